@@ -1,0 +1,66 @@
+# Needs python3 (3.11 or newer) and make; everything else is set up in .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+RUN_STAMP := $(VENV)/.ready-to-run
+DEV_STAMP := $(VENV)/.ready-to-develop
+JOBS ?= auto
+WHEEL ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint soak mutants bench docs wheel clean
+
+help: ## show these lines
+	@sed -n 's/^\([a-z]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 18
+
+demo: $(RUN_STAMP) ## see it decide, without a GPU or a cloud account
+	@$(VENV)/bin/costguard demo
+
+test: $(if $(WHEEL),,$(DEV_STAMP)) ## run the tests, at most 5 minutes (WHEEL=dist/x.whl: against that wheel, in an environment of its own)
+ifeq ($(WHEEL),)
+	$(PY) -m pytest -n $(JOBS) --session-timeout=300
+else
+	PYTHON="$(PYTHON)" JOBS="$(JOBS)" .ci/test-wheel "$(WHEEL)"
+endif
+
+lint: $(DEV_STAMP) ## style, types and import contracts
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy --strict $(wildcard costguard providers tests bench)
+	$(VENV)/bin/lint-imports
+
+soak: $(DEV_STAMP) ## long simulation with crashes and clock jumps
+	$(PY) tests/soak/run.py
+
+mutants: $(DEV_STAMP) ## break rules on purpose and see the tests fail
+	$(PY) tests/mutants/run.py
+
+bench: $(DEV_STAMP) ## what the resident processes cost
+	$(PY) bench/run.py
+
+docs: $(RUN_STAMP) ## write the generated pages again
+	$(PY) -m costguard.config.reference docs/configuration.md
+
+wheel: $(DEV_STAMP) ## build dist/*.whl
+	rm -rf dist
+	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+clean: ## remove what make made
+	rm -rf $(VENV) dist build
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) in PATH; install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: costguard needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another one: make PYTHON=/path/to/python3.12")'
+	@echo "Setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "error: $(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PY) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+
+$(RUN_STAMP): pyproject.toml $(VENV)/bin/python
+	@$(PY) -m pip install --quiet --disable-pip-version-check --editable .
+	@$(PY) -m compileall -q costguard
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml $(RUN_STAMP)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@

@@ -1,0 +1,20 @@
+"""Errors that people read.
+
+CostguardError
+└── ConfigurationError (costguard.config.load)   every problem of a configuration at once
+"""
+
+REFUSED = 3
+"""Exit code: refused, or too late."""
+USAGE = 2
+"""Exit code: wrong usage or configuration."""
+
+
+class CostguardError(Exception):
+    """Something a person can put right: what happened, and which command to run next."""
+
+    def __init__(self, message: str, hint: str = "", exit_code: int = USAGE) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.exit_code = exit_code
