@@ -1,0 +1,114 @@
+"""The guard. `costguard run` starts it with the effective configuration on an inherited descriptor.
+
+Exit codes: what the loop says; 2 without a usable configuration; 3 when another agent holds the directory.
+"""
+
+import gc
+import json
+import os
+import sys
+from typing import Protocol
+
+from costguard.agent import identity, lock, state
+from costguard.agent.host import RealHost
+from costguard.agent.ports import Host
+
+
+class _Loop(Protocol):
+    def run(self) -> int: ...
+
+
+class LoopMaker(Protocol):
+    """`costguard.agent.loop.Loop`, or what a test drives the host with."""
+
+    def __call__(self, host: Host, config: dict[str, object], boot: state.Start) -> _Loop:
+        """Make the loop; effects begin with ``run``, which gives the exit code."""
+
+
+def main() -> int:
+    """Run the guard: ``sys.argv`` is the descriptor of the configuration and the paths for children."""
+    from costguard.agent.loop import Loop  # here, so that tests can serve another loop
+
+    return serve(Loop)
+
+
+def serve(make_loop: LoopMaker) -> int:
+    """Everything but the loop itself."""
+    try:
+        fd, paths = int(sys.argv[1]), sys.argv[2]
+        config = _configuration(fd)
+    except (IndexError, ValueError, OSError) as error:
+        sys.stderr.write(f"error: the guard got no configuration ({error})\nhint: start it with `costguard run`\n")
+        return 2
+    _own_descriptors()
+    return _guard(config, paths, make_loop)
+
+
+def _guard(config: dict[str, object], paths: str, make_loop: LoopMaker) -> int:
+    places, machine = config.get("paths"), config.get("host")
+    assert isinstance(places, dict)
+    assert isinstance(machine, dict)
+    runtime, state_dir = str(places["runtime"]), str(places["state"])
+    try:
+        locks = [lock.acquire(runtime, state_dir)]
+        notes = _lock_state(state_dir, locks)
+    except lock.TakenError as taken:
+        sys.stderr.write(f"error: {taken}\n")
+        return 3
+    except lock.UnusableError as unusable:
+        sys.stderr.write(
+            f"error: {unusable}; without its lock two agents could act on one machine\n"
+            f"hint: make {runtime} writable for this user, or name another folder with --state-dir\n"
+        )
+        return 2
+    boot_id = identity.boot_id(str(machine.get("procfs", "/proc")))
+    instance = identity.instance_id(str(machine.get("sysfs", "/sys")))
+    start = state.load(runtime, state_dir, boot_id, instance)
+    start = start._replace(notes=(*notes, *start.notes))
+    host = RealHost(runtime, state_dir, start, paths, locks)
+    loop = make_loop(host, config, start)
+    gc.collect()
+    gc.freeze()  # what start-up made is never garbage; each later collection is shorter by all of it
+    try:
+        return loop.run()
+    finally:
+        host.close()
+
+
+def _configuration(fd: int) -> dict[str, object]:
+    """Raises ValueError and OSError."""
+    with open(fd, "rb") as file:
+        value = json.loads(file.read())
+    if isinstance(value, dict) and isinstance(value.get("paths"), dict) and isinstance(value.get("host"), dict):
+        return value
+    raise ValueError("it lacks paths or host")
+
+
+def _lock_state(state_dir: str, locks: list[int]) -> tuple[str, ...]:
+    """Two runtime directories may belong to one state directory; a disk that cannot be written stops nothing."""
+    try:
+        locks.append(lock.acquire(state_dir, state_dir, private=False))
+    except lock.UnusableError as unusable:
+        return (f"{unusable}: holds and deadlines will not survive a reboot",)
+    return ()
+
+
+def _own_descriptors() -> None:
+    """Exactly 0, 1 and 2 open: a stray pipe kept open would hold up whoever waits for its end."""
+    try:
+        inherited = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        inherited = list(range(1024))
+    for fd in inherited:
+        if fd > 2:
+            try:
+                os.close(fd)
+            except OSError:
+                continue  # the listing's own descriptor
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

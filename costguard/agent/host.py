@@ -1,0 +1,178 @@
+"""The real machine under the loop: the only select, exec, kill and clock of the guard.
+
+`costguard.agent.ports.Host` says what each method means.
+"""
+
+import os
+import signal
+from collections.abc import Sequence
+from types import FrameType
+
+from costguard.agent import lock, state
+from costguard.agent.children import Children
+from costguard.agent.clock import Clock, boot_clock
+from costguard.agent.console import Console, Service
+from costguard.agent.control import Control
+from costguard.agent.poller import READ, Poller
+from costguard.agent.ports import HostEvent, Instant, Signal
+from costguard.agent.programs import command_lines
+
+NAP = 5.0
+"""Longest sleep of the kernel's select, in seconds. Its timer stands still while the machine is suspended, so a
+longer sleep would notice a resume late; one more wake-up per tick costs 0.02 ms of CPU."""
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+_IGNORED = (signal.SIGPIPE, signal.SIGTTOU)  # TTOU: a write to a terminal must not stop a background guard
+_MANAGER = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
+
+
+class RealHost:
+    """Implements `Host`. To be made in the main thread, by the holder of the runtime directory's lock.
+
+    ``locks`` are the descriptors of the locks held, ``paths`` what `programs.command_lines` takes.
+    """
+
+    def __init__(self, runtime: str, state_dir: str, start: state.Start, paths: str, locks: list[int]) -> None:
+        self._runtime, self._state_dir, self._start, self._locks = runtime, state_dir, start, locks
+        self._console = Console(2, os.environ)
+        self._service = Service(os.environ)
+        self._poller = Poller()
+        programs = command_lines(paths)
+        environment = {name: value for name, value in os.environ.items() if name not in _MANAGER}
+        self._children = Children(self._poller, programs, environment)
+        self._environment = environment
+        self._clock = Clock(programs["clock"], self._start_check)
+        self._control = Control(self._poller, runtime, boot_clock)
+        self._signals: list[str] = []
+        self._child_ended = True
+        self._catch_signals()
+        failed = self._control.open()
+        if failed:
+            self.say(f"<3>{failed}")
+
+    def clock(self) -> Instant:
+        """Read all clocks."""
+        return self._clock.now()
+
+    def wait(self, until: float) -> Sequence[HostEvent]:
+        """Sleep until something happened or the boot clock reads ``until``."""
+        events: list[HostEvent] = []
+        while True:
+            self._clock.check()
+            self._control.expire()
+            now = boot_clock()
+            expiry = self._control.next_expiry()
+            nap = min(until - now, NAP, NAP if expiry is None else expiry - now)
+            self._poller.poll(max(nap, 0.0), events)
+            if self._child_ended:
+                self._child_ended = False
+                self._children.reap(events)
+            if self._signals:
+                names, self._signals = self._signals, []
+                events.extend(Signal(name) for name in names)
+            if events or boot_clock() >= until:
+                return events
+
+    def spawn(self, program: str, job: bytes) -> int:
+        """Start a child and send it its job line; raises SpawnFailed."""
+        return self._children.spawn(program, job)
+
+    def send(self, child: int, line: bytes) -> bool:
+        """Write one line to a child."""
+        return self._children.send(child, line)
+
+    def kill(self, child: int) -> None:
+        """SIGKILL the child's session and forget it; only events that `wait` has handed out already may remain."""
+        self._children.kill(child)
+
+    def unreaped(self) -> int:
+        """How many killed children the kernel has not given back yet."""
+        return self._children.unreaped()
+
+    def answer(self, client: int, line: bytes) -> None:
+        """Answer a control client."""
+        self._control.answer(client, line)
+
+    def save(self, data: bytes) -> str | None:
+        """Replace the state of this boot."""
+        return self._replace(state.STATE, state.wrap("boot_id", self._start.boot_id, data))
+
+    def save_commitments(self, data: bytes) -> str | None:
+        """Replace the runtime copy of the commitments."""
+        return self._replace(state.COMMITMENTS, state.wrap("instance", self._start.instance, data))
+
+    def say(self, line: str) -> None:
+        """One line to standard error, with a priority if it begins with ``<0>`` to ``<7>``."""
+        self._console.say(line)
+
+    def service(self, message: str) -> None:
+        """One datagram to the service manager."""
+        self._service.tell(message)
+
+    def close(self) -> None:
+        """Let go of everything; children see the end of their input. Nothing is waited for."""
+        self._control.close()
+        self._children.close()
+        signal.set_wakeup_fd(-1)
+        for number in (*_SIGNALS, *_IGNORED):
+            signal.signal(number, self._before[number])
+        for fd in self._wake:
+            self._poller.drop(fd)
+            os.close(fd)
+        self._service.close()
+        self._console.close()
+        self._poller.close()
+        for fd in self._locks:
+            os.close(fd)
+
+    def _replace(self, name: str, data: bytes) -> str | None:
+        path = os.path.join(self._runtime, name)
+        try:
+            try:
+                state.replace(path, data)
+            except FileNotFoundError:
+                lock.prepare(self._runtime)
+                state.replace(path, data)
+        except OSError as error:
+            return f"{path} could not be written: {error.strerror or error}"
+        return self._restore() if self._control.lost() else None
+
+    def _restore(self) -> str | None:
+        """Somebody emptied the runtime directory: without its lock and socket nobody would find this agent."""
+        try:
+            self._locks.append(lock.acquire(self._runtime, self._state_dir))
+        except lock.TakenError as taken:
+            return f"{self._runtime} was emptied and another agent took it: {taken}"
+        except lock.UnusableError as unusable:
+            return str(unusable)
+        return self._control.open()
+
+    def _catch_signals(self) -> None:
+        self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poller.add(self._wake[0], READ, self._woken)
+        signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
+        self._before = {number: signal.getsignal(number) for number in (*_SIGNALS, *_IGNORED)}
+        for number in _SIGNALS:
+            signal.signal(number, self._signalled)
+        for number in _IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+
+    def _signalled(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGCHLD:
+            self._child_ended = True
+        else:
+            self._signals.append(signal.Signals(number).name[3:])
+
+    def _woken(self, fd: int, _events: list[HostEvent]) -> None:
+        try:
+            os.read(fd, 4096)
+        except BlockingIOError:
+            return
+
+    def _start_check(self, argv: list[str]) -> int | None:
+        """A process with neither input nor output, for the clock."""
+        actions = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1)]
+        try:
+            return os.posix_spawn(argv[0], argv, self._environment, file_actions=actions, setsid=True)
+        except OSError:
+            return None

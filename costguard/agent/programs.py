@@ -1,0 +1,36 @@
+"""How the processes of costguard are started: program name to command line."""
+
+import os
+import sys
+
+START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "start.py")
+
+LIGHT = {
+    "guard": "costguard.agent.__main__",
+    "nvml": "costguard.readers.nvml",
+    "persist": "costguard.agent.persist",
+    "clock": "costguard.agent.clockcheck",
+}
+"""Resident or frequent, and content with the standard library: started without `site`."""
+
+HEAVY = {
+    "act": "costguard.actions.worker",
+    "notify": "costguard.notify.worker",
+    "configure": "costguard.config.worker",
+}
+"""Short-lived; `site` runs so that plug-ins installed in editable mode are found too."""
+
+
+def extra_paths() -> str:
+    """The entries of this process's ``sys.path`` that ``-S`` would lose, in the form `start.py` takes."""
+    library = os.path.dirname(os.path.abspath(os.__file__))
+    own = {library, os.path.join(library, "lib-dynload")}
+    found = [os.path.abspath(path) for path in sys.path if os.path.isdir(path) and path not in own]
+    return os.pathsep.join(found) or "-"
+
+
+def command_lines(paths: str) -> dict[str, list[str]]:
+    """The command line of every program; ``paths`` as `extra_paths` gives it."""
+    light = {name: [sys.executable, "-I", "-S", START, module, paths] for name, module in LIGHT.items()}
+    heavy = {name: [sys.executable, "-I", START, module, paths] for name, module in HEAVY.items()}
+    return light | heavy

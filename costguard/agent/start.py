@@ -1,0 +1,25 @@
+"""Start one costguard process with as little of Python as possible.
+
+``python -I -S start.py MODULE PATHS [ARGUMENT...]`` imports MODULE and exits with what its ``main()``
+returns. Compared with ``python -I -m MODULE`` this saves 1.5 MB of resident memory and 3 ms of CPU per
+start: ``-m`` imports runpy and its kin, ``site`` runs the start-up hooks of every installed package.
+PATHS is a list for ``sys.path`` beside the folder that holds costguard, joined by colons; ``-`` for none.
+"""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Make costguard importable, hand over to the module."""
+    module, paths, *arguments = sys.argv[1:]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    wanted = [root, *(path for path in paths.split(os.pathsep) if path != "-")]
+    sys.path[:0] = [path for path in wanted if path not in sys.path]
+    sys.argv = [module, *arguments]
+    target = __import__(module, fromlist=["main"])
+    sys.exit(target.main())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""What the guard remembers, as files: the state of this boot, and commitments that survive boots.
+
+Both are JSON envelopes ``{"version":1, "boot_id"|"instance":…, "data":…}`` around what the loop gave.
+"""
+
+import json
+import os
+from contextlib import suppress
+from typing import NamedTuple
+
+VERSION = 1
+STATE = "state.json"
+COMMITMENTS = "commitments.json"
+_LIMIT = 8 << 20  # bytes; a larger file is not ours
+
+
+class Start(NamedTuple):
+    """What a starting guard knows.
+
+    ``state`` is the engine's state saved during this boot, None when there is none; ``commitments`` are those
+    of this machine (``instance``), from the runtime directory or else the state directory; ``notes`` are to be told.
+    """
+
+    boot_id: str
+    instance: str
+    state: bytes | None
+    commitments: bytes | None
+    notes: tuple[str, ...]
+
+
+class _UnreadableError(Exception):
+    """The words say what is wrong with the file."""
+
+
+def load(runtime: str, state_dir: str, boot_id: str, instance: str) -> Start:
+    """Read what was saved. Never raises: what cannot be used is moved aside and noted."""
+    notes: list[str] = []
+    state = _load(os.path.join(runtime, STATE), "boot_id", boot_id, notes)
+    commitments = None
+    for directory in (runtime, state_dir):
+        if commitments is None:
+            commitments = _load(os.path.join(directory, COMMITMENTS), "instance", instance, notes)
+    return Start(boot_id, instance, state, commitments, tuple(notes))
+
+
+def wrap(key: str, value: str, data: bytes) -> bytes:
+    """The envelope around JSON ``data``; ``key`` is ``boot_id`` or ``instance``."""
+    return b'{"version":%d,"%s":%s,"data":%s}\n' % (VERSION, key.encode(), json.dumps(value).encode(), data)
+
+
+def persist_job(state_dir: str, instance: str, data: bytes) -> bytes:
+    """The job line for the ``persist`` worker that saves commitments (JSON) in the state directory."""
+    path = json.dumps(os.path.join(state_dir, COMMITMENTS)).encode()
+    return b'{"path":%s,"data":%s}' % (path, wrap("instance", instance, data).strip())
+
+
+def replace(path: str, data: bytes, *, sync: bool = False) -> None:
+    """Put a file in place atomically, mode 0600; raises OSError. ``sync``: also onto the disk."""
+    temporary = f"{path}.new"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        if sync:
+            os.fsync(fd)
+        os.rename(temporary, path)
+    except OSError:
+        with suppress(OSError):  # half a file would only take room on a full disk
+            os.unlink(temporary)
+        raise
+    finally:
+        os.close(fd)
+    if sync:
+        _sync_directory(os.path.dirname(path))
+
+
+def _sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _load(path: str, key: str, value: str, notes: list[str]) -> bytes | None:
+    try:
+        content = _read(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        notes.append(f"{path} cannot be read ({error.strerror}); starting without it")
+        return None
+    try:
+        owner, data = _unwrap(content, key)
+    except _UnreadableError as error:
+        notes.append(_move_aside(path, str(error)))
+        return None
+    if owner == value:
+        return data
+    if key == "instance":
+        notes.append(
+            f"{path} belongs to another machine ({owner}, this is {value}): its holds and deadlines are dropped"
+        )
+    return None
+
+
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        content = b""
+        while len(content) <= _LIMIT and (part := os.read(fd, 1 << 20)):
+            content += part
+    finally:
+        os.close(fd)
+    return content
+
+
+def _unwrap(content: bytes, key: str) -> tuple[str, bytes]:
+    if len(content) > _LIMIT:
+        raise _UnreadableError("is too large")
+    try:
+        envelope = json.loads(content)
+        data = (
+            json.dumps(envelope["data"], separators=(",", ":"))
+            if isinstance(envelope, dict) and "data" in envelope
+            else ""
+        )
+    except (ValueError, RecursionError) as error:
+        raise _UnreadableError("is damaged") from error
+    if not isinstance(envelope, dict):
+        raise _UnreadableError("is damaged")
+    if envelope.get("version") != VERSION:
+        raise _UnreadableError(f"is of an unknown version ({str(envelope.get('version'))[:20]})")
+    if not isinstance(envelope.get(key), str) or not data:
+        raise _UnreadableError("is damaged")
+    return envelope[key], data.encode()
+
+
+def _move_aside(path: str, why: str) -> str:
+    number = 1
+    while os.path.lexists(f"{path}.bad-{number}"):
+        number += 1
+    try:
+        os.rename(path, f"{path}.bad-{number}")
+    except OSError as error:
+        return f"{path} {why} and could not be moved aside ({error.strerror}); starting without it"
+    return f"{path} {why}: moved aside to {path}.bad-{number}; starting without it"
