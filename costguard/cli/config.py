@@ -1,0 +1,99 @@
+"""``costguard config``: write, check and show the configuration."""
+
+import json
+import os
+
+import click
+
+from costguard.cli import options
+from costguard.config.paths import DEFAULT_CONFIG
+from costguard.errors import USAGE, CostguardError
+
+
+@click.group(name="config", short_help="Write, check or show the configuration.")
+def command() -> None:
+    """Write a commented sample, check a configuration, or show the values that count in the end."""
+
+
+@command.command()
+@click.option("--path", default=DEFAULT_CONFIG, show_default=True, metavar="FILE", help="Where to write.")
+@click.option("--preset", default="none", metavar="NAME", help="Start from a preset, such as gpu-sentinel.")
+def init(path: str, preset: str) -> None:
+    """Write a commented sample file. An existing file is never overwritten."""
+    from costguard.config.presets import PRESETS
+    from costguard.config.sample import sample
+
+    if preset not in PRESETS:
+        raise CostguardError(f"there is no preset {preset!r}", f"Choose one of: {', '.join(PRESETS)}.")
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o755, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        raise CostguardError(
+            f"{path} exists and was left alone",
+            f"Read it with `costguard config check {path}`, or write elsewhere with --path.",
+        ) from None
+    except OSError as error:
+        raise CostguardError(
+            f"{path} cannot be written: {error.strerror}", "Run it with sudo, or name a file of your own with --path."
+        ) from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o644)  # whatever the umask: the agent and every user may read it
+        file.write(sample(preset))
+    click.echo(f"{path} written. Next: edit it, then `costguard config check {path}`.")
+
+
+@command.command()
+@click.argument("file", required=False)
+@options.configuration
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def check(
+    file: str | None, config: str | None, preset: str | None, mode: str | None, live: bool,
+    assignments: tuple[str, ...], state_dir: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Check FILE (or what `run` would read) and say in plain words what it will do.
+
+    Every problem is reported at once; the exit code is then 2.
+    """
+    from costguard.config.load import ConfigurationError, load
+    from costguard.config.summary import summary
+
+    if file and config and file != config:
+        raise click.UsageError("FILE and --config name two files")
+    given = options.arguments(
+        config=file or config, preset=preset, mode=mode, live=live, assignments=assignments, state_dir=state_dir
+    )
+    try:
+        loaded = load(given, os.environ)
+    except ConfigurationError as error:
+        if not as_json:
+            raise
+        click.echo(json.dumps({"ok": False, "errors": error.problems}, ensure_ascii=False, indent=2))
+        raise SystemExit(USAGE) from None
+    sentences = summary(loaded.settings)
+    if as_json:
+        click.echo(json.dumps({"ok": True, "file": loaded.source, "summary": sentences}, ensure_ascii=False, indent=2))
+        return
+    click.echo(f"OK: {loaded.source or 'no file, the defaults'}\n")
+    click.echo("\n".join(sentences))
+
+
+@command.command()
+@options.configuration
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def show(
+    config: str | None, preset: str | None, mode: str | None, live: bool,
+    assignments: tuple[str, ...], state_dir: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Print the values that count in the end, each with where it came from; secrets are masked."""
+    from costguard.config import show as shown
+    from costguard.config.load import load
+
+    given = options.arguments(
+        config=config, preset=preset, mode=mode, live=live, assignments=assignments, state_dir=state_dir
+    )
+    loaded = load(given, os.environ)
+    if as_json:
+        click.echo(json.dumps(shown.as_json(loaded), ensure_ascii=False, indent=2))
+    else:
+        click.echo(shown.as_toml(loaded), nl=False)

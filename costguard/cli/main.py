@@ -1,0 +1,75 @@
+"""The ``costguard`` command: a group whose verbs are imported only when they are used."""
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
+
+import click
+
+from costguard import __version__
+from costguard.errors import CostguardError
+
+
+class Verb(NamedTuple):
+    """Where a verb lives (``module:command``) and its line in the overview."""
+
+    target: str
+    text: str
+
+
+VERBS: Mapping[str, Verb] = {
+    "run": Verb("costguard.cli.run:command", "Guard this machine."),
+    "status": Verb("costguard.cli.status:command", "Say why the machine is still up, and what would stop it."),
+    "hold": Verb("costguard.cli.hold:command", "Postpone an action: costguard hold 2h."),
+    "release": Verb("costguard.cli.release:command", "End a hold early."),
+    "demo": Verb("costguard.cli.demo:command", "Watch it decide, without a GPU or a cloud account."),
+    "config": Verb("costguard.cli.config:command", "Write, check or show the configuration."),
+}
+"""The overview is printed from this table, so that it costs no import."""
+
+
+class LazyGroup(click.Group):
+    """Knows its verbs by name and imports the one that is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs of this installation, in the order of the table."""
+        return [name for name, verb in VERBS.items() if importlib.util.find_spec(verb.target.partition(":")[0])]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one verb; None when there is none of that name."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module, _, attribute = VERBS[cmd_name].target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)  # the table names commands only
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the overview from the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, VERBS[name].text) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the verb; an error for people is printed as such and becomes the exit code."""
+        try:
+            return super().invoke(ctx)
+        except CostguardError as error:
+            fail(error)
+
+
+def fail(error: CostguardError) -> NoReturn:
+    """Print what happened and what to do next; end with the error's exit code."""
+    click.echo(f"error: {error.message}", err=True)
+    if error.hint:
+        click.echo(f"hint: {error.hint}", err=True)
+    raise SystemExit(error.exit_code)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="costguard", message="%(prog)s %(version)s")
+def main() -> None:
+    """Stop GPU machines that earn nothing any more, and never stop work.
+
+    It starts in dry run: messages say what would be done, and nothing is stopped until the mode is live.
+    """

@@ -1,0 +1,119 @@
+"""Rules between options: what each allows alone can still be nonsense, or dangerous, together."""
+
+from collections.abc import Iterator, Mapping
+
+from costguard.config.presets import PRESETS
+from costguard.config.schema import Settings
+from costguard.config.sources import Problem, Value
+from costguard.config.values import seconds, show_seconds, show_share
+from costguard.engine.policy import MACHINE_ACTIONS, MACHINE_THRESHOLD_LIMIT
+
+LIVE_MINIMUM = 600.0
+"""Seconds: live machine actions have no shorter window, boot grace or unused time, unless a preset says otherwise."""
+
+LOOKS_IN_WINDOW = 3
+"""A window with fewer looks than this proves nothing."""
+
+
+def ends_machine(settings: Settings) -> bool:
+    """Whether the action or a link of its fall-back list ends or restarts the whole machine."""
+    return any(action in MACHINE_ACTIONS for action in (settings.kill_action, *settings.fallback))
+
+
+def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]:
+    """Every broken rule; ``written`` says who set what."""
+    yield from _window(settings)
+    yield from _live_minimums(settings)
+    yield from _actions(settings)
+    yield from _deadline(settings)
+    yield from _administrator(settings, written)
+    if settings.hold.total < settings.hold.max:
+        text = f"{show_seconds(settings.hold.total)} is less than one hold may last; allowed: at least hold.max"
+        yield Problem("hold.total", f"{text} ({show_seconds(settings.hold.max)})", involves=("hold.max",))
+
+
+def _window(settings: Settings) -> Iterator[Problem]:
+    least = LOOKS_IN_WINDOW * settings.interval
+    if settings.kill_duration < least:
+        yield Problem(
+            "kill_duration",
+            f"{show_seconds(settings.kill_duration)} holds fewer than {LOOKS_IN_WINDOW} looks; "
+            f"allowed: at least {show_seconds(least)} with an interval of {show_seconds(settings.interval)}",
+            involves=("interval",),
+        )
+    limit = MACHINE_THRESHOLD_LIMIT
+    if ends_machine(settings) and settings.kill_threshold > limit and not settings.stop_below_load:
+        yield Problem(
+            "kill_threshold",
+            f"{show_share(settings.kill_threshold)} would stop a machine that works; "
+            f"allowed: at most {show_share(limit)} for machine actions, or more with stop_below_load = true",
+            involves=("kill_action", "fallback", "stop_below_load"),
+        )
+
+
+def _live_minimums(settings: Settings) -> Iterator[Problem]:
+    if settings.mode != "live" or not ends_machine(settings):
+        return
+    preset = PRESETS[settings.preset].values if settings.preset in PRESETS else {}
+    for path in ("kill_duration", "boot_grace", "unused_after"):
+        value = getattr(settings, path)
+        least = LIVE_MINIMUM
+        if path in preset and preset[path] != "off":
+            least = min(least, seconds(preset[path]))
+        if value is not None and value < least:
+            yield Problem(
+                path,
+                f"{show_seconds(value)} is too short for a live machine action; allowed: at least {show_seconds(least)}",
+                involves=("mode", "preset", "kill_action", "fallback"),
+            )
+
+
+def _actions(settings: Settings) -> Iterator[Problem]:
+    chain = (settings.kill_action, *settings.fallback)
+    if len(set(chain)) != len(chain):
+        text = "an action is named twice; allowed: each action once, and kill_action not again"
+        yield Problem("fallback", text, involves=("kill_action",))
+    if "end_process" in settings.fallback:
+        text = "end_process leaves the machine running unguarded; allowed: as kill_action only"
+        yield Problem("fallback", text)
+    if settings.kill_action == "end_process" and settings.fallback:
+        yield Problem("fallback", "end_process cannot fail; allowed: no fallback with it", involves=("kill_action",))
+    if "command" in chain and not settings.actions.command.run:
+        text = "the action `command` has nothing to run; allowed: a program and its arguments"
+        yield Problem("actions.command.run", text, involves=("kill_action", "fallback"))
+
+
+def _deadline(settings: Settings) -> Iterator[Problem]:
+    deadline = settings.deadline
+    if deadline.budget is None:
+        return
+    if settings.price_per_hour is None:
+        text = "a budget needs a known price; allowed: also set price_per_hour"
+        yield Problem("deadline.budget", text, involves=("price_per_hour",))
+    if deadline.budget_period is None:
+        text = "a budget names its period; allowed: also set budget_period, such as 30d"
+        yield Problem("deadline.budget_period", text, involves=("deadline.budget",))
+
+
+def _administrator(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]:
+    admin = settings.admin
+    floors = (
+        ("grace", settings.grace, "minimum_grace", admin.minimum_grace),
+        ("kill_duration", settings.kill_duration, "minimum_kill_duration", admin.minimum_kill_duration),
+        ("boot_grace", settings.boot_grace, "minimum_boot_grace", admin.minimum_boot_grace),
+    )
+    for path, value, name, floor in floors:
+        if floor is not None and value < floor:
+            yield Problem(
+                path,
+                f"{show_seconds(value)} is below the administrator's minimum (admin.{name}, "
+                f"{written[f'admin.{name}'].source}); allowed: at least {show_seconds(floor)}",
+                involves=(f"admin.{name}",),
+            )
+    if admin.hold_max is not None and settings.hold.max > admin.hold_max:
+        yield Problem(
+            "hold.max",
+            f"{show_seconds(settings.hold.max)} is above the administrator's maximum (admin.hold_max, "
+            f"{written['admin.hold_max'].source}); allowed: at most {show_seconds(admin.hold_max)}",
+            involves=("admin.hold_max",),
+        )

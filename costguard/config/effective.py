@@ -1,0 +1,50 @@
+"""The effective configuration: plain JSON values, as the guard gets them."""
+
+from importlib.metadata import entry_points
+
+from costguard import __version__
+from costguard.config.load import Loaded
+from costguard.config.schema import Settings
+
+DEFAULT_BUDGET_PERIOD = 30 * 86400.0
+"""Seconds; never used, because a budget without its period is refused."""
+
+
+def build(loaded: Loaded) -> dict[str, object]:
+    """Everything the guard needs; durations are seconds, shares 0 to 1, dates seconds since the epoch."""
+    settings = loaded.settings
+    return {
+        "policy": policy(settings),
+        "actions": settings.actions.model_dump(mode="json"),
+        "notify": settings.notify.model_dump(mode="json"),
+        "host": settings.host.model_dump(mode="json"),
+        "providers": provider_modules(),
+        "paths": loaded.paths._asdict(),
+        "source": loaded.source,
+        "arguments": loaded.arguments,
+        "version": __version__,
+    }
+
+
+def policy(settings: Settings) -> dict[str, object]:
+    """The fields of `costguard.engine.policy.Policy`."""
+    tables = {"deadline", "hold", "actions", "notify", "host", "admin"}
+    fields = settings.model_dump(mode="json", exclude=tables | {"preset"})
+    deadline = settings.deadline
+    return {
+        **fields,
+        "scope": "machine",
+        "lifetime": deadline.lifetime,
+        "lease_until": deadline.lease,
+        "budget": deadline.budget,
+        "budget_period": deadline.budget_period or DEFAULT_BUDGET_PERIOD,
+        "stop_busy": deadline.stop_busy,
+        "hold_max": settings.hold.max,
+        "hold_total": settings.hold.total,
+        "admin_hold": settings.admin.hold,
+    }
+
+
+def provider_modules() -> list[str]:
+    """The modules of the installed cloud plug-ins, found through their entry points, not imported."""
+    return sorted({point.module for point in entry_points(group="costguard.providers")})

@@ -1,0 +1,161 @@
+"""From all sources to checked settings, with every problem at once and where each value came from."""
+
+import difflib
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from costguard.config import checks, paths
+from costguard.config.presets import PRESETS
+from costguard.config.options import OPTIONS
+from costguard.config.schema import Settings
+from costguard.config.sources import Layer, Problem, Value, read_environment, read_file, read_settings
+from costguard.errors import USAGE, CostguardError
+
+
+class ConfigurationError(CostguardError):
+    """The configuration has problems; ``problems`` are all of them, each one line."""
+
+    def __init__(self, problems: list[str]) -> None:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__(
+            "\n  ".join([f"the configuration has {count}; nothing was started:", *problems]),
+            "`costguard config init --path FILE` writes a commented sample; `costguard config check FILE` reads one.",
+            USAGE,
+        )
+        self.problems = problems
+
+
+class Loaded(NamedTuple):
+    """Checked settings; ``written`` holds what was written, and where, for each option that is not a default."""
+
+    settings: Settings
+    written: dict[str, Value]
+    source: str
+    paths: paths.Paths
+    arguments: dict[str, object]
+
+
+def load(
+    arguments: Mapping[str, object], environment: Mapping[str, str], system_file: str = paths.DEFAULT_CONFIG
+) -> Loaded:
+    """Merge preset < file < environment < command line; raises ConfigurationError with every problem.
+
+    ``system_file`` is read when ``arguments`` names no other; its [admin] table counts in either case.
+    """
+    given = {key: value for key, value in arguments.items() if value not in (None, (), [])}
+    config = given.get("config")
+    file = str(config) if config else system_file
+    outside = [read_environment(environment), read_settings(_assignments(given))]
+    layers = [read_file(file, required=bool(config)), *outside]
+    if os.path.realpath(file) != os.path.realpath(system_file):
+        system = read_file(system_file, required=False)
+        layers.append(Layer({k: v for k, v in system.found.items() if k.startswith("admin.")}, system.problems))
+    problems = [problem for layer in layers for problem in layer.problems]
+    problems += [
+        Problem(path, "only a configuration file may set it", value.source)
+        for layer in outside for path, value in layer.found.items() if path.startswith("admin.")
+    ]  # fmt: skip
+    written: dict[str, Value] = {}
+    for layer in layers:
+        written.update(layer.found)
+    problems += [Problem(path, _unknown(path), written[path].source) for path in written if path not in OPTIONS]
+    written = _with_preset({path: value for path, value in written.items() if path in OPTIONS}, problems)
+    settings = _validate(written, problems)
+    if problems:
+        raise ConfigurationError([str(problem) for problem in problems])
+    state_dir = given.get("state_dir")
+    where = paths.resolve(str(state_dir) if state_dir else None, environment)
+    return Loaded(settings, written, file if os.path.exists(file) else "", where, given)
+
+
+def _assignments(given: Mapping[str, object]) -> list[str]:
+    """The command line as assignments; the options of their own names win over `--set`."""
+    listed = given.get("set", ())
+    assignments = [str(item) for item in listed] if isinstance(listed, list | tuple) else []
+    return [*assignments, *(f"{key}={given[key]}" for key in ("preset", "mode") if key in given)]
+
+
+def _with_preset(written: dict[str, Value], problems: list[Problem]) -> dict[str, Value]:
+    chosen = written.get("preset")
+    if chosen is None:
+        return written
+    preset = PRESETS.get(str(chosen.raw))
+    if preset is None:
+        text = f"{chosen.raw!r} is no preset{_similar(str(chosen.raw), list(PRESETS))}; allowed: {', '.join(PRESETS)}"
+        problems.append(Problem("preset", text, chosen.source))
+        return written
+    from_preset = {path: Value(raw, f"preset {chosen.raw}") for path, raw in preset.values.items()}
+    return {**from_preset, **written}
+
+
+def _validate(written: Mapping[str, Value], problems: list[Problem]) -> Settings:
+    """The settings; what is wrong goes to ``problems``, and logical checks still see everything else."""
+    try:
+        settings = Settings.model_validate(_tree(written))
+    except ValidationError as error:
+        wrong = {}
+        for detail in error.errors(include_url=False):
+            path = _option_path(detail["loc"])
+            source = written[path].source if path in written else ""
+            wrong[path] = Problem(path, _words(path, str(detail["type"]), detail), source)
+        problems += wrong.values()
+        settings = Settings.model_validate(_tree({p: v for p, v in written.items() if p not in wrong}))
+    bad = {problem.path for problem in problems}
+    for problem in checks.check(settings, written):
+        if bad.isdisjoint((problem.path, *problem.involves)):
+            source = written[problem.path].source if problem.path in written else ""
+            problems.append(problem._replace(source=source))
+    return settings
+
+
+def _tree(written: Mapping[str, Value]) -> dict[str, object]:
+    tree: dict[str, object] = {}
+    for path, value in written.items():
+        *tables, key = path.split(".")
+        node = tree
+        for table in tables:
+            child = node.setdefault(table, {})
+            assert isinstance(child, dict)  # only tables have inner names
+            node = child
+        node[key] = value.raw
+    return tree
+
+
+def _option_path(location: tuple[int | str, ...]) -> str:
+    """The option of pydantic's location, without the index in a list."""
+    return ".".join(str(part) for part in location if isinstance(part, str))
+
+
+def _words(path: str, kind: str, detail: Mapping[str, object]) -> str:
+    """What is wrong and what is allowed, for one error of the validation library."""
+    value = detail.get("input")
+    if kind == "value_error":
+        text = str(detail["msg"]).removeprefix("Value error, ")
+    elif kind.startswith(("greater_than", "less_than")):
+        text = f"{value} is out of range"
+    elif kind == "literal_error" and isinstance(value, str):
+        text = f"{value!r} is not one of the words{_similar(value, OPTIONS[path].allowed.replace(',', ' ').split())}"
+    else:
+        text = f"{value!r} does not fit"
+    return f"{text}; allowed: {OPTIONS[path].allowed}"
+
+
+def _unknown(path: str) -> str:
+    tables = {known.rsplit(".", 1)[0] for known in OPTIONS if "." in known} | {"actions"}
+    if path in tables:
+        return f"this is a table, not a value; allowed: [{path}] and its keys"
+    table, _, key = path.rpartition(".")
+    siblings = [known for known in OPTIONS if known.rpartition(".")[0] == table]
+    elsewhere = [known for known in OPTIONS if known.rpartition(".")[2] == key]
+    close = (
+        difflib.get_close_matches(path, siblings, 1, 0.75) or elsewhere or difflib.get_close_matches(path, OPTIONS, 1)
+    )
+    return "there is no such option" + (f"; did you mean '{close[0]}'?" if close else "; see `costguard config show`")
+
+
+def _similar(word: str, words: list[str]) -> str:
+    close = difflib.get_close_matches(word, words, 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

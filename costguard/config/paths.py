@@ -1,0 +1,50 @@
+"""Where an agent keeps its files: the one rule by which every verb finds it. No heavy imports."""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+DEFAULT_CONFIG = "/etc/costguard/config.toml"
+"""Read when it exists and no other file is named."""
+
+
+class Paths(NamedTuple):
+    """``state`` survives boots (commitments, history); ``runtime`` is on tmpfs and ends with the boot."""
+
+    state: str
+    runtime: str
+
+
+def resolve(state_dir: str | None, environment: Mapping[str, str], uid: int | None = None) -> Paths:
+    """The folders of the agent of this user, or of the one that was started with ``state_dir``.
+
+    root: /var/lib/costguard and /run/costguard. Others: the XDG folders; without XDG_RUNTIME_DIR, /dev/shm.
+    Every state folder of its own has a runtime folder of its own, named after a digest of its real path.
+    """
+    user = os.geteuid() if uid is None else uid
+    runtime = _runtime_base(user, environment)
+    if not state_dir:
+        return Paths(_state_base(user, environment), runtime)
+    import hashlib
+
+    state = os.path.realpath(os.path.expanduser(state_dir))
+    return Paths(state, f"{runtime}-{hashlib.sha256(os.fsencode(state)).hexdigest()[:10]}")
+
+
+def _state_base(uid: int, environment: Mapping[str, str]) -> str:
+    if uid == 0:
+        return "/var/lib/costguard"
+    home = environment.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(home):  # the XDG rule: a relative path is ignored
+        home = os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(home, "costguard")
+
+
+def _runtime_base(uid: int, environment: Mapping[str, str]) -> str:
+    memory = f"/dev/shm/costguard-{uid}"  # noqa: S108 - anybody may write there; the agent checks that the folder is its own
+    if uid == 0:
+        return "/run/costguard" if os.access("/run", os.W_OK) else memory
+    folder = environment.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(folder) and os.access(folder, os.W_OK):
+        return os.path.join(folder, "costguard")
+    return memory

@@ -1,0 +1,396 @@
+"""The one description of the configuration: validation, the sample file and the reference come from it.
+
+Defaults are written as a person writes them and are validated like any other value.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from costguard.config.types import (
+    ActionName,
+    ActionNames,
+    Channels,
+    Command,
+    Currency,
+    DateOrOff,
+    Duration,
+    DurationOrOff,
+    Folder,
+    Gpus,
+    Money,
+    Share,
+)
+
+ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_process; command"
+
+_DURATION = "a duration such as 30 (seconds), 30s, 10m, 2h or 1d"
+_SHARE = "a share such as 0.05 or 5%"
+
+
+def option(
+    description: str,
+    default: object,
+    *,
+    example: object,
+    allowed: str,
+    unit: str = "",
+    **limits: Any,  # noqa: ANN401 - gt, ge, lt and le as pydantic takes them
+) -> Any:  # noqa: ANN401 - pydantic's own convention: the annotation of the attribute is the type
+    """One option; ``allowed`` is printed with every error about it and in the reference."""
+    extra: dict[str, Any] = {"allowed": allowed, "unit": unit}
+    return Field(
+        default=default,
+        description=description,
+        examples=[example],
+        json_schema_extra=extra,
+        validate_default=True,
+        **limits,
+    )
+
+
+class Section(BaseModel):
+    """A table of the file: nothing unknown in it, nothing guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Deadline(Section):
+    """The machine ends at the earliest of these, after a warning; work cancels that unless `stop_busy`."""
+
+    lifetime: DurationOrOff = option(
+        "Running time, counted over reboots, after which the machine ends.",
+        "off",
+        example="7d",
+        unit="seconds",
+        allowed=f"{_DURATION}, or off",
+        gt=0,
+    )
+    lease: DateOrOff = option(
+        "The moment at which the machine ends.",
+        "off",
+        example="2027-01-31T18:00:00+01:00",
+        unit="date",
+        allowed="a date and time with its offset (RFC 3339), such as 2027-01-31T18:00:00+01:00, or off",
+    )
+    budget: Money = option(
+        "Money for each budget_period; needs price_per_hour.",
+        "off",
+        example=500,
+        unit="currency",
+        allowed="a positive amount, or off",
+    )
+    budget_period: DurationOrOff = option(
+        "The time for which the budget is meant. A budget without its period is an error.",
+        "off",
+        example="30d",
+        unit="seconds",
+        allowed=f"{_DURATION}, at least 1h; or off without a budget",
+        ge=3600,
+    )
+    stop_busy: bool = option(
+        "A deadline acts although work is seen.",
+        False,
+        example=True,
+        allowed="true or false",
+    )
+
+
+class Hold(Section):
+    """How long `costguard hold` may postpone an action."""
+
+    max: Duration = option(
+        "The longest single hold.",
+        "24h",
+        example="8h",
+        unit="seconds",
+        allowed=f"{_DURATION}, more than 0",
+        gt=0,
+    )
+    total: Duration = option(
+        "The sum of all holds of one incident.",
+        "3d",
+        example="24h",
+        unit="seconds",
+        allowed=f"{_DURATION}, at least hold.max",
+        gt=0,
+    )
+
+
+class CommandAction(Section):
+    """The action `command`: a program of yours."""
+
+    run: Command = option(
+        "Program and arguments; no shell. {incident} {reason} {idle_seconds} {gpus} {sentence} {instance} are filled in.",
+        [],
+        example=["/usr/local/bin/release-node", "--reason", "{reason}"],
+        allowed="a list of arguments, or one string that is split like a shell does",
+    )
+    timeout: Duration = option(
+        "After this time the program and its children are ended and the action has failed.",
+        "60s",
+        example="5m",
+        unit="seconds",
+        allowed=f"{_DURATION}, from 1s to 1h",
+        ge=1,
+        le=3600,
+    )
+
+
+class GuestAction(Section):
+    """The actions `shutdown` and `reboot`: the operating system of this machine ends or restarts itself."""
+
+    accept_bill: bool = option(
+        "Act although the cloud goes on billing a machine that was shut down from inside.",
+        False,
+        example=True,
+        allowed="true or false",
+    )
+    delay: Duration = option(
+        "Time between the request and its execution by the operating system.",
+        "0s",
+        example="1m",
+        unit="seconds",
+        allowed=f"{_DURATION}, at most 1h",
+        le=3600,
+    )
+
+
+class Actions(Section):
+    """Settings of the actions."""
+
+    command: CommandAction = CommandAction()
+    shutdown: GuestAction = GuestAction()
+    reboot: GuestAction = GuestAction()
+
+
+class Notify(Section):
+    """Who is told, and how."""
+
+    channels: Channels = option(
+        "Where messages go besides the journal: the guard's own terminal, and all terminals of people logged in.",
+        ["terminal", "wall"],
+        example=["wall"],
+        allowed='a list of "terminal" and "wall"',
+    )
+    attempts: int = option(
+        "Tries for each message before a channel counts as failed.",
+        3,
+        example=5,
+        allowed="a whole number from 1 to 10",
+        ge=1,
+        le=10,
+    )
+
+
+class Host(Section):
+    """Where the machine is seen; change it when costguard runs in a container that stands for its host."""
+
+    procfs: Folder = option("The host's /proc.", "/proc", example="/host/proc", allowed="an absolute path")
+    sysfs: Folder = option("The host's /sys.", "/sys", example="/host/sys", allowed="an absolute path")
+    devfs: Folder = option("The host's /dev.", "/dev", example="/host/dev", allowed="an absolute path")
+    stands_for_host: bool = option(
+        "This container speaks for the whole machine: machine actions are allowed from inside it.",
+        False,
+        example=True,
+        allowed="true or false",
+    )
+
+
+class Admin(Section):
+    """What users of the machine cannot weaken. Only files may set it; the system's file counts besides `--config`, and wins."""
+
+    hold: str = option(
+        "A reason. Not empty: every own action is blocked until it is empty again.",
+        "",
+        example="benchmark week, ask ops@example.org",
+        allowed="a text",
+    )
+    minimum_grace: DurationOrOff = option(
+        "No `grace` below this.",
+        "off",
+        example="5m",
+        unit="seconds",
+        allowed=f"{_DURATION}, or off",
+    )
+    minimum_kill_duration: DurationOrOff = option(
+        "No `kill_duration` below this.",
+        "off",
+        example="30m",
+        unit="seconds",
+        allowed=f"{_DURATION}, or off",
+    )
+    minimum_boot_grace: DurationOrOff = option(
+        "No `boot_grace` below this.",
+        "off",
+        example="30m",
+        unit="seconds",
+        allowed=f"{_DURATION}, or off",
+    )
+    hold_max: DurationOrOff = option(
+        "No `hold.max` above this.",
+        "off",
+        example="8h",
+        unit="seconds",
+        allowed=f"{_DURATION}, or off",
+    )
+
+
+class Settings(Section):
+    """Everything that can be set."""
+
+    preset: str = option(
+        "A set of values to start from; every other option overrides it. `none` is costguard's own defaults.",
+        "none",
+        example="gpu-sentinel",
+        allowed="none, gpu-sentinel, gpu-idle-timeout or gpu-idle-timeout-any",
+    )
+    mode: Literal["dry-run", "live"] = option(
+        "`dry-run` warns and plans, but nothing has an effect. `live` acts.",
+        "dry-run",
+        example="live",
+        allowed="dry-run or live",
+    )
+    interval: Duration = option(
+        "Time between two looks at the GPUs. The driver remembers at most about 16 s.",
+        "10s",
+        example="5s",
+        unit="seconds",
+        allowed=f"{_DURATION}, more than 0 and at most 15s",
+        gt=0,
+        le=15,
+    )
+    arm_threshold: Share = option(
+        "Load above this for `arm_duration` counts as work; before that nothing is idle after work.",
+        "5%",
+        example="80%",
+        unit="share",
+        allowed=f"{_SHARE}, below 100%",
+        lt=1,
+    )
+    arm_duration: DurationOrOff = option(
+        "How long load must be above `arm_threshold`. `off`: counts as having worked from the start.",
+        "60s",
+        example="off",
+        unit="seconds",
+        allowed=f"{_DURATION}, or off",
+    )
+    kill_threshold: Share = option(
+        "Load below this is idle. Load is the busiest engine of the GPU: compute, encoder, decoder, JPEG, optical flow.",
+        "5%",
+        example="10%",
+        unit="share",
+        allowed=f"{_SHARE}, above 0% and at most 100%",
+        gt=0,
+        le=1,
+    )
+    kill_duration: Duration = option(
+        "How long the machine must be idle before people are warned.",
+        "60m",
+        example="30m",
+        unit="seconds",
+        allowed=f"{_DURATION}, at least 3 intervals; live machine actions at least 10m",
+        gt=0,
+    )
+    window_rule: Literal["share", "unbroken"] = option(
+        "`unbroken`: one look above the threshold starts the window again. `share`: `window_share` of it may be above.",
+        "share",
+        example="unbroken",
+        allowed="share or unbroken",
+    )
+    window_share: Share = option(
+        'With `window_rule = "share"`: how much of the window may be above the threshold.',
+        "1%",
+        example="5%",
+        unit="share",
+        allowed=f"{_SHARE}, at most 50%",
+        le=0.5,
+    )
+    aggregate: Literal["all", "any", "mean"] = option(
+        "Idle when `all` GPUs are, when `any` one is, or by their `mean`. Machine actions always need every GPU quiet.",
+        "all",
+        example="mean",
+        allowed="all, any or mean",
+    )
+    gpu_devices: Gpus = option(
+        "GPUs that count: indices, UUIDs or PCI addresses. Machine actions always need every GPU quiet.",
+        ["all"],
+        example=[0, 1],
+        allowed='["all"], or a list of indices, UUIDs (GPU-…) and PCI addresses (0000:01:00.0)',
+    )
+    stop_below_load: bool = option(
+        "Let load alone decide for machine actions too, even above 20%: power, memory traffic and processes do not count "
+        "as work then. Every warning says so.",
+        False,
+        example=True,
+        allowed="true or false",
+    )
+    grace: Duration = option(
+        "From a delivered warning to the action.",
+        "10m",
+        example="15m",
+        unit="seconds",
+        allowed=_DURATION,
+    )
+    boot_grace: Duration = option(
+        "No own action within this time after boot or resume.",
+        "20m",
+        example="30m",
+        unit="seconds",
+        allowed=f"{_DURATION}; live machine actions at least 10m",
+    )
+    unused_after: DurationOrOff = option(
+        "Running time, counted over reboots, without any work at all after which the machine is unused.",
+        "4h",
+        example="off",
+        unit="seconds",
+        allowed=f"{_DURATION}, or off; live machine actions at least 10m",
+        gt=0,
+    )
+    unknown_alarm: Duration = option(
+        "People are told when what cannot be read has delayed a stop this long, then at twice that, and so on.",
+        "15m",
+        example="1h",
+        unit="seconds",
+        allowed=f"{_DURATION}, more than 0",
+        gt=0,
+    )
+    unknown_stop_after: DurationOrOff = option(
+        "Act after GPUs could not be read for this long while nothing else shows life. Think twice.",
+        "off",
+        example="12h",
+        unit="seconds",
+        allowed=f"{_DURATION}, at least 4h; or off",
+        ge=14400,
+    )
+    kill_action: ActionName = option(
+        "What happens. `end_process` only ends costguard itself, with exit code 0.",
+        "stop",
+        example="shutdown",
+        allowed=ACTIONS,
+    )
+    fallback: ActionNames = option(
+        "Tried in this order after a technical failure; a refusal is never bypassed.",
+        [],
+        example=["shutdown"],
+        allowed=f"a list without repetition of {ACTIONS}",
+    )
+    price_per_hour: Money = option(
+        "What the machine costs, for the money in messages and for budgets.",
+        "unknown",
+        example=32.77,
+        unit="currency",
+        allowed="a positive amount, or unknown",
+    )
+    currency: Currency = option(
+        "The currency of price and budget.",
+        "USD",
+        example="EUR",
+        allowed="three capital letters (ISO 4217)",
+    )
+    deadline: Deadline = Deadline()
+    hold: Hold = Hold()
+    actions: Actions = Actions()
+    notify: Notify = Notify()
+    host: Host = Host()
+    admin: Admin = Admin()

@@ -1,0 +1,67 @@
+"""The values that count in the end, each with where it came from; secrets are masked."""
+
+from collections.abc import Iterator
+
+from costguard import __version__
+from costguard.config.load import Loaded
+from costguard.config.options import OPTIONS, Option
+from costguard.config.sample import toml
+from costguard.config.schema import Settings
+from costguard.config.values import mask, mask_all, show_date, show_seconds, show_share
+
+
+def as_toml(loaded: Loaded) -> str:
+    """TOML that would give the same configuration, with the source of each value as its comment."""
+    return "".join(_lines(loaded))
+
+
+def as_json(loaded: Loaded) -> dict[str, object]:
+    """The same for programs: seconds, shares 0 to 1, seconds since the epoch."""
+    options = {
+        path: {"value": _masked(value_of(loaded.settings, path)), "source": source_of(loaded, path)} for path in OPTIONS
+    }
+    return {"version": __version__, "file": loaded.source, "paths": loaded.paths._asdict(), "options": options}
+
+
+def value_of(settings: Settings, path: str) -> object:
+    """The checked value of one option."""
+    found: object = settings
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def source_of(loaded: Loaded, path: str) -> str:
+    """Who set one option."""
+    return loaded.written[path].source if path in loaded.written else "default"
+
+
+def _lines(loaded: Loaded) -> Iterator[str]:
+    yield f"# costguard {__version__}, file: {loaded.source or 'none'}\n"
+    yield f"# state: {loaded.paths.state}, runtime: {loaded.paths.runtime}\n"
+    table = ""
+    for option in OPTIONS.values():
+        current, _, key = option.path.rpartition(".")
+        if current != table:
+            table = current
+            yield f"\n[{table}]\n"
+        text = f"{key} = {toml(_written(option, value_of(loaded.settings, option.path)))}"
+        yield f"{text:<40}  # {source_of(loaded, option.path)}\n"
+
+
+def _written(option: Option, value: object) -> object:
+    """As a person would write it."""
+    if value is None:
+        return option.default if option.default in ("off", "unknown") else "off"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        forms = {"seconds": show_seconds, "share": show_share, "date": show_date}
+        return forms[option.unit](value) if option.unit in forms else value
+    if option.path == "gpu_devices" and not value:
+        return ["all"]
+    return _masked(value)
+
+
+def _masked(value: object) -> object:
+    if isinstance(value, str):
+        return mask(value)
+    return list(mask_all(value)) if isinstance(value, tuple) else value

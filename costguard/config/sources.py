@@ -1,0 +1,136 @@
+"""Where values come from: file, environment and command line, each flattened to dotted paths."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from costguard.config import values
+from costguard.config.options import OPTIONS
+
+PREFIX = "COSTGUARD_"
+NOT_OPTIONS = re.compile(
+    r"COSTGUARD_(STANDIN_\w*|TEST_\w*|INCIDENT|ATTEMPT|REASON|IDLE_SECONDS|GPUS|SENTENCE|INSTANCE|_\w*)"
+)
+"""Variables that are not configuration: test stand-ins, what the command action exports, and the agent's own."""
+
+
+class Value(NamedTuple):
+    """What somebody wrote, and where."""
+
+    raw: object
+    source: str
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong; ``involves`` are further options that the statement is about."""
+
+    path: str
+    text: str
+    source: str = ""
+    involves: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"At '{self.path}': {self.text}" + (f"  ({self.source})" if self.source else "")
+
+
+class Layer(NamedTuple):
+    """All values of one source, and what could not be read in it."""
+
+    found: dict[str, Value]
+    problems: list[Problem]
+
+
+def read_file(path: str, *, required: bool) -> Layer:
+    """The values of a TOML file; a missing file is empty unless it is ``required``."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        tree = tomllib.loads(text)
+    except FileNotFoundError:
+        missing = Problem(
+            "--config", f"{path} does not exist; allowed: a file, see `costguard config init --path {path}`"
+        )
+        return Layer({}, [missing] if required else [])
+    except OSError as error:
+        return Layer({}, [Problem("--config", f"{path} cannot be read: {error.strerror}; allowed: a readable file")])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return Layer({}, [Problem("--config", f"{path} is not TOML: {error}")])
+    lines = dict(_lines(text))
+    found = {}
+    for key, raw in _flatten(tree):
+        line = lines.get(key)
+        found[key] = Value(raw, f"{path}:{line}" if line else path)
+    return Layer(found, [])
+
+
+def read_environment(environment: Mapping[str, str]) -> Layer:
+    """The values of COSTGUARD_KEY and COSTGUARD_SECTION__KEY."""
+    layer = Layer({}, [])
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and not NOT_OPTIONS.fullmatch(name):
+            path = name.removeprefix(PREFIX).lower().replace("__", ".")
+            _add_text(layer, path, environment[name], f"environment {name}")
+    return layer
+
+
+def read_settings(assignments: list[str]) -> Layer:
+    """The values of ``--set key=value``; the last one of a key wins."""
+    layer = Layer({}, [])
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if equals:
+            _add_text(layer, path.strip(), text.strip(), f"command line --set {path.strip()}")
+        else:
+            layer.problems.append(Problem("--set", f"{assignment!r} has no '='; allowed: key=value, such as grace=5m"))
+    return layer
+
+
+def _add_text(layer: Layer, path: str, text: str, source: str) -> None:
+    try:
+        layer.found[path] = Value(_from_text(path, text), source)
+    except ValueError as error:
+        layer.problems.append(Problem(path, f"{error}; allowed: {OPTIONS[path].allowed}", source))
+
+
+def _from_text(path: str, text: str) -> object:
+    """A value of the option's own type; text from outside a file has none yet."""
+    kind = OPTIONS[path].kind if path in OPTIONS else "text"
+    if kind == "bool":
+        if text.lower() not in {"true", "false"}:
+            raise ValueError(f"{text!r} is not true or false")
+        return text.lower() == "true"
+    if kind == "int":
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a whole number") from None
+    if kind in {"list", "command"} and text.startswith("["):
+        try:
+            return tomllib.loads(f"x = {text}")["x"]
+        except tomllib.TOMLDecodeError:
+            raise ValueError(f"{text!r} is not a list") from None
+    if kind == "list":
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return values.command(text) if kind == "command" else text
+
+
+def _flatten(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, dict) and path not in OPTIONS:
+            yield from _flatten(value, f"{path}.")
+            if not value and not any(known.startswith(f"{path}.") for known in OPTIONS):
+                yield path, value
+        else:
+            yield path, value
+
+
+def _lines(text: str) -> Iterator[tuple[str, int]]:
+    """The line of each plain `key = ` of the file; only used for words, so odd spellings may be missed."""
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := re.match(r"\s*\[\s*([\w.-]+)\s*\]", line):
+            table = f"{match[1]}."
+        elif match := re.match(r"\s*([\w.-]+)\s*=", line):
+            yield f"{table}{match[1]}", number

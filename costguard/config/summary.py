@@ -1,0 +1,83 @@
+"""What a configuration will do, in plain words."""
+
+from collections.abc import Iterator
+
+from costguard.config.checks import ends_machine
+from costguard.config.schema import Settings
+from costguard.config.values import mask_all, show_date, show_seconds, show_share
+
+_WORDS = {
+    "stop": "the cloud is asked to stop this machine",
+    "terminate": "the cloud is asked to terminate this machine, which deletes it",
+    "hibernate": "the cloud is asked to hibernate this machine",
+    "shutdown": "the operating system shuts down",
+    "reboot": "the operating system reboots",
+    "end_process": "costguard itself ends with exit code 0 and the machine goes on",
+    "command": "your command runs",
+}
+
+
+def summary(settings: Settings) -> list[str]:
+    """A few sentences: the mode, when something happens, what, and what stands in its way."""
+    return [_mode(settings), _idle(settings), *_limits(settings), *_notes(settings)]
+
+
+def _mode(settings: Settings) -> str:
+    if settings.mode == "live":
+        return "LIVE: this configuration acts."
+    return "Dry run: nothing is stopped, run or ended; messages say what would be done."
+
+
+def _idle(settings: Settings) -> str:
+    which = f"GPU {', '.join(settings.gpu_devices)}" if settings.gpu_devices else "GPU"
+    idle = {"all": f"every {which} is", "any": f"any {which} is", "mean": "the mean of the GPUs is"}[settings.aggregate]
+    if ends_machine(settings) and not settings.stop_below_load:
+        idle = "every GPU of the machine is quiet (no sign of work) and"
+    share = settings.window_rule == "share"
+    slack = f", of which {show_share(settings.window_share)} may be above" if share else " without a break"
+    armed = "From the start"
+    if settings.arm_duration is not None:
+        arm = (show_share(settings.arm_threshold), show_seconds(settings.arm_duration))
+        armed = f"Once the GPUs have worked (load above {arm[0]} for {arm[1]})"
+    action = _WORDS[settings.kill_action]
+    if settings.kill_action == "command":
+        action += f" ({' '.join(mask_all(settings.actions.command.run))})"
+    first = f"{armed}, and then {idle} below {show_share(settings.kill_threshold)} for {show_seconds(settings.kill_duration)}{slack}"
+    warned = f"people are warned, and {show_seconds(settings.grace)} later {action}"
+    return f"{first}: {warned if settings.grace else f'people are told, and at once {action}'}."
+
+
+def _limits(settings: Settings) -> Iterator[str]:
+    if settings.fallback:
+        yield f"If that fails for a technical reason: {', then '.join(settings.fallback)}."
+    if settings.unused_after is not None:
+        yield f"The same happens after {show_seconds(settings.unused_after)} without any work since boot."
+    deadline = settings.deadline
+    ends = []
+    if deadline.lifetime is not None:
+        ends.append(f"after {show_seconds(deadline.lifetime)} of running")
+    if deadline.lease is not None:
+        ends.append(f"at {show_date(deadline.lease)}")
+    if deadline.budget is not None and deadline.budget_period is not None:
+        money = f"{deadline.budget:g} {settings.currency}"
+        ends.append(f"when {money} are spent within {show_seconds(deadline.budget_period)}")
+    if ends:
+        busy = "even while it works" if deadline.stop_busy else "unless it works then"
+        yield f"It also happens {' or '.join(ends)}, whichever is first, {busy}."
+    if settings.unknown_stop_after is not None:
+        yield f"It also happens after {show_seconds(settings.unknown_stop_after)} of unreadable GPUs on a quiet machine."
+    if settings.boot_grace:
+        yield f"Never within {show_seconds(settings.boot_grace)} of boot or resume."
+    yield f"`costguard hold` postpones it, by at most {show_seconds(settings.hold.max)} at a time."
+
+
+def _notes(settings: Settings) -> Iterator[str]:
+    machine = ends_machine(settings)
+    if settings.admin.hold:
+        yield f"Note: the administrator blocks every action: {settings.admin.hold}"
+    if machine and settings.stop_below_load:
+        yield "Note: stop_below_load is set, so a machine that works below the threshold is stopped."
+    if machine and not settings.stop_below_load and (settings.aggregate != "all" or settings.gpu_devices):
+        yield "Note: aggregate and gpu_devices do not let a machine action happen while another GPU works."
+    if settings.arm_duration is not None and settings.kill_threshold > settings.arm_threshold and machine:
+        yield "Note: kill_threshold is above arm_threshold: load between the two counts as work first and as idle later."

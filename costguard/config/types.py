@@ -1,0 +1,64 @@
+"""Types of options: from what a person may write to what the engine works with."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from costguard.config import values
+
+
+def _gpu(value: tuple[str, ...]) -> tuple[str, ...]:
+    """`all` is no restriction; otherwise indices, UUIDs or PCI addresses, each once."""
+    if value == ("all",):
+        return ()
+    found = []
+    for device in value:
+        if re.fullmatch(r"\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]+", device):
+            found.append(device)
+        elif re.fullmatch(r"(?i)[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", device):
+            found.append(device.lower())
+        else:
+            raise ValueError(f"{device!r} is not a GPU")
+    if len(set(found)) != len(found):
+        raise ValueError("a GPU is named twice")
+    return tuple(found)
+
+
+def _money(value: object) -> float | None:
+    """A positive amount; `off` and `unknown` are None."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in {"off", "unknown"}):
+        return None
+    try:
+        amount = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < 1e9:
+        raise ValueError(f"{value!r} is not an amount of money")
+    return amount
+
+
+def _folder(value: str) -> str:
+    if not value.startswith("/"):
+        raise ValueError(f"{value!r} is not an absolute path")
+    return value
+
+
+def _date_or_off(value: object) -> float | None:
+    if value is None or (isinstance(value, str) and value.strip().lower() == "off"):
+        return None
+    return values.date(value)
+
+
+Duration = Annotated[float, BeforeValidator(values.seconds)]
+DurationOrOff = Annotated[float | None, BeforeValidator(values.seconds_or_off)]
+Share = Annotated[float, BeforeValidator(values.share)]
+Money = Annotated[float | None, BeforeValidator(_money)]
+DateOrOff = Annotated[float | None, BeforeValidator(_date_or_off)]
+Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_gpu)]
+Command = Annotated[tuple[str, ...], BeforeValidator(values.command)]
+Folder = Annotated[str, AfterValidator(_folder)]
+Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+ActionName = Literal["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "command"]
+ActionNames = Annotated[tuple[ActionName, ...], BeforeValidator(values.names)]

@@ -1,0 +1,139 @@
+"""Words for values: how durations, shares, dates and commands are written, read and shown."""
+
+import math
+import re
+import shlex
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+_SECONDS: Mapping[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
+_URL_SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_NAMED_SECRET = re.compile(r"(?i)((?:token|secret|password|passwd|api_?key|sig|signature)[\w-]*[=:\s]\s*)([^&\s,;]+)")
+_SECRET_FLAG = re.compile(r"(?i)--?[\w-]*(token|secret|password|passwd|api-?key)")
+_BEARER = re.compile(r"(?i)(\b(?:bearer|basic)\s+)(\S+)")
+
+
+def seconds(value: object) -> float:
+    """Read ``30`` (seconds), ``30s``, ``10m``, ``2h`` or ``1d``; raises ValueError in words."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{value!r} is not a duration")
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value.strip().lower())
+        if match is None:
+            raise ValueError(f"{value!r} is not a duration")
+        value = float(match[1]) * _SECONDS[match[2] or "s"]
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{value} is not a duration")
+    return float(value)
+
+
+def seconds_or_off(value: object) -> float | None:
+    """As `seconds`; ``off`` (in TOML also ``false``) is None."""
+    if value is None or value is False or (isinstance(value, str) and value.strip().lower() == "off"):
+        return None
+    return seconds(value)
+
+
+def share(value: object) -> float:
+    """Read ``0.7``, ``"70%"`` or ``"70 %"`` as 0.7; raises ValueError in words.
+
+    A bare number above 1 is refused (``80`` may mean 80 % or a slip), and so is a bare ``1``,
+    which half of its readers take for 1 %.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{value!r} is not a share")
+    percent = False
+    number: float
+    if isinstance(value, str):
+        match = _SHARE.fullmatch(value.strip())
+        if match is None:
+            raise ValueError(f"{value!r} is not a share")
+        number, percent = float(match[1]), bool(match[2])
+    else:
+        number = float(value)
+    if percent and number <= 100:
+        return round(number / 100, 12)
+    if percent or not math.isfinite(number) or number < 0:
+        raise ValueError(f"{value} is not a share")
+    if number == 1 and "." not in str(value):
+        raise ValueError(f"{value} alone is ambiguous; write 1% or 100%")
+    if number > 1:
+        advice = f"; write {_plain(number)}% or {_plain(number / 100)}" if number <= 100 else ""
+        raise ValueError(f"{value} is not a share{advice}")
+    return number
+
+
+def date(value: object) -> float:
+    """Read an RFC 3339 date and time with its offset, as seconds since the epoch; raises ValueError in words."""
+    moment = value
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise ValueError(f"{value!r} is not a date and time") from None
+    if not isinstance(moment, datetime):
+        raise ValueError(f"{value!s} is not a date and time")
+    if moment.utcoffset() is None:
+        raise ValueError(f"{value!s} has no offset from UTC, so it names a different moment on every machine")
+    return moment.timestamp()
+
+
+def command(value: object) -> tuple[str, ...]:
+    """Read a list of arguments, or one string that is split as a shell would; raises ValueError in words."""
+    if isinstance(value, str):
+        try:
+            return tuple(shlex.split(value))
+        except ValueError as error:
+            raise ValueError(f"{value!r} cannot be split into arguments ({error})") from None
+    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    raise ValueError(f"{value!r} is not a command")
+
+
+def names(value: object) -> tuple[str, ...]:
+    """Read a list of words; numbers count as words; raises ValueError in words."""
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{value!r} is not a list")
+    for part in value:
+        if isinstance(part, bool) or not isinstance(part, int | str):
+            raise ValueError(f"{part!r} is not a word")
+    return tuple(str(part).strip() for part in value)
+
+
+def show_seconds(value: float) -> str:
+    """Write a duration in the largest unit that keeps it exact: ``90`` is ``90s``, ``3600`` is ``1h``."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if value >= size and value % size == 0:
+            return f"{_plain(value / size)}{unit}"
+    return f"{_plain(value)}s"
+
+
+def show_share(value: float) -> str:
+    """Write a share as per cent: 0.05 is ``5%``."""
+    return f"{_plain(value * 100)}%"
+
+
+def show_date(value: float) -> str:
+    """Write a moment as RFC 3339 in UTC."""
+    return datetime.fromtimestamp(value, UTC).isoformat()
+
+
+def mask(text: str) -> str:
+    """Hide what looks like a secret: user information in URLs, and named tokens and passwords."""
+    text = _URL_SECRET.sub("***", text)
+    text = _BEARER.sub(r"\1***", text)
+    return _NAMED_SECRET.sub(r"\1***", text)
+
+
+def mask_all(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """`mask` for a list of arguments: also hides the one after a flag such as ``--token``."""
+    flags = ("", *parts)
+    return tuple(
+        "***" if _SECRET_FLAG.fullmatch(flag) else mask(part) for flag, part in zip(flags, parts, strict=False)
+    )
+
+
+def _plain(number: float) -> str:
+    return f"{number:.10g}"
