@@ -12,6 +12,7 @@ from typing import Protocol
 from costguard.agent import identity, lock, state
 from costguard.agent.host import RealHost
 from costguard.agent.ports import Host
+from costguard.agent.programs import command_lines
 
 
 class _Loop(Protocol):
@@ -65,7 +66,7 @@ def _guard(config: dict[str, object], paths: str, make_loop: LoopMaker) -> int:
     instance = identity.instance_id(str(machine.get("sysfs", "/sys")))
     start = state.load(runtime, state_dir, boot_id, instance)
     start = start._replace(notes=(*notes, *start.notes))
-    host = RealHost(runtime, state_dir, start, paths, locks)
+    host = RealHost(runtime, state_dir, start, command_lines(paths), locks)
     loop = make_loop(host, config, start)
     gc.collect()
     gc.freeze()  # what start-up made is never garbage; each later collection is shorter by all of it

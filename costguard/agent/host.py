@@ -5,7 +5,7 @@
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
 
 from costguard.agent import lock, state
@@ -15,7 +15,6 @@ from costguard.agent.console import Console, Service
 from costguard.agent.control import Control
 from costguard.agent.poller import READ, Poller
 from costguard.agent.ports import HostEvent, Instant, Signal
-from costguard.agent.programs import command_lines
 
 NAP = 5.0
 """Longest sleep of the kernel's select, in seconds. Its timer stands still while the machine is suspended, so a
@@ -29,15 +28,16 @@ _MANAGER = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LIS
 class RealHost:
     """Implements `Host`. To be made in the main thread, by the holder of the runtime directory's lock.
 
-    ``locks`` are the descriptors of the locks held, ``paths`` what `programs.command_lines` takes.
+    ``programs`` are the command lines of its children, ``locks`` the descriptors of the locks held.
     """
 
-    def __init__(self, runtime: str, state_dir: str, start: state.Start, paths: str, locks: list[int]) -> None:
+    def __init__(
+        self, runtime: str, state_dir: str, start: state.Start, programs: Mapping[str, list[str]], locks: list[int]
+    ) -> None:
         self._runtime, self._state_dir, self._start, self._locks = runtime, state_dir, start, locks
         self._console = Console(2, os.environ)
         self._service = Service(os.environ)
         self._poller = Poller()
-        programs = command_lines(paths)
         environment = {name: value for name, value in os.environ.items() if name not in _MANAGER}
         self._children = Children(self._poller, programs, environment)
         self._environment = environment
