@@ -1,0 +1,1 @@
+"""What costguard can do when a reason holds: facts, plan, execution, confirmation."""

@@ -1,0 +1,117 @@
+"""The words all actions share. An action has four steps and only two of them have effects."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, Protocol, TypeVar
+
+Verdict = Literal["go", "consequences", "another", "refuse"]
+Status = Literal["accepted", "done", "pending", "failed", "refused", "unknown"]
+
+
+class Finding(NamedTuple):
+    """One thing to know about a plan.
+
+    ``code`` is stable and for programs, ``text`` says what it means for the bill and the work,
+    ``hint`` names what to do about it.
+    """
+
+    code: str
+    text: str
+    hint: str = ""
+
+
+class Plan(NamedTuple):
+    """The answer to *may I, and what follows*.
+
+    ``ends_bill`` and ``keeps_disks`` are None where it is not known. ``command`` is what a guest
+    action runs; it stays in the worker.
+    """
+
+    action: str
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    ends_bill: bool | None = None
+    keeps_disks: bool | None = None
+    command: tuple[str, ...] = ()
+
+    @property
+    def may_act(self) -> bool:
+        """Whether the plan can be executed."""
+        return self.verdict in {"go", "consequences"}
+
+
+class Outcome(NamedTuple):
+    """What became of an attempt: words for people, and a proof (request id or exit code)."""
+
+    status: Status
+    detail: str
+    proof: str = ""
+
+
+class Host(NamedTuple):
+    """Where the machine's files are, and whether this container stands for its host."""
+
+    procfs: str = "/proc"
+    sysfs: str = "/sys"
+    devfs: str = "/dev"
+    stands_for_host: bool = False
+
+
+class Context(NamedTuple):
+    """One job, as the guard sent it. Durations are seconds."""
+
+    action: str
+    mode: str = "dry-run"
+    incident: str = ""
+    attempt: str = ""
+    reason: str = ""
+    sentence: str = ""
+    settings: Mapping[str, object] = {}
+    host: Host = Host()
+    providers: tuple[str, ...] = ()
+    results: str = ""
+    deadline: float = 60.0
+    idle_seconds: float = 0.0
+    gpus: tuple[str, ...] = ()
+    instance: str = ""
+
+    @property
+    def live(self) -> bool:
+        """Whether effects are allowed; everything but the exact word is a dry run."""
+        return self.mode == "live"
+
+
+class DryRunError(Exception):
+    """An effect was asked for in dry-run mode. Nothing happened."""
+
+
+F = TypeVar("F")
+
+
+class Action(Protocol[F]):
+    """One way to end a bill or to tell another program.
+
+    `facts` is the only step that looks at the world before acting, `plan` is pure, `execute` is
+    called at most once for an attempt, `confirm` never has an effect.
+    """
+
+    @property
+    def name(self) -> str:
+        """The word of the configuration."""
+
+    def facts(self, context: Context) -> F:
+        """Look at everything the plan needs, within a few seconds, without an effect."""
+
+    def plan(self, facts: F) -> Plan:
+        """Decide from the facts alone."""
+
+    def execute(self, plan: Plan, context: Context) -> Outcome:
+        """Act. Ends within ``context.deadline``. Raises DryRunError unless the mode is live."""
+
+    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+        """Say what the world shows of an attempt; ``recorded`` is what its executor wrote down."""
+
+
+def worst(*verdicts: Verdict) -> Verdict:
+    """The gravest of several verdicts."""
+    order: tuple[Verdict, ...] = ("go", "consequences", "another", "refuse")
+    return max(verdicts, key=order.index, default="go")

@@ -1,0 +1,100 @@
+"""`command`: the owner's own program, without a shell, at most once, with a deadline."""
+
+# ruff: noqa: ARG002 - the protocol offers more than this action needs
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costguard.actions import effect
+from costguard.actions.base import Context, Finding, Outcome, Plan
+
+DEFAULT_TIMEOUT = 60.0
+"""Seconds; ``actions.command.timeout``."""
+
+_BILL = Finding("bill_unknown", "costguard cannot know whether the command ends the bill")
+
+
+class CommandFacts(NamedTuple):
+    """The arguments with their variables filled in, and where the program is (empty: nowhere)."""
+
+    argv: tuple[str, ...]
+    path: str
+
+
+class Command:
+    """Run ``actions.command.run``. Exit code 0 is success."""
+
+    name = "command"
+
+    def facts(self, context: Context) -> CommandFacts:
+        """Fill in the variables and find the program, as execution will find it."""
+        argv = arguments(context)
+        return CommandFacts(argv, (shutil.which(argv[0]) or "") if argv else "")
+
+    def plan(self, facts: CommandFacts) -> Plan:
+        """A missing program is found here, not when it is needed."""
+        if not facts.argv:
+            hint = 'set run = ["/path/to/program", "argument"] under [actions.command]'
+            return Plan("command", "refuse", (Finding("command_missing", "no command is configured", hint),))
+        if not facts.path:
+            text = f"the program {facts.argv[0]!r} does not exist, is not executable or is not in PATH"
+            hint = "write its full path in actions.command.run and check it with `costguard config check`"
+            return Plan("command", "refuse", (Finding("command_not_found", text, hint),))
+        return Plan("command", "go", (_BILL,), command=facts.argv)
+
+    def execute(self, plan: Plan, context: Context) -> Outcome:
+        """Run it in its own process group; the whole group is ended at the deadline."""
+        limit = min(_timeout(context), context.deadline)
+        try:
+            ended = effect.run(context, plan.command, deadline=limit, environ=environment(context))
+        except OSError as error:
+            return Outcome("failed", f"the command could not be started: {error.strerror}")
+        said = f"; it said: {ended.output}" if ended.output else ""
+        if ended.expired:
+            return Outcome("failed", f"the command was ended after {limit:g} s{said}", "deadline")
+        if ended.code == 0:
+            return Outcome("done", f"the command succeeded{said}", "exit code 0")
+        if ended.code is not None and ended.code < 0:
+            return Outcome("failed", f"the command died of signal {-ended.code}{said}", f"signal {-ended.code}")
+        return Outcome("failed", f"the command failed with exit code {ended.code}{said}", f"exit code {ended.code}")
+
+    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+        """Only its executor knows what the command did."""
+        return recorded or Outcome("unknown", "nothing is recorded of this attempt; the command is not repeated")
+
+
+def variables(context: Context) -> dict[str, str]:
+    """What a command can ask for, as ``{name}`` in an argument and as ``COSTGUARD_NAME`` in its environment."""
+    return {
+        "incident": context.incident,
+        "reason": context.reason,
+        "idle_seconds": f"{context.idle_seconds:.0f}",
+        "gpus": ",".join(context.gpus),
+        "sentence": context.sentence,
+        "instance": context.instance,
+    }
+
+
+def arguments(context: Context) -> tuple[str, ...]:
+    """The configured arguments; known variables are filled in, in one pass, all other braces stay."""
+    run = context.settings.get("run")
+    if not isinstance(run, list | tuple):
+        return ()
+    values = variables(context)
+    pattern = re.compile(r"\{(" + "|".join(values) + r")\}")
+    # A NUL cannot stand in an argument; the sentence may quote anything.
+    return tuple(pattern.sub(lambda name: values[name[1]], str(word)).replace("\0", "") for word in run)
+
+
+def environment(context: Context) -> Mapping[str, str]:
+    """The guard's environment without costguard's own settings (they may hold secrets), and the variables."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+    return kept | {f"COSTGUARD_{name.upper()}": value.replace("\0", "") for name, value in variables(context).items()}
+
+
+def _timeout(context: Context) -> float:
+    timeout = context.settings.get("timeout")
+    return float(timeout) if isinstance(timeout, int | float) else DEFAULT_TIMEOUT

@@ -1,0 +1,39 @@
+"""Whether this process runs inside a container, from marks that need no privileges."""
+
+import os
+import re
+from collections.abc import Mapping
+
+_MARKS = ("self/root/.dockerenv", "self/root/run/.containerenv", "self/root/run/systemd/container")
+_CGROUP = re.compile(r"docker|kubepods|containerd|crio|libpod|lxc|machine\.slice|garden", re.IGNORECASE)
+_ROOT_MOUNT = re.compile(r"/docker/|containerd|containers/storage|kubelet", re.IGNORECASE)
+
+
+def mark(procfs: str, environ: Mapping[str, str]) -> str | None:
+    """What shows that this is a container; empty when nothing does, None when nobody can tell.
+
+    Sources: Docker and Podman marker files, the container interface of systemd
+    (``/run/systemd/container``, the ``container`` variable), cgroup paths of process 1 and the
+    layers of the root mount. ``self/root`` is this process's own root, also under a host's procfs.
+    """
+    if environ.get("container"):
+        return f"the environment says container={environ['container']}"
+    for name in _MARKS:
+        if os.path.exists(os.path.join(procfs, name)):
+            return "there is " + name.removeprefix("self/root")
+    cgroups, mounts = _text(procfs, "1/cgroup"), _text(procfs, "self/mountinfo")
+    if found := _CGROUP.search(cgroups or ""):
+        return f"process 1 is in a control group of {found.group()}"
+    for line in (mounts or "").splitlines():
+        fields = line.split()
+        if len(fields) > 4 and fields[4] == "/" and " - overlay " in line and (found := _ROOT_MOUNT.search(line)):
+            return f"the root file system is a layer of {found.group().strip('/')}"
+    return None if cgroups is None and mounts is None else ""
+
+
+def _text(procfs: str, name: str) -> str | None:
+    try:
+        with open(os.path.join(procfs, name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None

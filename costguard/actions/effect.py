@@ -1,0 +1,15 @@
+"""The only place where an action starts a program that changes something."""
+
+from collections.abc import Mapping, Sequence
+
+from costguard import programs
+from costguard.actions.base import Context, DryRunError
+
+
+def run(
+    context: Context, argv: Sequence[str], *, deadline: float | None = None, environ: Mapping[str, str] | None = None
+) -> programs.Ended:
+    """Run the program of an action. Raises DryRunError unless the mode is live, OSError when it cannot start."""
+    if not context.live:
+        raise DryRunError("dry run")
+    return programs.run(argv, context.deadline if deadline is None else deadline, environ=environ)

@@ -1,0 +1,32 @@
+"""`end_process`: the guard itself exits with code 0 and kills nothing. Here is only its plan."""
+
+# ruff: noqa: ARG002 - the protocol offers more than this action needs
+
+from costguard.actions.base import Context, Finding, Outcome, Plan
+
+_BILL = Finding(
+    "bill_goes_on",
+    "costguard ends with exit code 0 and stops nothing by itself: the bill goes on",
+    "run what ends the bill after it: `costguard run … && your-command`",
+)
+
+
+class EndProcess:
+    """The guard ends; what was started after it in a script goes on."""
+
+    name = "end_process"
+
+    def facts(self, context: Context) -> None:
+        """Nothing to look at."""
+
+    def plan(self, facts: None) -> Plan:
+        """Always possible."""
+        return Plan(self.name, "go", (_BILL,), ends_bill=False, keeps_disks=True)
+
+    def execute(self, plan: Plan, context: Context) -> Outcome:
+        """The guard does it, never a worker."""
+        return Outcome("refused", "the guard ends itself; no worker can do that for it")
+
+    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+        """A guard that asks is still running."""
+        return Outcome("failed", "the guard still runs")

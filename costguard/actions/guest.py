@@ -1,0 +1,164 @@
+"""What `shutdown` and `reboot` have in common: the machine's own init system does them."""
+
+import math
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from costguard import programs
+from costguard.actions import container, effect, permission, provider, results
+from costguard.actions.base import Context, Finding, Outcome
+from costguard.actions.provider import Consequence
+
+Verb = Literal["poweroff", "reboot"]
+
+LOOK_DEADLINE = 5.0
+"""Seconds for a look at the init system."""
+
+_DMI = (
+    *("sys_vendor", "product_name", "product_version", "product_family", "chassis_vendor", "chassis_asset_tag"),
+    *("board_vendor", "board_name", "board_asset_tag", "bios_vendor", "bios_version"),
+)
+_SHUTDOWN_OPTION = {"poweroff": "-h", "reboot": "-r"}
+_LOGIND_METHOD = {"poweroff": "CanPowerOff", "reboot": "CanReboot"}
+
+
+class GuestFacts(NamedTuple):
+    """Everything the plan of a guest action needs.
+
+    ``tool`` is the command of the init system, empty when there is none. ``container`` is the mark
+    of a container, empty when there is none, None when nobody can tell. ``clouds`` are the names of
+    the plug-ins that recognise this machine; ``consequence`` is set when there is exactly one.
+    """
+
+    action: str
+    tool: tuple[str, ...]
+    permission: permission.Permission
+    container: str | None
+    stands_for_host: bool
+    accept_bill: bool = False
+    machine: str = ""
+    clouds: tuple[str, ...] = ()
+    consequence: Consequence | None = None
+    plugin_failures: tuple[str, ...] = ()
+
+
+def facts(context: Context, verb: Verb) -> GuestFacts:
+    """Look at the container, the init system, the permission and the firmware's identity."""
+    procfs = context.host.procfs
+    systemd = os.path.isdir(os.path.join(procfs, "self/root/run/systemd/system"))
+    tool = _tool(verb, context.settings.get("delay"), systemd=systemd)
+    may = permission.Permission(())
+    if tool:
+        free = _can_gain_privileges(procfs)
+        may = permission.ask(tool, _LOGIND_METHOD[verb], systemd=systemd, new_privileges=free)
+    identity = dmi(context.host.sysfs)
+    loaded = provider.load(context.providers)
+    mine = [plugin for plugin in loaded.providers if plugin.recognises(identity)]
+    return GuestFacts(
+        action=context.action,
+        tool=tool,
+        permission=may,
+        container=container.mark(procfs, os.environ),
+        stands_for_host=context.host.stands_for_host,
+        accept_bill=context.settings.get("accept_bill") is True,
+        machine=" ".join(filter(None, (identity.get("sys_vendor"), identity.get("product_name")))),
+        clouds=tuple(plugin.name for plugin in mine),
+        consequence=mine[0].guest_shutdown() if len(mine) == 1 else None,
+        plugin_failures=loaded.failures,
+    )
+
+
+def dmi(sysfs: str) -> dict[str, str]:
+    """The firmware's identity; files that are missing or readable by root alone are left out."""
+    found = {}
+    paths = {name: os.path.join(sysfs, "class/dmi/id", name) for name in _DMI}
+    for name, path in {**paths, "hypervisor_uuid": os.path.join(sysfs, "hypervisor/uuid")}.items():
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                found[name] = file.read().strip()
+        except OSError:
+            continue
+    return found
+
+
+def refusals(facts: GuestFacts) -> list[Finding]:
+    """Every reason not to touch this machine."""
+    found = []
+    if facts.container is None and not facts.stands_for_host:
+        text = "costguard cannot tell whether this is a container, so it does not touch the machine"
+        found.append(Finding("container_unknown", text, "set host.procfs to a readable /proc"))
+    elif facts.container and not facts.stands_for_host:
+        text = f"this is a container ({facts.container}); the machine under it may serve others"
+        hint = "run costguard on the host, or set host.stands_for_host = true when this container owns the machine"
+        found.append(Finding("container", text, hint))
+    if not facts.tool:
+        text = "nothing here can do it: neither systemctl with a running systemd, nor shutdown in PATH"
+        found.append(Finding("no_init", text, "install an init system's tools, or use another kill_action"))
+    elif not facts.permission.command:
+        text = f"this user may not run `{' '.join(facts.tool)}`; the machine would stay up and be billed"
+        found.append(Finding("not_permitted", text, facts.permission.missing))
+    return found
+
+
+def execute(context: Context, command: Sequence[str]) -> Outcome:
+    """Ask the init system once, and report what it said."""
+    said = " ".join(command)
+    try:
+        ended = effect.run(context, command)
+    except OSError as error:
+        return Outcome("failed", f"`{said}` could not be started: {error.strerror}")
+    if ended.expired:
+        return Outcome("unknown", f"`{said}` did not answer within {context.deadline:g} s; {_words(ended)}")
+    if ended.code == 0:
+        return Outcome("accepted", f"`{said}` was accepted by the init system", "exit code 0")
+    return Outcome("failed", f"`{said}` was refused: {_words(ended)}", f"exit code {ended.code}")
+
+
+def confirm(context: Context, recorded: Outcome | None) -> Outcome:
+    """On the same boot the machine is still alive, so at best the action is on its way."""
+    record = results.read(context)
+    if record and record.boot_id and record.boot_id != results.boot_id(context):
+        return Outcome("done", "the machine has started again since")
+    if stopping():
+        return Outcome("pending", "the init system is stopping the machine")
+    if recorded is None:
+        return Outcome("unknown", "nothing is recorded of this attempt, and the machine still runs")
+    if recorded.status != "accepted" or record is None:
+        return recorded
+    detail = f"accepted {record.age:.0f} s ago, but the machine still runs and the init system shows no shutdown"
+    return Outcome("pending", detail, recorded.proof)
+
+
+def stopping() -> bool:
+    """Whether systemd says that it is shutting down."""
+    if shutil.which("systemctl") is None:
+        return False
+    try:
+        return programs.run(["systemctl", "is-system-running"], LOOK_DEADLINE).output == "stopping"
+    except OSError:
+        return False
+
+
+def _tool(verb: Verb, delay: object, *, systemd: bool) -> tuple[str, ...]:
+    """The init system's command. Only shutdown(8) can wait, in whole minutes."""
+    minutes = math.ceil(delay / 60) if isinstance(delay, int | float) else 0
+    if systemd and minutes <= 0 and shutil.which("systemctl"):
+        return ("systemctl", verb)
+    if shutil.which("shutdown"):
+        return ("shutdown", _SHUTDOWN_OPTION[verb], f"+{minutes}" if minutes > 0 else "now")
+    return ()
+
+
+def _words(ended: programs.Ended) -> str:
+    return ended.output[-300:] or f"no words, exit code {ended.code}"
+
+
+def _can_gain_privileges(procfs: str) -> bool:
+    """False under NoNewPrivs, where sudo cannot work. Source: proc_pid_status(5)."""
+    try:
+        with open(os.path.join(procfs, "self/status"), encoding="ascii", errors="replace") as file:
+            return "NoNewPrivs:\t1" not in file.read()
+    except OSError:
+        return True

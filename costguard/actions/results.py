@@ -1,0 +1,121 @@
+"""One small file per attempt: it makes acting happen at most once and outlives the worker."""
+
+import json
+import os
+import time
+import urllib.parse
+from typing import NamedTuple, get_args
+
+from costguard.actions.base import Context, Outcome, Status
+from costguard.programs import process_state
+
+
+class Begun(NamedTuple):
+    """Whether this process may execute, and words when the file could not be written."""
+
+    first: bool
+    trouble: str = ""
+
+
+class Record(NamedTuple):
+    """What the file of an attempt says. ``outcome`` is None while, or if, only the start was recorded."""
+
+    pid: int
+    start_time: int
+    boot_id: str
+    age: float  # seconds since the attempt started, suspended time included
+    outcome: Outcome | None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process that started the attempt is still alive."""
+        state, _, start_time = process_state(self.pid)
+        return state not in "ZX" and start_time == self.start_time
+
+
+def path_of(context: Context) -> str:
+    """The file of an attempt; any attempt id makes one safe name."""
+    return os.path.join(context.results, urllib.parse.quote(context.attempt, safe="")[:200] + ".json")
+
+
+def begin(context: Context) -> Begun:
+    """Claim the attempt. A file that exists, whatever is in it, means that somebody started it before.
+
+    A file that cannot be written does not stop a stop: the words go into the outcome.
+    """
+    if not context.results or not context.attempt:
+        return Begun(True, "the attempt has no result file")
+    try:
+        os.makedirs(context.results, mode=0o700, exist_ok=True)
+        fd = os.open(path_of(context), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return Begun(False)
+    except OSError as error:
+        return Begun(True, f"the result file could not be written ({error.strerror})")
+    try:
+        os.write(fd, _start(context))
+    except OSError as error:
+        return Begun(True, f"the result file could not be written ({error.strerror})")
+    finally:
+        os.close(fd)
+    return Begun(True)
+
+
+def finish(context: Context, outcome: Outcome) -> str:
+    """Replace the file with the outcome; words when that failed. No fsync: a hung disk must not hold a stop."""
+    if not context.results or not context.attempt:
+        return ""
+    path = path_of(context)
+    started = json.loads(_start(context))
+    data = json.dumps({**started, **outcome._asdict()}, separators=(",", ":")).encode()
+    try:
+        fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, data)
+        finally:
+            os.close(fd)
+        os.replace(path + ".tmp", path)
+    except OSError as error:
+        return f"the result could not be recorded ({error.strerror})"
+    return ""
+
+
+def read(context: Context) -> Record | None:
+    """What is known of an attempt; None when it was never started (or nothing could be written)."""
+    try:
+        with open(path_of(context), "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    try:
+        data = json.loads(text)
+        status: Status | str = data["status"]
+        outcome = None
+        if status in get_args(Status):
+            outcome = Outcome(status, str(data["detail"]), str(data["proof"]))  # type: ignore[arg-type] # checked above
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - float(data["since"])
+        return Record(int(data["pid"]), int(data["start_time"]), str(data["boot_id"]), age, outcome)
+    except (ValueError, KeyError, TypeError):  # cut short by a full disk or a crash: started, no more is known
+        return Record(0, 0, "", 0.0, None)
+
+
+def boot_id(context: Context) -> str:
+    """The kernel's name for this boot; empty when it cannot be read."""
+    try:
+        with open(f"{context.host.procfs}/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _start(context: Context) -> bytes:
+    pid = os.getpid()
+    start = {
+        "status": "started",
+        "pid": pid,
+        "start_time": process_state(pid)[2],
+        "boot_id": boot_id(context),
+        "since": round(time.clock_gettime(time.CLOCK_BOOTTIME), 3),
+        "action": context.action,
+    }
+    return json.dumps(start, separators=(",", ":")).encode()

@@ -1,0 +1,75 @@
+"""`shutdown`: the guest powers the machine off. Whether the bill ends depends on the cloud."""
+
+from costguard.actions import guest
+from costguard.actions.base import Context, Finding, Outcome, Plan, Verdict, worst
+from costguard.actions.provider import Consequence
+
+
+class Shutdown:
+    """Power the machine off through its init system, at most once."""
+
+    name = "shutdown"
+
+    def facts(self, context: Context) -> guest.GuestFacts:
+        """See `guest.facts`."""
+        return guest.facts(context, "poweroff")
+
+    def plan(self, facts: guest.GuestFacts) -> Plan:
+        """Refuse what may not be done; name what goes on being billed and what may be lost."""
+        refused = guest.refusals(facts)
+        verdict, found = _bill(facts)
+        consequence = facts.consequence
+        return Plan(
+            action=facts.action,
+            verdict="refuse" if refused else verdict,
+            findings=(*refused, *found),
+            ends_bill=consequence.ends_bill if consequence else None,
+            keeps_disks=consequence.keeps_disks if consequence else None,
+            command=() if refused else facts.permission.command,
+        )
+
+    def execute(self, plan: Plan, context: Context) -> Outcome:
+        """Ask the init system to power off."""
+        return guest.execute(context, plan.command)
+
+    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+        """See `guest.confirm`."""
+        return guest.confirm(context, recorded)
+
+
+def _bill(facts: guest.GuestFacts) -> tuple[Verdict, list[Finding]]:
+    """What powering off does to the bill and to the disks."""
+    found: list[tuple[Verdict, Finding]] = []
+    if facts.plugin_failures:
+        text = "a cloud plug-in could not be loaded, so costguard may not know this cloud: "
+        hint = "reinstall the plug-in, then run `costguard doctor`"
+        found.append(("consequences", Finding("plugin_failed", text + "; ".join(facts.plugin_failures), hint)))
+    if len(facts.clouds) > 1:
+        text = f"several plug-ins claim this machine ({', '.join(facts.clouds)}); what it does to the bill is unknown"
+        found.append(("consequences", Finding("cloud_ambiguous", text, "uninstall the plug-in that is wrong")))
+    elif facts.consequence is None:
+        found.append(("go", _no_cloud(facts)))
+    else:
+        found += _consequences(facts, facts.consequence)
+    return worst(*(verdict for verdict, _ in found)), [finding for _, finding in found]
+
+
+def _no_cloud(facts: guest.GuestFacts) -> Finding:
+    machine = f" ({facts.machine})" if facts.machine else ""
+    text = f"no plug-in knows this machine{machine}: what a shutdown does to its bill is unknown to costguard"
+    return Finding("no_cloud", text, "check that the provider does not bill a machine that is powered off")
+
+
+def _consequences(facts: guest.GuestFacts, known: Consequence) -> list[tuple[Verdict, Finding]]:
+    found: list[tuple[Verdict, Finding]] = []
+    if known.ends_bill is False:
+        verdict: Verdict = "consequences" if facts.accept_bill else "another"
+        hint = known.hint or "use another kill_action, or set actions.shutdown.accept_bill = true"
+        found.append((verdict, Finding("bill_goes_on", known.text, hint)))
+    elif known.ends_bill is None:
+        found.append(("consequences", Finding("bill_unknown", known.text, known.hint)))
+    if known.keeps_disks is None:
+        found.append(("consequences", Finding("may_terminate", known.text, known.hint)))
+    elif known.keeps_disks is False:
+        found.append(("consequences", Finding("loses_disks", known.text, known.hint)))
+    return found or [("go", Finding("bill_ends", known.text, known.hint))]

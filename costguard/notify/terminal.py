@@ -1,0 +1,70 @@
+"""The channel `terminal`: the terminal that costguard was started on."""
+
+import os
+import select
+import stat
+import time
+import unicodedata
+from collections.abc import Mapping
+
+from costguard.notify.message import DeliveryError, Message
+
+DEFAULT_SECONDS = 5.0
+"""Seconds a terminal may take when nothing else is said."""
+
+
+def deliver(message: Message, settings: Mapping[str, object]) -> None:
+    """Write the message to the terminal named by ``settings["tty"]``."""
+    path = settings.get("tty")
+    if not isinstance(path, str) or not path:
+        raise DeliveryError("costguard has no terminal of its own", "use the channel wall, or a notification service")
+    if trouble := write(path, message, seconds(settings)):
+        raise DeliveryError(f"{path}: {trouble}")
+
+
+def seconds(settings: Mapping[str, object]) -> float:
+    """How long a channel may take."""
+    value = settings.get("seconds")
+    return float(value) if isinstance(value, int | float) else DEFAULT_SECONDS
+
+
+def write(path: str, message: Message, limit: float) -> str:
+    """Write to one terminal without ever hanging on it; words when it did not get the whole text."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        return error.strerror or "cannot be opened"
+    try:
+        if not stat.S_ISCHR(os.fstat(fd).st_mode) or not os.isatty(fd):
+            return "is not a terminal"
+        return _write_all(fd, lines(message), time.monotonic() + limit)
+    except OSError as error:
+        return error.strerror or "cannot be written"
+    finally:
+        os.close(fd)
+
+
+def lines(message: Message) -> bytes:
+    """The message as a terminal shows it: on lines of its own, also where a program draws in raw mode."""
+    text = "\r\n".join(clean(message.text).split("\n"))
+    return f"\r\n\a{text}\r\n".encode("utf-8", "replace")
+
+
+def clean(text: str) -> str:
+    """Without anything that could steer a terminal: control characters, format characters, lone surrogates."""
+    kept = (
+        char if char == "\n" or unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} else " " for char in text
+    )
+    return "".join(kept)
+
+
+def _write_all(fd: int, data: bytes, end: float) -> str:
+    while data:
+        left = end - time.monotonic()
+        if left <= 0 or not select.select([], [fd], [], left)[1]:
+            return "does not take the message (stopped, or nobody reads it)"
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:
+            time.sleep(0.01)  # the terminal said it was ready for less than it was given
+    return ""

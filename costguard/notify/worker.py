@@ -1,0 +1,106 @@
+"""The notification worker: ``python -m costguard.notify.worker``, one message, one answer.
+
+In: ``{"message":{"id","kind","level","facts":{…}},"channels":[…],"settings":{…},"deadline":seconds}``.
+``title``, ``body`` and ``dry_run`` may stand in the message instead of ``facts``; they are sent as they are.
+Out: ``{"delivered":["wall"],"failed":{"terminal":"why"}}``.
+"""
+
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from costguard.notify import compose
+from costguard.notify.message import Deliver, DeliveryError, Message
+from costguard.programs import die_with_parent, mask
+
+BAD_JOB = 2
+"""Exit code for a job that nobody can do."""
+
+CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
+"""Each channel's module; it has a function ``deliver``."""
+
+DEFAULT_DEADLINE = 30.0
+"""Seconds for all channels together."""
+
+
+class TooLateError(Exception):
+    """A channel took longer than its share of the deadline."""
+
+
+def main() -> int:
+    """Deliver one message over every channel."""
+    die_with_parent()
+    line = sys.stdin.buffer.readline()
+    if not line.strip():
+        return 0
+    try:
+        job = json.loads(line)
+        message = parse(job["message"])
+        channels = [str(name) for name in job["channels"]]
+        settings = dict(job.get("settings") or {})
+        deadline = float(job.get("deadline") or DEFAULT_DEADLINE)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        say({"error": f"the job makes no sense: {type(error).__name__}: {error}"})
+        return BAD_JOB
+    failed = deliver(message, channels, settings, deadline)
+    say({"delivered": [name for name in channels if name not in failed], "failed": failed})
+    return 0
+
+
+def parse(given: Mapping[str, Any]) -> Message:
+    """Read a message and compose its text. Raises KeyError, TypeError or ValueError for one that makes no sense."""
+    kind, level = str(given["kind"]), str(given.get("level") or "info")
+    if "title" in given:
+        text = compose.Text(str(given["title"]), str(given.get("body") or ""), given.get("dry_run") is True)
+    else:
+        facts = {"machine": os.uname().nodename, **(given.get("facts") or {})}
+        text = compose.compose(kind, facts)
+    return Message(str(given.get("id") or ""), kind, level, text.title, text.body, text.dry_run)
+
+
+def deliver(message: Message, channels: list[str], settings: Mapping[str, object], deadline: float) -> dict[str, str]:
+    """Try every channel, each with its share of what is left of the deadline; why the failed ones failed."""
+    signal.signal(signal.SIGALRM, _too_late)
+    end = time.monotonic() + deadline
+    failed: dict[str, str] = {}
+    for number, name in enumerate(channels):
+        share = max(0.05, (end - time.monotonic()) / (len(channels) - number))
+        try:
+            channel: Deliver = importlib.import_module(CHANNELS[name]).deliver
+            signal.setitimer(signal.ITIMER_REAL, share)
+            channel(message, {**settings, "seconds": share * 0.9})
+        except KeyError:
+            failed[name] = f"there is no such channel; known: {', '.join(sorted(CHANNELS))}"
+        except DeliveryError as error:
+            failed[name] = mask(str(error))
+        except TooLateError:
+            failed[name] = f"no answer within {share:.0f} s"
+        except Exception as error:  # noqa: BLE001 - one broken channel must not keep the others from being tried
+            failed[name] = mask(f"{type(error).__name__}: {error}")[:500]
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    return failed
+
+
+def say(answer: Mapping[str, object]) -> None:
+    """Write one line; a guard that is gone reads it no more, and that is no error."""
+    data = json.dumps(answer, separators=(",", ":")).encode() + b"\n"
+    try:
+        while data:
+            data = data[os.write(1, data) :]
+    except BrokenPipeError:
+        return
+
+
+def _too_late(_number: int, _frame: FrameType | None) -> None:
+    raise TooLateError
+
+
+if __name__ == "__main__":
+    sys.exit(main())

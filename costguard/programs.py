@@ -1,0 +1,186 @@
+"""Foreign programs with a deadline: own process group, bounded output, nothing left behind.
+
+For short-lived workers only; the resident processes start their children in another way.
+"""
+
+import contextlib
+import ctypes
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+TERM_GRACE = 5.0
+"""Seconds between SIGTERM and SIGKILL for a program that outlived its deadline."""
+
+KILL_WAIT = 2.0
+"""Seconds to wait for the kernel after SIGKILL; a process in uninterruptible sleep is given up."""
+
+OUTPUT_LIMIT = 2048
+"""Bytes of output that are kept: the last ones."""
+
+_POLL = 0.02  # seconds between looks at a program that writes nothing
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+_SECRETS = (
+    (re.compile(r"(?P<keep>\w[\w+.-]*://)[^/\s@]+@"), r"\g<keep>***@"),
+    (re.compile(r"(?P<keep>\bauthorization:\s*)\S+(\s+\S+)?", re.IGNORECASE), r"\g<keep>***"),
+    (
+        re.compile(
+            r"(?P<keep>\b[\w-]*(?:token|secret|password|passwd|api[_-]?key|access[_-]?key)\b[\"']?\s*[=:]\s*)\S+",
+            re.IGNORECASE,
+        ),
+        r"\g<keep>***",
+    ),
+)
+
+
+class Ended(NamedTuple):
+    """How a program ended.
+
+    ``code`` is the exit code, minus the signal that ended it, or None when the kernel did not give
+    it back. ``output`` is the last 2 KiB of stdout and stderr together, secrets masked.
+    ``expired`` says that the deadline passed and the program was ended for it.
+    """
+
+    code: int | None
+    output: str
+    expired: bool
+
+
+def run(
+    argv: Sequence[str],
+    deadline: float,
+    *,
+    text: bytes = b"",
+    environ: Mapping[str, str] | None = None,
+    grace: float = TERM_GRACE,
+) -> Ended:
+    """Run a program to its end, at most ``deadline`` seconds, then SIGTERM, ``grace`` seconds, SIGKILL.
+
+    The whole process group ends with it: what the program leaves running in its group is ended
+    too. A program that must live on starts its own session. ``text`` is its standard input.
+    Raises OSError when it cannot be started.
+    """
+    given = os.memfd_create("input") if text else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if text:
+            os.write(given, text)
+            os.lseek(given, 0, os.SEEK_SET)
+        process = subprocess.Popen(
+            argv,
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environ,
+            process_group=0,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - single-threaded worker, one system call
+        )
+    finally:
+        os.close(given)
+    try:
+        return _watch(process, deadline, grace)
+    except BaseException:  # the worker's own deadline, or the end of the worker: leave nothing behind
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+
+
+def die_with_parent(wanted: bool = True) -> None:
+    """Ask the kernel to SIGKILL this process when its parent dies (or no longer to)."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL) if wanted else 0)
+
+
+def mask(text: str) -> str:
+    """Hide what looks like a secret: user info of URLs, authorisation headers, token=… and the like."""
+    for pattern, masked in _SECRETS:
+        text = pattern.sub(masked, text)
+    return text
+
+
+class _Output:
+    """The last bytes that a pipe carried."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self.fd = fd
+        self.tail = b""
+        self.open = True
+
+    def drain(self, wait: float) -> None:
+        """Take what is there, waiting at most ``wait`` seconds for it."""
+        if not self.open:
+            time.sleep(wait)
+            return
+        if not select.select([self.fd], [], [], wait)[0]:
+            return
+        try:
+            data = os.read(self.fd, 65536)
+        except BlockingIOError:
+            return
+        self.open = bool(data)
+        self.tail = (self.tail + data)[-OUTPUT_LIMIT:]
+
+
+def _watch(process: subprocess.Popen[bytes], deadline: float, grace: float) -> Ended:
+    assert process.stdout is not None  # a pipe was asked for
+    with process.stdout as pipe:
+        output = _Output(pipe.fileno())
+        end = time.monotonic() + deadline
+        expired = False
+        while not _has_ended(process.pid) and not expired:
+            output.drain(_POLL)
+            expired = time.monotonic() >= end
+        if expired or _members(process.pid):
+            _end_group(process.pid, output, grace)
+        for _ in range(4):  # what the pipe still holds, 64 KiB at most by default
+            output.drain(0)
+        try:
+            code: int | None = process.wait(timeout=KILL_WAIT)
+        except subprocess.TimeoutExpired:
+            code = None
+    return Ended(code, mask(output.tail.decode("utf-8", "replace")).strip(), expired)
+
+
+def _end_group(group: int, output: _Output, grace: float) -> None:
+    """End every member: SIGTERM, then SIGKILL. The unreaped leader keeps the number from being reused."""
+    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, KILL_WAIT)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another identity (sudo)
+            os.killpg(group, number)
+        end = time.monotonic() + patience
+        while _members(group) and time.monotonic() < end:
+            output.drain(_POLL)
+        if not _members(group):
+            return
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child ended, without reaping it."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _members(group: int) -> tuple[int, ...]:
+    """The living processes of a group. Source: proc_pid_stat(5), fields 3 (state) and 5 (pgrp)."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            state, member_of = process_state(int(name))[:2]
+            if member_of == group and state not in "ZX":
+                found.append(int(name))
+    return tuple(found)
+
+
+def process_state(pid: int) -> tuple[str, int, int]:
+    """State letter, process group and start time (clock ticks since boot) of a process; X, 0, 0: none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            fields = stat.read().rpartition(b")")[2].split()
+    except OSError:
+        return "X", 0, 0
+    if len(fields) < 20:
+        return "X", 0, 0
+    return fields[0].decode("ascii"), int(fields[2]), int(fields[19])
