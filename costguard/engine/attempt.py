@@ -1,0 +1,176 @@
+"""One attempt at an action: prepare, release, and find out what became of it."""
+
+from costguard.engine import reasons
+from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
+from costguard.engine.events import Outcome
+from costguard.engine.rules import is_machine_action
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Incident, Verdict
+from costguard.engine.turn import Turn, action_of
+from costguard.engine.window import NEVER
+
+LEAD = 60.0
+"""How long before it is due a worker is started, so that it waits ready when the countdown ends."""
+
+RETRY_PAUSE = 15.0
+TRIES_PER_LINK = 4
+"""A link of the fall-back list is tried again after 15, 30 and 60 s before the next one is."""
+
+CONFIRM_EVERY = 30.0
+CONFIRM_WITHIN = 300.0
+"""If the machine still lives so long after its request was accepted, nothing happened."""
+
+OUTCOME_WITHIN = 900.0
+"""An action that reported nothing for so long is asked about."""
+
+FIRST_ROUND = 3600.0
+DAY = 86400.0
+
+
+def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
+    """Prepare in time; when due, release the waiting worker on this tick's readings (I3)."""
+    action = action_of(now, turn.rules)
+    if not turn.live or action == "end_process":
+        if turn.at + reasons.EPSILON >= due and not blocked:
+            _without_worker(turn, action)
+        return
+    if not now.worker and turn.at >= max(due - LEAD, now.retry):
+        attempt = turn.serial("a")
+        turn.effects.append(Prepare(attempt, action, now.id))
+        turn.amend(worker=attempt, ready=False)
+    elif now.ready and turn.at + reasons.EPSILON >= due and not blocked:
+        turn.effects.append(Go(now.worker, action, now.id))
+        turn.tell("acting", "critical", attempt=now.worker)
+        turn.set(phase=ACTING)
+        turn.amend(asked=turn.at)
+        if is_machine_action(action):
+            turn.set(stops=(*turn.core.stops[-9:], turn.wall))
+
+
+def _without_worker(turn: Turn, action: str) -> None:
+    """A dry run ends here; so does end_process, which is nothing but the guard's own exit."""
+    plan = next((plan for plan in turn.core.plans if plan.action == action), None)
+    if not turn.live:
+        refused = plan is not None and plan.verdict in {"refuse", "another"}
+        detail = "; ".join(text for _, text, _ in plan.findings) if plan is not None and refused else ""
+        finish(turn, "cannot" if refused else "would", detail)
+        return
+    turn.tell("acting", "info")
+    turn.effects.append(Leave(0))
+    finish(turn, "acted")
+
+
+def finish(turn: Turn, done: str, detail: str = "") -> None:
+    """Latch DONE until work is seen again; ``done`` says which kind: acted, would, cannot or unknown."""
+    abandon(turn)
+    kind = {"acted": "done", "would": "would_act", "cannot": "cannot", "unknown": "outcome_unknown"}[done]
+    good = done in {"acted", "would"}
+    turn.amend(detail=detail)
+    proof = turn.core.incident.proof if turn.core.incident else ""
+    turn.tell(kind, "info" if good else "critical", error=detail, proof=proof)
+    turn.set(phase=DONE, done=done, closed=turn.at, remind=NEVER if good else turn.at + DAY, rounds=0)
+
+
+def abandon(turn: Turn) -> None:
+    """End a worker that still waits; one that was released is out of reach."""
+    now = turn.core.incident
+    if now is not None and now.worker and now.asked is None:
+        turn.effects.append(Abandon(now.worker))
+        turn.amend(worker="", ready=False)
+
+
+def attempt_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
+    """What the worker of the attempt reports, before and after it was released."""
+    if turn.core.phase == WARNING:
+        action = action_of(now, turn.rules)
+        if event.status in {"ready", "refuse", "another"}:
+            _keep_plan(turn, action, event)
+        if event.status == "ready":
+            turn.amend(ready=True)
+        elif event.status == "refuse":
+            finish(turn, "cannot", event.detail)
+        else:
+            attempt_failed(turn, now, event.status, event.detail)
+        return
+    if event.status == "accepted":
+        turn.set(phase=CONFIRMING)
+        turn.amend(proof=event.proof, recheck=event.at + CONFIRM_EVERY)
+        turn.tell("accepted", "critical", proof=event.proof)
+    elif event.status == "done":
+        turn.amend(proof=event.proof)
+        finish(turn, "acted")
+    elif event.status == "refused":
+        finish(turn, "cannot", event.detail)
+    else:
+        attempt_failed(turn, now, event.status, event.detail)
+
+
+def _keep_plan(turn: Turn, action: str, event: Outcome) -> None:
+    """The latest plan is shown in messages; *ready* stands for the verdict go or consequences."""
+    others = tuple(plan for plan in turn.core.plans if plan.action != action)
+    verdict = ("consequences" if event.findings else "go") if event.status == "ready" else event.status
+    turn.set(plans=(*others, Verdict(action, verdict, event.findings, event.at)))
+
+
+def attempt_failed(turn: Turn, now: Incident, status: str, detail: str) -> None:
+    """A technical failure: try again, go down the list, or give up aloud. Unknown is asked about first."""
+    turn.amend(detail=detail)
+    if now.asked is not None and status == "unknown":
+        turn.set(phase=CONFIRMING)
+        _confirm(turn, now)
+        return
+    if status == "another":
+        _next_link(turn, now, detail)
+    elif now.asked is not None:
+        # a released guest action runs at most once in its incident: only the next link may follow
+        _next_link(turn, now, detail)
+    elif now.failures + 1 < TRIES_PER_LINK:
+        retry = turn.at + RETRY_PAUSE * 2.0**now.failures
+        turn.amend(worker="", ready=False, failures=now.failures + 1, retry=retry)
+    else:
+        _next_link(turn, now, detail)
+
+
+def _next_link(turn: Turn, now: Incident, detail: str) -> None:
+    """The next action of the list, decided again on fresh readings; or FAILED."""
+    if now.link + 1 < len(turn.rules.actions):
+        turn.set(phase=WARNING)
+        link = now.link + 1
+        turn.amend(link=link, action=turn.rules.actions[link], worker="", ready=False, failures=0, retry=0.0)
+        turn.amend(asked=None, confirm="", recheck=NEVER)
+        turn.tell("next_action", "critical", error=detail)
+        return
+    turn.amend(worker="", ready=False)
+    rounds = turn.core.rounds + 1
+    again = turn.at + min(DAY, FIRST_ROUND * 2.0 ** (rounds - 1))
+    turn.tell("failed", "critical", error=detail, retry_in_seconds=again - turn.at, rounds=rounds)
+    turn.set(phase=FAILED, closed=turn.at, again=again, remind=turn.at + DAY, rounds=rounds)
+
+
+def _confirm(turn: Turn, now: Incident) -> None:
+    effect_id = turn.serial("f")
+    turn.effects.append(Confirm(effect_id, now.worker, action_of(now, turn.rules), now.id))
+    turn.amend(confirm=effect_id, recheck=NEVER)
+
+
+def confirm_again(turn: Turn) -> None:
+    """While the cloud's or the kernel's word is out, ask again from time to time."""
+    now = turn.core.incident
+    if now is not None and not now.confirm and turn.at >= now.recheck:
+        _confirm(turn, now)
+
+
+def confirm_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
+    """What the world says about the attempt."""
+    asked = now.asked if now.asked is not None else event.at
+    turn.amend(confirm="")
+    if event.status == "done":
+        finish(turn, "acted")
+    elif event.status == "pending" and event.at - asked < CONFIRM_WITHIN:
+        turn.amend(recheck=event.at + CONFIRM_EVERY)
+    elif event.status in {"pending", "failed"}:
+        detail = event.detail if event.status == "failed" else "it was accepted, and nothing happened"
+        _next_link(turn, now, detail)
+    elif event.at - asked < CONFIRM_WITHIN:
+        turn.amend(recheck=event.at + CONFIRM_EVERY)
+    else:
+        finish(turn, "unknown", event.detail)

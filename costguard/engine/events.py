@@ -1,0 +1,87 @@
+"""What can happen to the engine. ``at`` is the boot clock in seconds, in every event."""
+
+from typing import NamedTuple
+
+from costguard.engine.observation import Device, Observation
+
+
+class Tick(NamedTuple):
+    """One observation. ``suspended`` is boot clock minus monotonic clock; it jumps on a resume.
+
+    ``wall`` is the date in seconds since the epoch, ``synced`` whether it can be trusted (None:
+    cannot tell); dates act only when it is not False.
+    """
+
+    at: float
+    observation: Observation
+    wall: float = 0.0
+    suspended: float = 0.0
+    synced: bool | None = None
+
+
+class Devices(NamedTuple):
+    """The readers learnt which GPUs there are."""
+
+    at: float
+    devices: tuple[Device, ...]
+
+
+class Began(NamedTuple):
+    """The guard began again within the boot, or works under another policy from now on."""
+
+    at: float
+    why: str  # restart | reload
+
+
+class Outcome(NamedTuple):
+    """What became of an effect.
+
+    ``status``: delivered, failed (tell) · go, consequences, another, refuse, failed (check) ·
+    ready, another, refuse, failed (prepare) · accepted, done, failed, refused, unknown (go) ·
+    done, pending, failed, unknown (confirm).
+    """
+
+    at: float
+    effect: str
+    status: str
+    detail: str = ""
+    findings: tuple[tuple[str, str, str], ...] = ()  # (code, text, hint)
+    proof: str = ""
+
+
+class AskHold(NamedTuple):
+    """Somebody wants the machine to stay up for ``seconds``."""
+
+    at: float
+    seconds: float
+    owner: str
+    reason: str = ""
+    client: int | None = None
+    wall: float = 0.0
+
+
+class AskRelease(NamedTuple):
+    """Somebody ends all holds, or lifts the limit on repeated stops."""
+
+    at: float
+    owner: str
+    client: int | None = None
+
+
+class AskStop(NamedTuple):
+    """A person wants the machine stopped now."""
+
+    at: float
+    owner: str
+    client: int | None = None
+
+
+class Notice(NamedTuple):
+    """The cloud will take the machine away at ``due`` (boot clock), whatever the engine does."""
+
+    at: float
+    due: float
+    words: str
+
+
+Event = Tick | Devices | Began | Outcome | AskHold | AskRelease | AskStop | Notice

@@ -1,0 +1,55 @@
+"""When the next decision could fall, so that what changes nothing in between may be skipped."""
+
+from costguard.engine.alarm import would_have_stopped_at
+from costguard.engine.reasons import deadline_at, idle_at, unknown_at, unused_at, works_now
+from costguard.engine.rules import Rules
+from costguard.engine.state import DONE, FAILED, WATCHING, State
+from costguard.engine.window import NEVER
+
+RECHECK_DATES = 60.0
+"""A date is compared again after this long at most, because the wall clock may be set."""
+
+
+def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+    """The earliest boot-clock time at which a tick could change anything but the time, if every GPU stays as it is.
+
+    -inf when the very next tick may. Never too late; now and then too early.
+    """
+    core = state.core
+    if core.phase not in {WATCHING, DONE, FAILED}:
+        return -NEVER
+    times = [core.check, core.remind, core.again]
+    times.extend(hold.until for hold in core.holds)
+    if core.notice is not None:
+        times.append(core.notice + 600.0)
+    times.append(_arming(state, rules))
+    times.append(_alarm(state, rules))
+    if core.phase != WATCHING:
+        if any(track.loud for track in state.tracks) or rules.judges_mean:
+            return -NEVER
+        return min(times)
+    times.append(idle_at(state, rules))
+    times.append(unused_at(state, rules))
+    times.append(unknown_at(state, rules))
+    deadline = deadline_at(state, rules, wall, synced=synced)
+    times.append(min(deadline, state.at + RECHECK_DATES) if rules.policy.lease_until is not None else deadline)
+    if (core.stops or core.held) and works_now(state):
+        return -NEVER
+    return min(times)
+
+
+def _arming(state: State, rules: Rules) -> float:
+    core, duration = state.core, rules.policy.arm_duration
+    if core.armed is not None or duration is None:
+        return NEVER
+    return core.arm_since + duration if core.arm_since is not None else NEVER
+
+
+def _alarm(state: State, rules: Rules) -> float:
+    """When the alarm could begin, be told or end."""
+    core = state.core
+    if core.alarm is not None:
+        really = min(idle_at(state, rules), unused_at(state, rules))
+        return min(core.alarm.next, really)
+    would = would_have_stopped_at(core, rules)
+    return would if would > state.at else NEVER

@@ -1,0 +1,327 @@
+"""What happens in each phase: warn, act, confirm, latch, retry; and what people and the cloud ask for."""
+
+from costguard.engine import reasons
+from costguard.engine.attempt import abandon, act, attempt_failed, attempt_outcome, confirm_again, confirm_outcome, finish
+from costguard.engine.effects import Answer
+from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Notice, Outcome
+from costguard.engine.rules import is_machine_action
+from costguard.engine.state import (
+    ACTING,
+    CONFIRMING,
+    DONE,
+    FAILED,
+    WARNING,
+    WATCHING,
+    Hold,
+    Incident,
+    Verdict,
+)
+from costguard.engine.turn import Turn, action_of
+from costguard.engine.window import NEVER
+
+TELL_TRIES = 3
+TELL_PAUSE = 10.0
+"""A warning that nobody got is repeated after 10 and 20 s; after that its delivery rule is exhausted."""
+
+PATIENCE = 60.0
+"""How long past its time a blocked warning is kept before it is taken back."""
+
+DAY = 86400.0
+REPEATED_STOPS = 2
+
+
+def advance(turn: Turn, *, bridged: bool) -> None:
+    """What a tick does to the phase."""
+    phase = turn.core.phase
+    if phase == WARNING:
+        _warning(turn, bridged=bridged)
+    elif phase == CONFIRMING:
+        confirm_again(turn)
+    elif phase in {DONE, FAILED}:
+        _latched(turn)
+    if turn.core.phase == WATCHING:
+        _watching(turn)
+
+
+def _watching(turn: Turn) -> None:
+    reason = reasons.choose(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    if reason:
+        open_incident(turn, reason)
+        return
+    _tell_deadline(turn)
+
+
+def _tell_deadline(turn: Turn) -> None:
+    """A deadline that passed while work goes on is told, at most daily."""
+    core, rules = turn.core, turn.rules
+    passed = turn.at >= reasons.deadline_at(turn.state, rules, turn.wall, synced=turn.synced)
+    if passed and reasons.works_now(turn.state) and not rules.policy.stop_busy and turn.at >= core.deadline_told:
+        turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE)
+        turn.set(deadline_told=turn.at + DAY)
+
+
+def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
+    """Warn people, or say why nothing can be done."""
+    core = turn.core
+    new = Incident(id=turn.serial("i"), reason=reason, owner=owner, opened=turn.at)
+    link = _first_link(turn)
+    turn.set(incident=new._replace(link=link, action=turn.rules.actions[link]), phase=WARNING, done="")
+    if turn.live and reason != reasons.PERSON and (why := _cannot(turn)):
+        finish(turn, "cannot", why)
+        return
+    if reason == reasons.PERSON:
+        turn.amend(warned=turn.at)
+        return
+    due = max(turn.at + turn.rules.policy.grace, _boot_grace_end(turn))
+    told = turn.tell("warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=core.rounds)
+    turn.amend(told=told, tries=1)
+
+
+def _first_link(turn: Turn) -> int:
+    """The first action whose last plan did not point to another one."""
+    verdicts = {plan.action: plan.verdict for plan in turn.core.plans}
+    usable = (i for i, action in enumerate(turn.rules.actions) if verdicts.get(action) != "another")
+    return next(usable, 0)
+
+
+def _cannot(turn: Turn) -> str:
+    """Why the action that is next cannot be carried out, as far as is known before trying."""
+    action = action_of(turn.core.incident, turn.rules)
+    plan = next((plan for plan in turn.core.plans if plan.action == action), None)
+    if plan is not None and plan.verdict in {"refuse", "another"}:
+        return "; ".join(text for _, text, _ in plan.findings) or f"the plan of {action} was refused"
+    recent = [date for date in turn.core.stops if turn.wall - date < DAY]
+    if is_machine_action(action) and len(recent) >= REPEATED_STOPS:
+        return "it was stopped twice within a day and no work was seen in between; a third stop needs a person"
+    return ""
+
+
+def _boot_grace_end(turn: Turn) -> float:
+    rules = turn.rules
+    return turn.core.started + rules.policy.boot_grace if rules.ends_machine else -NEVER
+
+
+def _warning(turn: Turn, *, bridged: bool) -> None:
+    """The countdown: take it back, wait, prepare, or act."""
+    now = turn.core.incident
+    if now is None:
+        turn.set(phase=WATCHING)
+        return
+    if not bridged and now.reason != reasons.PERSON:
+        back_to_watching(turn, "the guard did not see the machine for a while; the countdown begins again if nothing works")
+        return
+    standing = reasons.standing(turn.state, turn.rules, now.reason, turn.wall, synced=turn.synced)
+    if standing.holds == "no":
+        back_to_watching(turn, standing.why)
+        return
+    if now.warned is None:
+        if turn.at >= now.retell:
+            _repeat_warning(turn, now)
+        return
+    due = due_at(turn, now)
+    blocked = standing.holds == "blocked"
+    if turn.at > due + max(PATIENCE, turn.rules.policy.grace) and (blocked or now.failures):
+        # too long after its warning: people are warned anew if the reason still holds
+        back_to_watching(turn, standing.why if blocked else now.detail)
+        return
+    act(turn, now, due, blocked=blocked)
+
+
+def due_at(turn: Turn, now: Incident) -> float:
+    """When the incident's action is due; the warning must have been delivered."""
+    if now.reason == reasons.PERSON:
+        return now.opened
+    warned = now.warned if now.warned is not None else NEVER
+    return max(warned + turn.rules.policy.grace, _boot_grace_end(turn))
+
+
+def _repeat_warning(turn: Turn, now: Incident) -> None:
+    grace = turn.rules.policy.grace
+    told = turn.tell("warning", "warning", due_in_seconds=grace, due_wall=turn.wall + grace, attempts=now.tries + 1)
+    turn.amend(told=told, tries=now.tries + 1, retell=NEVER)
+
+
+def back_to_watching(turn: Turn, why: str) -> None:
+    """The reason ended, or may not act now: nothing happens, and people hear so."""
+    abandon(turn)
+    if turn.core.incident is not None and turn.core.incident.reason != reasons.PERSON:
+        turn.tell("cancelled", "info", why=why)
+    turn.set(phase=WATCHING, incident=None)
+
+
+def _latched(turn: Turn) -> None:
+    """DONE waits for work; FAILED also tries again later, with a new warning."""
+    core = turn.core
+    if reasons.work_seen(turn.state, turn.rules):
+        if core.phase == FAILED:
+            turn.tell("cancelled", "info", why="work was seen")
+        turn.set(phase=WATCHING, done="", incident=None, rounds=0, again=NEVER, remind=NEVER)
+        return
+    if turn.at >= core.again:
+        turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+        return
+    if turn.at >= core.remind:
+        detail = core.incident.detail if core.incident else ""
+        turn.tell("reminder", "critical", done=core.done, error=detail, money=_money_since(turn, core.closed))
+        turn.set(remind=turn.at + DAY)
+
+
+def _money_since(turn: Turn, since: float) -> float | None:
+    price = turn.rules.policy.price_per_hour
+    return None if price is None else (turn.at - since) / 3600.0 * price
+
+
+def outcome(turn: Turn, event: Outcome) -> None:
+    """What became of an effect; one that belongs to nothing open any more changes nothing."""
+    core = turn.core
+    now = core.incident
+    asked = dict(entry.split(" ", 1) for entry in core.checking)
+    if event.effect in asked:
+        _plan_known(turn, asked[event.effect], event)
+    elif now is None:
+        return
+    elif event.effect == now.told and core.phase == WARNING and now.warned is None:
+        _warning_told(turn, now, event)
+    elif event.effect == now.worker and core.phase in {WARNING, ACTING}:
+        attempt_outcome(turn, now, event)
+    elif event.effect == now.confirm and core.phase == CONFIRMING:
+        confirm_outcome(turn, now, event)
+
+
+def _plan_known(turn: Turn, action: str, event: Outcome) -> None:
+    """Keep what the plan says; a right that came back ends *cannot*."""
+    core = turn.core
+    others = tuple(plan for plan in core.plans if plan.action != action)
+    before = next((plan.verdict for plan in core.plans if plan.action == action), "")
+    checking = tuple(entry for entry in core.checking if not entry.startswith(event.effect + " "))
+    turn.set(plans=(*others, Verdict(action, event.status, event.findings, event.at)), checking=checking)
+    usable = {"go", "consequences"}
+    if event.status == "refuse" and before != "refuse":
+        turn.tell("preflight_refused", "critical", action=action, findings=[list(f) for f in event.findings])
+    elif before == "refuse" and event.status in usable:
+        turn.tell("preflight_passed", "info", action=action)
+        if core.phase == DONE and core.done == "cannot":
+            turn.set(phase=WATCHING, done="", incident=None, remind=NEVER)
+
+
+def _warning_told(turn: Turn, now: Incident, event: Outcome) -> None:
+    if event.status == "delivered":
+        turn.amend(warned=event.at, told="")
+    elif now.tries >= TELL_TRIES:
+        turn.amend(warned=event.at, told="", exhausted=True, detail=event.detail)
+    else:
+        turn.amend(told="", retell=event.at + TELL_PAUSE * 2.0 ** (now.tries - 1), detail=event.detail)
+
+
+def hold(turn: Turn, event: AskHold) -> None:
+    """A person postpones the stop: bounded, signed, and refused once the request is out."""
+    core, policy = turn.core, turn.rules.policy
+    if core.phase in {ACTING, CONFIRMING}:
+        _answer(turn, event.client, "too late: the request to " + action_of(core.incident, turn.rules) + " is already out", done=False)
+        return
+    left = policy.hold_total - core.held
+    seconds = min(event.seconds, policy.hold_max, left)
+    if seconds <= 0:
+        _answer(turn, event.client, "refused: the holds since work was last seen add up to the limit already", done=False)
+        return
+    granted = Hold(event.owner, event.reason, event.at + seconds, event.wall + seconds)
+    if core.phase == WARNING:
+        abandon(turn)
+        turn.set(phase=WATCHING, incident=None)
+    elif core.phase == FAILED:
+        turn.set(phase=WATCHING, incident=None, again=NEVER, remind=NEVER)
+    turn.set(holds=(*turn.core.holds, granted), held=core.held + seconds)
+    turn.tell("held", "info", owner=event.owner, hold=event.reason, hold_seconds=seconds, hold_until_wall=granted.wall)
+    cut = "" if seconds == event.seconds else f" (asked for {event.seconds:.0f} s; the limit cuts it)"
+    _answer(turn, event.client, f"held for {seconds:.0f} s{cut}", done=True)
+
+
+def release(turn: Turn, event: AskRelease) -> None:
+    """A person ends every hold and lifts the limit on repeated stops."""
+    core = turn.core
+    had = bool(core.holds or core.stops) or core.phase in {DONE, FAILED}
+    turn.set(holds=(), stops=())
+    if core.phase in {DONE, FAILED}:
+        turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+    if core.holds:
+        turn.tell("hold_ended", "info", owner=event.owner, hold="released")
+    _answer(turn, event.client, "released" if had else "nothing was held", done=True)
+
+
+def stop(turn: Turn, event: AskStop) -> None:
+    """A person's own command: no warning, no window; only the administrator's hold refuses it."""
+    core, policy = turn.core, turn.rules.policy
+    if policy.admin_hold:
+        _answer(turn, event.client, f"refused: the administrator holds this machine: {policy.admin_hold}", done=False)
+    elif core.phase in {ACTING, CONFIRMING}:
+        _answer(turn, event.client, "already under way", done=False)
+    else:
+        abandon(turn)
+        turn.set(holds=())
+        open_incident(turn, reasons.PERSON, event.owner)
+        _answer(turn, event.client, f"{action_of(turn.core.incident, turn.rules)} begins", done=True)
+
+
+def _answer(turn: Turn, client: int | None, words: str, *, done: bool) -> None:
+    if client is not None:
+        turn.effects.append(Answer(client, done, words))
+
+
+def notice(turn: Turn, event: Notice) -> None:
+    """The cloud will take the machine: told at once, and no own stop races with it."""
+    known = turn.core.notice is not None
+    turn.set(notice=event.due)
+    if turn.core.phase == WARNING:
+        back_to_watching(turn, event.words)
+    if not known:
+        turn.tell("notice", "critical", why=event.words, due_in_seconds=event.due - event.at)
+
+
+def begin_again(turn: Turn, event: Began) -> None:
+    """The guard was restarted within the boot, or reloaded its policy."""
+    core = turn.core
+    turn.set(fresh=event.why, checking=(), check=event.at)
+    now = core.incident
+    if event.why == "reload":
+        if core.phase == WARNING:
+            back_to_watching(turn, "the configuration changed")
+        elif core.phase in {DONE, FAILED}:
+            turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+        turn.set(armed=core.armed, arm_since=None, plans=(), picked=())
+        return
+    if now is None:
+        return
+    if core.phase == WARNING:
+        told_again = event.at if now.warned is None else NEVER
+        turn.amend(worker="", ready=False, told="", retell=told_again)
+    elif core.phase == ACTING:
+        attempt_failed(turn, now, "unknown", "the guard ended while the action ran")
+    elif core.phase == CONFIRMING:
+        turn.amend(confirm="", recheck=event.at)
+
+
+def resume(turn: Turn) -> None:
+    """The machine slept: whatever was pending is closed, and this counts as a start."""
+    core = turn.core
+    now = core.incident
+    if now is not None and core.phase in {WARNING, ACTING, CONFIRMING}:
+        if now.asked is None:
+            abandon(turn)
+        turn.tell("came_back", "info", acted=now.asked is not None)
+    turn.set(phase=WATCHING, done="", incident=None, armed=None, arm_since=None, alarm=None, again=NEVER, remind=NEVER)
+    turn.set(started=turn.at, fresh="resume", rounds=0, notice=None)
+
+
+def close_after_boot(turn: Turn) -> None:
+    """The first tick of a boot: close what an earlier boot left open, and carry holds over."""
+    core = turn.core
+    now = core.incident
+    if now is not None:
+        off = turn.wall - core.saved_wall if core.saved_wall else None
+        turn.tell("closed", "info", incident=now.id, off_seconds=off, proof=now.proof)
+    carried = []
+    for hold_before in core.holds:
+        left = hold_before.wall - turn.wall
+        if left > 0:
+            carried.append(hold_before._replace(until=turn.at + min(left, turn.rules.policy.hold_max)))
+    turn.set(incident=None, holds=tuple(carried))

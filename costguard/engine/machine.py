@@ -1,0 +1,185 @@
+"""The state machine: one event in, a new state and the effects it asks for out.
+
+Invariants (I1 to I9) are stated in DESIGN and held here: nothing acts for *idle* or *unused* unless
+every judged GPU was known and quiet over the window; nothing acts without a warning `grace` earlier;
+every attempt is decided on the readings of the tick that releases it; unknown never counts as quiet.
+"""
+
+from typing import NamedTuple
+
+from costguard.engine import incident as handle
+from costguard.engine import reasons
+from costguard.engine.alarm import raise_alarm
+from costguard.engine.effects import Check, Effect
+from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Devices, Event, Notice, Outcome, Tick
+from costguard.engine.forecast import next_decision
+from costguard.engine.narrate import Sentence
+from costguard.engine.observation import Known, Reading
+from costguard.engine.policy import Policy
+from costguard.engine.rules import RESUME_JUMP, Rules, rules_of
+from costguard.engine.state import State
+from costguard.engine.tracks import above_arm, observe, pick
+from costguard.engine.turn import Turn
+from costguard.engine.window import NEVER
+
+PREFLIGHT_EVERY = 86400.0
+WORK_FORGETS_STOPS = 60.0
+"""Seconds of uninterrupted work after which earlier stops no longer count as *repeated*."""
+
+
+class Step(NamedTuple):
+    """What one event led to. ``str(sentence)`` is the one line that people read."""
+
+    state: State
+    effects: tuple[Effect, ...]
+    sentence: Sentence
+
+
+def step(state: State, event: Event, policy: Policy) -> Step:
+    """Carry the machine over one event. Pure: equal arguments give equal answers."""
+    rules = rules_of(policy)
+    if type(event) is Tick:
+        quick = _unchanged(state, event, rules)
+        if quick is not None:
+            return Step(quick, (), Sentence(quick, rules, event.wall))
+        return _tick(state, event, rules)
+    turn = Turn(state, rules, event.at, event.wall if isinstance(event, AskHold) else state.core.saved_wall, synced=None)
+    turn.at = state.at  # only a tick moves the machine's own time
+    _other(turn, event)
+    turn.set(next=-NEVER)
+    after = turn.state
+    return Step(after, tuple(turn.effects), Sentence(after, rules, turn.wall))
+
+
+def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
+    """The state after a tick that changes nothing but the time; None when it might change more."""
+    core, seen, at = state.core, tick.observation, tick.at
+    if (
+        at >= core.next
+        or at - state.at > rules.gap
+        or seen.gpus != state.gpus
+        or seen.vetoes != core.vetoes
+        or seen.quiet_host is not core.quiet_host
+        or not -RESUME_JUMP < tick.suspended - core.suspended < RESUME_JUMP
+    ):
+        return None
+    limit, heeds, top = rules.quiet_threshold, rules.heeds_signs, 0.0
+    for reading, track in zip(seen.readings, state.tracks, strict=True):
+        if type(reading) is Known:
+            load = reading.load
+            if (0.0 <= load < limit and not (heeds and reading.signs)) is track.loud or track.lost is not None:
+                return None
+            if load > top:
+                top = load
+        elif track.lost is None:
+            return None
+    if rules.judges_mean:
+        return None
+    if core.armed is None and rules.policy.arm_duration is not None:
+        simple = not rules.by_mean and len(core.picked) == len(state.tracks)
+        above = top > rules.policy.arm_threshold if simple else above_arm(seen.readings, core.picked, rules)
+        if above is (core.arm_since is None):
+            return None
+    return State(at, state.gpus, state.tracks, core)
+
+
+def _tick(state: State, tick: Tick, rules: Rules) -> Step:
+    turn = Turn(state, rules, tick.at, tick.wall, synced=tick.synced)
+    gap = tick.at - state.at
+    if not state.gpus and not state.core.fresh:
+        turn.set(began=tick.at, suspended=tick.suspended)
+    elif tick.suspended - state.core.suspended >= RESUME_JUMP and state.core.fresh != "boot":
+        handle.resume(turn)
+        state, gap = turn.state._replace(at=tick.at - rules.policy.interval), rules.policy.interval
+    turn.set(suspended=tick.suspended, saved_wall=tick.wall)
+    if state.core.fresh == "boot":
+        turn.set(began=tick.at)
+        handle.close_after_boot(turn)
+    seen = observe(state._replace(core=turn.core), tick, rules)
+    turn.gpus, turn.tracks, turn.core = seen.gpus, seen.tracks, seen.core
+    turn.set(vetoes=tick.observation.vetoes, quiet_host=tick.observation.quiet_host)
+    contiguous = bool(state.gpus) and gap <= rules.gap
+    _arm(turn, seen.readings, state.at if contiguous else tick.at - rules.policy.interval, hole=not contiguous)
+    _expire(turn)
+    raise_alarm(turn)
+    _preflight(turn)
+    handle.advance(turn, bridged=reasons.bridged(gap, rules, restarted=seen.restarted) or not state.gpus)
+    turn.set(fresh="")
+    turn.set(next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))
+    after = turn.state
+    return Step(after, tuple(turn.effects), Sentence(after, rules, tick.wall))
+
+
+def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool) -> None:
+    """Armed once the load stayed above the threshold for long enough; armed for the rest of the boot."""
+    policy = turn.rules.policy
+    if hole:
+        turn.set(arm_since=None)
+    core = turn.core
+    if core.armed is None and policy.arm_duration is not None:
+        above = above_arm(readings, core.picked, turn.rules)
+        if not above and policy.arm_duration > 0:
+            if core.arm_since is not None:
+                turn.set(arm_since=None)
+        else:
+            began = core.arm_since if core.arm_since is not None else since
+            armed = turn.at + reasons.EPSILON >= began + policy.arm_duration
+            turn.set(arm_since=began, armed=turn.at if armed else None)
+    core = turn.core
+    worked = core.work is not None and core.work.loud and turn.at - core.work.since >= WORK_FORGETS_STOPS
+    if (core.stops or core.held) and (worked or (core.armed == turn.at)):
+        turn.set(stops=(), held=sum(max(0.0, hold.until - turn.at) for hold in core.holds))
+
+
+def _expire(turn: Turn) -> None:
+    """Holds end by themselves; a notice that did not come true is forgotten."""
+    core = turn.core
+    over = [hold for hold in core.holds if hold.until <= turn.at]
+    if over:
+        turn.set(holds=tuple(hold for hold in core.holds if hold.until > turn.at))
+        if not turn.core.holds:
+            turn.tell("hold_ended", "info", owner=over[-1].owner, hold=over[-1].reason)
+    if core.notice is not None and turn.at > core.notice + 600.0:
+        turn.set(notice=None)
+
+
+def _preflight(turn: Turn) -> None:
+    """At the start and daily: may every configured action, and what would it do?"""
+    if turn.at < turn.core.check:
+        return
+    asked = []
+    for action in turn.rules.actions:
+        if action != "end_process":
+            effect_id = turn.serial("c")
+            turn.effects.append(Check(effect_id, action))
+            asked.append(f"{effect_id} {action}")
+    turn.set(check=turn.at + PREFLIGHT_EVERY, checking=tuple(asked))
+
+
+def _other(turn: Turn, event: Event) -> None:
+    """Everything that is not a tick."""
+    match event:
+        case Devices():
+            turn.set(devices=event.devices)
+            turn.set(picked=()) if not turn.gpus else turn.set(**_picked(turn))
+        case Began():
+            handle.begin_again(turn, event)
+        case Outcome():
+            handle.outcome(turn, event)
+        case AskHold():
+            handle.hold(turn, event)
+        case AskRelease():
+            handle.release(turn, event)
+        case AskStop():
+            handle.stop(turn, event)
+        case Notice():
+            handle.notice(turn, event)
+        case Tick():
+            message = "a tick is handled by step"
+            raise TypeError(message)
+
+
+def _picked(turn: Turn) -> dict[str, object]:
+    core = pick(turn.core, turn.gpus, turn.rules)
+    return {"picked": core.picked, "judged": core.judged, "lacking": core.lacking}
+

@@ -1,0 +1,136 @@
+"""The one sentence of a tick: state, cause, next step."""
+
+from costguard.engine import reasons
+from costguard.engine.rules import Rules
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, State
+from costguard.engine.turn import action_of, label
+from costguard.engine.window import NEVER
+from costguard.engine.words import clock, duration, percent, several
+
+ON_DONE = {
+    "acted": "{action} was carried out",
+    "would": "DRY RUN: {action} would have been carried out",
+    "cannot": "{action} cannot be carried out",
+    "unknown": "whether {action} was carried out is unknown, and it is not repeated",
+}
+
+
+def status_word(state: State, rules: Rules) -> str:
+    """What people call the state: the phases, and STARTING, IDLE, ARMED and HELD, derived from facts."""
+    core = state.core
+    if core.phase != "WATCHING":
+        return core.phase
+    if core.holds or rules.policy.admin_hold or core.notice is not None:
+        return "HELD"
+    if not state.gpus or (rules.ends_machine and state.at + rules.policy.grace < core.started + rules.policy.boot_grace):
+        return "STARTING"
+    armed = core.armed is not None or rules.policy.arm_duration is None
+    return "ARMED" if armed else "IDLE"
+
+
+class Sentence:
+    """Rendered only when somebody looks: ``str()`` gives the line, ``key`` what makes it another one."""
+
+    __slots__ = ("_rules", "_state", "_wall")
+
+    def __init__(self, state: State, rules: Rules, wall: float) -> None:
+        self._state = state
+        self._rules = rules
+        self._wall = wall
+
+    @property
+    def word(self) -> str:
+        """The state in one word, as `status_word` gives it."""
+        return status_word(self._state, self._rules)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Equal for two sentences that differ in numbers only; a new key is worth a log line."""
+        core = self._state.core
+        return (self.word, core.done, self._cause()[0], *(hold.owner for hold in core.holds))
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self._cause()[1]}; {self._next()}."
+
+    def _at(self, boot: float) -> str:
+        """A moment of the boot clock as the local time of day."""
+        return clock(self._wall + boot - self._state.at)
+
+    def _cause(self) -> tuple[str, str]:
+        """What is seen, as (code, words)."""
+        state, core = self._state, self._state.core
+        if not state.gpus:
+            return "none", "no GPU has been read yet"
+        unknown = [label(core, key) for key, t in zip(state.gpus, state.tracks, strict=True) if t.lost is not None]
+        unknown += list(core.lacking)
+        if unknown:
+            since = f" for {duration(state.at - core.blind)}" if core.blind is not None else ""
+            return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{since}, and unknown is never idle"
+        loud = [label(core, key) for key, t in zip(state.gpus, state.tracks, strict=True) if t.loud]
+        if loud:
+            return "works " + " ".join(loud), f"{_some(loud)} {'works' if len(loud) == 1 else 'work'}"
+        if core.vetoes:
+            veto = core.vetoes[0]
+            return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
+        since_quiet = max((t.since for t in state.tracks), default=state.at)
+        count = several(len(state.gpus), "GPU")
+        return "quiet", f"{'all ' if len(state.gpus) > 1 else ''}{count} quiet for {duration(state.at - since_quiet)}"
+
+    def _next(self) -> str:
+        """What would happen when, and who can change it."""
+        core = self._state.core
+        action = action_of(core.incident, self._rules)
+        if core.phase == WARNING:
+            return self._countdown(action)
+        if core.phase == ACTING:
+            return f"{action} was requested and is under way"
+        if core.phase == CONFIRMING:
+            return f"{action} was requested; waiting for proof"
+        if core.phase == FAILED:
+            detail = core.incident.detail if core.incident else ""
+            return f"{action} FAILED ({detail}); THE BILL GOES ON; next try at {self._at(core.again)}"
+        if core.phase == DONE:
+            detail = f" ({core.incident.detail})" if core.incident and core.incident.detail else ""
+            return ON_DONE[core.done].format(action=action) + detail + "; watching goes on when work is seen"
+        if words := reasons.obstacle(core, self._rules):
+            until = f" until {self._at(max(hold.until for hold in core.holds))}" if core.holds else ""
+            return words + until
+        return self._outlook(action)
+
+    def _countdown(self, action: str) -> str:
+        core, rules = self._state.core, self._rules
+        now = core.incident
+        would = action if rules.policy.mode == "live" else f"DRY RUN: {action} would come"
+        if now is None or now.warned is None:
+            return f"people are being warned; {would} {duration(rules.policy.grace)} after that"
+        grace_end = core.started + rules.policy.boot_grace if rules.ends_machine else 0.0
+        due = now.opened if now.reason == reasons.PERSON else max(now.warned + rules.policy.grace, grace_end)
+        left = due - self._state.at
+        when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
+        return f"{would} {when}, unless work returns or somebody runs `costguard hold 2h`"
+
+    def _outlook(self, action: str) -> str:
+        state, rules, core = self._state, self._rules, self._state.core
+        policy = rules.policy
+        times = [(reasons.idle_at(state, rules), f"idle for {duration(policy.kill_duration)}")]
+        if policy.unused_after is not None:
+            times.append((reasons.unused_at(state, rules), f"unused for {duration(policy.unused_after)}"))
+        deadline = reasons.deadline_at(state, rules, self._wall, synced=None)
+        times.append((deadline, "the deadline"))
+        at, why = min(times)
+        if rules.ends_machine:
+            at = max(at, core.started + policy.boot_grace - policy.grace)
+        if at == NEVER:
+            if any(t.loud for t in state.tracks):
+                return f"nothing stops work; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
+            return "nothing is decided on what cannot be seen"
+        would = "" if policy.mode == "live" else "DRY RUN: "
+        return f"{would}warning at {self._at(at)} ({why}), {action} {duration(policy.grace)} later, unless work is seen"
+
+
+def _some(names: list[str]) -> str:
+    """``GPU 0``, ``GPU 0 and GPU 1``, ``GPU 0, GPU 1 and 6 more``."""
+    short = [name.split(" (", 1)[0] for name in names]
+    if len(short) <= 2:
+        return " and ".join(short)
+    return f"{short[0]}, {short[1]} and {len(short) - 2} more"

@@ -1,0 +1,78 @@
+"""What the owner wants, in the units the engine works with."""
+
+from typing import NamedTuple
+
+MACHINE_ACTIONS = frozenset({"stop", "terminate", "hibernate", "shutdown", "reboot"})
+"""Actions that end or restart the whole machine; only these need every GPU quiet."""
+
+LOAD_ACTIONS = frozenset({"end_process", "command"})
+"""Actions for which load alone decides, through ``aggregate`` and ``gpu_devices``."""
+
+MACHINE_THRESHOLD_LIMIT = 0.20
+"""No machine action above this load unless the owner sets ``stop_below_load``."""
+
+
+class Policy(NamedTuple):
+    """One complete set of rules. Durations are seconds, thresholds and shares 0 to 1.
+
+    The validated configuration produces it (`costguard.config`); `check` is the engine's own
+    last line of defence against a policy built by hand.
+    """
+
+    mode: str = "dry-run"  # dry-run | live
+    scope: str = "machine"  # machine | task | tree
+    interval: float = 10.0
+    arm_threshold: float = 0.05
+    arm_duration: float | None = 60.0  # None: counts as armed from the start
+    kill_threshold: float = 0.05
+    kill_duration: float = 3600.0
+    window_rule: str = "share"  # share | unbroken
+    window_share: float = 0.01
+    aggregate: str = "all"  # all | any | mean
+    gpu_devices: tuple[str, ...] = ()  # indices, UUIDs or PCI addresses; empty: all
+    stop_below_load: bool = False
+    delay: float = 0.0  # load actions: this long after the guard began, nothing is judged
+    grace: float = 600.0
+    boot_grace: float = 1200.0
+    unused_after: float | None = 14400.0  # None: off
+    unknown_alarm: float = 900.0
+    unknown_stop_after: float | None = None  # None: off; otherwise at least 4 h
+    lifetime: float | None = None  # deadline: running seconds since boot or resume, over reboots
+    lease_until: float | None = None  # deadline: wall clock, seconds since the epoch
+    budget: float | None = None  # deadline: money per budget_period
+    budget_period: float = 30 * 86400.0
+    stop_busy: bool = False  # a deadline acts although work is seen
+    kill_action: str = "stop"
+    fallback: tuple[str, ...] = ()
+    hold_max: float = 86400.0
+    hold_total: float = 259200.0
+    price_per_hour: float | None = None
+    currency: str = "USD"
+    admin_hold: str = ""  # reason; not empty: the administrator blocks every own action
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The action and its fall-back list, in the order in which they are tried."""
+        return (self.kill_action, *self.fallback)
+
+    @property
+    def ends_machine(self) -> bool:
+        """Whether any link of the list is a machine action, so that every GPU must be quiet."""
+        return any(action in MACHINE_ACTIONS for action in self.actions)
+
+    @property
+    def quiet_threshold(self) -> float:
+        """Load below which a GPU may count as quiet for the configured action."""
+        if self.ends_machine and not self.stop_below_load:
+            return min(self.kill_threshold, MACHINE_THRESHOLD_LIMIT)
+        return self.kill_threshold
+
+    @property
+    def heeds_signs(self) -> bool:
+        """Whether signs of work other than load keep a GPU from being quiet."""
+        return self.ends_machine and not self.stop_below_load
+
+    @property
+    def tolerance(self) -> float:
+        """Seconds of a window that may be above the threshold."""
+        return self.window_share * self.kill_duration if self.window_rule == "share" else 0.0

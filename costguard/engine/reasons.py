@@ -1,0 +1,190 @@
+"""Why the machine might be stopped, and what stands in the way of each reason."""
+
+from typing import NamedTuple
+
+from costguard.engine.observation import Observation
+from costguard.engine.rules import SHORT_GAP, Rules
+from costguard.engine.state import Core, State
+from costguard.engine.window import NEVER, clear_at, loud_seconds, tolerates
+
+IDLE, UNUSED, DEADLINE, UNKNOWN, PERSON = "idle", "unused", "deadline", "unknown", "person"
+
+EPSILON = 1e-6
+
+
+class Row(NamedTuple):
+    """One reason, and what each obstacle does to it (the documentation is printed from here)."""
+
+    reason: str
+    title: str
+    work_seen: str
+    unknown: str
+    reader_veto: str
+    user_hold: str
+    admin_hold: str
+
+
+TABLE = (
+    Row(IDLE, "idle after work", "cancels", "blocks", "cancels", "postpones", "blocks"),
+    Row(UNUSED, "unused since boot", "cancels", "blocks", "cancels", "postpones", "blocks"),
+    Row(DEADLINE, "deadline", "told; cancels unless deadline.stop_busy", "told", "told", "postpones", "blocks"),
+    Row(UNKNOWN, "unknown too long", "cancels", "–", "cancels", "postpones", "blocks"),
+    Row(PERSON, "a person said stop", "shown, asked", "shown", "shown", "asked", "refused"),
+)
+"""In order of precedence when several hold: deadline, idle, unused, unknown."""
+
+
+class Standing(NamedTuple):
+    """Whether a reason holds: ``yes``, ``blocked`` (unknown, or a tolerated blip), or ``no``; and why."""
+
+    holds: str
+    why: str = ""
+
+
+YES = Standing("yes")
+
+
+def idle_floor(core: Core, rules: Rules) -> float:
+    """The earliest moment at which an idle window may begin."""
+    policy = rules.policy
+    armed = core.armed if policy.arm_duration is not None else -NEVER
+    if armed is None:
+        return NEVER
+    return max(armed, core.began - policy.interval + policy.delay) if policy.delay else armed
+
+
+def idle_at(state: State, rules: Rules) -> float:
+    """When the idle window will be clear if nothing changes; NEVER while it cannot be."""
+    core, window, tolerance = state.core, rules.policy.kill_duration, rules.tolerance
+    floor = idle_floor(core, rules)
+    if floor == NEVER or not core.judged or core.lacking:
+        return NEVER
+    if rules.judges_mean:
+        return clear_at(core.mean, floor, window, tolerance) if core.mean else NEVER
+    times = [clear_at(state.tracks[i], floor, window, tolerance) for i in core.judged]
+    return min(times) if rules.policy.aggregate == "any" and not rules.ends_machine else max(times)
+
+
+def unused_at(state: State, rules: Rules) -> float:
+    """When the machine counts as unused if nothing changes."""
+    core, after = state.core, rules.policy.unused_after
+    if after is None or core.armed is not None or core.work is None or rules.policy.arm_duration is None:
+        return NEVER
+    return clear_at(core.work, -NEVER, after, rules.tolerance)
+
+
+def deadline_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+    """The earliest of lifetime, lease and budget, on the boot clock."""
+    policy, core = rules.policy, state.core
+    times = [NEVER]
+    if policy.lifetime is not None:
+        times.append(policy.lifetime - core.ran)
+    if policy.lease_until is not None and synced is not False:
+        times.append(state.at + policy.lease_until - wall)
+    if policy.budget is not None and policy.price_per_hour:
+        times.append((policy.budget - core.spent) / policy.price_per_hour * 3600.0)
+    return min(times)
+
+
+def unknown_at(state: State, rules: Rules) -> float:
+    """When *unknown too long* becomes a reason, if nothing changes (opt-in)."""
+    core, after = state.core, rules.policy.unknown_stop_after
+    if after is None or core.blind is None or core.host is None or core.host.loud or works_now(state):
+        return NEVER
+    return max(core.blind, core.host.since) + after
+
+
+def works_now(state: State) -> bool:
+    """Whether some judged GPU is seen working in this very tick."""
+    tracks = state.tracks
+    return any(tracks[i].loud and tracks[i].lost is None for i in state.core.judged)
+
+
+def work_seen(state: State, rules: Rules) -> bool:
+    """Whether work, not a tolerated blip, lies in the window: what unlatches DONE and FAILED."""
+    core, window = state.core, rules.policy.kill_duration
+    if rules.judges_mean:
+        relevant = [core.mean] if core.mean else []
+    else:
+        relevant = [state.tracks[i] for i in core.judged]
+    loud = [t.lost is None and loud_seconds(t, window, state.at) > rules.tolerance for t in relevant]
+    return all(loud) and bool(loud) if rules.policy.aggregate == "any" and not rules.ends_machine else any(loud)
+
+
+def obstacle(core: Core, rules: Rules) -> str:
+    """What keeps every own reason from acting, in words; empty when nothing does."""
+    if core.notice is not None:
+        return "the cloud has announced that it takes this machine away"
+    if rules.policy.admin_hold:
+        return f"the administrator holds this machine: {rules.policy.admin_hold}"
+    if core.holds:
+        return f"held by {core.holds[-1].owner}"
+    return ""
+
+
+def choose(state: State, rules: Rules, wall: float, *, synced: bool | None) -> str:
+    """The reason that holds now, if nothing stands in its way; empty when there is none."""
+    core, at, policy = state.core, state.at + EPSILON, rules.policy
+    if obstacle(core, rules):
+        return ""
+    if rules.ends_machine and at + policy.grace < core.started + policy.boot_grace:
+        return ""
+    if at >= deadline_at(state, rules, wall, synced=synced) and (policy.stop_busy or not works_now(state)):
+        return DEADLINE
+    if core.vetoes:
+        return ""
+    if at >= idle_at(state, rules):
+        return IDLE
+    if at >= unused_at(state, rules):
+        return UNUSED
+    return UNKNOWN if at >= unknown_at(state, rules) else ""
+
+
+def standing(state: State, rules: Rules, reason: str, wall: float, *, synced: bool | None) -> Standing:
+    """Whether a reason that people were warned of still holds on this tick's readings (I3)."""
+    core, at = state.core, state.at + EPSILON
+    if reason == PERSON:
+        return YES
+    if words := obstacle(core, rules):
+        return Standing("no", words)
+    if reason == DEADLINE:
+        if at < deadline_at(state, rules, wall, synced=synced):
+            return Standing("no", "the deadline was moved")
+        return YES if rules.policy.stop_busy or not works_now(state) else Standing("no", "work was seen")
+    if core.vetoes:
+        return Standing("no", f"{core.vetoes[0].source}: {core.vetoes[0].reason}")
+    if reason == UNKNOWN:
+        return YES if at >= unknown_at(state, rules) else Standing("no", "the GPUs, or the host, are no longer as they were")
+    return _quiet_standing(state, rules, reason)
+
+
+def _quiet_standing(state: State, rules: Rules, reason: str) -> Standing:
+    core, at, policy = state.core, state.at + EPSILON, rules.policy
+    if at >= (idle_at(state, rules) if reason == IDLE else unused_at(state, rules)):
+        return YES
+    if core.blind is not None and (not works_now(state)):
+        return Standing("blocked", "a GPU cannot be read")
+    if reason == UNUSED:
+        if core.work and core.armed is None and policy.unused_after is not None:
+            held = tolerates(core.work, -NEVER, policy.unused_after, rules.tolerance, at)
+            return Standing("blocked", "a short burst of load") if held else Standing("no", "work was seen")
+        return Standing("no", "work was seen")
+    if _idle_tolerated(state, rules):
+        return Standing("blocked", "a short burst of load")
+    return Standing("no", "work was seen" if work_seen(state, rules) else "the idle window has a hole that nothing bridged")
+
+
+def _idle_tolerated(state: State, rules: Rules) -> bool:
+    core, at, window = state.core, state.at + EPSILON, rules.policy.kill_duration
+    floor = idle_floor(core, rules)
+    if floor == NEVER or not core.judged:
+        return False
+    if rules.judges_mean:
+        return core.mean is not None and tolerates(core.mean, floor, window, rules.tolerance, at)
+    held = [tolerates(state.tracks[i], floor, window, rules.tolerance, at) for i in core.judged]
+    return any(held) if rules.policy.aggregate == "any" and not rules.ends_machine else all(held)
+
+
+def bridged(gap: float, rules: Rules, *, restarted: bool) -> bool:
+    """Whether a hole in the ticks is short, and counters proved every GPU through it."""
+    return gap <= max(SHORT_GAP, rules.gap) and not restarted

@@ -1,0 +1,55 @@
+"""A policy, worked out once so that a step need not."""
+
+from typing import NamedTuple
+
+from costguard.engine.policy import MACHINE_ACTIONS, Policy
+
+SHORT_GAP = 60.0
+"""A warning outlives a hole of at most this many seconds, if counters bridged it."""
+
+RESUME_JUMP = 2.0
+"""Seconds by which boot and monotonic clock must part before it counts as a resume."""
+
+
+class Rules(NamedTuple):
+    """What `costguard.engine` asks of a policy in every tick."""
+
+    policy: Policy
+    actions: tuple[str, ...]
+    ends_machine: bool
+    heeds_signs: bool
+    quiet_threshold: float
+    tolerance: float
+    gap: float  # a momentary reading stands for at most this long
+    by_mean: bool
+    judges_mean: bool  # the mean load decides, not the single GPUs
+
+
+_last: Rules | None = None
+
+
+def rules_of(policy: Policy) -> Rules:
+    """The rules of a policy; the last one asked for is remembered by identity."""
+    global _last  # noqa: PLW0603  # a cache of one: a policy is asked for in every tick, and hashing it costs more
+    last = _last
+    if last is not None and last.policy is policy:
+        return last
+    by_mean = policy.aggregate == "mean"
+    rules = Rules(
+        policy=policy,
+        actions=policy.actions,
+        ends_machine=policy.ends_machine,
+        heeds_signs=policy.heeds_signs,
+        quiet_threshold=policy.quiet_threshold,
+        tolerance=policy.tolerance,
+        gap=1.5 * policy.interval,
+        by_mean=by_mean,
+        judges_mean=by_mean and not policy.ends_machine,
+    )
+    _last = rules
+    return rules
+
+
+def is_machine_action(action: str) -> bool:
+    """Whether this one action ends or restarts the machine."""
+    return action in MACHINE_ACTIONS

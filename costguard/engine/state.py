@@ -1,0 +1,242 @@
+"""Everything the engine remembers, as one immutable value that survives as JSON.
+
+`State` changes with every tick, `Core` only when something happened, so that a quiet tick copies
+next to nothing. `Commitments` are the part that survives a boot.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from costguard.engine.observation import Device, Veto
+from costguard.engine.window import NEVER, Track
+
+VERSION = 1
+"""Of the saved form; a file of another version is moved aside, never guessed at."""
+
+WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED = (
+    "WATCHING",
+    "WARNING",
+    "ACTING",
+    "CONFIRMING",
+    "DONE",
+    "FAILED",
+)
+
+
+class Hold(NamedTuple):
+    """A bounded veto of a person. ``until`` is on the boot clock, ``wall`` the same moment as a date."""
+
+    owner: str
+    reason: str
+    until: float
+    wall: float
+
+
+class Verdict(NamedTuple):
+    """What the last plan of an action said."""
+
+    action: str
+    verdict: str  # go | consequences | another | refuse | failed
+    findings: tuple[tuple[str, str, str], ...] = ()  # (code, text, hint)
+    at: float = 0.0
+
+
+class Incident(NamedTuple):
+    """One reason to act, from its first warning to its end. All times are on the boot clock."""
+
+    id: str
+    reason: str
+    owner: str  # who asked, for reason person
+    opened: float
+    told: str = ""  # effect id of the warning under way
+    tries: int = 0  # of telling the warning
+    retell: float = NEVER  # when to tell it again, after a failure
+    warned: float | None = None  # delivered, or the delivery rule was exhausted
+    exhausted: bool = False
+    link: int = 0  # position in the list of actions
+    action: str = ""  # its name there
+    worker: str = ""  # effect id of the attempt under way
+    ready: bool = False
+    failures: int = 0  # technical failures of this link
+    retry: float = 0.0  # not before
+    asked: float | None = None  # when the request was released
+    proof: str = ""
+    confirm: str = ""  # effect id of the confirmation under way
+    recheck: float = NEVER  # when to confirm again
+    detail: str = ""  # last error, in words
+
+
+class Alarm(NamedTuple):
+    """Unknown that delays a stop (I6)."""
+
+    since: float  # the delay counts from here
+    told: int = 0  # how often it was told
+    next: float = NEVER  # when it is told next
+
+
+class Core(NamedTuple):
+    """What changes only when something happened. Times are on the boot clock, in seconds."""
+
+    boot_id: str
+    instance: str
+    began: float  # the guard's first tick in this boot
+    started: float  # boot or last resume: boot_grace counts from here
+    suspended: float
+    serial: int = 0  # numbers effects and incidents
+    devices: tuple[Device, ...] = ()
+    picked: tuple[int, ...] = ()  # positions of the GPUs that gpu_devices selects
+    judged: tuple[int, ...] = ()  # positions of the GPUs that must be quiet for the action
+    lacking: tuple[str, ...] = ()  # names in gpu_devices that no GPU answers to
+    vetoes: tuple[Veto, ...] = ()
+    quiet_host: bool | None = None
+    arm_since: float | None = None
+    armed: float | None = None
+    work: Track | None = None  # of the machine: loud while any GPU is
+    mean: Track | None = None  # of the mean load of the selected GPUs
+    shadow: Track | None = None  # as ``work``, had every unknown been quiet
+    host: Track | None = None  # loud while the host is not known to be quiet
+    blind: float | None = None  # some GPU has been unknown since
+    alarm: Alarm | None = None
+    phase: str = WATCHING
+    done: str = ""  # acted | would | cannot | unknown
+    incident: Incident | None = None
+    closed: float = 0.0  # when the last phase DONE or FAILED began
+    remind: float = NEVER  # when DONE or FAILED is told again
+    again: float = NEVER  # when FAILED may begin a new incident
+    rounds: int = 0  # incidents that failed in a row
+    holds: tuple[Hold, ...] = ()
+    held: float = 0.0  # seconds of hold granted since work was seen
+    notice: float | None = None  # the cloud takes the machine away then
+    deadline_told: float = 0.0
+    stops: tuple[float, ...] = ()  # dates of own stops with no work since
+    plans: tuple[Verdict, ...] = ()
+    check: float = 0.0  # next preflight
+    checking: tuple[str, ...] = ()
+    unused: float = 0.0  # quiet seconds brought along from earlier boots
+    ran: float = 0.0  # running seconds of earlier boots
+    spent_since: float = 0.0  # date at which the budget period began
+    spent: float = 0.0  # money of this period in earlier boots
+    saved_wall: float = 0.0
+    fresh: str = ""  # restart | reload: the next tick begins again
+    next: float = -NEVER  # nothing changes before, if the levels stay
+
+
+class State(NamedTuple):
+    """The engine's whole memory after one event."""
+
+    at: float
+    gpus: tuple[str, ...]
+    tracks: tuple[Track, ...]
+    core: Core
+
+
+def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None = None, now: float = 0.0) -> State:
+    """A fresh start: a new boot, or nothing saved.
+
+    ``commitments`` is what `commitments` gave before, for the same instance; ``now`` the boot clock.
+    """
+    core = Core(boot_id=boot_id, instance=instance, began=now, started=0.0, suspended=0.0)
+    if commitments:
+        core = core._replace(
+            holds=tuple(Hold(*hold) for hold in commitments["holds"]),
+            held=commitments["held"],
+            stops=tuple(commitments["stops"]),
+            unused=commitments["unused"],
+            ran=commitments["ran"],
+            spent_since=commitments["spent_since"],
+            spent=commitments["spent"],
+            saved_wall=commitments["wall"],
+            incident=Incident(**commitments["incident"]) if commitments["incident"] else None,
+            fresh="boot",
+        )
+    return State(now, (), (), core)
+
+
+def commitments(state: State, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
+    """What must survive a boot (I8), as JSON values; ``wall`` is the date now."""
+    core = state.core
+    running = max(0.0, state.at)
+    quiet = 0.0
+    open_incident = core.incident if core.phase in (ACTING, CONFIRMING) else None
+    # a person who starts the machine again after an own stop gets the whole time anew
+    if open_incident is None and core.armed is None and core.work is not None and core.work.lost is None and not core.work.loud:
+        quiet = max(0.0, state.at - core.work.known_since)
+    return {
+        "holds": [list(hold) for hold in core.holds],
+        "held": core.held,
+        "stops": list(core.stops),
+        "unused": quiet,
+        "ran": core.ran + running,
+        "spent_since": core.spent_since,
+        "spent": core.spent + running / 3600.0 * (price_per_hour or 0.0),
+        "wall": wall,
+        "incident": open_incident._asdict() if open_incident else None,
+    }
+
+
+def dump(state: State) -> dict[str, Any]:
+    """The state as JSON values. `load` is its inverse, up to what is computed afresh."""
+    core = state.core
+    saved = core._asdict()
+    saved["devices"] = [list(device) for device in core.devices]
+    saved["holds"] = [list(hold) for hold in core.holds]
+    saved["plans"] = [list(plan) for plan in core.plans]
+    for name in ("incident", "alarm", "work", "mean", "shadow", "host"):
+        value = saved[name]
+        saved[name] = _finite(value._asdict()) if value is not None else None
+    for name in ("next", "vetoes", "fresh"):
+        del saved[name]
+    return {
+        "at": state.at,
+        "gpus": list(state.gpus),
+        "tracks": [_finite(track._asdict()) for track in state.tracks],
+        "core": _finite(saved),
+    }
+
+
+def load(saved: Mapping[str, Any]) -> State:
+    """The state that `dump` saved. Raises KeyError, TypeError or ValueError for anything else."""
+    core = _infinite(saved["core"], ("remind", "again"))
+    incident, alarm = core["incident"], core["alarm"]
+    core.update(
+        devices=tuple(Device(*device) for device in core["devices"]),
+        holds=tuple(Hold(*hold) for hold in core["holds"]),
+        plans=tuple(Verdict(a, v, _findings(f), t) for a, v, f, t in core["plans"]),
+        incident=Incident(**_infinite(incident, ("retell", "recheck"))) if incident else None,
+        alarm=Alarm(**_infinite(alarm, ("next",))) if alarm else None,
+        stops=tuple(core["stops"]),
+        picked=tuple(core["picked"]),
+        judged=tuple(core["judged"]),
+        lacking=tuple(core["lacking"]),
+        checking=tuple(core["checking"]),
+    )
+    for name in ("work", "mean", "shadow", "host"):
+        core[name] = _track(core[name]) if core[name] else None
+    tracks = tuple(_track(track) for track in saved["tracks"])
+    gpus = tuple(saved["gpus"])
+    if len(tracks) != len(gpus):
+        message = "as many tracks as GPUs"
+        raise ValueError(message)
+    return State(float(saved["at"]), gpus, tracks, Core(**core))
+
+
+def _track(saved: Mapping[str, Any]) -> Track:
+    past = tuple((int(bucket), float(seconds)) for bucket, seconds in saved["past"])
+    return Track(bool(saved["loud"]), saved["since"], saved["known_since"], past, saved["lost"])
+
+
+def _findings(saved: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((code, text, hint) for code, text, hint in saved)
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: NEVER is saved as null."""
+    return {name: None if value == NEVER else value for name, value in values.items()}
+
+
+def _infinite(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    result = dict(values)
+    for name in names:
+        if result[name] is None:
+            result[name] = NEVER
+    return result

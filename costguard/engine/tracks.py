@@ -1,0 +1,154 @@
+"""From one observation to what every signal has done over time."""
+
+from typing import NamedTuple
+
+from costguard.engine.events import Tick
+from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
+from costguard.engine.rules import Rules
+from costguard.engine.state import Core, State
+from costguard.engine.window import Track, advance, begin, lose
+
+MISSING = Unknown("not listed any more")
+
+
+class Seen(NamedTuple):
+    """The tracks after a tick. ``restarted`` is the latest moment before which some judged GPU is unknown."""
+
+    gpus: tuple[str, ...]
+    tracks: tuple[Track, ...]
+    readings: tuple[Reading, ...]
+    core: Core
+    restarted: bool
+
+
+def is_loud(reading: Known, rules: Rules) -> bool:
+    """Load at or above the threshold, a sign of work, or a number that is none (never quiet)."""
+    return not 0.0 <= reading.load < rules.quiet_threshold or (rules.heeds_signs and bool(reading.signs))
+
+
+def above_arm(readings: tuple[Reading, ...], picked: tuple[int, ...], rules: Rules) -> bool:
+    """Whether the load that `aggregate` forms of the selected GPUs is above the arm threshold."""
+    loads = [reading.load for i in picked if type(reading := readings[i]) is Known]
+    if not loads or (rules.by_mean and len(loads) < len(picked)):
+        return False
+    value = sum(loads) / len(loads) if rules.by_mean else max(loads)
+    return value > rules.policy.arm_threshold
+
+
+def observe(state: State, tick: Tick, rules: Rules) -> Seen:
+    """Carry every track over one tick."""
+    gpus, readings = _line_up(state.gpus, tick.observation)
+    core = state.core
+    if gpus != state.gpus or not core.picked:
+        core = pick(core, gpus, rules)
+    before, window = state.at, rules.policy.kill_duration
+    known = dict(zip(state.gpus, state.tracks, strict=True))
+    tracks: list[Track] = []
+    fresh_since: list[float] = []
+    for position, (key, reading) in enumerate(zip(gpus, readings, strict=True)):
+        old = None if core.fresh in {"reload", "resume"} else known.get(key)
+        track, restarted = _carry(old, reading, tick.at, before, rules, window, first=not state.gpus)
+        tracks.append(track)
+        if restarted and position in core.judged:
+            fresh_since.append(track.known_since)
+    core = _machine_tracks(core, tuple(tracks), readings, tick, before, rules, max(fresh_since, default=None))
+    return Seen(gpus, tuple(tracks), readings, core, bool(fresh_since))
+
+
+def _line_up(known: tuple[str, ...], observation: Observation) -> tuple[tuple[str, ...], tuple[Reading, ...]]:
+    """Every GPU ever expected in this boot has its place; one that is not listed any more is unknown."""
+    if observation.gpus == known:
+        return known, observation.readings
+    seen = dict(zip(observation.gpus, observation.readings, strict=True))
+    gpus = known + tuple(key for key in observation.gpus if key not in known)
+    return gpus, tuple(seen.get(key, MISSING) for key in gpus)
+
+
+def pick(core: Core, gpus: tuple[str, ...], rules: Rules) -> Core:
+    """Which GPUs `gpu_devices` selects, which the action needs quiet, and which names fit none."""
+    everything = tuple(range(len(gpus)))
+    wanted = rules.policy.gpu_devices
+    if not wanted:
+        return core._replace(picked=everything, judged=everything, lacking=())
+    devices = {device.key: device for device in core.devices}
+    names = [_names(devices.get(key, Device(key))) for key in gpus]
+    picked = tuple(i for i in everything if names[i] & set(wanted))
+    found = set().union(*names) if names else set()
+    lacking = tuple(name for name in wanted if name not in found)
+    return core._replace(picked=picked, judged=everything if rules.ends_machine else picked, lacking=lacking)
+
+
+def _names(device: Device) -> set[str]:
+    names = {device.key, device.uuid} - {""}
+    return names if device.index is None else names | {str(device.index)}
+
+
+def _carry(
+    old: Track | None, reading: Reading, at: float, before: float, rules: Rules, window: float, *, first: bool
+) -> tuple[Track, bool]:
+    """One GPU over one tick; the second value is True when its history begins anew."""
+    if isinstance(reading, Unknown):
+        if old is None:
+            return Track(False, at, at, (), at), True
+        return lose(old, before), False
+    loud = is_loud(reading, rules)
+    reach = max(reading.covers, rules.gap)
+    if old is not None:
+        last = before if old.lost is None else old.lost
+        # a momentary value after unknown says nothing about the hole; evidence that reaches across it does
+        if at - last <= (reach if old.lost is None else reading.covers):
+            return advance(old, loud, last, window), False
+    hole = at - before if old is not None or not first else rules.policy.interval
+    stands_for = min(max(reading.covers, rules.policy.interval), hole)
+    return begin(loud, at - stands_for), True
+
+
+def _machine_tracks(
+    core: Core,
+    tracks: tuple[Track, ...],
+    readings: tuple[Reading, ...],
+    tick: Tick,
+    before: float,
+    rules: Rules,
+    restarted: float | None,
+) -> Core:
+    """The tracks of the machine as a whole: work, mean, the shadow without unknowns, the host."""
+    policy, at = rules.policy, tick.at
+    judged = [tracks[i] for i in core.judged]
+    unknown = any(track.lost is not None for track in judged) or not judged or bool(core.lacking)
+    loud = any(track.loud for track in judged if track.lost is None)
+    unused_window = policy.unused_after or policy.kill_duration
+    start = at - min(policy.interval, at - before) if core.work is not None else at - policy.interval - core.unused
+    work = _follow(core.work, loud, before, unused_window, unknown=unknown, restarted=restarted, start=start, at=at)
+    mean = core.mean
+    if rules.judges_mean:
+        loads = [reading.load for i in core.picked if type(reading := readings[i]) is Known]
+        blind = unknown or len(loads) < len(core.picked)
+        mean_loud = not (loads and 0.0 <= sum(loads) / len(loads) < rules.quiet_threshold)
+        mean = _follow(mean, mean_loud, before, policy.kill_duration, unknown=blind, restarted=restarted, start=at - policy.interval, at=at)
+    shadow = advance(core.shadow, loud, before, policy.kill_duration) if core.shadow else begin(loud, before)
+    busy = tick.observation.quiet_host is not True
+    host = advance(core.host, busy, before, policy.kill_duration) if core.host else begin(busy, at)
+    blind_since = None if not unknown else core.blind if core.blind is not None else before
+    return core._replace(work=work, mean=mean, shadow=shadow, host=host, blind=blind_since)
+
+
+def _follow(
+    old: Track | None,
+    loud: bool,
+    before: float,
+    window: float,
+    *,
+    unknown: bool,
+    restarted: float | None,
+    start: float,
+    at: float,
+) -> Track:
+    """A signal made of several GPUs: unknown when one of them is, begun anew when one of them was."""
+    if unknown:
+        return Track(False, at, at, (), at) if old is None else lose(old, before)
+    if old is None:
+        return begin(loud, start)
+    if restarted is not None:
+        return begin(loud, restarted)
+    return advance(old, loud, before if old.lost is None else old.lost, window)

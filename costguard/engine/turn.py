@@ -1,0 +1,93 @@
+"""One step in the making: the core as it changes, and the effects that it asks for."""
+
+from typing import Any
+
+from costguard.engine.effects import Effect, Tell
+from costguard.engine.observation import Device
+from costguard.engine.rules import Rules
+from costguard.engine.state import Core, Incident, State
+
+
+class Turn:
+    """A scratch pad for one event. It lives for one call of `step` and is never shared."""
+
+    __slots__ = ("core", "effects", "gpus", "at", "rules", "synced", "tracks", "wall")
+
+    def __init__(self, state: State, rules: Rules, at: float, wall: float, *, synced: bool | None) -> None:
+        self.at = at
+        self.gpus = state.gpus
+        self.tracks = state.tracks
+        self.core: Core = state.core
+        self.rules = rules
+        self.wall = wall
+        self.synced = synced
+        self.effects: list[Effect] = []
+
+    @property
+    def state(self) -> State:
+        """The state as it stands."""
+        return State(self.at, self.gpus, self.tracks, self.core)
+
+    @property
+    def live(self) -> bool:
+        """Whether actions have an effect."""
+        return self.rules.policy.mode == "live"
+
+    def set(self, **changes: Any) -> None:
+        """Change the core."""
+        self.core = self.core._replace(**changes)
+
+    def amend(self, **changes: Any) -> None:
+        """Change the open incident."""
+        incident = self.core.incident
+        if incident is not None:
+            self.core = self.core._replace(incident=incident._replace(**changes))
+
+    def serial(self, prefix: str) -> str:
+        """A new effect or incident id; ids of another boot differ by the boot id."""
+        number = self.core.serial + 1
+        self.core = self.core._replace(serial=number)
+        return f"{self.core.boot_id[:8]}-{prefix}{number}"
+
+    def tell(self, kind: str, level: str, **facts: object) -> str:
+        """Ask for a message; gives the effect id under which its fate will be reported."""
+        effect_id = self.serial("m")
+        self.effects.append(Tell(effect_id, kind, level, {**self.facts(), **facts}))
+        return effect_id
+
+    def facts(self) -> dict[str, object]:
+        """What every message may need; `costguard.notify.compose` says what it makes of each."""
+        policy, core = self.rules.policy, self.core
+        incident = core.incident
+        common: dict[str, object] = {
+            "mode": policy.mode,
+            "instance": core.instance,
+            "phase": core.phase,
+            "action": action_of(incident, self.rules),
+            "gpus": [label(core, key) for key in self.gpus],
+            "threshold": self.rules.quiet_threshold,
+            "window": policy.unused_after if incident and incident.reason == "unused" else policy.kill_duration,
+            "grace": policy.grace,
+            "wall": self.wall,
+            "stop_below_load": policy.stop_below_load and self.rules.ends_machine,
+            "price_per_hour": policy.price_per_hour,
+            "currency": policy.currency,
+        }
+        if incident is not None:
+            findings = next((plan.findings for plan in core.plans if plan.action == common["action"]), ())
+            common.update(incident=incident.id, reason=incident.reason, owner=incident.owner)
+            common["findings"] = [list(finding) for finding in findings]
+        return common
+
+
+def action_of(incident: Incident | None, rules: Rules) -> str:
+    """The action that an incident has come to in its fall-back list."""
+    return incident.action if incident is not None else rules.actions[0]
+
+
+def label(core: Core, key: str) -> str:
+    """What people call a GPU: its index and name where known, else its PCI address."""
+    device: Device | None = next((d for d in core.devices if d.key == key), None)
+    if device is None or device.index is None:
+        return key
+    return f"GPU {device.index}" + (f" ({device.name})" if device.name else "")

@@ -1,0 +1,31 @@
+"""Numbers as people read them."""
+
+import time
+
+
+def duration(seconds: float) -> str:
+    """``75`` -> ``1m 15s``, ``5400`` -> ``1h 30m``, ``172800`` -> ``2d``; two units at most."""
+    left = max(0, round(seconds))
+    if left >= 600:
+        left -= left % 60
+    parts = []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0s"
+
+
+def clock(wall: float) -> str:
+    """A date as local time of day, with the day when it is not today's neighbour: ``15:42``."""
+    return time.strftime("%H:%M", time.localtime(wall))
+
+
+def percent(share: float) -> str:
+    """``0.05`` -> ``5 %``."""
+    return f"{share * 100:.3g} %"
+
+
+def several(count: int, noun: str) -> str:
+    """``1 GPU``, ``8 GPUs``."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
