@@ -1,0 +1,309 @@
+"""The resident process that reads the GPUs, driven by the guard line by line (JSON).
+
+First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, millijoules]}|null}``. Then
+
+- ``{"read":n}`` is answered by ``{"read":n,"gpus":[[key,load|null,[signs],covers,words],…],"counters":{…}}``,
+  with ``"info":{key:{"index","uuid","name"}}`` when that changed, and ``"error"``, ``"hardware"`` when no GPU
+  could be read because the driver or its library failed;
+- ``{"detach":true}`` lets go of the driver, so that it can be unloaded; ``{"attach":true}`` takes it back.
+
+Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone;
+3 the driver or its library failed altogether, said in the last answer: only a fresh process can do better.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import time
+
+from costguard.readers.nvml_gpu import Gpu, UnreadableError
+from costguard.readers.nvml_library import (
+    FUNCTION_NOT_FOUND,
+    GPU_IS_LOST,
+    NO_PERMISSION,
+    NOT_SUPPORTED,
+    RESET_REQUIRED,
+    SUCCESS,
+    UNINITIALIZED,
+    LibraryMissingError,
+    Nvml,
+    NvmlError,
+    words,
+)
+from costguard.readers.pci import Bus
+
+EXIT_FAILED = 3
+
+_PR_SET_PDEATHSIG = 1
+_SIGKILL = 9
+_LINE = 65536
+_RESCAN = 60.0  # seconds between looks at the PCI bus
+_PATIENCE = 3  # reads without any GPU, after which a fresh process is the better try
+_REOPEN = (3, 6, 12)  # failed reads after which a GPU gets a fresh handle, and every 30th: opening may be slow
+_REASON = 240  # characters
+# Not cured by a fresh process: the GPU cannot, may not, or needs a reset.
+_LASTING = (NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED)
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class _Slot:
+    """The place of one expected GPU, readable or not."""
+
+    __slots__ = ("code", "failures", "gpu", "reason")
+
+    def __init__(self, reason: str = "not asked yet") -> None:
+        self.gpu: Gpu | None = None
+        self.reason = reason
+        self.code = 0  # NVML's, of the last failure
+        self.failures = 0
+
+    def failed(self, error: Exception) -> None:
+        self.code = error.code if isinstance(error, NvmlError) else 0
+        told = isinstance(error, NvmlError | UnreadableError)
+        self.reason = (str(error) if told else f"reading failed: {type(error).__name__}: {error}")[:_REASON]
+
+
+class Reader:
+    """All GPUs of the machine through one library that is initialised once."""
+
+    def __init__(self, sysfs: str = "/sys", devfs: str = "/dev", counters: dict[str, list[float]] | None = None) -> None:
+        self._bus = Bus(sysfs, devfs)
+        self._slots: dict[str, _Slot] = {}
+        self._counters = {key: (float(one[0]), int(one[1])) for key, one in (counters or {}).items()}
+        self._nvml: Nvml | None = None
+        self._error = ""
+        self._info_due = True
+        self._scan_due = 0.0
+        self._blind = 0  # reads in a row that failed for every GPU in a way that a fresh process may cure
+        self.failed = False
+        """Whether only a fresh process can do better."""
+        self.attach()
+
+    def attach(self) -> None:
+        """Load, initialise and open everything. What fails is told by the next `read`."""
+        self._error = ""
+        self._scan(boottime(), opening=False)
+        try:
+            nvml = Nvml()
+            code = nvml.init()
+            if code == SUCCESS:
+                code, count = nvml.count()
+            if code != SUCCESS:
+                raise NvmlError(code, "Init")
+        except (LibraryMissingError, NvmlError) as error:
+            self._error = str(error)
+            self.failed = True
+            return
+        self._nvml = nvml
+        self._open_all(nvml, count)
+
+    def detach(self) -> None:
+        """Let go of the driver. Reads answer unknown until `attach`."""
+        if self._nvml is not None:
+            self._keep_counters()
+            self._nvml.shutdown()
+        self._nvml = None
+        self._error = "detached on request"
+        for slot in self._slots.values():
+            slot.gpu = None
+
+    def read(self, number: object, now: float) -> dict[str, object]:
+        """One answer."""
+        if now >= self._scan_due:
+            self._scan(now, opening=True)
+        if self._error:
+            rows = [[key, None, [], 0, self._error] for key in self._slots]
+        else:
+            rows = [self._row(key, slot, now) for key, slot in self._slots.items()]
+            self._judge()
+        answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
+        if self._info_due:
+            answer["info"] = self._info()
+            self._info_due = False
+        if self._error or not rows:
+            answer["error"] = self._error or "the driver lists no GPU"
+            answer["hardware"] = self._bus.hardware()
+        return answer
+
+    def _row(self, key: str, slot: _Slot, now: float) -> list[object]:
+        if slot.gpu is None or slot.failures in _REOPEN or (slot.failures and slot.failures % 30 == 0):
+            self._reopen(key, slot)
+        if slot.gpu is not None:
+            try:
+                load, signs, covers, evidence = slot.gpu.read(now)
+            # Whatever a sick driver makes of one GPU must not cost the readings of the others.
+            except Exception as error:  # noqa: BLE001 # becomes an unknown reading with its reason
+                slot.failed(error)
+            else:
+                slot.failures = slot.code = 0
+                return [key, round(load, 4), signs, round(covers, 2), evidence]
+        slot.failures += 1
+        return [key, None, [], 0, slot.reason]
+
+    def _judge(self) -> None:
+        """Is a fresh process the only hope?"""
+        codes = [slot.code for slot in self._slots.values()]
+        hopeless = bool(codes) and all(code and code not in _LASTING for code in codes)
+        self._blind = self._blind + 1 if hopeless else 0
+        self.failed = self._blind >= _PATIENCE or UNINITIALIZED in codes
+        if self.failed:
+            self._error = next(iter(self._slots.values())).reason
+
+    def _scan(self, now: float, *, opening: bool) -> None:
+        """Which GPUs should be there: of the bus, of the driver, and those that ever were."""
+        self._scan_due = now + _RESCAN
+        if not self._bus.look():
+            return
+        for key in [*self._bus.expected, *self._counters]:
+            if key not in self._slots and key not in self._bus.elsewhere:
+                self._slots[key] = _Slot()
+        for key in self._bus.elsewhere:
+            self._slots.pop(key, None)
+        if opening:
+            self._sort()
+
+    def _sort(self) -> None:
+        self._slots = dict(sorted(self._slots.items()))
+        self._info_due = True
+
+    def _open_all(self, nvml: Nvml, count: int) -> None:
+        """By index first: that finds GPUs that are on no PCI bus."""
+        refused = []
+        for index in range(min(count, 256)):
+            code, handle = nvml.open_index(index)
+            if code != SUCCESS:
+                refused.append((index, code))
+                continue
+            key = _key(nvml, index, handle)
+            self._open(nvml, self._slots.setdefault(key, _Slot()), key, handle)
+        for key, slot in self._slots.items():
+            if slot.gpu is None:
+                self._reopen(key, slot)
+        for index, code in refused[: max(0, count - len(self._slots))]:
+            self._slots[f"index:{index}"] = _refused(code)
+        self._sort()
+
+    def _reopen(self, key: str, slot: _Slot) -> None:
+        """Try a fresh handle; a GPU without one is asked for at the same rare intervals."""
+        if self._nvml is None or (slot.failures and slot.failures not in _REOPEN and slot.failures % 30):
+            return
+        code, handle = self._nvml.open_address(key)
+        if code == SUCCESS:
+            self._open(self._nvml, slot, key, handle)
+        elif slot.gpu is None:
+            slot.failed(NvmlError(code, "GetHandleByPciBusId"))
+        self._info_due = True
+
+    def _open(self, nvml: Nvml, slot: _Slot, key: str, handle: int) -> None:
+        self._keep_counters()
+        slot.gpu = None
+        try:
+            slot.gpu = Gpu(nvml, handle, self._counters.get(key))
+        except (NvmlError, UnreadableError) as error:
+            slot.failed(error)
+
+    def _keep_counters(self) -> None:
+        for key, slot in self._slots.items():
+            if slot.gpu is not None and slot.gpu.meter.anchor:
+                self._counters[key] = slot.gpu.meter.anchor
+
+    def _energy(self) -> dict[str, tuple[float, int]]:
+        self._keep_counters()
+        return self._counters
+
+    def _info(self) -> dict[str, dict[str, object]]:
+        gpus = {key: slot.gpu for key, slot in self._slots.items() if slot.gpu is not None}
+        return {key: {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name} for key, gpu in gpus.items()}
+
+
+def _key(nvml: Nvml, index: int, handle: int) -> str:
+    code, address = nvml.address(handle)
+    if code == SUCCESS:
+        return address
+    code, uuid = nvml.uuid(handle)
+    return uuid.decode("utf-8", "replace") if code == SUCCESS and uuid else f"index:{index}"
+
+
+def _refused(code: int) -> _Slot:
+    slot = _Slot()
+    slot.failed(NvmlError(code, "GetHandleByIndex"))
+    return slot
+
+
+def boottime() -> float:
+    """Seconds since boot, suspended time included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _answer(reader: Reader, request: dict[str, object]) -> dict[str, object] | None:
+    if "read" in request:
+        return reader.read(request["read"], boottime())
+    if request.get("detach"):
+        reader.detach()
+        return {"detached": True}
+    if request.get("attach"):
+        reader.attach()
+        return {"attached": True}
+    return None
+
+
+def serve(lines: "Lines") -> int:
+    """Answer until the guard is gone or the driver has failed; the exit code."""
+    job = lines.next()
+    if job is None:
+        return 0
+    counters = job.get("counters")
+    reader = Reader(
+        str(job.get("sysfs") or "/sys"), str(job.get("devfs") or "/dev"), counters if isinstance(counters, dict) else None
+    )
+    while (request := lines.next()) is not None:
+        answer = _answer(reader, request)
+        if answer is not None:
+            lines.write(answer)
+        if reader.failed and "read" in request:
+            return EXIT_FAILED
+    return 0
+
+
+class Lines:
+    """JSON objects, one per line, on two descriptors."""
+
+    def __init__(self, source: int = 0, target: int = 1) -> None:
+        self._source = source
+        self._target = target
+        self._rest = b""
+
+    def next(self) -> dict[str, object] | None:
+        """The next object; None at the end, and for a line that is too long or no JSON: the guard is not itself."""
+        while b"\n" not in self._rest:
+            data = os.read(self._source, _LINE)
+            if not data or len(self._rest) > _LINE:
+                return None
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        try:
+            found = json.loads(line)
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+
+    def write(self, answer: dict[str, object]) -> None:
+        """Write it all. Raises BrokenPipeError."""
+        data = _encode(answer).encode() + b"\n"
+        while data:
+            data = data[os.write(self._target, data) :]
+
+
+def main() -> int:
+    """Serve on stdin and stdout; end with the guard, even in the middle of a call that hangs."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    try:
+        return serve(Lines())
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

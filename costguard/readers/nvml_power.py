@@ -1,0 +1,138 @@
+"""What a GPU draws, from its energy counter, and whether that says that it works."""
+
+from costguard.readers.nvml_library import FUNCTION_NOT_FOUND, NO_PERMISSION, NOT_SUPPORTED, SUCCESS, Nvml, NvmlError
+
+MARGIN_MW = 10_000
+"""Milliwatts above the idle baseline that are noise, on a small board."""
+
+MARGIN_SHARE = 0.03
+"""The same as a share of the power limit, for large boards."""
+
+_SHORTEST = 0.5  # seconds: the counter moves in steps of up to 0.1 s, so a shorter mean is noise
+_ABSURD_MW = 20_000_000  # more than any board draws
+_DROPPED = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, NO_PERMISSION)
+
+
+class Power:
+    """What one look at the counter gave: a sign of work or "", seconds proven quiet, words."""
+
+    __slots__ = ("covers", "evidence", "sign")
+
+    def __init__(self, sign: str = "", covers: float = 0.0, evidence: str = "") -> None:
+        self.sign = sign
+        self.covers = covers
+        self.evidence = evidence
+
+
+class PowerMeter:
+    """Mean power between reads, against the lowest mean seen at zero load in the same state.
+
+    The states are: with compute contexts, without, unknown; a context alone raises power by tens of
+    watts. A mean lowers a baseline only when its interval lay entirely within one state.
+    """
+
+    def __init__(self, nvml: Nvml, handle: int, old_counter: tuple[float, int] | None) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._before_restart = old_counter
+        self._energy = True  # whether the driver gives it
+        self._momentary = True
+        self._counted = True
+        self._contexts: int | None = None
+        self._state_since = 0.0
+        self._looked = -1.0
+        self._lowest: dict[bool | None, float] = {}
+        self._margin = float(MARGIN_MW)
+        self._last = Power()
+        self.anchor: tuple[float, int] | None = None
+        """The last reading of the counter: seconds since boot, millijoules."""
+        code, limit = nvml.power_limit(handle)
+        if code == SUCCESS and 0 < limit < _ABSURD_MW:
+            self._margin = max(self._margin, MARGIN_SHARE * limit)
+
+    def holders(self) -> str:
+        """How many compute contexts were seen at the last look, in words."""
+        if self._contexts is None:
+            return ""
+        return f"{self._contexts} compute process{'' if self._contexts == 1 else 'es'}"
+
+    def look(self, now: float) -> None:
+        """Count the contexts."""
+        self._looked = now
+        if not self._counted:
+            return
+        state = self._state()
+        code, number = self._nvml.processes(self._handle)
+        self._counted = code not in _DROPPED
+        self._contexts = number if code == SUCCESS else None
+        if state is not self._state() or not self._state_since:
+            self._state_since = now
+
+    def read(self, now: float, *, quiet: bool, ring: bool) -> Power:
+        """Look at the counter. ``quiet``: the load was zero since the last read; ``ring``: samples prove it.
+
+        Raises NvmlError when the driver fails, rather than lacks, the call.
+        """
+        if not self._energy:
+            return self._by_moment(now, quiet)
+        code, energy = self._nvml.energy(self._handle)
+        if code in _DROPPED:
+            self._energy = False
+            return self._by_moment(now, quiet)
+        if code != SUCCESS:
+            raise NvmlError(code, "GetTotalEnergyConsumption")
+        if self.anchor is None:
+            self.anchor = (now, energy)
+            self._last = self._bridge(now, energy) if quiet and ring else Power()
+            return self._last
+        since, before = self.anchor
+        if now - since < _SHORTEST:
+            return self._last
+        self.anchor = (now, energy)
+        mean = (energy - before) / (now - since)
+        if not 0 <= mean <= _ABSURD_MW:  # the driver was loaded again, or garbage: no statement
+            self._last = Power()
+            return self._last
+        self._last = self._judge(mean, since, now, quiet=quiet)
+        return self._last
+
+    def _by_moment(self, now: float, quiet: bool) -> Power:
+        """Without a counter: the power of this moment, which covers nothing."""
+        if not self._momentary:
+            return Power()
+        code, power = self._nvml.power(self._handle)
+        if code in _DROPPED or (code == SUCCESS and power > _ABSURD_MW):
+            self._momentary = False
+            return Power()
+        if code != SUCCESS:
+            raise NvmlError(code, "GetPowerUsage")
+        return self._judge(power, now, now, quiet=quiet)
+
+    def _judge(self, mean: float, since: float, now: float, *, quiet: bool) -> Power:
+        evidence = f"mean {mean / 1000:.0f} W"
+        lowest = self._lowest.get(self._state())
+        surprising = lowest is None or mean < lowest or mean > lowest + self._margin
+        if surprising and self._looked != now:
+            self.look(now)
+            lowest = self._lowest.get(self._state())
+        if lowest is not None and mean > lowest + self._margin:
+            return Power(f"power {(mean - lowest) / 1000:.0f} W above idle", 0.0, evidence)
+        if quiet and since >= self._state_since and (lowest is None or mean < lowest):
+            self._lowest[self._state()] = mean
+        return Power("", 0.0 if lowest is None else now - since, evidence)
+
+    def _bridge(self, now: float, energy: int) -> Power:
+        """After a restart: did the gap use more than this GPU, quiet by its whole ring of samples, draws now?"""
+        if self._before_restart is None:
+            return Power()
+        since, before = self._before_restart
+        if now - since < _SHORTEST or energy < before:
+            return Power()
+        code, idle = self._nvml.power(self._handle)
+        mean = (energy - before) / (now - since)
+        if code == SUCCESS and mean <= min(idle, _ABSURD_MW) + self._margin:
+            return Power("", now - since, f"mean {mean / 1000:.0f} W since before the restart")
+        return Power()
+
+    def _state(self) -> bool | None:
+        return None if self._contexts is None else self._contexts > 0
