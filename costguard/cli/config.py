@@ -47,10 +47,7 @@ def init(path: str, preset: str) -> None:
 @click.argument("file", required=False)
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check(
-    file: str | None, config: str | None, preset: str | None, mode: str | None, live: bool,
-    assignments: tuple[str, ...], state_dir: str | None, as_json: bool,
-) -> None:  # fmt: skip
+def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> None:
     """Check FILE (or what `run` would read) and say in plain words what it will do.
 
     Every problem is reported at once; the exit code is then 2.
@@ -58,13 +55,10 @@ def check(
     from costguard.config.load import ConfigurationError, load
     from costguard.config.summary import summary
 
-    if file and config and file != config:
+    if file and arguments["config"] not in (None, file):
         raise click.UsageError("FILE and --config name two files")
-    given = options.arguments(
-        config=file or config, preset=preset, mode=mode, live=live, assignments=assignments, state_dir=state_dir
-    )
     try:
-        loaded = load(given, os.environ)
+        loaded = load({**arguments, "config": file or arguments["config"]}, os.environ)
     except ConfigurationError as error:
         if not as_json:
             raise
@@ -81,18 +75,12 @@ def check(
 @command.command()
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def show(
-    config: str | None, preset: str | None, mode: str | None, live: bool,
-    assignments: tuple[str, ...], state_dir: str | None, as_json: bool,
-) -> None:  # fmt: skip
+def show(arguments: options.Arguments, *, as_json: bool) -> None:
     """Print the values that count in the end, each with where it came from; secrets are masked."""
     from costguard.config import show as shown
     from costguard.config.load import load
 
-    given = options.arguments(
-        config=config, preset=preset, mode=mode, live=live, assignments=assignments, state_dir=state_dir
-    )
-    loaded = load(given, os.environ)
+    loaded = load(arguments, os.environ)
     if as_json:
         click.echo(json.dumps(shown.as_json(loaded), ensure_ascii=False, indent=2))
     else:

@@ -32,7 +32,7 @@ VERBS: Mapping[str, Verb] = {
 class LazyGroup(click.Group):
     """Knows its verbs by name and imports the one that is used."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the interface of click
         """The verbs of this installation, in the order of the table."""
         return [name for name, verb in VERBS.items() if importlib.util.find_spec(verb.target.partition(":")[0])]
 

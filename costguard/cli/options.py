@@ -1,48 +1,42 @@
 """Options that several verbs share, with one meaning each."""
 
+import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+Arguments = dict[str, object]
+"""What `costguard.config.load_effective` takes."""
 
-def configuration(command: Callable[P, R]) -> Callable[P, R]:
+
+def configuration(command: Callable[Concatenate[Arguments, P], R]) -> Callable[P, R]:
     """The options that choose a configuration: --config --preset --mode --live --set --state-dir.
 
-    The command gets ``config``, ``preset``, ``mode``, ``live``, ``assignments`` and ``state_dir``; `arguments` joins them.
+    The command gets them joined, as its first argument.
     """
-    for decorate in (
-        click.option(
-            "--state-dir", metavar="FOLDER", help="Folder of this agent's state; each one is an agent of its own."
-        ),
-        click.option(
-            "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set one option, such as grace=5m."
-        ),
+
+    @functools.wraps(command)
+    def joined(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: Arguments = {name: kwargs.pop(name) for name in ("config", "preset", "mode", "state_dir")}
+        given["set"] = list(kwargs.pop("assignments"))  # type: ignore[call-overload]  # click gives a tuple of str
+        if kwargs.pop("live"):
+            if given["mode"] not in (None, "live"):
+                raise click.UsageError(f"--live contradicts --mode {given['mode']}")
+            given["mode"] = "live"
+        return command(given, *args, **kwargs)
+
+    decorated: Callable[P, R] = joined
+    for option in (
+        click.option("--state-dir", metavar="FOLDER", help="Where this agent keeps its state; one agent per folder."),
+        click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set one option: grace=5m."),
         click.option("--live", is_flag=True, help="The same as --mode live."),
         click.option("--mode", metavar="MODE", help="dry-run (the default) or live."),
         click.option("--preset", metavar="NAME", help="Start from a preset, such as gpu-sentinel."),
         click.option("--config", metavar="FILE", help="Read this file instead of /etc/costguard/config.toml."),
     ):
-        command = decorate(command)
-    return command
-
-
-def arguments(
-    *,
-    config: str | None,
-    preset: str | None,
-    mode: str | None,
-    live: bool,
-    assignments: tuple[str, ...],
-    state_dir: str | None,
-) -> dict[str, object]:
-    """What `costguard.config.load_effective` takes; raises click.UsageError for --live with another --mode."""
-    if live and mode not in (None, "live"):
-        raise click.UsageError(f"--live contradicts --mode {mode}")
-    return {
-        "config": config, "preset": preset, "mode": "live" if live else mode,
-        "set": list(assignments), "state_dir": state_dir,
-    }  # fmt: skip
+        decorated = option(decorated)
+    return decorated

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from costguard.config import checks, paths
-from costguard.config.presets import PRESETS
 from costguard.config.options import OPTIONS
+from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
-from costguard.config.sources import Layer, Problem, Value, read_environment, read_file, read_settings
+from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment, read_file
 from costguard.errors import USAGE, CostguardError
 
 
@@ -21,7 +21,7 @@ class ConfigurationError(CostguardError):
     def __init__(self, problems: list[str]) -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         super().__init__(
-            "\n  ".join([f"the configuration has {count}; nothing was started:", *problems]),
+            "\n  ".join([f"the configuration has {count}, so costguard does not start with it:", *problems]),
             "`costguard config init --path FILE` writes a commented sample; `costguard config check FILE` reads one.",
             USAGE,
         )
@@ -46,9 +46,12 @@ def load(
     ``system_file`` is read when ``arguments`` names no other; its [admin] table counts in either case.
     """
     given = {key: value for key, value in arguments.items() if value not in (None, (), [])}
+    for name in ("config", "state_dir"):
+        if name in given:  # a reload happens in another folder
+            given[name] = os.path.abspath(os.path.expanduser(str(given[name])))
     config = given.get("config")
     file = str(config) if config else system_file
-    outside = [read_environment(environment), read_settings(_assignments(given))]
+    outside = [read_environment(environment), _command_line(given)]
     layers = [read_file(file, required=bool(config)), *outside]
     if os.path.realpath(file) != os.path.realpath(system_file):
         system = read_file(system_file, required=False)
@@ -71,11 +74,10 @@ def load(
     return Loaded(settings, written, file if os.path.exists(file) else "", where, given)
 
 
-def _assignments(given: Mapping[str, object]) -> list[str]:
-    """The command line as assignments; the options of their own names win over `--set`."""
+def _command_line(given: Mapping[str, object]) -> Layer:
     listed = given.get("set", ())
     assignments = [str(item) for item in listed] if isinstance(listed, list | tuple) else []
-    return [*assignments, *(f"{key}={given[key]}" for key in ("preset", "mode") if key in given)]
+    return read_command_line(assignments, {key: str(given[key]) for key in ("preset", "mode") if key in given})
 
 
 def _with_preset(written: dict[str, Value], problems: list[Problem]) -> dict[str, Value]:

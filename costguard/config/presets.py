@@ -19,6 +19,7 @@ _IDLE_TIMEOUT: Mapping[str, object] = {
     "window_rule": "unbroken",
     "aggregate": "all",
     "grace": "0s",
+    "delay": "60s",
     "boot_grace": "60s",
     "unused_after": "off",
 }
@@ -46,13 +47,12 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "gpu-idle-timeout": Preset(
         "Acts when every look of 300 s (60 looks, one each 5 s) saw every GPU below 1%, work seen before or not. "
-        "The delay of 12 looks (60 s) counts from boot here, not from the start of costguard. The action ends costguard "
-        "itself with exit code 0.",
+        "The first 12 looks (60 s) do not count. The action ends costguard itself with exit code 0.",
         {**_IDLE_TIMEOUT, "kill_action": "end_process"},
     ),
     "gpu-idle-timeout-any": Preset(
         "As gpu-idle-timeout, but one idle GPU is enough, and the action runs your command (set actions.command.run) "
-        "5 s after a warning that can still be cancelled. The delay of 60 s counts from boot.",
+        "5 s after a warning that can still be cancelled.",
         {**_IDLE_TIMEOUT, "aggregate": "any", "grace": "5s", "kill_action": "command"},
     ),
 }

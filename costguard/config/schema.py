@@ -137,8 +137,8 @@ class CommandAction(Section):
     )
 
 
-class GuestAction(Section):
-    """The actions `shutdown` and `reboot`: the operating system of this machine ends or restarts itself."""
+class ShutdownAction(Section):
+    """The action `shutdown`: the operating system of this machine ends itself."""
 
     accept_bill: bool = option(
         "Act although the cloud goes on billing a machine that was shut down from inside.",
@@ -146,22 +146,13 @@ class GuestAction(Section):
         example=True,
         allowed="true or false",
     )
-    delay: Duration = option(
-        "Time between the request and its execution by the operating system.",
-        "0s",
-        example="1m",
-        unit="seconds",
-        allowed=f"{_DURATION}, at most 1h",
-        le=3600,
-    )
 
 
 class Actions(Section):
     """Settings of the actions."""
 
     command: CommandAction = CommandAction()
-    shutdown: GuestAction = GuestAction()
-    reboot: GuestAction = GuestAction()
+    shutdown: ShutdownAction = ShutdownAction()
 
 
 class Notify(Section):
@@ -324,6 +315,13 @@ class Settings(Section):
         False,
         example=True,
         allowed="true or false",
+    )
+    delay: Duration = option(
+        "With `end_process` and `command`: nothing is judged this long after costguard started.",
+        "0s",
+        example="1m",
+        unit="seconds",
+        allowed=_DURATION,
     )
     grace: Duration = option(
         "From a delivered warning to the action.",

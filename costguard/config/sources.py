@@ -74,8 +74,8 @@ def read_environment(environment: Mapping[str, str]) -> Layer:
     return layer
 
 
-def read_settings(assignments: list[str]) -> Layer:
-    """The values of ``--set key=value``; the last one of a key wins."""
+def read_command_line(assignments: list[str], named: Mapping[str, str]) -> Layer:
+    """The values of ``--set key=value``, the last one of a key wins; and of options of their own, which win over them."""
     layer = Layer({}, [])
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
@@ -83,6 +83,8 @@ def read_settings(assignments: list[str]) -> Layer:
             _add_text(layer, path.strip(), text.strip(), f"command line --set {path.strip()}")
         else:
             layer.problems.append(Problem("--set", f"{assignment!r} has no '='; allowed: key=value, such as grace=5m"))
+    for path, text in named.items():
+        _add_text(layer, path, text, f"command line --{path}")
     return layer
 
 

@@ -35,14 +35,16 @@ def _idle(settings: Settings) -> str:
         idle = "every GPU of the machine is quiet (no sign of work) and"
     share = settings.window_rule == "share"
     slack = f", of which {show_share(settings.window_share)} may be above" if share else " without a break"
-    armed = "From the start"
+    armed = "When "
     if settings.arm_duration is not None:
         arm = (show_share(settings.arm_threshold), show_seconds(settings.arm_duration))
-        armed = f"Once the GPUs have worked (load above {arm[0]} for {arm[1]})"
+        armed = f"Once the GPUs have worked (load above {arm[0]} for {arm[1]}), and then "
     action = _WORDS[settings.kill_action]
     if settings.kill_action == "command":
         action += f" ({' '.join(mask_all(settings.actions.command.run))})"
-    first = f"{armed}, and then {idle} below {show_share(settings.kill_threshold)} for {show_seconds(settings.kill_duration)}{slack}"
+    first = (
+        f"{armed}{idle} below {show_share(settings.kill_threshold)} for {show_seconds(settings.kill_duration)}{slack}"
+    )
     warned = f"people are warned, and {show_seconds(settings.grace)} later {action}"
     return f"{first}: {warned if settings.grace else f'people are told, and at once {action}'}."
 

@@ -1,0 +1,85 @@
+"""``costguard config``."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from costguard.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("COSTGUARD_"):
+            monkeypatch.delenv(name)
+
+
+def config(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["config", *arguments])
+
+
+def test_init_check_show(tmp_path: Path) -> None:
+    """The three verbs of a first set-up, one after the other; folders are made, the file is for all to read."""
+    file = tmp_path / "new" / "config.toml"
+    old = os.umask(0o077)
+    try:
+        assert config("init", "--path", str(file)).exit_code == 0
+    finally:
+        os.umask(old)
+    assert file.stat().st_mode & 0o777 == 0o644
+    checked = config("check", str(file))
+    assert checked.exit_code == 0
+    assert checked.stdout.startswith(f"OK: {file}\n\nDry run: nothing is stopped")
+    shown = config("show", "--config", str(file))
+    assert f"# {file}:" in shown.stdout
+
+
+def test_init_never_overwrites(tmp_path: Path) -> None:
+    """An existing file stays as it is, whatever it holds."""
+    file = tmp_path / "config.toml"
+    file.write_text("mine")
+    result = config("init", "--path", str(file))
+    assert (result.exit_code, file.read_text()) == (2, "mine")
+    assert "was left alone" in result.stderr
+    assert "hint: " in result.stderr
+
+
+def test_init_with_a_preset(tmp_path: Path) -> None:
+    """The file names the preset; an unknown one is refused before anything is written."""
+    file = tmp_path / "config.toml"
+    assert config("init", "--path", str(file), "--preset", "nope").exit_code == 2
+    assert not file.exists()
+    assert config("init", "--path", str(file), "--preset", "gpu-sentinel").exit_code == 0
+    options = json.loads(config("show", "--config", str(file), "--json").stdout)["options"]
+    assert options["kill_threshold"] == {"value": 0.7, "source": "preset gpu-sentinel"}
+
+
+def test_check_reports_everything_and_exits_2(tmp_path: Path) -> None:
+    """All problems at once, for people and for programs."""
+    file = tmp_path / "config.toml"
+    file.write_text('interval = "x"\nnope = 1\n')
+    result = config("check", str(file))
+    assert result.exit_code == 2
+    assert "At 'interval'" in result.stderr
+    assert "At 'nope'" in result.stderr
+    result = config("check", str(file), "--json")
+    assert result.exit_code == 2
+    answer = json.loads(result.stdout)
+    assert (answer["ok"], len(answer["errors"])) == (False, 2)
+
+
+def test_check_as_run_would() -> None:
+    """The same options as `run`: --live is checked as live."""
+    assert config("check", "--set", "kill_duration=1m").exit_code == 0
+    assert config("check", "--set", "kill_duration=1m", "--live").exit_code == 2
+    assert config("check", "--live", "--mode", "dry-run").exit_code == 2
+
+
+def test_show_json() -> None:
+    """Programs get plain numbers, and the folders of the agent."""
+    answer = json.loads(config("show", "--json", "--set", "grace=5m", "--state-dir", "/x/y").stdout)
+    assert answer["options"]["grace"] == {"value": 300.0, "source": "command line --set grace"}
+    assert answer["paths"]["state"] == "/x/y"

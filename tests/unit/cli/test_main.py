@@ -1,0 +1,71 @@
+"""The command line group."""
+
+import importlib
+import json
+import subprocess
+import sys
+
+import click
+from click.testing import CliRunner
+
+from costguard import __version__
+from costguard.cli.main import VERBS, LazyGroup, main
+from costguard.errors import CostguardError
+
+
+def costguard(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "costguard", *arguments], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def test_version() -> None:
+    """One line, for scripts."""
+    assert costguard("--version").stdout == f"costguard {__version__}\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """The overview appears at once: no validation library, no terminal library, no verb."""
+    script = (
+        "import json, sys\n"
+        "from costguard.cli.main import main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        "print('\\n' + json.dumps(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert "Commands:" in done.stdout
+    assert not loaded & {"pydantic", "rich", "apprise", "pynvml", "importlib.metadata", "asyncio", "costguard.config"}
+    assert not {name for name in loaded if name.startswith("costguard.cli.")} - {"costguard.cli.main"}
+
+
+def test_overview_lists_what_exists() -> None:
+    """A verb whose module is missing is not offered; the others are, in the order of the table."""
+    context = click.Context(main)
+    listed = main.list_commands(context)
+    assert listed == [name for name in VERBS if name in listed]
+    assert "config" in listed
+    for name in listed:
+        module, _, attribute = VERBS[name].target.partition(":")
+        assert isinstance(getattr(importlib.import_module(module), attribute), click.Command)
+
+
+def test_unknown_verb_is_a_usage_error() -> None:
+    """Exit code 2, as for every wrong usage."""
+    done = costguard("stauts")
+    assert done.returncode == 2
+    assert "stauts" in done.stderr
+
+
+def test_errors_are_two_lines() -> None:
+    """An error says what happened, then what to do next; its exit code is kept and no traceback shown."""
+    group = LazyGroup("costguard")
+    group.get_command = lambda ctx, name: refuse  # type: ignore[method-assign]  # one verb that is not in the table
+    result = CliRunner().invoke(group, ["refuse"])
+    assert result.exit_code == 3
+    assert result.stderr == "error: too late: the request was sent\nhint: see `costguard status`\n"
+
+
+@click.command()
+def refuse() -> None:
+    raise CostguardError("too late: the request was sent", "see `costguard status`", 3)

@@ -1,0 +1,74 @@
+"""Rules between options."""
+
+import pytest
+
+from costguard.config.load import ConfigurationError, load
+
+LIVE = ("mode=live", "kill_action=shutdown")
+
+
+def found(*assignments: str, preset: str | None = None) -> list[str]:
+    try:
+        load({"set": list(assignments), "preset": preset}, {}, "/nonexistent/costguard.toml")
+    except ConfigurationError as error:
+        return [problem.split("'")[1] for problem in error.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("broken", "kept", "path"),
+    [
+        (["kill_threshold=21%"], ["kill_threshold=20%"], "kill_threshold"),
+        (["kill_threshold=70%"], ["kill_threshold=70%", "stop_below_load=true"], "kill_threshold"),
+        (["kill_threshold=70%"], ["kill_threshold=70%", "kill_action=end_process"], "kill_threshold"),
+        ([*LIVE, "kill_duration=599s"], [*LIVE, "kill_duration=600s"], "kill_duration"),
+        ([*LIVE, "boot_grace=9m"], [*LIVE, "boot_grace=10m"], "boot_grace"),
+        ([*LIVE, "unused_after=9m"], [*LIVE, "unused_after=off"], "unused_after"),
+        ([*LIVE, "kill_duration=5m"], ["kill_action=shutdown", "kill_duration=5m"], "kill_duration"),
+        ([*LIVE, "kill_duration=5m"], ["mode=live", "kill_action=end_process", "kill_duration=5m"], "kill_duration"),
+        (["kill_duration=29s"], ["kill_duration=30s"], "kill_duration"),
+        (["kill_duration=9s"], ["kill_duration=9s", "interval=3s"], "kill_duration"),
+        (["kill_action=command"], ["kill_action=command", "actions.command.run=true"], "actions.command.run"),
+        (["fallback=command"], ["fallback=command", "actions.command.run=true"], "actions.command.run"),
+        (["fallback=shutdown,shutdown"], ["fallback=shutdown,reboot"], "fallback"),
+        (["fallback=stop"], ["fallback=terminate"], "fallback"),
+        (["fallback=end_process"], [], "fallback"),
+        (["kill_action=end_process", "fallback=shutdown"], ["kill_action=end_process"], "fallback"),
+        (
+            ["deadline.budget=5", "deadline.budget_period=30d"],
+            ["deadline.budget=5", "deadline.budget_period=30d", "price_per_hour=2"],
+            "deadline.budget",
+        ),
+        (
+            ["deadline.budget=5", "price_per_hour=2"],
+            ["deadline.budget=5", "price_per_hour=2", "deadline.budget_period=1d"],
+            "deadline.budget_period",
+        ),
+        (["hold.max=2d", "hold.total=1d"], ["hold.max=1d", "hold.total=1d"], "hold.total"),
+    ],
+)
+def test_rule(broken: list[str], kept: list[str], path: str) -> None:
+    """The first configuration breaks exactly the rule of this option, the second one keeps it."""
+    assert found(*broken) == [path]
+    assert found(*kept) == []
+
+
+def test_fallback_counts_as_machine_action() -> None:
+    """One machine action anywhere in the list binds the whole configuration."""
+    assert found("kill_action=command", "actions.command.run=true", "kill_threshold=50%") == []
+    rest = ("kill_action=command", "actions.command.run=true", "kill_threshold=50%", "fallback=shutdown")
+    assert found(*rest) == ["kill_threshold"]
+
+
+@pytest.mark.parametrize("preset", ["gpu-sentinel", "gpu-idle-timeout", "gpu-idle-timeout-any"])
+def test_presets_may_be_quicker(preset: str) -> None:
+    """A preset's own times are allowed for live machine actions, and so are longer ones; shorter ones are not."""
+    assert found(*LIVE, preset=preset) == []
+    assert found(*LIVE, "kill_duration=6m", preset=preset) == []
+    assert found(*LIVE, "kill_duration=29s", "interval=1s", preset=preset) == ["kill_duration"]
+    assert found(*LIVE, "unused_after=1m", preset=preset) == ["unused_after"]
+
+
+def test_errors_about_a_value_that_is_wrong_itself_are_not_doubled() -> None:
+    """A rule that involves a value which could not be read is not reported as broken."""
+    assert found("interval=x", "kill_duration=9s") == ["interval"]

@@ -1,0 +1,82 @@
+"""The sample file, the reference and `config show` come from the schema and cannot drift."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from costguard.config.load import Loaded, load
+from costguard.config.options import OPTIONS
+from costguard.config.presets import PRESETS
+from costguard.config.reference import reference
+from costguard.config.sample import sample
+from costguard.config.schema import Settings
+from costguard.config.show import as_json, as_toml
+
+NOWHERE = "/nonexistent/costguard.toml"
+
+
+def load_text(folder: Path, text: str) -> Loaded:
+    path = folder / "config.toml"
+    path.write_text(text)
+    return load({"config": str(path)}, {}, NOWHERE)
+
+
+def test_sample_is_the_defaults(tmp_path: Path) -> None:
+    """As written, and with every option taken out of its comment, the sample is exactly the defaults."""
+    assert load_text(tmp_path, sample()).settings == Settings()
+    every = load_text(tmp_path, re.sub(r"(?m)^#(\w+ = )", r"\1", sample()))
+    assert every.settings == Settings()
+    assert set(every.written) == set(OPTIONS)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_sample_of_a_preset_is_the_preset(tmp_path: Path, name: str) -> None:
+    """`config init --preset` gives a file that behaves like the preset."""
+    command = '[actions.command]\nrun = "true"\n'
+    text = sample(name).replace("[actions.command]\n", command)
+    chosen = load({"preset": name, "set": ["actions.command.run=true"]}, {}, NOWHERE).settings
+    assert load_text(tmp_path, text).settings == chosen
+
+
+def test_reference_page_is_up_to_date() -> None:
+    """`make docs` was run after the last change of the schema."""
+    page = Path(__file__).parents[3] / "docs" / "configuration.md"
+    assert page.read_text(encoding="utf-8") == reference()
+
+
+@pytest.mark.parametrize("path", OPTIONS)
+def test_every_option_is_explained(path: str) -> None:
+    """Each has a description, what is allowed, an example that is accepted, and stands in sample and reference."""
+    option = OPTIONS[path]
+    assert option.description.endswith(".")
+    assert option.allowed
+    key = path.rpartition(".")[2]
+    section: type = option.section
+    assert section.__doc__
+    section.model_validate({key: option.example})  # type: ignore[attr-defined]  # a Section
+    assert f"`{key}`" in reference()
+    assert f"{key} = " in sample()
+
+
+def test_show_can_be_pasted_into_a_file(tmp_path: Path) -> None:
+    """`config show` is TOML with the same meaning, and names the source of every value."""
+    arguments = {"preset": "gpu-sentinel", "set": ["deadline.lease=2027-01-31T18:00:00+01:00", "price_per_hour=1.5"]}
+    loaded = load(arguments, {"COSTGUARD_HOLD__MAX": "90s"}, NOWHERE)
+    text = as_toml(loaded)
+    assert load_text(tmp_path, text).settings == loaded.settings
+    assert re.search(r'(?m)^interval = "1s" +# preset gpu-sentinel$', text)
+    assert re.search(r'(?m)^max = "90s" +# environment COSTGUARD_HOLD__MAX$', text)
+    assert len(re.findall(r"(?m)^\w+ = .*  # \S", text)) == len(OPTIONS)
+    tomllib.loads(text)
+
+
+def test_show_masks_secrets() -> None:
+    """Tokens of a command are not printed, neither as text nor as JSON."""
+    run = 'actions.command.run=["curl", "--token", "S3CRET1", "https://u:S3CRET2@example.org/"]'
+    loaded = load({"set": [run, "kill_action=command"]}, {}, NOWHERE)
+    assert loaded.settings.actions.command.run[2] == "S3CRET1"
+    for text in (as_toml(loaded), str(as_json(loaded))):
+        assert "S3CRET" not in text
+        assert "example.org" in text

@@ -1,0 +1,181 @@
+"""Sources, their order, and errors that come all at once."""
+
+from pathlib import Path
+
+import pytest
+
+from costguard.config import load_effective
+from costguard.config.load import ConfigurationError, Loaded, load
+from costguard.engine.policy import Policy
+
+NOWHERE = "/nonexistent/costguard.toml"
+
+
+def read(*assignments: str, file: Path | None = None, system: str = NOWHERE, **arguments: object) -> Loaded:
+    environment = arguments.pop("environment", {})
+    assert isinstance(environment, dict)
+    return load({"set": list(assignments), "config": file and str(file), **arguments}, environment, system)
+
+
+def problems(*assignments: str, **arguments: object) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        read(*assignments, **arguments)  # type: ignore[arg-type]  # passed on as given
+    return caught.value.problems
+
+
+def written(folder: Path, text: str, name: str = "config.toml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_nothing_written_is_the_engines_own_defaults() -> None:
+    """Configuration and engine agree about every default."""
+    policy = load_effective({}, {})["policy"]
+    assert isinstance(policy, dict)
+    assert Policy(**{k: tuple(v) if isinstance(v, list) else v for k, v in policy.items()}) == Policy()
+
+
+def test_effective_names_every_field_of_the_policy() -> None:
+    """A field that the configuration forgets would silently keep the engine's default."""
+    policy = load_effective({}, {})["policy"]
+    assert isinstance(policy, dict)
+    assert set(policy) == set(Policy._fields)
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    """Preset < file < environment < command line; each value says where it came from."""
+    file = written(tmp_path, 'preset = "gpu-sentinel"\nkill_duration = "40s"\ngrace = 1\nboot_grace = 2\n')
+    environment = {"COSTGUARD_GRACE": "3s", "COSTGUARD_BOOT_GRACE": "4", "HOME": "/x"}
+    loaded = read("boot_grace=5s", file=file, environment=environment)
+    settings, sources = loaded.settings, {path: value.source for path, value in loaded.written.items()}
+    assert (settings.interval, sources["interval"]) == (1, "preset gpu-sentinel")
+    assert (settings.kill_duration, sources["kill_duration"]) == (40, f"{file}:2")
+    assert (settings.grace, sources["grace"]) == (3, "environment COSTGUARD_GRACE")
+    assert (settings.boot_grace, sources["boot_grace"]) == (5, "command line --set boot_grace")
+    assert "window_share" not in sources
+
+
+def test_tables_from_every_source(tmp_path: Path) -> None:
+    """A table's key is written with a dot, or with two underscores in the environment."""
+    file = written(tmp_path, '[actions.command]\nrun = "logger bye"\n')
+    environment = {"COSTGUARD_DEADLINE__LIFETIME": "2d", "COSTGUARD_NOTIFY__CHANNELS": "wall"}
+    loaded = read("hold.max=1h", "gpu_devices=0,1", file=file, environment=environment)
+    settings = loaded.settings
+    assert settings.actions.command.run == ("logger", "bye")
+    assert loaded.written["actions.command.run"].source == f"{file}:2"
+    assert settings.deadline.lifetime == 2 * 86400
+    assert settings.notify.channels == ("wall",)
+    assert settings.hold.max == 3600
+    assert settings.gpu_devices == ("0", "1")
+
+
+def test_named_options_win_over_set() -> None:
+    """--mode and --preset count more than --set of the same key."""
+    loaded = read("mode=live", "preset=gpu-sentinel", mode="dry-run", preset="none")
+    assert (loaded.settings.mode, loaded.settings.preset, loaded.settings.interval) == ("dry-run", "none", 10)
+
+
+def test_every_problem_at_once(tmp_path: Path) -> None:
+    """Wrong values, unknown names and broken rules of all sources come in one answer, each with its path."""
+    file = written(
+        tmp_path, 'interval = "20s"\nkill_threshold = 80\nkil_duration = 1\n[deadline]\nlease = 2027-01-01\n'
+    )
+    found = problems(
+        "kill_action=command", "mode=lve", file=file, environment={"COSTGUARD_GRACE": "x", "COSTGUARD_NO_SUCH": "1"}
+    )
+    named = [problem.split("'")[1] for problem in found]
+    assert sorted(named) == sorted(
+        [
+            "interval",
+            "kill_threshold",
+            "kil_duration",
+            "deadline.lease",
+            "actions.command.run",
+            "mode",
+            "grace",
+            "no_such",
+        ]
+    )
+    assert all("allowed: " in problem for problem in found if "no such option" not in problem)
+    assert any(problem.endswith(f"({file}:2)") for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "words"),
+    [
+        ("kill_treshold=5%", "did you mean 'kill_threshold'?"),
+        ("lifetime=3d", "did you mean 'deadline.lifetime'?"),
+        ("deadline.lese=off", "did you mean 'deadline.lease'?"),
+        ("mode=liv", "(did you mean 'live'?)"),
+        ("preset=gpu-sentinal", "(did you mean 'gpu-sentinel'?)"),
+        ("kill_action=halt", "allowed: stop, terminate, hibernate (cloud)"),
+        ("deadline=3", "this is a table"),
+        ("grace", "has no '='"),
+        ("stop_below_load=1", "is not true or false"),
+        ("notify.attempts=many", "is not a whole number"),
+        ("notify.attempts=0", "a whole number from 1 to 10"),
+        ("gpu_devices=0,0", "named twice"),
+        ("gpu_devices=first", "is not a GPU"),
+        ("price_per_hour=free", "is not an amount"),
+        ("host.procfs=proc", "is not an absolute path"),
+        ("interval=0", "more than 0 and at most 15s"),
+        ("interval=16s", "more than 0 and at most 15s"),
+        ("arm_threshold=100%", "below 100%"),
+        ("kill_threshold=0", "above 0%"),
+        ("unknown_stop_after=3h", "at least 4h"),
+        ("kill_duration=0", "allowed: "),
+        ("currency=dollar", "three capital letters"),
+    ],
+)
+def test_one_problem_in_words(assignment: str, words: str) -> None:
+    """Each error names the option, what is wrong and what is allowed."""
+    (found,) = problems(assignment)
+    assert words in found
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """A file that was asked for must exist and be TOML; the default file may be missing."""
+    (missing,) = problems(file=tmp_path / "no.toml")
+    assert "does not exist" in missing
+    (broken,) = problems(file=written(tmp_path, "interval = \n"))
+    assert "is not TOML" in broken
+    assert read().source == ""
+
+
+def test_file_types_are_strict(tmp_path: Path) -> None:
+    """In a file a text is no switch, and an empty unknown table is still unknown."""
+    found = problems(file=written(tmp_path, 'stop_below_load = "true"\n[nonsense]\n'))
+    assert [problem.split("'")[1] for problem in found] == ["nonsense", "stop_below_load"]
+
+
+def test_administrators_floors_win(tmp_path: Path) -> None:
+    """The system file's [admin] counts besides --config, wins over it, and the error says who set it."""
+    system = written(tmp_path, 'grace = 1\n[admin]\nminimum_grace = "5m"\nhold_max = "1h"\n', "system.toml")
+    own = written(tmp_path, 'grace = "1m"\n[admin]\nminimum_grace = "off"\n', "own.toml")
+    found = problems(file=own, system=str(system))
+    assert len(found) == 2
+    assert f"administrator's minimum (admin.minimum_grace, {system}:3); allowed: at least 5m" in found[0]
+    assert f"({own}:1)" in found[0]
+    assert "At 'hold.max': 1d is above the administrator's maximum" in found[1]
+    assert read("grace=5m", "hold.max=1h", file=own, system=str(system)).settings.grace == 300
+
+
+def test_administrators_section_is_for_files() -> None:
+    """Neither environment nor command line can set what users must not weaken."""
+    found = problems("admin.hold=x", environment={"COSTGUARD_ADMIN__MINIMUM_GRACE": "1s"})
+    assert len(found) == 2
+    assert all("only a configuration file may set it" in problem for problem in found)
+
+
+def test_variables_of_tests_and_of_the_command_are_no_options() -> None:
+    """What costguard itself exports to a command must not break a `costguard` inside it."""
+    environment = {"COSTGUARD_STANDIN_NVML": "/x", "COSTGUARD_INCIDENT": "i", "COSTGUARD_IDLE_SECONDS": "3"}
+    assert read(environment=environment).settings.mode == "dry-run"
+
+
+def test_reload_arguments_do_not_depend_on_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative --config means the same file when the guard reads it again from another folder."""
+    file = written(tmp_path, "")
+    monkeypatch.chdir(tmp_path)
+    assert load({"config": "config.toml"}, {}, NOWHERE).arguments["config"] == str(file)

@@ -1,0 +1,37 @@
+"""One rule for folders."""
+
+import os
+from pathlib import Path
+
+from costguard.config.paths import Paths, resolve
+
+
+def test_others_use_their_xdg_folders(tmp_path: Path) -> None:
+    """State under XDG_STATE_HOME, runtime under XDG_RUNTIME_DIR; a relative variable is ignored."""
+    environment = {"XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": str(tmp_path)}
+    assert resolve(None, environment, 1000) == Paths("/s/costguard", f"{tmp_path}/costguard")
+    assert resolve(None, {"XDG_STATE_HOME": "s"}, 1000).state == os.path.expanduser("~/.local/state/costguard")
+
+
+def test_runtime_is_in_memory_without_xdg() -> None:
+    """The state of a boot must not survive it, so it never falls back to a disk."""
+    assert resolve(None, {}, 1000).runtime == "/dev/shm/costguard-1000"
+    assert resolve(None, {"XDG_RUNTIME_DIR": "/nonexistent"}, 1000).runtime == "/dev/shm/costguard-1000"
+
+
+def test_root_uses_the_system_folders() -> None:
+    """/var/lib and /run, or memory where /run cannot be written."""
+    found = resolve(None, {"XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r"}, 0)
+    assert found.state == "/var/lib/costguard"
+    assert found.runtime in ("/run/costguard", "/dev/shm/costguard-0")
+
+
+def test_every_state_folder_has_its_own_runtime_folder(tmp_path: Path) -> None:
+    """Two agents never share a lock; two names of one folder are one agent."""
+    one, two, link = tmp_path / "one", tmp_path / "two", tmp_path / "link"
+    one.mkdir()
+    link.symlink_to(one)
+    assert resolve(str(one), {}, 1000) == resolve(str(link), {}, 1000)
+    assert resolve(str(one), {}, 1000).runtime != resolve(str(two), {}, 1000).runtime
+    assert resolve(str(one), {}, 1000).runtime.startswith("/dev/shm/costguard-1000-")
+    assert len(resolve(str(one), {}, 1000).runtime) == len("/dev/shm/costguard-1000-") + 10

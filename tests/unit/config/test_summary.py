@@ -1,0 +1,37 @@
+"""What a configuration will do, in words."""
+
+from costguard.config.load import load
+from costguard.config.summary import summary
+
+
+def words(*assignments: str) -> str:
+    return "\n".join(summary(load({"set": list(assignments)}, {}, "/nonexistent/costguard.toml").settings))
+
+
+def test_default() -> None:
+    """The default says that nothing is stopped, what would stop it, and how to postpone."""
+    text = words()
+    assert text.startswith("Dry run: nothing is stopped")
+    assert "every GPU of the machine is quiet" in text
+    assert "below 5% for 1h, of which 1% may be above" in text
+    assert "10m later the cloud is asked to stop this machine" in text
+    assert "4h without any work" in text
+    assert "Never within 20m of boot" in text
+    assert "costguard hold" in text
+
+
+def test_live_and_dangerous_settings_are_named() -> None:
+    """Live, below-load and busy deadlines are said aloud."""
+    text = words(
+        "mode=live", "stop_below_load=true", "kill_threshold=50%", "deadline.lifetime=7d", "deadline.stop_busy=true"
+    )
+    assert text.startswith("LIVE")
+    assert "Note: stop_below_load is set" in text
+    assert "after 7d of running, whichever is first, even while it works" in text
+
+
+def test_command_is_shown_without_its_secrets() -> None:
+    """The summary may be pasted into a ticket."""
+    text = words("kill_action=command", "actions.command.run=notify --password S3CRET")
+    assert "notify --password ***" in text
+    assert "S3CRET" not in text
