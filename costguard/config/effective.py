@@ -15,7 +15,7 @@ def build(loaded: Loaded) -> dict[str, object]:
     settings = loaded.settings
     return {
         "policy": policy(settings),
-        "actions": {**settings.actions.model_dump(mode="json"), "reboot": {}},
+        "actions": settings.actions.model_dump(mode="json"),
         "notify": settings.notify.model_dump(mode="json"),
         "host": settings.host.model_dump(mode="json"),
         "providers": provider_modules(),

@@ -146,6 +146,27 @@ class ShutdownAction(Section):
         example=True,
         allowed="true or false",
     )
+    delay: Duration = option(
+        "Time between the request and its execution by the operating system.",
+        "0s",
+        example="1m",
+        unit="seconds",
+        allowed=f"{_DURATION}, at most 1h",
+        le=3600,
+    )
+
+
+class RebootAction(Section):
+    """The action `reboot`: the operating system of this machine restarts itself; the bill goes on."""
+
+    delay: Duration = option(
+        "Time between the request and its execution by the operating system.",
+        "0s",
+        example="1m",
+        unit="seconds",
+        allowed=f"{_DURATION}, at most 1h",
+        le=3600,
+    )
 
 
 class Actions(Section):
@@ -153,6 +174,7 @@ class Actions(Section):
 
     command: CommandAction = CommandAction()
     shutdown: ShutdownAction = ShutdownAction()
+    reboot: RebootAction = RebootAction()
 
 
 class Notify(Section):
