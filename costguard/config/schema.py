@@ -147,7 +147,7 @@ class ShutdownAction(Section):
         allowed="true or false",
     )
     delay: Duration = option(
-        "Time between the request and its execution by the operating system.",
+        "Time between the request and its execution by the operating system, rounded up to whole minutes.",
         "0s",
         example="1m",
         unit="seconds",
@@ -160,7 +160,7 @@ class RebootAction(Section):
     """The action `reboot`: the operating system of this machine restarts itself; the bill goes on."""
 
     delay: Duration = option(
-        "Time between the request and its execution by the operating system.",
+        "Time between the request and its execution by the operating system, rounded up to whole minutes.",
         "0s",
         example="1m",
         unit="seconds",
