@@ -29,6 +29,9 @@ class _Child:
         self.outgoing = b""  # to be written when the pipe has room
         self.read, self.since = 0, time.monotonic()
 
+    def excessive(self) -> bool:
+        return len(self.output) > LINE_LIMIT or self.read > FLOOD_BYTES
+
 
 class Children:
     """All children of the guard. Numbers are never used twice; process ids are."""
@@ -104,7 +107,7 @@ class Children:
             if code is not None:
                 self._last_words(child, events)
                 self._forget(child)
-                events.append(Ended(child.number, code))
+                events.append(Ended(child.number, -signal.SIGKILL if child.excessive() else code))
 
     def close(self) -> None:
         """Close all pipes: children see the end of their input and leave."""
@@ -164,7 +167,7 @@ class Children:
         now = time.monotonic()
         if now - child.since > FLOOD_SECONDS:
             child.read, child.since = 0, now
-        if len(child.output) > LINE_LIMIT or child.read > FLOOD_BYTES:
+        if child.excessive():
             self.kill(child.number)
             events.append(Ended(child.number, -signal.SIGKILL))
 

@@ -57,7 +57,12 @@ def persist_job(state_dir: str, instance: str, data: bytes) -> bytes:
 def replace(path: str, data: bytes, *, sync: bool = False) -> None:
     """Put a file in place atomically, mode 0600; raises OSError. ``sync``: also onto the disk."""
     temporary = f"{path}.new"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        fd = os.open(temporary, flags, 0o600)
+    except FileExistsError:  # left by a crash, or laid by somebody: O_EXCL follows no link
+        os.unlink(temporary)
+        fd = os.open(temporary, flags, 0o600)
     try:
         view = memoryview(data)
         while view:

@@ -1,0 +1,230 @@
+"""Clients of the control socket that are slow, silent, rude or many."""
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from costguard.agent.client import AgentUnreachableError, ask
+from costguard.agent.control import ANSWER_SECONDS, CLIENTS, LINE_LIMIT, REQUEST_SECONDS, Control
+from costguard.agent.poller import Poller
+from costguard.agent.ports import HostEvent, Request
+
+
+class Time:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.value = 1000.0
+
+    def __call__(self) -> float:
+        return self.value
+
+
+class Server:
+    """The control socket alone, on a clock of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.time, self.poller, self.folder = Time(), Poller(), folder
+        self.control = Control(self.poller, str(folder), self.time)
+        assert self.control.open() is None
+
+    def client(self, text: bytes = b"") -> socket.socket:
+        """Connect, and send something."""
+        made = socket.socket(socket.AF_UNIX)
+        made.connect(self.control.path)
+        made.sendall(text)
+        return made
+
+    def turn(self) -> list[Request]:
+        """Handle what is ready, as `wait` does."""
+        events: list[HostEvent] = []
+        for _ in range(4 * CLIENTS):
+            self.control.expire()
+            self.poller.poll(0, events)
+        return [event for event in events if isinstance(event, Request)]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path)
+    yield made
+    made.control.close()
+    made.poller.close()
+
+
+def closed(client: socket.socket) -> bool:
+    """Whether the server has hung up."""
+    if not select.select([client], [], [], 0)[0]:
+        return False
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_a_request_is_told_with_its_user_and_answered_once(server: Server) -> None:
+    """The kernel names the user; after the answer the connection is closed."""
+    with server.client(b'{"ask":1}\n') as client:
+        (request,) = server.turn()
+        assert (request.uid, request.data) == (os.getuid(), b'{"ask":1}')
+        server.control.answer(request.client, b"yes")
+        assert client.recv(100) == b"yes\n"
+        assert closed(client)
+        server.control.answer(request.client, b"twice")
+
+
+def test_a_request_may_come_in_pieces(server: Server) -> None:
+    """Nothing is told before the newline; one line per connection counts."""
+    with server.client(b'{"ask"') as client:
+        assert server.turn() == []
+        client.sendall(b":1}\nmore\n")
+        assert [request.data for request in server.turn()] == [b'{"ask":1}']
+        assert server.turn() == []
+
+
+def test_a_silent_client_is_dropped(server: Server) -> None:
+    """Who does not finish a line within 5 s is hung up on."""
+    with server.client(b"half a li") as client:
+        server.turn()
+        server.time.value += REQUEST_SECONDS - 0.1
+        server.turn()
+        assert not closed(client)
+        assert server.control.next_expiry() == 1000 + REQUEST_SECONDS
+        server.time.value += 0.2
+        server.turn()
+        assert closed(client)
+        assert server.control.next_expiry() is None
+
+
+def test_a_client_may_wait_for_its_answer(server: Server) -> None:
+    """Some answers need a worker: a client that asked is kept for 30 s."""
+    with server.client(b"reload\n") as client:
+        (request,) = server.turn()
+        server.time.value += ANSWER_SECONDS - 1
+        server.turn()
+        assert not closed(client)
+        server.time.value += 2
+        server.turn()
+        assert closed(client)
+        server.control.answer(request.client, b"too late")
+
+
+@pytest.mark.parametrize("length", [LINE_LIMIT, LINE_LIMIT + 1])
+def test_a_request_has_at_most_64_kib(server: Server, length: int) -> None:
+    """64 KiB pass, one byte more is hung up on."""
+    with server.client() as client:
+        sender = threading.Thread(target=lambda: client.sendall(b"x" * length + b"\n"))
+        sender.start()
+        requests: list[Request] = []
+        while sender.is_alive() or (not requests and not closed(client)):
+            requests += server.turn()
+        sender.join()
+        assert [len(request.data) for request in requests] == ([length] if length == LINE_LIMIT else [])
+
+
+def test_a_large_answer_is_sent_as_the_client_reads(server: Server) -> None:
+    """An answer larger than the socket's buffer arrives whole, and a client that never reads it is dropped."""
+    with server.client(b"all\n") as reader, server.client(b"all\n") as lazy:
+        for request in server.turn():
+            server.control.answer(request.client, b"x" * 2_000_000)
+        text = b""
+        while not text.endswith(b"\n"):
+            server.turn()
+            text += reader.recv(1 << 20)
+        assert len(text) == 2_000_001
+        server.time.value += REQUEST_SECONDS + 1
+        server.turn()
+        assert server.control.next_expiry() is None
+        assert lazy.recv(10) == b"x" * 10
+
+
+def test_a_client_that_hangs_up_costs_nothing(server: Server) -> None:
+    """Before its line, or before its answer: it is forgotten."""
+    server.client(b"half").close()
+    asked = server.client(b"status\n")
+    (request,) = server.turn()
+    asked.close()
+    server.turn()
+    assert server.control.next_expiry() is None
+    server.control.answer(request.client, b"nobody")
+
+
+def test_a_flood_pushes_out_its_own(server: Server) -> None:
+    """At most 16 connections; one more of the same user is refused, and those there are served on."""
+    clients = [server.client() for _ in range(CLIENTS)]
+    server.turn()
+    with server.client(b"one more\n") as surplus:
+        assert server.turn() == []
+        assert closed(surplus)
+    clients[0].sendall(b"first\n")
+    assert [request.data for request in server.turn()] == [b"first"]
+    for client in clients:
+        client.close()
+
+
+def test_another_user_gets_in_during_a_flood(server: Server) -> None:
+    """The user with most connections loses the oldest one to somebody who has fewer."""
+    clients = [server.client() for _ in range(CLIENTS)]
+    server.turn()
+    assert server.control._room(os.getuid() + 1)
+    assert closed(clients[0])
+    assert not closed(clients[1])
+    for client in clients:
+        client.close()
+
+
+def test_everybody_may_connect(server: Server) -> None:
+    """The socket is open to all users: the loop decides who may do what."""
+    assert Path(server.control.path).stat().st_mode & 0o777 == 0o666
+
+
+def test_a_stale_socket_is_replaced_and_removed_at_the_end(tmp_path: Path) -> None:
+    """What a killed guard left does not hinder the next one; an orderly end leaves nothing."""
+    (tmp_path / "control.sock").write_text("left behind")
+    server = Server(tmp_path)
+    server.client().close()
+    server.control.close()
+    server.poller.close()
+    assert not (tmp_path / "control.sock").exists()
+
+
+def test_the_socket_of_another_is_not_removed(server: Server) -> None:
+    """A guard whose path was taken leaves the newcomer's socket alone."""
+    Path(server.control.path).unlink()
+    Path(server.control.path).write_text("somebody else's")
+    assert server.control.lost()
+    server.control.close()
+    assert Path(server.control.path).exists()
+
+
+def test_a_path_that_cannot_be_bound_is_said(tmp_path: Path) -> None:
+    """Without a socket the guard runs; the words say what will not work."""
+    poller = Poller()
+    words = Control(poller, str(tmp_path / ("x" * 200)), Time()).open()
+    poller.close()
+    assert words is not None
+    assert "status and hold cannot reach this agent" in words
+
+
+def test_an_agent_that_hangs_up_is_said(server: Server) -> None:
+    """The client turns an empty answer into words instead of a traceback."""
+    found: list[str] = []
+
+    def request() -> None:
+        try:
+            ask(str(server.folder), {"ask": 1})
+        except AgentUnreachableError as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=request)
+    thread.start()
+    while thread.is_alive():
+        for asked in server.turn():
+            server.control.answer(asked.client, b"")
+    thread.join()
+    assert "hung up without an answer" in found[0]
