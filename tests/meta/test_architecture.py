@@ -1,0 +1,66 @@
+"""Rules of the architecture that the import contracts cannot say."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import costguard
+
+PACKAGE = Path(costguard.__file__).parent
+ENGINE_MAY_IMPORT = {"typing", "collections.abc", "math", "enum", "functools", "hashlib", "json", "time"}
+RESIDENTS_NEVER_LOAD = {
+    "pydantic", "click", "rich", "dataclasses", "asyncio", "logging", "subprocess", "argparse", "importlib.metadata",
+    "http", "http.client", "sqlite3", "tempfile", "shutil", "inspect", "pathlib", "apprise", "boto3", "google", "azure",
+}  # fmt: skip
+
+
+def imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("file", sorted((PACKAGE / "engine").glob("**/*.py")), ids=lambda file: file.name)
+def test_engine_is_pure(file: Path) -> None:
+    """The engine imports its own values and harmless parts of the standard library, and asks no clock."""
+    foreign = {name for name in imports(file) if not name.startswith("costguard.engine")} - ENGINE_MAY_IMPORT
+    assert not foreign
+    clocks = re.findall(r"\btime\.(?!strftime\b|localtime\(\w)\w+", file.read_text(encoding="utf-8"))
+    assert not clocks, "only a moment that was given may be written as local time"
+    assert not re.search(r"\b(open|print|input|exec|eval)\(", file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("module", ["costguard.agent.__main__", "costguard.agent.loop", "costguard.readers.nvml"])
+def test_residents_stay_small(module: str) -> None:
+    """What runs for weeks beside a training job loads no heavy library."""
+    script = (
+        "import sys, importlib, json; before = set(sys.modules); importlib.import_module(sys.argv[1]);"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, module], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert not set(json.loads(done.stdout)) & RESIDENTS_NEVER_LOAD
+
+
+def test_paths_are_found_without_the_validation_library() -> None:
+    """Every verb finds the agent's folders by one rule, and `status` must not pay for validation."""
+    script = "import sys, costguard.config.paths; print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("file", sorted(PACKAGE.glob("**/*.py")), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_core_names_no_cloud(file: Path) -> None:
+    """A cloud is added in providers/ alone; the core spells no cloud's name in code."""
+    text = ast.unparse(ast.parse(file.read_text(encoding="utf-8")))
+    assert not re.search(r"(?i)\b(aws|ec2|amazon|gcp|gce|azure)\b", text)

@@ -1,0 +1,48 @@
+"""What is promised to packagers and users."""
+
+import importlib
+import sys
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import costguard
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_one_version() -> None:
+    """The distribution and the package say the same."""
+    assert PROJECT["project"]["version"] == costguard.__version__
+
+
+def test_python_versions_agree() -> None:
+    """Package metadata, linter and type checker speak of the same oldest Python."""
+    assert PROJECT["project"]["requires-python"] == ">=3.11"
+    assert PROJECT["tool"]["ruff"]["target-version"] == "py311"
+    assert PROJECT["tool"]["mypy"]["python_version"] == "3.11"
+    assert sys.version_info >= (3, 11)
+
+
+def test_every_provider_can_be_imported() -> None:
+    """Each entry point names a class that exists, without any SDK installed."""
+    declared = PROJECT["project"]["entry-points"]["costguard.providers"]
+    found = {point.name: point.value for point in entry_points(group="costguard.providers")}
+    assert found.items() >= declared.items()
+    for target in declared.values():
+        module, _, name = target.partition(":")
+        assert isinstance(getattr(importlib.import_module(module), name), type)
+
+
+def test_an_sdk_is_never_a_core_dependency() -> None:
+    """Only an extra brings an SDK."""
+    core = " ".join(PROJECT["project"]["dependencies"])
+    for extra in ("aws", "gcp", "azure"):
+        for requirement in PROJECT["project"]["optional-dependencies"][extra]:
+            assert requirement.split(">")[0] not in core
+
+
+def test_package_is_typed() -> None:
+    """Users' type checkers see our types."""
+    assert (Path(costguard.__file__).parent / "py.typed").exists()
