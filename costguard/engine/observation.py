@@ -30,7 +30,7 @@ class Device(NamedTuple):
     """What is fixed about a GPU; ``key`` is its PCI address, or its UUID where there is none."""
 
     key: str
-    index: int | None = None
+    number: int | None = None  # the index that NVML gives it
     uuid: str = ""
     name: str = ""
 

@@ -80,7 +80,7 @@ def pick(core: Core, gpus: tuple[str, ...], rules: Rules) -> Core:
 
 def _names(device: Device) -> set[str]:
     names = {device.key, device.uuid} - {""}
-    return names if device.index is None else names | {str(device.index)}
+    return names if device.number is None else names | {str(device.number)}
 
 
 def _carry(

@@ -88,6 +88,6 @@ def action_of(incident: Incident | None, rules: Rules) -> str:
 def label(core: Core, key: str) -> str:
     """What people call a GPU: its index and name where known, else its PCI address."""
     device: Device | None = next((d for d in core.devices if d.key == key), None)
-    if device is None or device.index is None:
+    if device is None or device.number is None:
         return key
-    return f"GPU {device.index}" + (f" ({device.name})" if device.name else "")
+    return f"GPU {device.number}" + (f" ({device.name})" if device.name else "")

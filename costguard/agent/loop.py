@@ -1,0 +1,371 @@
+"""The loop: ticks in, decisions out. It has no I/O of its own; everything with an effect is the `Host`'s.
+
+One turn: ask the readers, wait for their answers or their deadline, step the engine, commit, start effects.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costguard.agent import decode, requests
+from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal, SpawnFailed
+from costguard.agent.state import Start, persist_job
+from costguard.agent.supervise import Reader
+from costguard.agent.workers import Workers
+from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Tell
+from costguard.engine.events import Began, Devices, Event, Outcome, Tick
+from costguard.engine.machine import Step, step
+from costguard.engine.narrate import Sentence
+from costguard.engine.observation import Device, Observation, Reading, Unknown
+from costguard.engine.policy import Policy
+from costguard.engine.rules import rules_of
+from costguard.engine.state import ACTING, CONFIRMING, State, commitments, dump, initial, load
+
+SAVE_EVERY = 30.0
+"""Seconds between saves of a state in which only time passed."""
+
+COMMIT_EVERY = 600.0
+"""Seconds between saves of the commitments (unused and running time) onto the disk."""
+
+LOG_EVERY = 60.0
+"""A sentence that differs while the state is the same is logged at most so often, in seconds."""
+
+PERSIST_WITHIN = 30.0
+LEAVE_WITHIN = 2.0
+EMPTY = Observation((), ())
+
+
+def policy_from(config: Mapping[str, Any]) -> Policy:
+    """The engine's policy out of the effective configuration."""
+    fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in config["policy"].items()}
+    return Policy(**fields)
+
+
+class Loop:
+    """One agent on one host. ``run`` returns the exit code."""
+
+    def __init__(self, host: Host, config: dict[str, Any], boot: Start) -> None:
+        self.host = host
+        self.config = config
+        self.boot = boot
+        self.policy = policy_from(config)
+        self.workers = Workers(host, config)
+        self.seen = EMPTY
+        self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
+        self.exit_code: int | None = None
+        self.last_wall = host.clock().wall  # date of the last tick
+        self._counters: dict[str, Any] | None = None
+        self._known: tuple[str, ...] = ()
+        self._devices: dict[str, Device] = {}
+        self._answer: dict[str, Any] | None = None
+        self._next_tick = 0.0
+        self._reading = False
+        self._saved: tuple[object, ...] = ()
+        self._saved_at = self._committed_at = -SAVE_EVERY
+        self._committed: tuple[object, ...] = ()
+        self._persist: tuple[int, float] | None = None
+        self._configure: tuple[int, float] | None = None
+        self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
+        self._last = self._restore()
+        self.reader = Reader(host, "nvml", {**config.get("host", {}), "counters": self._counters})
+
+    @property
+    def last(self) -> Step:
+        """The last step of the engine."""
+        return self._last
+
+    def ask(self, event: Event) -> None:
+        """A wish of a person, for the engine to grant or refuse."""
+        self._step(event)
+
+    def run(self) -> int:
+        """Watch until told to end."""
+        now = self.host.clock()
+        for note in self.boot.notes:
+            self.host.say(f"<4>{note}")
+        self._next_tick = now.boot
+        self._committed_at = now.boot
+        self.host.service("READY=1")
+        while self.exit_code is None:
+            for event in self._timers():
+                self._handle(event)
+        self._leave()
+        return self.exit_code
+
+    # -- time ------------------------------------------------------------------------------------------------
+
+    def _until(self) -> float:
+        single = [process[1] for process in (self._persist, self._configure) if process]
+        deadline = min([self.workers.deadline, self.reader.deadline, *single])
+        return deadline if self._reading else min(deadline, self._next_tick)
+
+    def _timers(self) -> Sequence[HostEvent]:
+        """Do what is due, then wait for what comes."""
+        self._due()
+        return () if self.exit_code is not None else self.host.wait(self._until())
+
+    def _due(self) -> None:
+        now = self.host.clock().boot
+        for outcome in self.workers.late(now):
+            self._step(outcome)
+        if self._persist and now >= self._persist[1]:
+            self.host.kill(self._persist[0])
+            self._persist = None
+            self._trouble("disk", "the state directory does not answer; holds and deadlines may not survive a reboot")
+        if self._configure and now >= self._configure[1]:
+            self.host.kill(self._configure[0])
+            self._configure = None
+            self._trouble("reload", "the new configuration was not checked in time; the old one stays")
+        if not self._reading and now >= self._next_tick:
+            self._answer = None
+            self._reading = self.reader.ask(now) or self.reader.waiting
+            if not self._reading:
+                self._tick()
+        elif self._reading and (self.reader.late(now) or not self.reader.waiting):
+            self._tick()
+
+    def _tick(self) -> None:
+        self._reading = False
+        now = self.host.clock()
+        interval = self.policy.interval
+        # keep the rhythm; after a hole (a suspend, a stall) begin a new one
+        self._next_tick = self._next_tick + interval if now.boot - self._next_tick < interval else now.boot + interval
+        self.seen = self._observe()
+        self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced))
+        self.host.service(f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self._log(now.boot) else "WATCHDOG=1")
+        self.last_wall = now.wall
+        if now.boot - self._committed_at >= COMMIT_EVERY:
+            self._commit(now.boot, now.wall)
+
+    def _observe(self) -> Observation:
+        answer = self._answer
+        if answer is None:
+            return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
+        try:
+            gpus, seen = decode.readings(answer)
+            if "info" in answer:
+                self._meet(decode.devices(answer))
+        except (KeyError, TypeError, ValueError) as error:
+            self.reader.words = f"the reader's answer makes no sense ({error})"
+            return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
+        self._counters = answer.get("counters") or self._counters
+        self.reader.job["counters"] = self._counters
+        if gpus != self._known:
+            missing = tuple(key for key in self._known if key not in gpus)
+            extra: tuple[Reading, ...] = tuple([Unknown("not listed any more")] * len(missing))
+            gpus, seen = gpus + missing, seen + extra
+            self._known = gpus
+        return Observation(gpus, seen)
+
+    def _meet(self, devices: tuple[Device, ...]) -> None:
+        before = dict(self._devices)
+        self._devices.update({device.key: device for device in devices})
+        if self._devices != before:
+            self._step(Devices(self.host.clock().boot, tuple(self._devices.values())))
+
+    # -- the engine ------------------------------------------------------------------------------------------
+
+    def _step(self, event: Event) -> None:
+        """Step the engine, commit what it remembers, start what it asks for."""
+        before = self._last.state.core
+        self._last = step(self._last.state, event, self.policy)
+        core = self._last.state.core
+        at = self._last.state.at
+        if core is not before or at - self._saved_at >= SAVE_EVERY:
+            essence = (core.serial, core.phase, core.done, core.armed, core.started, core.holds, core.plans, core.alarm)
+            if essence != self._saved or at - self._saved_at >= SAVE_EVERY or isinstance(event, Outcome):
+                self._save(essence)
+            lasting = (core.holds, core.stops, core.phase in {ACTING, CONFIRMING}, core.armed is None)
+            if lasting != self._committed:
+                self._committed = lasting
+                now = self.host.clock()
+                self._commit(now.boot, now.wall)
+        for effect in self._last.effects:
+            self._start(effect)
+
+    def _save(self, essence: tuple[object, ...]) -> None:
+        data = {"engine": dump(self._last.state), "counters": self._counters}
+        failed = self.host.save(json.dumps(data, separators=(",", ":")).encode())
+        self._saved, self._saved_at = essence, self._last.state.at
+        self._trouble("state", failed)
+
+    def _commit(self, at: float, wall: float) -> None:
+        """Commitments: at once in memory, and by a process of their own onto the disk, which may hang."""
+        data = json.dumps(commitments(self._last.state, wall, self.policy.price_per_hour), separators=(",", ":")).encode()
+        self._committed_at = at
+        self._trouble("commitments", self.host.save_commitments(data))
+        if self._persist is not None:
+            self.host.kill(self._persist[0])  # an older write; this one replaces the whole file
+        try:
+            child = self.host.spawn("persist", persist_job(self.config["paths"]["state"], self.boot.instance, data))
+            self._persist = (child, at + PERSIST_WITHIN)
+        except SpawnFailed as error:
+            self._persist = None
+            self._trouble("disk", str(error))
+
+    def _start(self, effect: Effect) -> None:
+        at = self.host.clock().boot
+        outcome: Outcome | None = None
+        match effect:
+            case Tell():
+                self.host.say(f"{_PRIORITY[effect.level]}{effect.kind}: {self._last.sentence}")
+                outcome = self.workers.start(effect, at, {"sentence": str(self._last.sentence), "readings": self._readings()})
+            case Check() | Prepare() | Confirm():
+                outcome = self.workers.start(effect, at, self._context())
+            case Go():
+                outcome = self.workers.go(effect, at)
+            case Abandon():
+                self.workers.abandon(effect.id)
+            case Leave():
+                self.exit_code = effect.code
+            case Answer():
+                self.host.answer(effect.client, requests.encode({"done": effect.done, "words": effect.words}))
+        if outcome is not None:
+            self._step(outcome)
+
+    def _context(self) -> dict[str, Any]:
+        state, core = self._last.state, self._last.state.core
+        quiet = max((track.since for track in state.tracks), default=state.at)
+        context = {"idle_seconds": state.at - quiet, "gpus": list(state.gpus), "instance": core.instance}
+        reason = core.incident.reason if core.incident else ""
+        return {"reason": reason, "sentence": str(self._last.sentence), "context": context}
+
+    def _readings(self) -> list[list[object]]:
+        return [
+            [key, getattr(reading, "load", None), reading.reason if isinstance(reading, Unknown) else reading.evidence]
+            for key, reading in zip(self.seen.gpus, self.seen.readings, strict=True)
+        ]
+
+    # -- what happens ----------------------------------------------------------------------------------------
+
+    def _handle(self, event: HostEvent) -> None:
+        now = self.host.clock().boot
+        match event:
+            case Line() if event.child == self.reader.child:
+                self._answer = self.reader.line(event.data, now) or self._answer
+                if self._reading and not self.reader.waiting:
+                    self._tick()
+            case Ended() if event.child == self.reader.child:
+                self.reader.ended(event.code, now)
+            case Line() if self.workers.owns(event.child):
+                self._take(self.workers.line(event.child, event.data, now))
+            case Ended() if self.workers.owns(event.child):
+                self._take(self.workers.ended(event.child, event.code, now))
+            case Line() | Ended():
+                self._other_child(event)
+            case Request():
+                requests.handle(self, event)
+            case Signal():
+                self._signal(event.name)
+
+    def _take(self, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._step(outcome)
+
+    def _other_child(self, event: Line | Ended) -> None:
+        if self._persist and event.child == self._persist[0]:
+            if isinstance(event, Line):
+                said = requests.decode(event.data)
+                self._trouble("disk", None if said.get("saved") else str(said.get("failed", "the disk writer failed")))
+            else:
+                self._persist = None
+        elif self._configure and event.child == self._configure[0]:
+            self._configure = None
+            if isinstance(event, Line):
+                self._reload(requests.decode(event.data))
+            else:
+                self._trouble("reload", "the new configuration could not be checked; the old one stays")
+
+    def _signal(self, name: str) -> None:
+        if name == "HUP":
+            self.reload()
+        else:
+            self.exit_code = 0
+
+    def reload(self) -> str:
+        """Check the configuration in a worker; it takes over only when it is sound."""
+        self.host.service(f"RELOADING=1\nMONOTONIC_USEC={int(self.host.clock().mono * 1e6)}")
+        job = {"arguments": self.config.get("arguments", {}), "environment": self.config.get("environment", {})}
+        try:
+            child = self.host.spawn("configure", json.dumps(job, separators=(",", ":")).encode())
+        except SpawnFailed as error:
+            self._trouble("reload", f"{error}; the old configuration stays")
+            return str(error)
+        self._configure = (child, self.host.clock().boot + PERSIST_WITHIN)
+        return "the configuration is being checked"
+
+    def _reload(self, said: Mapping[str, Any]) -> None:
+        effective = said.get("effective")
+        if not isinstance(effective, dict):
+            errors = said.get("errors") or ["no answer"]
+            self._trouble("reload", "the new configuration is refused and the old one stays: " + "; ".join(map(str, errors)))
+        else:
+            self.config = {**effective, "paths": self.config["paths"]}
+            self.policy = policy_from(self.config)
+            self.workers.config = self.config
+            self._trouble("reload", None)
+            self._step(Began(self.host.clock().boot, "reload"))
+            self.host.say("<6>the configuration was reloaded")
+        self.host.service("READY=1")
+
+    def _trouble(self, subject: str, words: str | None) -> None:
+        """Say once that something of the guard itself fails, and once that it works again."""
+        before = self.troubles.get(subject)
+        if words and words != before:
+            self.troubles[subject] = words
+            self.host.say(f"<3>{words}")
+        elif not words and before:
+            del self.troubles[subject]
+            self.host.say(f"<5>{subject} works again")
+
+    def _log(self, at: float) -> bool:
+        """Log the sentence when it is another one; True when it was logged."""
+        sentence = self._last.sentence
+        key, logged_at = self._logged
+        if sentence.key == key or (key and sentence.key[0] == key[0] and at - logged_at < LOG_EVERY):
+            return False
+        self._logged = (sentence.key, at)
+        self.host.say(f"<6>{sentence}")
+        return True
+
+    # -- beginning and end -----------------------------------------------------------------------------------
+
+    def _restore(self) -> Step:
+        """The state of this boot if it can be used, else a fresh one with the commitments."""
+        now, boot = self.host.clock(), self.boot
+        state: State | None = None
+        fresh: str | None = None
+        if boot.state is not None:
+            try:
+                saved = json.loads(boot.state)
+                state, self._counters, fresh = load(saved["engine"]), saved.get("counters"), "restart"
+            except (KeyError, TypeError, ValueError) as error:
+                self.host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
+        if state is None:
+            lasting = None
+            try:
+                lasting = json.loads(boot.commitments) if boot.commitments else None
+                state = initial(boot.boot_id, boot.instance, lasting, now.boot)
+            except (KeyError, TypeError, ValueError) as error:
+                self.host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
+                state = initial(boot.boot_id, boot.instance, None, now.boot)
+        self._known = state.gpus
+        self._devices = {device.key: device for device in state.core.devices}
+        first = Step(state, (), Sentence(state, rules_of(self.policy), now.wall))
+        return step(state, Began(now.boot, "restart"), self.policy) if fresh else first
+
+    def _leave(self) -> None:
+        """A clean end: what is remembered is saved, what waits is let go, what acts finishes by itself."""
+        self.host.service("STOPPING=1")
+        now = self.host.clock()
+        self._save(())
+        self._commit(now.boot, now.wall)
+        self.reader.stop()
+        self.workers.abandon_all()
+        while self._persist is not None and self.host.clock().boot < now.boot + LEAVE_WITHIN:
+            for event in self.host.wait(now.boot + LEAVE_WITHIN):
+                if isinstance(event, Line | Ended):
+                    self._other_child(event)
+
+
+_PRIORITY = {"info": "<5>", "warning": "<4>", "critical": "<2>"}

@@ -1,0 +1,70 @@
+"""What ``costguard status`` shows, as JSON values."""
+
+from typing import Any
+
+from costguard.engine.machine import Step
+from costguard.engine.observation import Known, Observation
+from costguard.engine.policy import Policy
+from costguard.engine.rules import rules_of
+from costguard.engine.reasons import idle_at, unused_at
+from costguard.engine.turn import action_of, label
+from costguard.engine.window import NEVER
+
+
+def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[str, Any]:
+    """The engine's part of the status."""
+    state, core, rules = step.state, step.state.core, rules_of(policy)
+    incident = core.incident
+    readings = dict(zip(seen.gpus, seen.readings, strict=True))
+
+    def date(boot: float | None) -> float | None:
+        return None if boot is None or abs(boot) == NEVER else wall + boot - state.at
+
+    gpus = []
+    for key, track in zip(state.gpus, state.tracks, strict=True):
+        reading = readings.get(key)
+        known = isinstance(reading, Known)
+        gpus.append(
+            {
+                "key": key,
+                "label": label(core, key),
+                "state": "unknown" if track.lost is not None else "works" if track.loud else "quiet",
+                "since": date(track.since if track.lost is None else track.lost),
+                "load": reading.load if isinstance(reading, Known) else None,
+                "signs": list(reading.signs) if isinstance(reading, Known) else [],
+                "words": reading.evidence if isinstance(reading, Known) else getattr(reading, "reason", "not listed"),
+                "known": known,
+            }
+        )
+    return {
+        "sentence": str(step.sentence),
+        "state": step.sentence.word,
+        "phase": core.phase,
+        "mode": policy.mode,
+        "action": action_of(incident, rules),
+        "armed": core.armed is not None or policy.arm_duration is None,
+        "gpus": gpus,
+        "window": policy.kill_duration,
+        "threshold": rules.quiet_threshold,
+        "idle_at": date(idle_at(state, rules)),
+        "unused_at": date(unused_at(state, rules)),
+        "incident": None
+        if incident is None
+        else {
+            "id": incident.id,
+            "reason": incident.reason,
+            "opened": date(incident.opened),
+            "warned": date(incident.warned),
+            "due": date(incident.warned + policy.grace) if incident.warned is not None else None,
+            "detail": incident.detail,
+        },
+        "done": core.done,
+        "holds": [{"owner": h.owner, "reason": h.reason, "until": date(h.until)} for h in core.holds],
+        "vetoes": [{"source": v.source, "reason": v.reason} for v in core.vetoes],
+        "plans": [
+            {"action": p.action, "verdict": p.verdict, "findings": [list(f) for f in p.findings], "at": date(p.at)}
+            for p in core.plans
+        ],
+        "unknown_since": date(core.blind),
+        "time": wall,
+    }

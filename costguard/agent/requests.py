@@ -1,0 +1,98 @@
+"""What people ask of the running agent over its control socket."""
+
+import json
+import os
+import pwd
+from typing import TYPE_CHECKING, Any
+
+from costguard.agent.ports import Request
+from costguard.agent.report import report
+from costguard.engine.events import AskHold, AskRelease
+
+if TYPE_CHECKING:
+    from costguard.agent.loop import Loop
+
+
+def encode(answer: dict[str, Any]) -> bytes:
+    """One line of JSON."""
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> dict[str, Any]:
+    """A line of JSON; anything else is an empty request."""
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def user(uid: int) -> str:
+    """The login name of a user id."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def handle(loop: "Loop", request: Request) -> None:
+    """Answer one request, or hand it to the engine, which answers."""
+    asked = decode(request.data)
+    command = asked.get("command")
+    if command == "status":
+        loop.host.answer(request.client, encode(status(loop)))
+    elif command == "hold":
+        _hold(loop, request, asked)
+    elif command == "release":
+        loop.ask(AskRelease(loop.host.clock().boot, user(request.uid), request.client))
+    elif command in {"reload", "detach", "attach"}:
+        _administer(loop, request, command)
+    else:
+        _refuse(loop, request, "unknown request; this agent knows status, hold, release, reload, detach and attach")
+
+
+def _hold(loop: "Loop", request: Request, asked: dict[str, Any]) -> None:
+    seconds = asked.get("seconds")
+    if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+        _refuse(loop, request, "a hold needs a number of seconds above 0")
+        return
+    now = loop.host.clock()
+    reason = str(asked.get("reason") or "")[:200]
+    loop.ask(AskHold(now.boot, float(seconds), user(request.uid), reason, request.client, now.wall))
+
+
+def _administer(loop: "Loop", request: Request, command: str) -> None:
+    if request.uid not in {0, os.getuid()}:
+        _refuse(loop, request, f"{command} is for root and for the user whom the agent runs as")
+    elif command == "reload":
+        loop.host.answer(request.client, encode({"done": True, "words": loop.reload()}))
+    else:
+        done = loop.reader.order(encode({command: True}))
+        words = f"the nvml reader was told to {command}" if done else "no nvml reader runs"
+        loop.host.answer(request.client, encode({"done": done, "words": words}))
+
+
+def _refuse(loop: "Loop", request: Request, words: str) -> None:
+    loop.host.answer(request.client, encode({"done": False, "words": words}))
+
+
+def status(loop: "Loop") -> dict[str, Any]:
+    """The whole status: the decision, and how the agent itself is."""
+    wall = loop.host.clock().wall
+    decision = report(loop.last, loop.seen, loop.policy, loop.last_wall)
+    agent = {
+        "pid": os.getpid(),
+        "version": loop.config.get("version", ""),
+        "state_dir": loop.config["paths"]["state"],
+        "runtime_dir": loop.config["paths"]["runtime"],
+        "source": loop.config.get("source"),
+        "instance": loop.boot.instance,
+        "interval": loop.policy.interval,
+        "reader_restarts": max(0, loop.reader.restarts),
+        "reader": "answers" if loop.reader.healthy else loop.reader.words,
+        "unreaped": loop.host.unreaped(),
+        "troubles": dict(loop.troubles),
+        "ticked": loop.last_wall,
+        "now": wall,
+    }
+    return {**decision, "agent": agent}

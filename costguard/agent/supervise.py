@@ -1,0 +1,135 @@
+"""The guard's long-lived children: asked by line, given a deadline, killed and started anew.
+
+One rule for all of them: hung means SIGKILL, never wait, readings unknown, start again with back-off.
+"""
+
+import json
+from typing import Any
+
+from costguard.agent.ports import Host, SpawnFailed
+
+ANSWER_WITHIN = 5.0
+"""Seconds a reader may take for one read."""
+
+START_WITHIN = 30.0
+"""Seconds for the first read of a new reader: without persistence mode the driver takes 1 to 3 s for each GPU."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
+UNREAPED_LIMIT = 3
+"""With so many children that not even SIGKILL ends, no further reader is started: each would hang as well."""
+
+
+class Reader:
+    """One reader process: started, asked, judged late, replaced."""
+
+    def __init__(self, host: Host, program: str, job: dict[str, Any]) -> None:
+        self._host = host
+        self._program = program
+        self.job = job
+        self.child: int | None = None
+        self.words = "the reader has not answered yet"
+        self._asked: tuple[int, float] | None = None  # sequence number and deadline
+        self._answered_once = False
+        self._pause = FIRST_PAUSE
+        self._start_at = 0.0
+        self._sequence = 0
+        self._within = START_WITHIN
+        self.restarts = -1
+
+    def ask(self, now: float) -> bool:
+        """Ask for a reading, starting the process if need be; False when there is none to wait for."""
+        if self._asked is not None:
+            return self.waiting
+        if self.child is None and not self._start(now):
+            return False
+        self._sequence += 1
+        self._within = ANSWER_WITHIN if self._answered_once else START_WITHIN
+        if self.child is None or not self._host.send(self.child, b'{"read":%d}' % self._sequence):
+            self._lost(now, "the reader takes no more requests")
+            return False
+        self._asked = (self._sequence, now + self._within)
+        return True
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is due that a tick should wait for."""
+        return self._asked is not None and (self._answered_once or self.restarts == 0)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the process that runs now has answered."""
+        return self.child is not None and self._answered_once
+
+    @property
+    def deadline(self) -> float:
+        """When the answer under way is late."""
+        return self._asked[1] if self._asked else float("inf")
+
+    def order(self, words: bytes) -> bool:
+        """Pass on a request that is no read (detach, attach)."""
+        return self.child is not None and self._host.send(self.child, words)
+
+    def line(self, data: bytes, now: float) -> dict[str, Any] | None:
+        """Take a line of the process; gives the answer to the read under way, if it is one."""
+        answer = _object(data)
+        if answer is None:
+            self._lost(now, "the reader wrote something that is no answer")
+            return None
+        if self._asked is None or answer.get("read") != self._asked[0]:
+            return None
+        self._asked = None
+        self._answered_once = True
+        if any(isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer.get("gpus", ())):
+            self._pause = FIRST_PAUSE
+        return answer
+
+    def ended(self, code: int, now: float) -> None:
+        """The process is gone."""
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        self.child = None
+        self._lost(now, f"the reader {how}")
+
+    def late(self, now: float) -> bool:
+        """Kill a reader that is past its deadline; the caller's reading is unknown."""
+        if self._asked is None or now < self._asked[1]:
+            return False
+        self._lost(now, f"the reader did not answer within {self._within:.0f} s and was killed")
+        return True
+
+    def stop(self) -> None:
+        """End it for good; its pipe is closed by the kill."""
+        if self.child is not None:
+            self._host.kill(self.child)
+            self.child = None
+
+    def _start(self, now: float) -> bool:
+        if now < self._start_at:
+            return False
+        if self._host.unreaped() >= UNREAPED_LIMIT:
+            self.words = "readers hang in the driver and cannot be killed; no further one is started"
+            return False
+        try:
+            self.child = self._host.spawn(self._program, json.dumps(self.job, separators=(",", ":")).encode())
+        except SpawnFailed as error:
+            self._lost(now, str(error))
+            return False
+        self.restarts += 1
+        self._answered_once = False
+        return True
+
+    def _lost(self, now: float, why: str) -> None:
+        self.words = why
+        self._asked = None
+        if self.child is not None:
+            self._host.kill(self.child)
+            self.child = None
+        self._start_at = now + self._pause
+        self._pause = min(LONGEST_PAUSE, self._pause * 2)
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

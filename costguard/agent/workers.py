@@ -1,0 +1,187 @@
+"""The guard's short-lived children: every effect becomes a process with a deadline and a reported outcome."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from costguard.agent.ports import Host, SpawnFailed
+from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
+from costguard.engine.events import Outcome
+
+TELL_WITHIN = 30.0
+PLAN_WITHIN = 60.0
+CONFIRM_WITHIN = 120.0
+ACT_MARGIN = 30.0
+"""Beyond the action's own time-out, before the guard takes its worker for hung."""
+
+WAIT_LIMIT = 7200.0
+"""A worker that waits ready for longer has been forgotten."""
+
+
+class Worker:
+    """One process and what the engine expects of it."""
+
+    __slots__ = ("deadline", "effect", "kind", "reported", "verdict")
+
+    def __init__(self, effect: str, kind: str, deadline: float) -> None:
+        self.effect = effect
+        self.kind = kind  # tell | check | prepare | act | confirm
+        self.deadline = deadline
+        self.reported = False
+        self.verdict: tuple[str, tuple[tuple[str, str, str], ...]] = ("", ())
+
+
+class Workers:
+    """Starts workers for effects, and turns their lines, ends and silences into outcomes."""
+
+    def __init__(self, host: Host, config: Mapping[str, Any]) -> None:
+        self._host = host
+        self.config = config
+        self._running: dict[int, Worker] = {}
+
+    def start(self, effect: Tell | Check | Prepare | Confirm, now: float, context: Mapping[str, Any]) -> Outcome | None:
+        """Start the worker of an effect; an outcome at once when that fails."""
+        kind, program, within, job = self._job(effect, context)
+        try:
+            child = self._host.spawn(program, json.dumps(job, separators=(",", ":")).encode())
+        except SpawnFailed as error:
+            return Outcome(now, effect.id, "failed", str(error))
+        self._running[child] = Worker(effect.id, kind, now + within)
+        return None
+
+    def go(self, effect: Go, now: float) -> Outcome | None:
+        """Release a waiting worker."""
+        for child, worker in self._running.items():
+            if worker.effect == effect.id:
+                worker.kind = "act"
+                worker.deadline = now + self._action_time(effect.action) + ACT_MARGIN
+                if self._host.send(child, b'{"go":true}'):
+                    return None
+                self._drop(child)
+                break
+        return Outcome(now, effect.id, "failed", "the waiting worker was gone when it was needed")
+
+    def abandon(self, effect_id: str) -> None:
+        """End a waiting worker; it has done nothing."""
+        for child, worker in list(self._running.items()):
+            if worker.effect == effect_id and worker.kind != "act":
+                self._drop(child)
+
+    def abandon_all(self) -> None:
+        """End every worker but one that acts: that one finishes under its own deadline and records its result."""
+        for child, worker in list(self._running.items()):
+            if worker.kind != "act":
+                self._drop(child)
+
+    def line(self, child: int, data: bytes, now: float) -> Outcome | None:
+        """What a worker wrote."""
+        worker = self._running.get(child)
+        if worker is None or worker.reported:
+            return None
+        try:
+            said = json.loads(data)
+            return self._report(worker, said, now) if isinstance(said, dict) else None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            worker.reported = True
+            status = "unknown" if worker.kind in {"act", "confirm"} else "failed"
+            return Outcome(now, worker.effect, status, f"the worker's answer makes no sense ({error})")
+
+    def ended(self, child: int, code: int, now: float) -> Outcome | None:
+        """A worker is gone; when it had not reported, that is its outcome."""
+        worker = self._running.pop(child, None)
+        if worker is None or worker.reported:
+            return None
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        status = "unknown" if worker.kind in {"act", "confirm"} else "failed"
+        return Outcome(now, worker.effect, status, f"the worker ended without a result ({how})")
+
+    def late(self, now: float) -> list[Outcome]:
+        """Kill what is past its deadline."""
+        outcomes = []
+        for child, worker in list(self._running.items()):
+            if now >= worker.deadline:
+                self._drop(child)
+                status = "unknown" if worker.kind in {"act", "confirm"} else "failed"
+                if not worker.reported:
+                    outcomes.append(Outcome(now, worker.effect, status, "no answer within its time; it was killed"))
+        return outcomes
+
+    @property
+    def deadline(self) -> float:
+        """When the next worker is late."""
+        return min((worker.deadline for worker in self._running.values()), default=float("inf"))
+
+    def owns(self, child: int) -> bool:
+        """Whether this child is a worker."""
+        return child in self._running
+
+    def _drop(self, child: int) -> None:
+        self._host.kill(child)
+        del self._running[child]
+
+    def _action_time(self, action: str) -> float:
+        settings = self.config.get("actions", {}).get(action, {})
+        return float(settings.get("timeout") or 60.0)
+
+    def _job(self, effect: Tell | Check | Prepare | Confirm, context: Mapping[str, Any]) -> tuple[str, str, float, dict[str, Any]]:
+        if isinstance(effect, Tell):
+            message = {"id": effect.id, "kind": effect.kind, "level": effect.level, "facts": {**context, **effect.facts}}
+            settings = self.config.get("notify", {})
+            job = {
+                "message": message,
+                "channels": settings.get("channels", []),
+                "settings": {**settings, "devfs": self.config.get("host", {}).get("devfs", "/dev")},
+                "deadline": TELL_WITHIN - 5.0,
+            }
+            return "tell", "notify", TELL_WITHIN, job
+        kind, word, within = {
+            Check: ("check", "plan", PLAN_WITHIN),
+            Prepare: ("prepare", "act", PLAN_WITHIN),
+            Confirm: ("confirm", "confirm", CONFIRM_WITHIN),
+        }[type(effect)]
+        job = {
+            "job": word,
+            "action": effect.action,
+            "mode": self.config["policy"]["mode"],
+            "attempt": effect.attempt if isinstance(effect, Confirm) else effect.id,
+            "incident": "" if isinstance(effect, Check) else effect.incident,
+            "settings": self.config.get("actions", {}).get(effect.action, {}),
+            "host": self.config.get("host", {}),
+            "providers": self.config.get("providers", []),
+            "results": self.config["paths"]["runtime"] + "/results",
+            "deadline": self._action_time(effect.action) if word == "act" else within - 10.0,
+            **context,
+        }
+        return kind, "act", within, job
+
+    def _report(self, worker: Worker, said: dict[str, Any], now: float) -> Outcome | None:
+        if worker.kind == "tell":
+            worker.reported = True
+            delivered, failed = said.get("delivered") or [], said.get("failed") or {}
+            words = "; ".join(f"{name}: {why}" for name, why in failed.items())
+            return Outcome(now, worker.effect, "delivered" if delivered else "failed", words)
+        if "plan" in said:
+            return self._planned(worker, said["plan"], now)
+        if said.get("ready") and worker.kind == "prepare":
+            worker.deadline = now + WAIT_LIMIT
+            return Outcome(now, worker.effect, "ready", findings=worker.verdict[1])
+        if "outcome" in said:
+            worker.reported = True
+            outcome = said["outcome"]
+            return Outcome(
+                now, worker.effect, outcome["status"], outcome.get("detail", ""), proof=str(outcome.get("proof") or "")
+            )
+        if "error" in said:
+            worker.reported = True
+            return Outcome(now, worker.effect, "failed", str(said["error"]))
+        return None
+
+    def _planned(self, worker: Worker, plan: dict[str, Any], now: float) -> Outcome | None:
+        findings = tuple((str(f["code"]), str(f["text"]), str(f.get("hint", ""))) for f in plan.get("findings", ()))
+        worker.verdict = (plan["verdict"], findings)
+        final = worker.kind == "check" or plan["verdict"] in {"refuse", "another"}
+        if worker.kind not in {"check", "prepare"} or not final:
+            return None
+        worker.reported = True
+        words = "; ".join(text for _, text, _ in findings)
+        return Outcome(now, worker.effect, plan["verdict"], words, findings)
