@@ -29,7 +29,6 @@ from costguard.readers.nvml_library import (
     LibraryMissingError,
     Nvml,
     NvmlError,
-    words,
 )
 from costguard.readers.pci import Bus
 
@@ -68,7 +67,9 @@ class _Slot:
 class Reader:
     """All GPUs of the machine through one library that is initialised once."""
 
-    def __init__(self, sysfs: str = "/sys", devfs: str = "/dev", counters: dict[str, list[float]] | None = None) -> None:
+    def __init__(
+        self, sysfs: str = "/sys", devfs: str = "/dev", counters: dict[str, list[float]] | None = None
+    ) -> None:
         self._bus = Bus(sysfs, devfs)
         self._slots: dict[str, _Slot] = {}
         self._counters = {key: (float(one[0]), int(one[1])) for key, one in (counters or {}).items()}
@@ -86,18 +87,12 @@ class Reader:
         self._error = ""
         self._scan(boottime(), opening=False)
         try:
-            nvml = Nvml()
-            code = nvml.init()
-            if code == SUCCESS:
-                code, count = nvml.count()
-            if code != SUCCESS:
-                raise NvmlError(code, "Init")
+            self._nvml, count = _start()
         except (LibraryMissingError, NvmlError) as error:
             self._error = str(error)
             self.failed = True
-            return
-        self._nvml = nvml
-        self._open_all(nvml, count)
+        else:
+            self._open_all(self._nvml, count)
 
     def detach(self) -> None:
         """Let go of the driver. Reads answer unknown until `attach`."""
@@ -114,7 +109,7 @@ class Reader:
         if now >= self._scan_due:
             self._scan(now, opening=True)
         if self._error:
-            rows = [[key, None, [], 0, self._error] for key in self._slots]
+            rows: list[list[object]] = [[key, None, [], 0, self._error] for key in self._slots]
         else:
             rows = [self._row(key, slot, now) for key, slot in self._slots.items()]
             self._judge()
@@ -218,6 +213,18 @@ class Reader:
         return {key: {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name} for key, gpu in gpus.items()}
 
 
+def _start() -> tuple[Nvml, int]:
+    """The library, initialised, and its number of GPUs."""
+    nvml = Nvml()
+    code = nvml.init()
+    if code != SUCCESS:
+        raise NvmlError(code, "Init")
+    code, count = nvml.count()
+    if code != SUCCESS:
+        raise NvmlError(code, "GetCount")
+    return nvml, count
+
+
 def _key(nvml: Nvml, index: int, handle: int) -> str:
     code, address = nvml.address(handle)
     if code == SUCCESS:
@@ -256,7 +263,9 @@ def serve(lines: "Lines") -> int:
         return 0
     counters = job.get("counters")
     reader = Reader(
-        str(job.get("sysfs") or "/sys"), str(job.get("devfs") or "/dev"), counters if isinstance(counters, dict) else None
+        str(job.get("sysfs") or "/sys"),
+        str(job.get("devfs") or "/dev"),
+        counters if isinstance(counters, dict) else None,
     )
     while (request := lines.next()) is not None:
         answer = _answer(reader, request)

@@ -1,5 +1,7 @@
 """One GPU: from NVML's answers to a reading with evidence, or unknown with a reason."""
 
+from operator import sub
+
 from costguard.readers.nvml_library import (
     ENGINES,
     FUNCTION_NOT_FOUND,
@@ -79,20 +81,19 @@ class Gpu:
         before, self._ring_read = self._ring_read, now
         if not stamps:  # the ring ran dry: nothing ran, if the driver can still say so
             return self._momentary(min(now - before, RING_SECONDS) if before else 0.0)
-        if not all(0 <= value <= 100 for value in values):
-            raise UnreadableError(f"corrupt answer: GPU use of {max(values)} % in the samples")
+        peak = max(values)
+        if not (min(values) >= 0 and peak <= 100 and sum(values) >= 0):  # the sum finds "not a number"
+            raise UnreadableError(f"corrupt answer: GPU use of {peak} % in the samples")
         covers = self._unbroken(stamps, now - before if before else 0.0)
         self._since = stamps[-1]
-        peak = max(values)
         return peak, covers, f"GPU peak {peak:g} % in {len(values)} samples"
 
     def _unbroken(self, stamps: list[int], gap: float) -> float:
         """Seconds back to the last hole; the whole ``gap`` since the last read when there is none."""
-        start = stamps[-1]
-        for stamp in reversed(stamps):
-            if start - stamp > _HOLE:
-                return (stamps[-1] - start) / 1e6
-            start = stamp
+        start = stamps[0]
+        if max(map(sub, stamps[1:], stamps), default=0) > _HOLE:
+            start = next(new for new, old in zip(stamps[:0:-1], stamps[-2::-1], strict=True) if new - old > _HOLE)
+            return (stamps[-1] - start) / 1e6
         if self._since and start - self._since <= _HOLE:
             return gap
         return min((stamps[-1] - start) / 1e6, gap or RING_SECONDS)

@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # importing typing would cost this process 0.6 MB for goo
 if TYPE_CHECKING:
     from collections.abc import Callable
     from ctypes import _SimpleCData
+    from typing import Any
 
 SUCCESS = 0
 UNINITIALIZED = 1
@@ -148,14 +149,14 @@ class Nvml:
 
     def open_index(self, index: int) -> tuple[int, int]:
         """The handle of a GPU; 0 when it cannot be opened."""
-        self._handle.value = None
-        return self._call["nvmlDeviceGetHandleByIndex_v2"](index, self._at_handle), self._handle.value or 0
+        self._handle.value = 0
+        return self._call["nvmlDeviceGetHandleByIndex_v2"](index, self._at_handle), self._opened()
 
     def open_address(self, address: str) -> tuple[int, int]:
         """The same by PCI address."""
-        self._handle.value = None
+        self._handle.value = 0
         code = self._call["nvmlDeviceGetHandleByPciBusId_v2"](address.encode(), self._at_handle)
-        return code, self._handle.value or 0
+        return code, self._opened()
 
     def index(self, handle: int) -> tuple[int, int]:
         """The driver's number of a GPU; not stable across boots."""
@@ -228,7 +229,12 @@ class Nvml:
         got = min(self._uints[1], self._room)
         form, first, step = _LAYOUTS.get(self._uints[0], _LAYOUTS[3])
         stamps = self._bytes.cast("Q")[: 2 * got : 2].tolist()
-        return code, stamps, self._bytes[: 16 * got].cast(form)[first::step].tolist()
+        values = self._bytes[: 16 * got].cast(form)  # type: ignore[call-overload] # one of _LAYOUTS, all valid
+        return code, stamps, values[first::step].tolist()
+
+    def _opened(self) -> int:
+        value: int | None = self._handle.value  # ctypes reads a null pointer as None
+        return value or 0
 
     def _make_room(self, samples: int) -> None:
         self._room = samples
@@ -251,7 +257,7 @@ def _missing(*_arguments: object) -> int:
     return FUNCTION_NOT_FOUND
 
 
-def _function(library: ctypes.CDLL, name: str, types: "tuple[type[_SimpleCData], ...]") -> "Callable[..., int]":
+def _function(library: ctypes.CDLL, name: str, types: "tuple[type[_SimpleCData[Any]], ...]") -> "Callable[..., int]":
     try:
         function = library[name]
     except AttributeError:

@@ -11,6 +11,17 @@ the script file, for those who write it by hand.
 """
 
 from costguard.testing.nvml.build import CompilerMissingError, build
+from costguard.testing.nvml.process import NoAnswerError, ReaderProcess
 from costguard.testing.nvml.script import NA, Process, Script, Values, write_sysfs
 
-__all__ = ["NA", "CompilerMissingError", "Process", "Script", "Values", "build", "write_sysfs"]
+__all__ = [
+    "NA",
+    "CompilerMissingError",
+    "NoAnswerError",
+    "Process",
+    "ReaderProcess",
+    "Script",
+    "Values",
+    "build",
+    "write_sysfs",
+]

@@ -1,0 +1,408 @@
+"""The NVML reader against a library that fails in every way that was seen in the field."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import costguard
+from costguard.testing.nvml import NA, NoAnswerError, Process, ReaderProcess, Script, build, write_sysfs
+
+KEYS = ["0000:01:00.0", "0000:02:00.0"]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+class World:
+    """Two GPUs on a bus, a script for them, and readers on demand."""
+
+    def __init__(self, folder: Path, library: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.library = library
+        self.sysfs = write_sysfs(folder / "sys", KEYS)
+        self.script = Script(folder / "gpus", gpus=2, ring_dry=False)
+        self.log = folder / "calls"
+        self._stack = stack
+
+    def reader(self, **options: Any) -> ReaderProcess:
+        environment = options.pop("environment", self.script.environment(self.library, self.log))
+        options = {"sysfs": self.sysfs, "devfs": self.folder / "dev"} | options
+        return self._stack.enter_context(ReaderProcess(environment, **options))
+
+    def calls(self) -> list[tuple[str, str]]:
+        return [(line.split()[2], line.split()[3]) for line in self.log.read_text().splitlines()]
+
+
+@pytest.fixture
+def world(tmp_path: Path, library: Path) -> Iterator[World]:
+    with ExitStack() as stack:
+        yield World(tmp_path, library, stack)
+
+
+def loads(answer: Any) -> list[float | None]:
+    return [row[1] for row in answer["gpus"]]
+
+
+def words(answer: Any, gpu: int = 0) -> str:
+    text: str = answer["gpus"][gpu][4]
+    return text
+
+
+def settle(seconds: float = 0.6) -> None:
+    """Let the energy counter grow for a measurable time."""
+    time.sleep(seconds)
+
+
+# ---- the library or the driver fails altogether ----------------------------------------------
+
+
+@pytest.mark.parametrize("code", [9, 12, 17, 18, 999, 12345])
+def test_failed_init_is_unknown_for_every_gpu_and_ends_the_process(world: World, code: int) -> None:
+    """Init fails: one answer, every GPU of the bus unknown with the code, exit 3 for a fresh process."""
+    world.script.fail("nvmlInit", code)
+    reader = world.reader()
+    answer = reader.read()
+    assert [row[0] for row in answer["gpus"]] == KEYS
+    assert loads(answer) == [None, None]
+    assert f"NVML {code}" in words(answer)
+    assert answer["hardware"] is True
+    assert reader.wait() == 3
+
+
+def test_missing_library(world: World) -> None:
+    """No driver library but GPUs on the bus: unknown, never "no GPU"."""
+    answer = world.reader(environment={"LD_LIBRARY_PATH": ""}).read()
+    assert loads(answer) == [None, None]
+    assert "NVML 12" in words(answer)
+
+
+@pytest.mark.parametrize(
+    ("bus", "node", "hardware"),
+    [(True, None, False), (False, None, None), (True, "dxg", None), (True, "nvidia0", None)],
+)
+def test_no_gpu_is_only_said_when_it_is_certain(
+    world: World, bus: bool, node: str | None, hardware: bool | None
+) -> None:
+    """An empty bus means no GPU; an unreadable bus, or a GPU's device node, means "cannot tell"."""
+    sysfs = world.folder / "other"
+    if bus:
+        write_sysfs(sysfs, [])
+    if node:
+        (world.folder / "dev").mkdir()
+        (world.folder / "dev" / node).touch()
+    answer = world.reader(environment={"LD_LIBRARY_PATH": ""}, sysfs=sysfs).read()
+    assert answer["gpus"] == []
+    assert answer["error"]
+    assert answer["hardware"] is hardware
+
+
+def test_driver_swapped_under_a_running_reader(world: World) -> None:
+    """Library and kernel module of different versions: unknown at once, then exit for a fresh process."""
+    old = build(world.folder / "old", library_version="550.54.15")
+    reader = world.reader(environment=world.script.environment(old))
+    assert loads(reader.read()) == [0, 0]
+    world.script.system(driver="570.10")
+    answers = [reader.read() for _ in range(3)]
+    assert [loads(answer) for answer in answers] == [[None, None]] * 3
+    assert "NVML 18" in words(answers[0])
+    assert reader.wait() == 3
+    fresh = build(world.folder / "fresh", library_version="570.10")
+    assert loads(world.reader(environment=world.script.environment(fresh)).read()) == [0, 0]
+
+
+def test_a_lasting_failure_keeps_the_process(world: World) -> None:
+    """All GPUs lost: a fresh process cannot help, so this one goes on answering."""
+    reader = world.reader()
+    reader.read()
+    world.script.set(lost=True)
+    for _ in range(5):
+        assert loads(reader.read()) == [None, None]
+
+
+# ---- one GPU fails ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", ["nvmlDeviceGetSamples", "nvmlDeviceGetEncoderUtilization"])
+@pytest.mark.parametrize("code", [2, 15, 16, 17, 27, 999, 12345])
+def test_failure_in_flight_is_that_gpus_alone_and_ends_with_its_cause(world: World, function: str, code: int) -> None:
+    """One GPU fails in flight: unknown with code for it, the others go on, and the next good read is known."""
+    reader = world.reader()
+    reader.read()
+    world.script.fail(function, code, gpu=1)
+    answer = reader.read()
+    assert loads(answer) == [0, None]
+    assert f"NVML {code}" in words(answer, 1)
+    world.script.heal()
+    assert loads(reader.read()) == [0, 0]
+
+
+def test_energy_that_fails_is_unknown_but_missing_rights_only_drop_the_signal(world: World) -> None:
+    """999 from the energy counter means a sick driver; 4 means that this signal is not for us."""
+    reader = world.reader()
+    reader.read()
+    settle()
+    world.script.fail("nvmlDeviceGetTotalEnergyConsumption", 999, gpu=0)
+    world.script.fail("nvmlDeviceGetTotalEnergyConsumption", 4, gpu=1)
+    assert loads(reader.read()) == [None, 0]
+
+
+def test_lost_gpu_gets_a_fresh_handle(world: World) -> None:
+    """A GPU that cannot be opened at start is expected, unknown, and tried again."""
+    world.script.set(1, handle=15)
+    reader = world.reader()
+    assert loads(reader.read()) == [0, None]
+    world.script.set(1, handle=0)
+    assert 0 in [loads(reader.read())[1] for _ in range(4)]
+
+
+def test_gpu_missing_from_the_driver(world: World) -> None:
+    """The bus has a GPU that the driver does not list: unknown."""
+    write_sysfs(world.sysfs, ["0000:09:00.0"])
+    answer = world.reader().read()
+    assert [row[0] for row in answer["gpus"]] == [*KEYS, "0000:09:00.0"]
+    assert loads(answer) == [0, 0, None]
+    assert "NVML 6" in words(answer, 2)
+
+
+def test_gpu_that_vanished_during_a_restart_of_the_reader(world: World) -> None:
+    """A GPU that the reader before us read, and that is on no bus now, is unknown."""
+    answer = world.reader(counters={"0000:0a:00.0": [1.0, 5]}).read()
+    assert answer["gpus"][2][:2] == ["0000:0a:00.0", None]
+
+
+def test_gpu_of_another_driver_is_not_expected(world: World) -> None:
+    """Passed through to a virtual machine: not ours to judge."""
+    write_sysfs(world.sysfs, ["0000:09:00.0"], driver="vfio-pci")
+    assert [row[0] for row in world.reader().read()["gpus"]] == KEYS
+
+
+def test_gpu_without_pci_address_is_known_by_its_uuid(world: World) -> None:
+    """No PCI address from the driver: the UUID is the key."""
+    world.script.set(pci="none")
+    answer = world.reader(sysfs=write_sysfs(world.folder / "empty", [])).read()
+    assert [row[0][:4] for row in answer["gpus"]] == ["GPU-", "GPU-"]
+    assert loads(answer) == [0, 0]
+
+
+# ---- answers that make no sense ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"util": 37100}, {"encoder": 37100}, {"util": float("nan"), "ring_type": 0}, {"util": -1, "ring_type": 0}],
+)
+def test_garbage_is_unknown(world: World, values: Any) -> None:
+    """Out of range or not a number: unknown, never clipped into range."""
+    world.script.set(0, **values)
+    settle(0.4)
+    answer = world.reader().read()
+    assert loads(answer) == [None, 0]
+    assert "corrupt" in words(answer)
+
+
+@pytest.mark.parametrize("field", ["name_hex", "uuid_hex"])
+def test_undecodable_text_is_unknown(world: World, field: Any) -> None:
+    """A name that is no text betrays a driver whose numbers are garbage too."""
+    world.script.set(0, **{field: "fffe80"})
+    answer = world.reader().read()
+    assert loads(answer) == [None, 0]
+    assert "not text" in words(answer)
+
+
+# ---- what is not supported --------------------------------------------------------------------
+
+
+def test_not_supported_is_never_zero(world: World) -> None:
+    """No GPU use at all (MIG): unknown, with the cause."""
+    world.script.set(0, util=NA, mig=1)
+    answer = world.reader().read()
+    assert loads(answer) == [None, 0]
+    assert "MIG" in words(answer)
+
+
+def test_missing_engine_is_not_asked_again(world: World) -> None:
+    """A GPU without an encoder is judged by the rest, and asked once."""
+    world.script.set(encoder=NA)
+    reader = world.reader()
+    assert [loads(reader.read()) for _ in range(3)] == [[0, 0]] * 3
+    assert world.calls().count(("nvmlDeviceGetEncoderUtilization", "0")) == 1
+
+
+def test_samples_not_supported_falls_back_to_the_moment(world: World) -> None:
+    """Without a ring the momentary value counts, and covers nothing."""
+    world.script.fail("nvmlDeviceGetSamples", 3)
+    world.script.set(0, util=40)
+    answer = world.reader().read()
+    assert answer["gpus"][0][1:4] == [0.4, [], 0]
+
+
+def test_old_driver_without_version_3_process_lists(world: World) -> None:
+    """The older call counts the contexts."""
+    world.script.set(processes=[Process(42), Process(43, kind="graphics")])
+    library = build(world.folder / "old", old_driver=True)
+    answer = world.reader(environment=world.script.environment(library)).read()
+    assert "1 compute process" in words(answer)
+
+
+# ---- what counts as work ----------------------------------------------------------------------
+
+
+def test_dry_ring_is_idle_only_if_the_driver_still_answers(world: World) -> None:
+    """NOT_FOUND from the ring is idle when the momentary value agrees, and unknown when that is unreadable."""
+    world.script.set(ring_dry=True)
+    reader = world.reader()
+    assert loads(reader.read()) == [0, 0]
+    world.script.fail("nvmlDeviceGetUtilizationRates", 999, gpu=0)
+    world.script.fail("nvmlDeviceGetUtilizationRates", 3, gpu=1)
+    assert loads(reader.read()) == [None, None]
+
+
+def test_burst_between_reads_is_seen(world: World) -> None:
+    """The ring shows a second of work that was over before anybody looked."""
+    reader = world.reader()
+    reader.read()
+    settle(1.5)
+    world.script.burst(1, 80, ago=1.0, seconds=0.5)
+    assert loads(reader.read()) == [0, 0.8]
+    assert loads(reader.read()) == [0, 0]
+
+
+@pytest.mark.parametrize("engine", ["encoder", "decoder", "jpeg", "ofa"])
+def test_other_engines_are_load(world: World, engine: Any) -> None:
+    """Encoding video is load although no kernel runs."""
+    world.script.set(1, **{engine: 30})
+    assert loads(world.reader().read()) == [0, 0.3]
+
+
+def test_power_above_the_idle_mean_is_a_sign_of_work(world: World) -> None:
+    """Energy says that something drew power at zero load; back at idle power the sign is gone."""
+    reader = world.reader()
+    reader.read()
+    settle()
+    assert reader.read()["gpus"][0][2] == []
+    world.script.set(0, power=95)
+    settle()
+    assert reader.read()["gpus"][0][2] == ["power 25 W above idle"]
+    world.script.set(0, power=75)
+    settle()
+    assert reader.read()["gpus"][0][2] == []
+
+
+def test_a_context_alone_is_no_sign_of_work(world: World) -> None:
+    """An idle process raises the power: it is judged against the baseline with processes."""
+    reader = world.reader()
+    reader.read()
+    settle()
+    reader.read()
+    world.script.set(0, power=122, processes=[Process(42)])
+    for _ in range(3):
+        settle()
+        assert reader.read()["gpus"][0][2] == []
+    world.script.set(0, power=200)
+    settle()
+    assert reader.read()["gpus"][0][2] == ["power 78 W above idle"]
+
+
+# ---- restart, detach, end ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("power", "bridged"), [(70, True), (85, True), (140, False)])
+def test_energy_bridges_a_restart_of_the_reader(world: World, power: float, bridged: bool) -> None:
+    """Idle power over the gap proves it quiet: the evidence reaches back to the old reading; work does not."""
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    world.script.set(energy=100_000_000)
+    counters = {key: [now - 100, 100_000_000 - int(100 * power * 1000)] for key in KEYS}
+    covers = [row[3] for row in world.reader(counters=counters).read()["gpus"]]
+    assert all((cover > 99) is bridged for cover in covers)
+
+
+def test_detach_lets_go_of_the_driver(world: World) -> None:
+    """Detached: shut down, unknown by name; attached: readable again."""
+    reader = world.reader()
+    reader.read()
+    assert reader.ask({"detach": True}) == {"detached": True}
+    assert ("nvmlShutdown", "-") in world.calls()
+    assert words(reader.read()) == "detached on request"
+    assert reader.ask({"attach": True}) == {"attached": True}
+    assert loads(reader.read()) == [0, 0]
+
+
+def test_end_of_input_ends_the_reader(world: World) -> None:
+    """The guard is gone: exit 0, nothing said."""
+    reader = world.reader()
+    reader.read()
+    reader.close()
+    assert reader.wait() == 0
+
+
+@pytest.mark.parametrize("uninterruptible", [False, True])
+def test_hung_call_ends_with_sigkill(world: World, uninterruptible: bool) -> None:
+    """A call that hangs gives no answer; the process can be killed without waiting for it."""
+    reader = world.reader()
+    reader.read()
+    world.script.hang("nvmlDeviceGetSamples", gpu=0, uninterruptible=uninterruptible)
+    with pytest.raises(NoAnswerError):
+        reader.read(seconds=0.5)
+    state = Path(f"/proc/{reader.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    assert state == ("D" if uninterruptible else "S")
+    reader.kill()
+    assert reader.wait() == -signal.SIGKILL
+
+
+def test_hung_reader_dies_with_the_guard(world: World) -> None:
+    """The guard dies while a call hangs: the kernel ends the reader too."""
+    world.script.hang("nvmlInit")
+    guard = (
+        "import subprocess, sys, time\n"
+        "code = 'import sys; sys.path.insert(0, sys.argv[1]); from costguard.readers.nvml import main; main()'\n"
+        "child = subprocess.Popen([sys.executable, '-I', '-c', code, sys.argv[1]], stdin=subprocess.PIPE)\n"
+        "child.stdin.write(b'{}\\n'); child.stdin.flush()\n"
+        "print(child.pid, flush=True); time.sleep(60)"
+    )
+    root = str(Path(costguard.__file__).parents[1])
+    environment = {**os.environ, **world.script.environment(world.library, world.log)}
+    with subprocess.Popen([sys.executable, "-c", guard, root], stdout=subprocess.PIPE, env=environment) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert until(world.log.exists)
+        parent.kill()
+    assert until(lambda: not Path(f"/proc/{pid}").exists() or gone(pid))
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_calls_stay_within_the_budget(world: World) -> None:
+    """At most 8 calls per GPU and read in steady state, none of them an init, a shutdown or a process list each."""
+    world.script.set(ring_dry=True)
+    reader = world.reader()
+    reader.read()
+    world.log.unlink()
+    for _ in range(20):
+        reader.read()
+    calls = world.calls()
+    assert len(calls) <= 8 * 2 * 20
+    assert not {name for name, _ in calls} & {"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetMemoryInfo"}
