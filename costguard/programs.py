@@ -44,7 +44,7 @@ class Ended(NamedTuple):
     """How a program ended.
 
     ``code`` is the exit code, minus the signal that ended it, or None when the kernel did not give
-    it back. ``output`` is the last 2 KiB of stdout and stderr together, secrets masked.
+    it back. ``output`` is the last 2 KiB of stdout and stderr together.
     ``expired`` says that the deadline passed and the program was ended for it.
     """
 
@@ -143,7 +143,7 @@ def _watch(process: subprocess.Popen[bytes], deadline: float, grace: float) -> E
             code: int | None = process.wait(timeout=KILL_WAIT)
         except subprocess.TimeoutExpired:
             code = None
-    return Ended(code, mask(output.tail.decode("utf-8", "replace")).strip(), expired)
+    return Ended(code, output.tail.decode("utf-8", "replace").strip(), expired)
 
 
 def _end_group(group: int, output: _Output, grace: float) -> None:

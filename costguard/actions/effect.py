@@ -9,7 +9,8 @@ from costguard.actions.base import Context, DryRunError
 def run(
     context: Context, argv: Sequence[str], *, deadline: float | None = None, environ: Mapping[str, str] | None = None
 ) -> programs.Ended:
-    """Run the program of an action. Raises DryRunError unless the mode is live, OSError when it cannot start."""
+    """Run the program of an action; its words are masked, they go into messages. Raises DryRunError unless the mode is live, OSError when it cannot start."""
     if not context.live:
         raise DryRunError("dry run")
-    return programs.run(argv, context.deadline if deadline is None else deadline, environ=environ)
+    ended = programs.run(argv, context.deadline if deadline is None else deadline, environ=environ)
+    return ended._replace(output=programs.mask(ended.output))

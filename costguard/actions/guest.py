@@ -158,7 +158,7 @@ def _words(ended: programs.Ended) -> str:
 def _can_gain_privileges(procfs: str) -> bool:
     """False under NoNewPrivs, where sudo cannot work. Source: proc_pid_status(5)."""
     try:
-        with open(os.path.join(procfs, "self/status"), encoding="ascii", errors="replace") as file:
+        with open(os.path.join(procfs, "self/status"), encoding="utf-8", errors="replace") as file:
             return "NoNewPrivs:\t1" not in file.read()
     except OSError:
         return True

@@ -102,7 +102,7 @@ def read(context: Context) -> Record | None:
 def boot_id(context: Context) -> str:
     """The kernel's name for this boot; empty when it cannot be read."""
     try:
-        with open(f"{context.host.procfs}/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open(f"{context.host.procfs}/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     except (OSError, ValueError):
         return ""

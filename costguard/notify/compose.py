@@ -40,6 +40,9 @@ from costguard.notify.words import clock, listed, money, sentence, share, span
 
 DAY = 86400.0
 
+LARGEST = 1e11
+"""No duration, date or amount of money is larger; what is, counts as missing."""
+
 
 class Text(NamedTuple):
     """What people read."""
@@ -83,8 +86,7 @@ class Facts:
 
     def number(self, name: str) -> float | None:
         """A number, or None."""
-        value = self._given.get(name)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return _number(self._given.get(name))
 
     def true(self, name: str) -> bool:
         """Whether it was said to be so."""
@@ -140,6 +142,13 @@ class Facts:
 
 
 Lines = list[str]
+
+
+def _number(value: object) -> float | None:
+    """A number that can be printed: finite, and within the calendar."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+        return None
+    return float(value)
 
 
 def compose(kind: str, given: Mapping[str, object]) -> Text:
@@ -324,9 +333,9 @@ def _readings(facts: Facts) -> str:
     for row in facts.rows("readings"):
         if not isinstance(row, list | tuple) or not row or not isinstance(row[0], str):
             continue
-        load = row[1] if len(row) > 1 else None
+        load = _number(row[1]) if len(row) > 1 else None
         words = row[2] if len(row) > 2 and isinstance(row[2], str) else ""
-        value = share(load) if isinstance(load, int | float) else "unknown"
+        value = "unknown" if load is None else share(load)
         shown.append(f"{row[0]} {value}" + (f" ({words})" if words else ""))
     return f"last readings: {listed(shown)}" if shown else ""
 

@@ -1,0 +1,453 @@
+"""The action worker as a real process, on a made-up machine.
+
+PATH holds nothing but strict stand-ins, so no test can reach the real init system.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Answers = dict[str, Any]  # JSON: each test looks at what it needs
+
+WORKER = "import sys; from costguard.actions import worker; sys.exit(worker.main())"
+UNPRIVILEGED = (  # it imports first: a user without rights may not be able to read a developer's Python
+    "import os, sys; from costguard.actions import worker; "
+    "os.geteuid() == 0 and (os.setgroups([]), os.setgid(65534), os.setuid(65534)); sys.exit(worker.main())"
+)
+SYSTEMCTL = 'case "$*" in poweroff|reboot) exit 0;; is-system-running) echo running;; *) exit 64;; esac'
+AZURE = {"sys_vendor": "Microsoft Corporation", "chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}
+AWS = {"sys_vendor": "Amazon EC2", "board_asset_tag": "i-0123456789abcdef0"}
+GCP = {"sys_vendor": "Google", "product_name": "Google Compute Engine"}
+
+
+class Machine:
+    """Files and programs of a machine with systemd, and workers that see only those."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log = root / "log"
+        self.log.write_text("")
+        self.log.chmod(0o666)
+        self.workers: list[subprocess.Popen[bytes]] = []
+        for folder in ("bin", "sys/class/dmi/id", "proc/self/root/run/systemd/system", "proc/1"):
+            (root / folder).mkdir(parents=True)
+        self.file("proc/1/cgroup", "0::/init.scope\n")
+        self.file("proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
+        self.file("proc/self/status", "NoNewPrivs:\t0\n")
+        self.file("proc/sys/kernel/random/boot_id", "boot-1\n")
+        self.tool("systemctl", SYSTEMCTL)
+        self.tool("busctl", "echo 's \"yes\"'")
+
+    def file(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def tool(self, name: str, script: str) -> str:
+        """A stand-in that logs its arguments; the script may use shell builtins and absolute paths only."""
+        path = self.root / "bin" / name
+        path.write_text(f'#!/bin/sh\necho "{name} $*" >> {self.log}\n{script}\n')
+        path.chmod(0o755)
+        return str(path)
+
+    def dmi(self, identity: dict[str, str]) -> None:
+        for name, value in identity.items():
+            self.file(f"sys/class/dmi/id/{name}", value + "\n")
+
+    @property
+    def calls(self) -> list[str]:
+        """What was asked for with an effect."""
+        questions = ("busctl", "sudo -n -l", "systemctl is-system-running")
+        return [line for line in self.log.read_text().splitlines() if not line.startswith(questions)]
+
+    def job(self, job: str, action: str, **more: object) -> Answers:
+        host = {"procfs": str(self.root / "proc"), "sysfs": str(self.root / "sys")}
+        base = {"job": job, "action": action, "mode": "live", "incident": "b-i1", "attempt": "b-a1", "host": host}
+        return {**base, "results": str(self.root / "results"), "deadline": 5, **more}
+
+    def start(
+        self, job: Answers, program: str = WORKER, before: Callable[[], None] | None = None
+    ) -> subprocess.Popen[bytes]:
+        worker = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PATH": str(self.root / "bin")},
+            start_new_session=True,
+            preexec_fn=before,  # noqa: PLW1509 - the tests have no threads
+        )
+        self.workers.append(worker)
+        assert worker.stdin
+        worker.stdin.write(json.dumps(job).encode() + b"\n")
+        worker.stdin.flush()
+        return worker
+
+    def ask(self, job: Answers, program: str = WORKER, before: Callable[[], None] | None = None) -> Answers:
+        """One job to its end, released with *go* if it waits for that; all its answers in one mapping."""
+        worker = self.start(job, program, before)
+        out, _ = worker.communicate(b'{"go":true}\n', timeout=30)
+        assert worker.returncode == 0
+        answers: Answers = {}
+        for line in out.splitlines():
+            answers |= json.loads(line)
+        return answers
+
+    def codes(self, answers: Answers) -> set[str]:
+        return {finding["code"] for finding in answers["plan"]["findings"]}
+
+    def record(self) -> Answers:
+        found: Answers = json.loads((self.root / "results/b-a1.json").read_text())
+        return found
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    root = Path(tempfile.mkdtemp(prefix="costguard-"))  # pytest's own folders are closed to other users
+    root.chmod(0o755)
+    made = Machine(root)
+    yield made
+    for worker in made.workers:
+        worker.kill()
+        worker.wait()
+        for pipe in (worker.stdin, worker.stdout):
+            if pipe and not pipe.closed:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+    shutil.rmtree(root)
+
+
+def until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    return true()
+
+
+def line(worker: subprocess.Popen[bytes]) -> Answers:
+    assert worker.stdout
+    found: Answers = json.loads(worker.stdout.readline())
+    return found
+
+
+def go(worker: subprocess.Popen[bytes]) -> None:
+    assert "plan" in line(worker)
+    assert line(worker) == {"ready": True}
+    assert worker.stdin
+    worker.stdin.write(b'{"go":true}\n')
+    worker.stdin.flush()
+
+
+def alive(path: Path) -> bool:
+    """Whether the process whose number a script wrote down still runs."""
+    try:
+        state = Path(f"/proc/{int(path.read_text())}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ValueError):
+        return False
+    return state not in "ZX"
+
+
+def test_go_makes_a_shutdown_happen_and_accepted_is_recorded(machine: Machine) -> None:
+    """A live attempt asks the init system exactly once and leaves its record."""
+    answers = machine.ask(machine.job("act", "shutdown"))
+    assert answers["plan"]["verdict"] == "go"
+    assert machine.codes(answers) == {"no_cloud"}
+    assert answers["outcome"]["status"] == "accepted"
+    assert machine.calls == ["systemctl poweroff"]
+    assert machine.record()["status"] == "accepted"
+
+
+@pytest.mark.parametrize("mode", ["dry-run", "LIVE", "", "true"])
+@pytest.mark.parametrize("action", ["shutdown", "reboot", "command"])
+def test_only_the_exact_word_live_has_an_effect(machine: Machine, mode: str, action: str) -> None:
+    """In dry run *go* is refused by the worker itself, whatever the guard sends."""
+    settings = {"run": [machine.tool("hook", "exit 0")]}
+    answers = machine.ask(machine.job("act", action, mode=mode, settings=settings))
+    assert answers["outcome"] == {"status": "refused", "detail": "dry run", "proof": ""}
+    assert machine.calls == []
+    assert not (machine.root / "results").exists()
+
+
+@pytest.mark.parametrize("message", [b"", b"{}\n", b'{"go":false}\n', b'{"go":1}\n', b"go\n", b"[true]\n"])
+def test_without_go_nothing_happens(machine: Machine, message: bytes) -> None:
+    """The end of input, or any other line, ends a waiting worker with code 0 and without an effect."""
+    worker = machine.start(machine.job("act", "shutdown"))
+    assert "plan" in line(worker)
+    assert line(worker) == {"ready": True}
+    out, _ = worker.communicate(message, timeout=10)
+    assert (worker.returncode, out, machine.calls) == (0, b"", [])
+
+
+def test_an_attempt_is_never_executed_twice(machine: Machine) -> None:
+    """A second worker for the same attempt finds the file and only says so."""
+    workers = [machine.start(machine.job("act", "reboot")) for _ in range(3)]
+    for worker in workers:
+        go(worker)
+    statuses = sorted(line(worker)["outcome"]["status"] for worker in workers)
+    assert statuses == ["accepted", "unknown", "unknown"]
+    assert machine.calls == ["systemctl reboot"]
+
+
+def test_an_empty_attempt_file_counts_as_started(machine: Machine) -> None:
+    """A crash or a full disk may leave nothing but the name; that is enough to never repeat."""
+    machine.file("results/b-a1.json", "")
+    outcome = machine.ask(machine.job("act", "shutdown"))["outcome"]
+    assert (outcome["status"], machine.calls) == ("unknown", [])
+    assert machine.ask(machine.job("confirm", "command"))["outcome"]["status"] == "unknown"
+
+
+def test_a_refusing_init_system_is_a_failure_with_its_words(machine: Machine) -> None:
+    """The exit code is checked and stderr is kept."""
+    machine.tool("systemctl", "echo 'Call to PowerOff failed: Interactive authentication required.' >&2; exit 1")
+    outcome = machine.ask(machine.job("act", "shutdown"))["outcome"]
+    assert (outcome["status"], outcome["proof"]) == ("failed", "exit code 1")
+    assert "Interactive authentication required" in outcome["detail"]
+
+
+def test_a_hanging_init_system_is_left_at_the_deadline(machine: Machine) -> None:
+    """Nobody knows whether it was accepted: unknown, never repeated, and nothing is left running."""
+    machine.tool("systemctl", f"echo $$ > {machine.root}/pid; exec /bin/sleep 60")
+    start = time.monotonic()
+    outcome = machine.ask(machine.job("act", "shutdown", deadline=0.5))["outcome"]
+    assert outcome["status"] == "unknown"
+    assert time.monotonic() - start < 6
+    assert not alive(machine.root / "pid")
+
+
+@pytest.mark.parametrize("results", ["/dev/null/results", ""])
+def test_a_results_folder_that_cannot_be_written_does_not_stop_a_stop(machine: Machine, results: str) -> None:
+    """It is said in the outcome instead."""
+    outcome = machine.ask(machine.job("act", "shutdown", results=results))["outcome"]
+    assert outcome["status"] == "accepted"
+    assert "result file" in outcome["detail"]
+    assert machine.calls == ["systemctl poweroff"]
+
+
+def test_a_full_disk_does_not_stop_a_stop_and_is_not_repeated(machine: Machine) -> None:
+    """The name of the file still claims the attempt."""
+    job = machine.job("act", "command", settings={"run": ["/bin/echo", "hi"]})
+    outcome = machine.ask(job, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))["outcome"]
+    assert (outcome["status"], "File too large" in outcome["detail"]) == ("done", True)
+    assert machine.ask(job)["outcome"]["detail"].startswith("already started")
+
+
+def test_a_command_gets_its_variables_literally(machine: Machine) -> None:
+    """No shell, one pass of substitution, and the same values in the environment."""
+    hook = machine.tool("hook", 'echo "$COSTGUARD_SENTENCE|$COSTGUARD_GPUS|${COSTGUARD_NOTIFY__URL-unset}"')
+    run = [hook, "{sentence}", "{gpus} {idle_seconds}s {other}", "{reason}/{instance}"]
+    sentence = f"idle; $(touch {machine.root}/owned) {{incident}} `id`"
+    context = {"gpus": ["GPU 0", "GPU 1"], "idle_seconds": 61.4, "instance": "i-1"}
+    os.environ["COSTGUARD_NOTIFY__URL"] = "secret"
+    try:
+        answers = machine.ask(
+            machine.job("act", "command", settings={"run": run}, sentence=sentence, reason="idle", context=context)
+        )
+    finally:
+        del os.environ["COSTGUARD_NOTIFY__URL"]
+    assert answers["outcome"]["status"] == "done"
+    assert machine.calls == [f"hook {sentence} GPU 0,GPU 1 61s {{other}} idle/i-1"]
+    assert answers["outcome"]["detail"].endswith(f"{sentence}|GPU 0,GPU 1|unset")
+    assert not (machine.root / "owned").exists()
+
+
+@pytest.mark.parametrize(("script", "proof"), [("exit 3", "exit code 3"), ("kill -9 $$", "signal 9")])
+def test_a_failing_command_is_a_failure(machine: Machine, script: str, proof: str) -> None:
+    """The exit code or the signal is the proof."""
+    settings = {"run": [machine.tool("hook", script)]}
+    outcome = machine.ask(machine.job("act", "command", settings=settings))["outcome"]
+    assert (outcome["status"], outcome["proof"]) == ("failed", proof)
+
+
+def test_a_command_is_ended_with_everything_it_started(machine: Machine) -> None:
+    """At its own timeout SIGTERM goes to the whole group, and SIGKILL to who ignores that."""
+    stubborn = f"(trap '' TERM; /bin/sh -c 'echo $$ > {machine.root}/child; trap \"\" TERM; while :; do :; done') &"
+    hook = machine.tool("hook", f"{stubborn}\necho begun; wait; wait")
+    settings = {"run": [hook], "timeout": 0.5}
+    outcome = machine.ask(machine.job("act", "command", settings=settings, deadline=30))["outcome"]
+    assert (outcome["status"], outcome["proof"]) == ("failed", "deadline")
+    assert "begun" in outcome["detail"]
+    assert (machine.root / "child").exists()
+    assert not alive(machine.root / "child")
+
+
+def test_what_a_finished_command_leaves_behind_is_ended(machine: Machine) -> None:
+    """A success is not delayed by a program in the background, and nothing outlives it."""
+    hook = machine.tool("hook", f"/bin/sleep 60 &\necho $! > {machine.root}/child")
+    outcome = machine.ask(machine.job("act", "command", settings={"run": [hook]}))["outcome"]
+    assert outcome["status"] == "done"
+    assert not alive(machine.root / "child")
+
+
+def test_the_output_of_a_command_is_bounded_and_masked(machine: Machine) -> None:
+    """Only the end is kept; what looks like a secret is not."""
+    last = "echo https://me:hunter2@example.org token=abc123"
+    hook = machine.tool("hook", f"i=0; while [ $i -lt 20000 ]; do echo 0123456789; i=$((i+1)); done; {last}")
+    detail = machine.ask(machine.job("act", "command", settings={"run": [hook]}))["outcome"]["detail"]
+    assert len(detail) < 2300
+    assert detail.endswith("https://***@example.org token=***")
+
+
+def test_a_guard_that_dies_after_go_does_not_end_the_command(machine: Machine) -> None:
+    """The executor finishes under its own deadline and records what became of it."""
+    hook = machine.tool("hook", f"echo > {machine.root}/begun; /bin/sleep 0.5; echo ok")
+    worker = machine.start(machine.job("act", "command", settings={"run": [hook]}))
+    go(worker)
+    assert until((machine.root / "begun").exists)
+    assert worker.stdin
+    assert worker.stdout
+    worker.stdin.close()
+    worker.stdout.close()
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(timeout=10) == 0
+    assert machine.record()["status"] == "done"
+
+
+def test_confirm_waits_for_an_executor_that_still_runs(machine: Machine) -> None:
+    """It gives the recorded outcome, not a guess."""
+    hook = machine.tool("hook", f"echo > {machine.root}/begun; /bin/sleep 0.5")
+    worker = machine.start(machine.job("act", "command", settings={"run": [hook]}))
+    go(worker)
+    assert until((machine.root / "begun").exists)
+    early = machine.ask(machine.job("confirm", "command", deadline=0.05))["outcome"]
+    assert early["status"] == "pending"
+    assert machine.ask(machine.job("confirm", "command"))["outcome"]["status"] == "done"
+
+
+def test_after_a_crash_the_outcome_is_unknown_and_nothing_goes_on(machine: Machine) -> None:
+    """SIGKILL on the worker ends its command; confirm cannot tell and does not repeat."""
+    hook = machine.tool("hook", f"echo $$ > {machine.root}/pid; exec /bin/sleep 60")
+    worker = machine.start(machine.job("act", "command", settings={"run": [hook]}))
+    go(worker)
+    assert until(lambda: alive(machine.root / "pid"))
+    worker.kill()
+    worker.wait()
+    assert until(lambda: not alive(machine.root / "pid"))
+    assert machine.ask(machine.job("confirm", "command"))["outcome"]["status"] == "unknown"
+    assert len(machine.calls) == 1
+
+
+def test_confirm_of_a_guest_action_tells_the_boots_apart(machine: Machine) -> None:
+    """Alive on the same boot is pending; another boot id proves that the machine went down."""
+    machine.ask(machine.job("act", "shutdown"))
+    outcome = machine.ask(machine.job("confirm", "shutdown"))["outcome"]
+    assert (outcome["status"], "still runs" in outcome["detail"]) == ("pending", True)
+    machine.tool("systemctl", "echo stopping; exit 1")
+    outcome = machine.ask(machine.job("confirm", "shutdown"))["outcome"]
+    assert (outcome["status"], "is stopping" in outcome["detail"]) == ("pending", True)
+    machine.file("proc/sys/kernel/random/boot_id", "boot-2\n")
+    assert machine.ask(machine.job("confirm", "shutdown"))["outcome"]["status"] == "done"
+
+
+def test_confirm_of_an_attempt_nobody_knows_is_unknown(machine: Machine) -> None:
+    """No record is not proof that nothing was done."""
+    for action in ("shutdown", "command", "stop"):
+        assert machine.ask(machine.job("confirm", action))["outcome"]["status"] == "unknown"
+
+
+def test_a_container_does_not_stop_its_host(machine: Machine) -> None:
+    """Machine actions need the owner's word that the container stands for the host."""
+    machine.file("proc/self/root/.dockerenv", "")
+    answers = machine.ask(machine.job("act", "shutdown"))
+    assert (answers["plan"]["verdict"], machine.codes(answers) >= {"container"}) == ("refuse", True)
+    assert "ready" not in answers
+    job = machine.job("act", "shutdown")
+    job["host"]["stands_for_host"] = True
+    assert machine.ask(job)["outcome"]["status"] == "accepted"
+
+
+def test_a_user_without_rights_learns_the_missing_rule(machine: Machine) -> None:
+    """Told at the plan, long before the stop, with the exact line for sudoers."""
+    machine.tool("busctl", "echo 's \"challenge\"'")
+    machine.tool("sudo", "exit 1")
+    answers = machine.ask(machine.job("act", "shutdown"), program=UNPRIVILEGED)
+    assert answers["plan"]["verdict"] == "refuse"
+    finding = next(finding for finding in answers["plan"]["findings"] if finding["code"] == "not_permitted")
+    assert f"ALL=(root) NOPASSWD: {machine.root}/bin/systemctl poweroff" in finding["hint"]
+    machine.file("proc/self/status", "NoNewPrivs:\t1\n")
+    answers = machine.ask(machine.job("plan", "shutdown"), program=UNPRIVILEGED)
+    assert "NoNewPrivileges" in json.dumps(answers)
+
+
+def test_a_sudo_rule_without_password_is_used(machine: Machine) -> None:
+    """Found without a prompt, and executed without one."""
+    machine.tool("busctl", "exit 1")
+    rule = f"    (root) NOPASSWD: {machine.root}/bin/systemctl poweroff"
+    machine.tool("sudo", f'case "$*" in "-n -l"*) echo "{rule}";; "-n systemctl poweroff") exit 0;; *) exit 64;; esac')
+    job = machine.job("act", "shutdown", results="")
+    assert machine.ask(job, program=UNPRIVILEGED)["outcome"]["status"] == "accepted"
+    assert machine.calls == ["sudo -n systemctl poweroff"]
+
+
+def test_without_systemd_shutdown_is_used_and_a_delay_is_its_own(machine: Machine) -> None:
+    """`shutdown -h` is the fall-back, and the only tool that can wait (whole minutes)."""
+    machine.tool("shutdown", "exit 0")
+    assert machine.ask(machine.job("act", "shutdown", settings={"delay": 61}))["outcome"]["status"] == "accepted"
+    shutil.rmtree(machine.root / "proc/self/root/run/systemd")
+    if os.geteuid() == 0:  # only root may use it without logind
+        assert machine.ask(machine.job("act", "reboot", attempt="b-a2"))["outcome"]["status"] == "accepted"
+        assert machine.calls == ["shutdown -h +2", "shutdown -r now"]
+    for name in ("shutdown", "systemctl"):
+        (machine.root / "bin" / name).unlink()
+    answers = machine.ask(machine.job("plan", "shutdown"))
+    assert (answers["plan"]["verdict"], "no_init" in machine.codes(answers)) == ("refuse", True)
+
+
+@pytest.mark.parametrize(
+    ("identity", "settings", "expected"),
+    [
+        (AZURE, {}, ("another", "bill_goes_on", False)),
+        (AZURE, {"accept_bill": True}, ("consequences", "bill_goes_on", False)),
+        (AZURE, {"accept_bill": "yes"}, ("another", "bill_goes_on", False)),
+        (AWS, {}, ("consequences", "may_terminate", True)),
+        (GCP, {}, ("go", "bill_ends", True)),
+        ({"sys_vendor": "Microsoft Corporation"}, {}, ("go", "no_cloud", None)),
+    ],
+)
+def test_the_cloud_decides_what_a_shutdown_is_worth(
+    machine: Machine, identity: dict[str, str], settings: dict[str, object], expected: tuple[object, ...]
+) -> None:
+    """Known by the firmware's identity alone: no network."""
+    machine.dmi(identity)
+    clouds = ["costguard_aws", "costguard_gcp:Gcp", "costguard_azure"]
+    answers = machine.ask(machine.job("act", "shutdown", providers=clouds, settings=settings))
+    plan = answers["plan"]
+    assert (plan["verdict"], *machine.codes(answers), plan["ends_bill"]) == expected
+    assert ("ready" in answers) is (plan["verdict"] != "another")
+
+
+def test_a_plugin_that_cannot_be_loaded_is_told(machine: Machine) -> None:
+    """It may be the one that knows this cloud, so the bill is not taken for known."""
+    answers = machine.ask(machine.job("plan", "shutdown", providers=["costguard_gone", "json:nothing"]))
+    assert answers["plan"]["verdict"] == "consequences"
+    assert "plugin_failed" in machine.codes(answers)
+
+
+@pytest.mark.parametrize("name", ["stop", "terminate", "hibernate"])
+def test_cloud_actions_are_refused_without_a_plugin(machine: Machine, name: str) -> None:
+    """The plan says so and names what can be used."""
+    answers = machine.ask(machine.job("act", name))
+    assert machine.codes(answers) == {"no_provider"}
+    assert "ready" not in answers
+
+
+@pytest.mark.parametrize(
+    "job", [b"{", b"[]", b"{}", b'{"job":"act","action":"explode"}', b'{"job":"x","action":"stop"}']
+)
+def test_a_job_that_makes_no_sense_is_code_2(machine: Machine, job: bytes) -> None:
+    """One line says why; no traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "costguard.actions.worker"], input=job + b"\n", capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (2, b"")
+    assert "makes no sense" in json.loads(done.stdout)["error"]

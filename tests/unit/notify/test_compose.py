@@ -1,0 +1,171 @@
+"""What people read."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costguard.notify.compose import DEEDS, compose
+from costguard.notify.worker import parse
+
+KINDS = (
+    *("warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed"),
+    *("unknown_alarm", "unknown_recovered", "held", "hold_ended", "notice", "notes"),
+)
+FACTS: dict[str, object] = {
+    "machine": "box",
+    "instance": "i-1",
+    "incident": "b-i1",
+    "mode": "live",
+    "action": "shutdown",
+    "reason": "idle",
+    "gpus": ["GPU 0 (H100)", "GPU 1 (H100)"],
+    "readings": [["GPU 0", 0.01, "62 W"], ["GPU 1", None, "driver lost"]],
+    "threshold": 0.05,
+    "window": 3600,
+    "due_in_seconds": 600,
+    "due_wall": 1_763_740_000,
+    "findings": [["bill_ends", "local disks are lost", "copy them"]],
+    "price_per_hour": 32.77,
+    "currency": "EUR",
+}
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_warning_says_who_why_when_and_how_to_postpone() -> None:
+    """Machine, GPUs, threshold, window, last readings, due time, consequences, price, one short command."""
+    text = compose("warning", FACTS)
+    assert text.title == "box will be shut down at 15:46 UTC (in 10 min)"
+    for part in (
+        "load below 5 % for 60 min on GPU 0 (H100) and GPU 1 (H100)",
+        "GPU 0 1 % (62 W) and GPU 1 unknown (driver lost)",
+        "`costguard hold 2h`",
+        "Local disks are lost.",
+        "about 32.77 EUR an hour",
+        "Instance i-1, incident b-i1.",
+    ):
+        assert part in text.body
+    assert "stop_below_load" not in text.body
+    assert not text.dry_run
+
+
+def test_a_warning_names_the_switch_that_counts_load_as_idle() -> None:
+    """Whoever still works must learn why that does not count."""
+    body = compose("warning", {**FACTS, "stop_below_load": True, "threshold": 0.7}).body
+    assert "stop_below_load is set: GPUs with load below 70 % count as idle" in body
+
+
+def test_a_warning_without_a_date_takes_the_grace() -> None:
+    """`grace` stands in for the due time, `wall` for the date."""
+    facts = {"machine": "box", "action": "stop", "mode": "live", "grace": 600, "wall": 1_763_739_400}
+    assert compose("warning", facts).title == "box will be stopped at 15:46 UTC (in 10 min)"
+    assert compose("warning", {**facts, "wall": None}).title == "box will be stopped in 10 min"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_message_of_a_dry_run_says_so(kind: str) -> None:
+    """First thing in the title, and nothing claims that something will happen."""
+    text = compose(kind, {**FACTS, "mode": "dry-run"})
+    assert text.title.startswith("DRY RUN: ")
+    assert text.dry_run
+    assert not {" will be ", " is being "} & {text.title.removeprefix("DRY RUN: box")[:n] for n in (9, 10)}
+
+
+@pytest.mark.parametrize("kind", ["warning", "would_act", "acting"])
+@pytest.mark.parametrize("action", sorted(DEEDS))
+def test_a_dry_run_speaks_of_would(kind: str, action: str) -> None:
+    """Whatever the action."""
+    assert " would " in compose(kind, {**FACTS, "mode": "dry-run", "action": action}).title
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_live_messages_do_not_look_like_a_dry_run(kind: str) -> None:
+    """Only `would_act` exists in dry runs alone."""
+    assert compose(kind, FACTS).dry_run is (kind == "would_act")
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "title"),
+    [
+        ("acting", "terminate", "box is being terminated (deleted) now"),
+        ("acting", "end_process", "costguard on box is ending with exit code 0 now"),
+        ("cannot", "stop", "box cannot be stopped; the bill goes on"),
+        ("cannot", "command", "the configured command on box cannot be run"),
+        ("failed", "reboot", "box: reboot failed (3 attempts so far)"),
+        ("accepted", "hibernate", "accepted: hibernation of box"),
+        ("cancelled", "shutdown", "the announced shutdown is cancelled on box"),
+    ],
+)
+def test_titles_fit_the_action(kind: str, action: str, title: str) -> None:
+    """The bill is named only where the action was to end it."""
+    assert compose(kind, {**FACTS, "action": action, "attempts": 3}).title == title
+
+
+def test_accepted_is_not_confirmed() -> None:
+    """Proof has grades; a message never claims the next one."""
+    body = compose("accepted", {**FACTS, "proof": "exit code 0", "detail": "the init system took it"}).body
+    assert "Proof: exit code 0." in body
+    assert "Accepted is not confirmed" in body
+    assert "Accepted is not confirmed" not in compose("accepted", {**FACTS, "action": "reboot"}).body
+
+
+def test_a_refusal_says_what_to_do() -> None:
+    """Hints belong where somebody has to act."""
+    assert "What to do: Copy them." in compose("cannot", FACTS).body
+    assert "What to do" not in compose("warning", FACTS).body
+    assert "costguard status" in compose("cannot", {}).body
+
+
+def test_an_alarm_names_gpus_time_and_money() -> None:
+    """And says that unknown is not idle."""
+    facts = {**FACTS, "unknown_gpus": ["GPU 3"], "unknown_seconds": 5400, "money": 49.155}
+    text = compose("unknown_alarm", facts)
+    assert text.title == "GPUs of box cannot be read for 90 min; nothing is stopped meanwhile"
+    assert "Unreadable: GPU 3." in text.body
+    assert "about 49.16 EUR so far" in text.body
+
+
+def test_a_hold_names_its_owner_and_its_end() -> None:
+    """People see who did it."""
+    facts = {"machine": "box", "owner": "alice", "hold": "demo day", "hold_seconds": 7200}
+    text = compose("held", facts)
+    assert text.title == "box is held by alice for 2 h"
+    assert "Reason given: demo day." in text.body
+    assert "until 15:46 UTC" in compose("held", {**facts, "hold_until_wall": 1_763_740_000}).title
+    assert compose("hold_ended", facts).title == "the hold of alice on box has ended"
+
+
+def test_findings_may_be_rows_or_objects() -> None:
+    """The guard keeps them as rows, a plan prints objects."""
+    row = compose("cannot", {"findings": [["code", "words", "do this"]]})
+    assert row == compose("cannot", {"findings": [{"code": "code", "text": "words", "hint": "do this"}]})
+
+
+ONE = st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["", "x", "idle", "deadline"])
+ANY = ONE | st.lists(ONE, max_size=3) | st.lists(st.lists(ONE, max_size=3), max_size=2)
+
+
+@given(st.sampled_from([*KINDS, "other"]), st.dictionaries(st.sampled_from([*FACTS, "owner", "notes", "money"]), ANY))
+def test_any_facts_make_a_text(kind: str, facts: dict[str, object]) -> None:
+    """Missing and odd facts shorten a message; a message that is not sent could cost a machine."""
+    text = compose(kind, facts)
+    assert text.title
+    assert "None" not in text.title
+
+
+def test_the_worker_names_the_machine_and_takes_ready_text() -> None:
+    """The host name is filled in; a title that is given is used as it is."""
+    assert parse({"kind": "held", "facts": {"machine": "box"}}).title == "box is held"
+    assert "this machine" not in parse({"kind": "held"}).title
+    ready = parse({"id": "m1", "kind": "test", "level": "critical", "title": "t", "body": "b", "dry_run": True})
+    assert (ready.id, ready.level, ready.text, ready.dry_run) == ("m1", "critical", "t\n\nb", True)
