@@ -27,7 +27,7 @@ class LoopMaker(Protocol):
 
 
 def main() -> int:
-    """Run the guard: ``sys.argv`` is the descriptor of the configuration and the paths for children."""
+    """Run the guard; its one argument is the descriptor of the configuration."""
     from costguard.agent.loop import Loop  # here, so that tests can serve another loop
 
     return serve(Loop)
@@ -36,16 +36,15 @@ def main() -> int:
 def serve(make_loop: LoopMaker) -> int:
     """Everything but the loop itself."""
     try:
-        fd, paths = int(sys.argv[1]), sys.argv[2]
-        config = _configuration(fd)
+        config = _configuration(int(sys.argv[1]))
     except (IndexError, ValueError, OSError) as error:
         sys.stderr.write(f"error: the guard got no configuration ({error})\nhint: start it with `costguard run`\n")
         return 2
     _own_descriptors()
-    return _guard(config, paths, make_loop)
+    return _guard(config, make_loop)
 
 
-def _guard(config: dict[str, object], paths: str, make_loop: LoopMaker) -> int:
+def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
     places, machine = config.get("paths"), config.get("host")
     assert isinstance(places, dict)
     assert isinstance(machine, dict)
@@ -66,7 +65,7 @@ def _guard(config: dict[str, object], paths: str, make_loop: LoopMaker) -> int:
     instance = identity.instance_id(str(machine.get("sysfs", "/sys")))
     start = state.load(runtime, state_dir, boot_id, instance)
     start = start._replace(notes=(*notes, *start.notes))
-    host = RealHost(runtime, state_dir, start, command_lines(paths), locks)
+    host = RealHost(runtime, state_dir, start, command_lines(), locks)
     loop = make_loop(host, config, start)
     gc.collect()
     gc.freeze()  # what start-up made is never garbage; each later collection is shorter by all of it

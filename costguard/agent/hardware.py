@@ -6,24 +6,29 @@ import select
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
-from costguard.agent.programs import command_lines, extra_paths
+from costguard.agent.programs import command_lines
 
 PROBE_SECONDS = 15.0
 """How long one reading may take before the driver counts as hanging (so there is one)."""
+
+KILL_SECONDS = 2.0
+"""How long a killed reader is waited for; this process becomes the guard, which would keep it as a zombie."""
 
 _NVIDIA = "0x10de"
 _DISPLAY = "0x03"  # PCI base class: display controllers, VGA and 3D
 
 
-def nvidia_hardware(places: Mapping[str, str]) -> bool | None:
-    """True, False, or None when it cannot be told. ``places``: procfs, sysfs and devfs of the machine.
+def nvidia_hardware(places: Mapping[str, str], seconds: float = PROBE_SECONDS) -> bool | None:
+    """True, False, or None when it cannot be told.
 
+    ``places``: procfs, sysfs and devfs of the machine; ``seconds``: the patience with the driver.
     False needs both witnesses: no display device of NVIDIA on the PCI bus, and NVML saying that it has none.
     """
     if _on_pci_bus(places.get("sysfs", "/sys")):
         return True
-    answer = _first_reading(places)
+    answer = _first_reading(places, seconds)
     if answer.get("gpus"):
         return True
     return False if answer.get("hardware") is False else None
@@ -48,7 +53,7 @@ def _text(*parts: str) -> str:
         return ""
 
 
-def _first_reading(places: Mapping[str, str]) -> dict[str, object]:
+def _first_reading(places: Mapping[str, str], seconds: float) -> dict[str, object]:
     """What the NVML reader says first; empty when it says nothing in time."""
     job = {
         name: places.get(name, f"/{short}") for name, short in (("sysfs", "sys"), ("procfs", "proc"), ("devfs", "dev"))
@@ -56,7 +61,7 @@ def _first_reading(places: Mapping[str, str]) -> dict[str, object]:
     lines = json.dumps(job | {"counters": None}) + '\n{"read":1}\n'
     try:
         reader = subprocess.Popen(
-            command_lines(extra_paths())["nvml"],
+            command_lines()["nvml"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -69,14 +74,15 @@ def _first_reading(places: Mapping[str, str]) -> dict[str, object]:
     assert reader.stdout is not None
     try:
         reader.stdin.write(lines.encode())
-        answer = json.loads(_line(reader.stdout.fileno(), time.monotonic() + PROBE_SECONDS) or b"{}")
+        answer = json.loads(_line(reader.stdout.fileno(), time.monotonic() + seconds) or b"{}")
     except (OSError, ValueError):
         return {}
     finally:
         reader.stdin.close()
         reader.stdout.close()
-        reader.kill()  # and never waited for: in a sick driver it may not be killable
-        reader.poll()
+        reader.kill()
+        with suppress(subprocess.TimeoutExpired):  # in a sick driver it may not be killable
+            reader.wait(KILL_SECONDS)
     return answer if isinstance(answer, dict) else {}
 
 

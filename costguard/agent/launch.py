@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import NoReturn
 
-from costguard.agent.programs import command_lines, extra_paths
+from costguard.agent.programs import command_lines
 
 
 def exec_guard(effective: Mapping[str, object], environment: Mapping[str, str]) -> NoReturn:
@@ -19,6 +19,5 @@ def exec_guard(effective: Mapping[str, object], environment: Mapping[str, str]) 
         view = view[os.write(fd, view) :]
     os.lseek(fd, 0, os.SEEK_SET)
     os.set_inheritable(fd, True)
-    paths = extra_paths()
-    *command, last = command_lines(paths)["guard"]
-    os.execve(command[0], [*command, last, str(fd), paths], environment)  # noqa: S606 - the point of this module
+    command = command_lines()["guard"]
+    os.execve(command[0], [*command, str(fd)], environment)  # noqa: S606 - the point of this module

@@ -24,13 +24,14 @@ HEAVY = {
 def extra_paths() -> str:
     """The entries of this process's ``sys.path`` that ``-S`` would lose, in the form `start.py` takes."""
     library = os.path.dirname(os.path.abspath(os.__file__))
-    own = {library, os.path.join(library, "lib-dynload")}
-    found = [os.path.abspath(path) for path in sys.path if os.path.isdir(path) and path not in own]
-    return os.pathsep.join(found) or "-"
+    known = {library, os.path.join(library, "lib-dynload"), os.path.dirname(os.path.dirname(os.path.dirname(START)))}
+    found = dict.fromkeys(os.path.abspath(path) for path in sys.path if os.path.isdir(path))
+    return os.pathsep.join(path for path in found if path not in known) or "-"
 
 
-def command_lines(paths: str) -> dict[str, list[str]]:
-    """The command line of every program; ``paths`` as `extra_paths` gives it."""
+def command_lines() -> dict[str, list[str]]:
+    """The command line of every program, with the ``sys.path`` of this process."""
+    paths = extra_paths()
     light = {name: [sys.executable, "-I", "-S", START, module, paths] for name, module in LIGHT.items()}
     heavy = {name: [sys.executable, "-I", START, module, paths] for name, module in HEAVY.items()}
     return light | heavy

@@ -33,13 +33,18 @@ def command(arguments: options.Arguments) -> None:
     source = loaded.source or "the built-in defaults"
     click.echo(f"Settings from {source}; state in {loaded.paths.state}. `costguard config check` says all of it.")
     try:
-        exec_guard(build(loaded), os.environ)
+        exec_guard(build(loaded) | {"environment": _own_variables()}, os.environ)
     except OSError as error:
         raise CostguardError(
             f"the guard could not be started ({error.strerror}); nothing watches this machine",
             "see whether Python and costguard are still where they were installed, then install again",
             1,
         ) from error
+
+
+def _own_variables() -> dict[str, str]:
+    """What a reload needs of the environment."""
+    return {name: value for name, value in os.environ.items() if name.startswith("COSTGUARD_")}
 
 
 def _absolute(arguments: options.Arguments) -> options.Arguments:

@@ -73,7 +73,7 @@ os._exit(0)
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[RealHost]:
     programs = {name: [sys.executable, "-I", "-S", "-c", source] for name, source in SOURCES.items()}
-    programs |= {"clock": command_lines("-")["clock"], "missing": ["/nowhere/python"]}
+    programs |= {"clock": command_lines()["clock"], "missing": ["/nowhere/python"]}
     made = RealHost(str(tmp_path), str(tmp_path), Start("boot", "machine", None, None, ()), programs, [])
     yield made
     children = list(made._children._children)
@@ -274,7 +274,7 @@ def guard_process(tmp_path: Path, source: str, **more: object) -> subprocess.Pop
     )
     os.lseek(configuration, 0, os.SEEK_SET)
     stray, _other = os.pipe()
-    argv = [sys.executable, "-I", "-S", START, "own_loop", str(tmp_path), str(configuration), "-"]
+    argv = [sys.executable, "-I", "-S", START, "own_loop", str(tmp_path), str(configuration)]
     guard = subprocess.Popen(argv, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, pass_fds=[configuration, stray])
     for fd in (configuration, stray, _other):
         os.close(fd)

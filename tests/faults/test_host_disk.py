@@ -33,7 +33,7 @@ def runtime(tmp_path: Path) -> Path:
 def host(runtime: Path, tmp_path: Path) -> Iterator[RealHost]:
     held = lock.acquire(str(runtime), str(tmp_path))
     start = Start("boot", "machine", None, None, ())
-    made = RealHost(str(runtime), str(tmp_path), start, command_lines("-"), [held])
+    made = RealHost(str(runtime), str(tmp_path), start, command_lines(), [held])
     yield made
     made.close()
 
@@ -109,7 +109,7 @@ from costguard.agent.host import RealHost
 from costguard.agent.programs import command_lines
 from costguard.agent.state import Start
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
-host = RealHost(sys.argv[1], sys.argv[1], Start("b", "m", None, None, ()), command_lines("-"), [])
+host = RealHost(sys.argv[1], sys.argv[1], Start("b", "m", None, None, ()), command_lines(), [])
 print(json.dumps([host.save(b"{{}}"), host.save_commitments(b"{{}}")]))
 assert host.wait(host.clock().boot + 0.05) == []
 host.close()

@@ -10,7 +10,7 @@ from costguard.agent.programs import command_lines
 
 
 def run(job: bytes) -> tuple[int, dict[str, object]]:
-    done = subprocess.run(command_lines("-")["persist"], input=job, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(command_lines()["persist"], input=job, capture_output=True, timeout=30, check=False)
     assert done.stderr == b""
     return done.returncode, json.loads(done.stdout)
 
@@ -47,7 +47,7 @@ def test_a_guard_that_is_gone_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     job = json.dumps({"path": str(path), "data": {}}).encode() + b"\n"
     with subprocess.Popen(
-        command_lines("-")["persist"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command_lines()["persist"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as worker:
         assert worker.stdout is not None
         worker.stdout.close()
