@@ -35,7 +35,7 @@ def option(
     example: object,
     allowed: str,
     unit: str = "",
-    **limits: Any,  # noqa: ANN401 - gt, ge, lt and le as pydantic takes them
+    **limits: Any,
 ) -> Any:  # noqa: ANN401 - pydantic's own convention: the annotation of the attribute is the type
     """One option; ``allowed`` is printed with every error about it and in the reference."""
     extra: dict[str, Any] = {"allowed": allowed, "unit": unit}
