@@ -184,7 +184,7 @@ class Loop:
             self._start(effect)
 
     def _save(self, essence: tuple[object, ...]) -> None:
-        data = {"engine": dump(self._last.state), "counters": self._counters}
+        data = {"engine": dump(self._last.state), "counters": self._counters, "rules": self._rules()}
         failed = self.host.save(json.dumps(data, separators=(",", ":")).encode())
         self._saved, self._saved_at = essence, self._last.state.at
         self._trouble("state", failed)
@@ -209,6 +209,7 @@ class Loop:
         match effect:
             case Tell():
                 self.host.say(f"{_PRIORITY[effect.level]}{effect.kind}: {self._last.sentence}")
+                self._logged = (self._last.sentence.key, at)
                 outcome = self.workers.start(effect, at, {"sentence": str(self._last.sentence), "readings": self._readings()})
             case Check() | Prepare() | Confirm():
                 outcome = self.workers.start(effect, at, self._context())
@@ -334,11 +335,13 @@ class Loop:
         """The state of this boot if it can be used, else a fresh one with the commitments."""
         now, boot = self.host.clock(), self.boot
         state: State | None = None
-        fresh: str | None = None
+        fresh: list[str] = []
         if boot.state is not None:
             try:
                 saved = json.loads(boot.state)
-                state, self._counters, fresh = load(saved["engine"]), saved.get("counters"), "restart"
+                state, self._counters, fresh = load(saved["engine"]), saved.get("counters"), ["restart"]
+                if saved.get("rules") != self._rules():
+                    fresh.append("reload")  # another policy or version: a running warning is taken back
             except (KeyError, TypeError, ValueError) as error:
                 self.host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
         if state is None:
@@ -352,7 +355,14 @@ class Loop:
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.devices}
         first = Step(state, (), Sentence(state, rules_of(self.policy), now.wall))
-        return step(state, Began(now.boot, "restart"), self.policy) if fresh else first
+        for why in fresh:
+            first = step(first.state, Began(now.boot, why), self.policy)
+        return first
+
+    def _rules(self) -> list[object]:
+        """What a saved state was made under, as JSON gives it back."""
+        rules: list[object] = json.loads(json.dumps([self.config.get("version"), *self.policy]))
+        return rules
 
     def _leave(self) -> None:
         """A clean end: what is remembered is saved, what waits is let go, what acts finishes by itself."""

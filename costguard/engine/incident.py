@@ -72,6 +72,8 @@ def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
     if reason == reasons.PERSON:
         turn.amend(warned=turn.at)
         return
+    if turn.rules.policy.grace <= 0:
+        turn.amend(warned=turn.at)  # the owner gives people no time to react, so nothing waits for the delivery
     due = max(turn.at + turn.rules.policy.grace, _boot_grace_end(turn))
     told = turn.tell("warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=core.rounds)
     turn.amend(told=told, tries=1)

@@ -91,21 +91,20 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     elif tick.suspended - state.core.suspended >= RESUME_JUMP and state.core.fresh != "boot":
         handle.resume(turn)
         state, gap = turn.state._replace(at=tick.at - rules.policy.interval), rules.policy.interval
-    turn.set(suspended=tick.suspended, saved_wall=tick.wall)
     if state.core.fresh == "boot":
         turn.set(began=tick.at)
         handle.close_after_boot(turn)
     seen = observe(state._replace(core=turn.core), tick, rules)
     turn.gpus, turn.tracks, turn.core = seen.gpus, seen.tracks, seen.core
-    turn.set(vetoes=tick.observation.vetoes, quiet_host=tick.observation.quiet_host)
+    now = tick.observation
+    turn.set(suspended=tick.suspended, saved_wall=tick.wall, vetoes=now.vetoes, quiet_host=now.quiet_host)
     contiguous = bool(state.gpus) and gap <= rules.gap
     _arm(turn, seen.readings, state.at if contiguous else tick.at - rules.policy.interval, hole=not contiguous)
     _expire(turn)
     raise_alarm(turn)
     _preflight(turn)
     handle.advance(turn, bridged=reasons.bridged(gap, rules, restarted=seen.restarted) or not state.gpus)
-    turn.set(fresh="")
-    turn.set(next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))
+    turn.set(fresh="", next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))
     after = turn.state
     return Step(after, tuple(turn.effects), Sentence(after, rules, tick.wall))
 

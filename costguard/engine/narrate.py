@@ -123,7 +123,10 @@ class Sentence:
         if at == NEVER:
             if any(t.loud for t in state.tracks):
                 return f"nothing stops work; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
-            return "nothing is decided on what cannot be seen"
+            if core.blind is not None:
+                return "nothing is decided on what cannot be seen"
+            share = percent(policy.arm_threshold)
+            return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
         would = "" if policy.mode == "live" else "DRY RUN: "
         return f"{would}warning at {self._at(at)} ({why}), {action} {duration(policy.grace)} later, unless work is seen"
 

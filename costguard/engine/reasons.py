@@ -61,8 +61,16 @@ def idle_at(state: State, rules: Rules) -> float:
         return NEVER
     if rules.judges_mean:
         return clear_at(core.mean, floor, window, tolerance) if core.mean else NEVER
-    times = [clear_at(state.tracks[i], floor, window, tolerance) for i in core.judged]
-    return min(times) if rules.policy.aggregate == "any" and not rules.ends_machine else max(times)
+    tracks = state.tracks
+    if rules.policy.aggregate == "any" and not rules.ends_machine:
+        return min([clear_at(tracks[i], floor, window, tolerance) for i in core.judged])
+    latest = -NEVER
+    for i in core.judged:
+        clear = clear_at(tracks[i], floor, window, tolerance)
+        if clear == NEVER:
+            return NEVER
+        latest = max(latest, clear)
+    return latest
 
 
 def unused_at(state: State, rules: Rules) -> float:

@@ -45,9 +45,10 @@ def observe(state: State, tick: Tick, rules: Rules) -> Seen:
     known = dict(zip(state.gpus, state.tracks, strict=True))
     tracks: list[Track] = []
     fresh_since: list[float] = []
+    point = 0.0 if core.fresh == "restart" else rules.gap  # what the dead guard last saw may not have been saved
     for position, (key, reading) in enumerate(zip(gpus, readings, strict=True)):
         old = None if core.fresh in {"reload", "resume"} else known.get(key)
-        track, restarted = _carry(old, reading, tick.at, before, rules, window, first=not state.gpus)
+        track, restarted = _carry(old, reading, tick.at, before, rules, window, point, first=not state.gpus)
         tracks.append(track)
         if restarted and position in core.judged:
             fresh_since.append(track.known_since)
@@ -84,15 +85,18 @@ def _names(device: Device) -> set[str]:
 
 
 def _carry(
-    old: Track | None, reading: Reading, at: float, before: float, rules: Rules, window: float, *, first: bool
+    old: Track | None, reading: Reading, at: float, before: float, rules: Rules, window: float, point: float, *, first: bool
 ) -> tuple[Track, bool]:
-    """One GPU over one tick; the second value is True when its history begins anew."""
+    """One GPU over one tick; the second value is True when its history begins anew.
+
+    ``point`` is for how many seconds a momentary value stands.
+    """
     if isinstance(reading, Unknown):
         if old is None:
             return Track(False, at, at, (), at), True
         return lose(old, before), False
     loud = is_loud(reading, rules)
-    reach = max(reading.covers, rules.gap)
+    reach = max(reading.covers, point)
     if old is not None:
         last = before if old.lost is None else old.lost
         # a momentary value after unknown says nothing about the hole; evidence that reaches across it does

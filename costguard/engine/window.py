@@ -49,6 +49,11 @@ def _add(past: tuple[tuple[int, float], ...], start: float, end: float, window: 
     """Put a loud stretch into its buckets and drop those that left the window."""
     size = window / BUCKETS
     oldest = int((end - window) // size) - 1
+    last = int(start // size)
+    if past and last == int(end // size) and past[0][0] >= oldest and last >= past[-1][0]:
+        if last == past[-1][0]:
+            return (*past[:-1], (last, past[-1][1] + end - start))
+        return (*past, (last, end - start))
     start = max(start, oldest * size)
     sums = {bucket: seconds for bucket, seconds in past if bucket >= oldest}
     while start < end:
@@ -82,15 +87,11 @@ def clear_at(track: Track, floor: float, window: float, tolerance: float) -> flo
     if tolerance <= 0:
         return max(track.since, floor) + window
     ready = max(track.known_since, floor) + window
-    past = track.past
-    if past:
-        size = window / BUCKETS
-        left = sum(seconds for _, seconds in past)
-        for bucket, seconds in past:
-            if left <= tolerance:
-                break
-            left -= seconds
-            ready = max(ready, (bucket + 1) * size + window)
+    left = tolerance
+    for bucket, seconds in reversed(track.past):
+        left -= seconds
+        if left < 0:  # this bucket must leave the window, and the older ones with it
+            return max(ready, (bucket + 1) * window / BUCKETS + window)
     return ready
 
 
