@@ -66,10 +66,10 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
     start = state.load(runtime, state_dir, boot_id, instance)
     start = start._replace(notes=(*notes, *start.notes))
     host = RealHost(runtime, state_dir, start, command_lines(), locks)
-    loop = make_loop(host, config, start)
-    gc.collect()
-    gc.freeze()  # what start-up made is never garbage; each later collection is shorter by all of it
     try:
+        loop = make_loop(host, config, start)
+        gc.collect()
+        gc.freeze()  # what start-up made is never garbage; each later collection is shorter by all of it
         return loop.run()
     finally:
         host.close()

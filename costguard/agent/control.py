@@ -21,6 +21,9 @@ LINE_LIMIT = 65536
 REQUEST_SECONDS = 5.0
 """How long a client may take to send its line, and to take its answer."""
 
+PAUSE_SECONDS = 1.0
+"""How long nobody is let in after the kernel had no descriptor for a client."""
+
 ANSWER_SECONDS = 30.0
 """How long a client may wait for the loop: some answers need a worker."""
 
@@ -45,6 +48,7 @@ class Control:
         self._count = 0
         self._server: socket.socket | None = None
         self._identity: tuple[int, int] | None = None
+        self._pause: float | None = None
 
     def open(self) -> str | None:
         """Listen, replacing what lies at the path; only for the holder of the lock. Words when that failed."""
@@ -83,12 +87,16 @@ class Control:
         self._flush(client)
 
     def next_expiry(self) -> float | None:
-        """When the next silent client is to be dropped."""
-        return min((client.expires for client in self._clients.values()), default=None)
+        """When `expire` has something to do next."""
+        times = [client.expires for client in self._clients.values()]
+        return min(times if self._pause is None else [*times, self._pause], default=None)
 
     def expire(self) -> None:
-        """Drop the clients whose time is over."""
+        """Drop the clients whose time is over; let others in again after a pause."""
         now = self._now()
+        if self._pause is not None and self._pause <= now and self._server is not None:
+            self._pause = None
+            self._poller.change(self._server.fileno(), READ)
         for client in [client for client in self._clients.values() if client.expires <= now]:
             self._drop(client)
 
@@ -107,12 +115,16 @@ class Control:
             self._server.close()
             self._server = None
 
-    def _accept(self, _fd: int, _events: list[HostEvent]) -> None:
+    def _accept(self, fd: int, _events: list[HostEvent]) -> None:
         assert self._server is not None
         try:
             connection, _address = self._server.accept()
-        except OSError:
-            return  # gone again, or out of descriptors: those who wait time out by themselves
+        except (BlockingIOError, ConnectionAbortedError):
+            return  # gone again
+        except OSError:  # out of descriptors: asking again at once would only burn a core
+            self._poller.change(fd, 0)
+            self._pause = self._now() + PAUSE_SECONDS
+            return
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         uid = int(struct.unpack("3I", credentials)[1])
         if not self._room(uid):

@@ -18,8 +18,9 @@ def command(arguments: options.Arguments) -> None:
     Runs until it is stopped. Without --live it only says what it would do. On a machine without NVIDIA
     hardware it says so and ends with exit code 0; with another agent on the same folder it ends with 3.
     """
-    from costguard.agent.hardware import nvidia_hardware
+    from costguard.agent.console import Service
     from costguard.agent.launch import exec_guard
+    from costguard.cli.hardware import nvidia_hardware
     from costguard.config.effective import build
     from costguard.config.load import load
     from costguard.config.summary import summary
@@ -27,6 +28,7 @@ def command(arguments: options.Arguments) -> None:
     loaded = load(_absolute(arguments), os.environ)
     if nvidia_hardware(loaded.settings.host.model_dump(mode="json")) is False:
         click.echo(NO_HARDWARE)
+        Service(os.environ).tell(f"READY=1\nSTATUS={NO_HARDWARE}")  # an end before READY counts as a failed start
         return
     mode, idle, *_rest = summary(loaded.settings)
     click.echo(f"costguard watches this machine. {mode}\n{idle}")

@@ -1,6 +1,7 @@
 """Clients of the control socket that are slow, silent, rude or many."""
 
 import os
+import resource
 import select
 import socket
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from costguard.agent.client import AgentUnreachableError, ask
-from costguard.agent.control import ANSWER_SECONDS, CLIENTS, LINE_LIMIT, REQUEST_SECONDS, Control
+from costguard.agent.control import ANSWER_SECONDS, CLIENTS, LINE_LIMIT, PAUSE_SECONDS, REQUEST_SECONDS, Control
 from costguard.agent.poller import Poller
 from costguard.agent.ports import HostEvent, Request
 
@@ -176,6 +177,21 @@ def test_another_user_gets_in_during_a_flood(server: Server) -> None:
     assert not closed(clients[1])
     for client in clients:
         client.close()
+
+
+def test_no_free_descriptor_is_no_busy_loop(server: Server) -> None:
+    """The kernel has no descriptor for a client: it is let in a second later, and meanwhile nothing spins."""
+    with server.client(b"patient\n") as client:
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, before[1]))
+        try:
+            assert server.turn() == []
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert server.control.next_expiry() == server.time.value + PAUSE_SECONDS
+        assert server.turn() == []
+        server.time.value += PAUSE_SECONDS
+        assert [request.data for request in server.turn()] == [b"patient"]
 
 
 def test_everybody_may_connect(server: Server) -> None:

@@ -1,0 +1,112 @@
+"""``costguard run`` up to the moment when it becomes the guard."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from costguard.cli.hardware import nvidia_hardware
+from costguard.config.paths import resolve
+from costguard.testing.nvml import Script, build, write_sysfs
+
+ADDRESS = "0000:01:00.0"
+NO_DRIVER = 9  # NVML: the driver is not loaded
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture
+def script(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """One GPU that the children of this test see."""
+    made = Script(tmp_path / "gpus", gpus=1)
+    for name, value in made.environment(library).items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def start(*arguments: str, sysfs: Path) -> "subprocess.CompletedProcess[str]":
+        machine = tmp_path / "devices"
+        machine.mkdir(exist_ok=True)
+        argv = [sys.executable, "-m", "costguard", "run", "--state-dir", str(tmp_path / "state")]
+        argv += ["--set", f"host.sysfs={sysfs}", "--set", f"host.devfs={machine}", *arguments]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+
+    return start
+
+
+def no_driver(script: Script) -> None:
+    for function in ("nvmlInit_v2", "nvmlInitWithFlags"):
+        script.fail(function, NO_DRIVER)
+
+
+def test_without_nvidia_hardware_it_says_so_and_ends(
+    run: Run, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing to watch is no failure: exit code 0, a service that started well, and nothing stays behind."""
+    no_driver(script)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        done = run(sysfs=write_sysfs(tmp_path / "sys", []))
+        manager.setblocking(False)
+        assert manager.recv(1000).startswith(b"READY=1\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "No NVIDIA GPU on this machine" in done.stdout
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("devices", [[], [ADDRESS]])
+def test_a_driver_that_hangs_is_not_no_gpu(script: Script, tmp_path: Path, devices: list[str]) -> None:
+    """A GPU on the bus answers at once; otherwise a reader that says nothing in time leaves it open."""
+    for function in ("nvmlInit_v2", "nvmlInitWithFlags"):
+        script.hang(function)
+    places = {"sysfs": str(write_sysfs(tmp_path / "sys", devices)), "procfs": "/proc", "devfs": str(tmp_path)}
+    assert nvidia_hardware(places, seconds=0.5) is (True if devices else None)
+
+
+def test_a_gpu_that_only_the_library_knows_counts(script: Script, tmp_path: Path) -> None:
+    """In some containers the bus is hidden and the driver is not."""
+    places = {"sysfs": str(tmp_path / "nothing"), "procfs": "/proc", "devfs": str(tmp_path)}
+    assert nvidia_hardware(places) is True
+
+
+def test_every_problem_of_the_configuration_is_told(run: Run, script: Script, tmp_path: Path) -> None:
+    """Exit code 2 before anything is started."""
+    done = run("--set", "interval=60s", "--set", "nonsense=1", sysfs=write_sysfs(tmp_path / "sys", [ADDRESS]))
+    assert done.returncode == 2
+    assert "interval" in done.stderr
+    assert "nonsense" in done.stderr
+
+
+def test_it_says_what_it_will_do_and_becomes_the_guard(script: Script, tmp_path: Path) -> None:
+    """Mode, rule, action and place of the state first; then the same process is the guard, and ends on a signal."""
+    argv = [sys.executable, "-m", "costguard", "run", "--state-dir", str(tmp_path / "state"), "--set", "interval=1s"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as guard:
+        assert guard.stdout is not None
+        assert guard.stderr is not None
+        said = [guard.stdout.readline() for _ in range(3)]
+        sentence = guard.stderr.readline()
+        command = Path(f"/proc/{guard.pid}/cmdline").read_text().split("\0")
+        guard.send_signal(signal.SIGTERM)
+        guard.communicate(timeout=30)
+    shutil.rmtree(resolve(str(tmp_path / "state"), os.environ).runtime)
+    assert "Dry run" in said[0]
+    assert "for 1h" in said[1]
+    assert f"state in {tmp_path}/state" in said[2]
+    assert "costguard.agent.__main__" in command
+    assert sentence.strip()
+    assert guard.returncode == 0
+    assert os.path.exists(tmp_path / "state" / "lock")
