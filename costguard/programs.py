@@ -6,7 +6,6 @@ For short-lived workers only; the resident processes start their children in ano
 import contextlib
 import ctypes
 import os
-import re
 import select
 import signal
 import subprocess
@@ -26,18 +25,6 @@ OUTPUT_LIMIT = 2048
 _POLL = 0.02  # seconds between looks at a program that writes nothing
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
-
-_SECRETS = (
-    (re.compile(r"(?P<keep>\w[\w+.-]*://)[^/\s@]+@"), r"\g<keep>***@"),
-    (re.compile(r"(?P<keep>\bauthorization:\s*)\S+(\s+\S+)?", re.IGNORECASE), r"\g<keep>***"),
-    (
-        re.compile(
-            r"(?P<keep>\b[\w-]*(?:token|secret|password|passwd|api[_-]?key|access[_-]?key)\b[\"']?\s*[=:]\s*)\S+",
-            re.IGNORECASE,
-        ),
-        r"\g<keep>***",
-    ),
-)
 
 
 class Ended(NamedTuple):
@@ -93,13 +80,6 @@ def run(
 def die_with_parent(wanted: bool = True) -> None:
     """Ask the kernel to SIGKILL this process when its parent dies (or no longer to)."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL) if wanted else 0)
-
-
-def mask(text: str) -> str:
-    """Hide what looks like a secret: user info of URLs, authorisation headers, token=… and the like."""
-    for pattern, masked in _SECRETS:
-        text = pattern.sub(masked, text)
-    return text
 
 
 class _Output:

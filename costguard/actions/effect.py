@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from costguard import programs
 from costguard.actions.base import Context, DryRunError
+from costguard.masking import mask
 
 
 def run(
@@ -13,4 +14,4 @@ def run(
     if not context.live:
         raise DryRunError("dry run")
     ended = programs.run(argv, context.deadline if deadline is None else deadline, environ=environ)
-    return ended._replace(output=programs.mask(ended.output))
+    return ended._replace(output=mask(ended.output))

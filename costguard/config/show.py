@@ -7,7 +7,8 @@ from costguard.config.load import Loaded
 from costguard.config.options import OPTIONS, Option
 from costguard.config.sample import toml
 from costguard.config.schema import Settings
-from costguard.config.values import mask, mask_all, show_date, show_seconds, show_share
+from costguard.config.values import show_date, show_seconds, show_share
+from costguard.masking import mask, mask_all
 
 
 def as_toml(loaded: Loaded) -> str:
@@ -64,4 +65,4 @@ def _written(option: Option, value: object) -> object:
 def _masked(value: object) -> object:
     if isinstance(value, str):
         return mask(value)
-    return list(mask_all(value)) if isinstance(value, tuple) else value
+    return mask_all(value) if isinstance(value, tuple) else value

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from costguard.config import values
 from costguard.config.options import OPTIONS
+from costguard.masking import mask
 
 PREFIX = "COSTGUARD_"
 NOT_OPTIONS = re.compile(
@@ -31,7 +32,7 @@ class Problem(NamedTuple):
     involves: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"At '{self.path}': {self.text}" + (f"  ({self.source})" if self.source else "")
+        return f"At '{self.path}': {mask(self.text)}" + (f"  ({self.source})" if self.source else "")
 
 
 class Layer(NamedTuple):

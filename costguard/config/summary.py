@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
-from costguard.config.values import mask_all, show_date, show_seconds, show_share
+from costguard.config.values import show_date, show_seconds, show_share
+from costguard.masking import mask_all
 
 _WORDS = {
     "stop": "the cloud is asked to stop this machine",

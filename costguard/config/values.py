@@ -9,10 +9,6 @@ from datetime import UTC, datetime
 _SECONDS: Mapping[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
-_URL_SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-_NAMED_SECRET = re.compile(r"(?i)((?:token|secret|password|passwd|api_?key|sig|signature)[\w-]*[=:\s]\s*)([^&\s,;]+)")
-_SECRET_FLAG = re.compile(r"(?i)--?[\w-]*(token|secret|password|passwd|api-?key)")
-_BEARER = re.compile(r"(?i)(\b(?:bearer|basic)\s+)(\S+)")
 
 
 def seconds(value: object) -> float:
@@ -118,21 +114,6 @@ def show_share(value: float) -> str:
 def show_date(value: float) -> str:
     """Write a moment as RFC 3339 in UTC."""
     return datetime.fromtimestamp(value, UTC).isoformat()
-
-
-def mask(text: str) -> str:
-    """Hide what looks like a secret: user information in URLs, and named tokens and passwords."""
-    text = _URL_SECRET.sub("***", text)
-    text = _BEARER.sub(r"\1***", text)
-    return _NAMED_SECRET.sub(r"\1***", text)
-
-
-def mask_all(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """`mask` for a list of arguments: also hides the one after a flag such as ``--token``."""
-    flags = ("", *parts)
-    return tuple(
-        "***" if _SECRET_FLAG.fullmatch(flag) else mask(part) for flag, part in zip(flags, parts, strict=False)
-    )
 
 
 def _plain(number: float) -> str:

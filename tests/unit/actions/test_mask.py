@@ -2,7 +2,7 @@
 
 import pytest
 
-from costguard.programs import mask
+from costguard.masking import mask
 
 
 @pytest.mark.parametrize(

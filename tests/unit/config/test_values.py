@@ -98,25 +98,3 @@ def test_command_is_split_without_a_shell() -> None:
     assert values.command("echo 'a b' $HOME") == ("echo", "a b", "$HOME")
     with pytest.raises(ValueError, match="cannot be split"):
         values.command("echo 'a")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "https://user:S3CRET@example.org/x",
-        "https://example.org/?token=S3CRET&x=1",
-        "Authorization: Bearer S3CRET",
-        "password: S3CRET",
-        "slack://S3CRET@host",
-    ],
-)
-def test_secrets_are_masked(text: str) -> None:
-    """What looks like a secret is not shown; the rest of the text is."""
-    assert "S3CRET" not in values.mask(text)
-    assert "***" in values.mask(text)
-    assert values.mask("https://example.org/path?x=1") == "https://example.org/path?x=1"
-
-
-def test_secret_after_a_flag_is_masked() -> None:
-    """`--token X` hides X, in a list of arguments too."""
-    assert values.mask_all(("curl", "--api-token", "S3CRET", "-v")) == ("curl", "--api-token", "***", "-v")
