@@ -1,0 +1,1 @@
+"""What costguard costs: `python bench/run.py`."""

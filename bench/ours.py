@@ -1,0 +1,164 @@
+"""What the resident processes of costguard cost."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Self
+
+from bench.measure import Memory, children_cpu_ms, cpu_ms, ended_children_ms, memory, rss_kib, tree, until
+from bench.world import GPUS, World
+from costguard.testing.nvml import ReaderProcess
+
+Progress = Callable[[str], None]
+
+CONFIGURATION = """\
+mode = "dry-run"
+kill_action = "shutdown"
+grace = "5m"
+[notify]
+channels = []
+[host]
+sysfs = "{sysfs}"
+"""
+
+
+class Resident(NamedTuple):
+    """Milliseconds of CPU per tick of all resident processes, their memory, calls per GPU and tick."""
+
+    cpu: float
+    memory: Memory
+    calls: float
+
+
+class Growth(NamedTuple):
+    """KiB of resident memory that many reads added."""
+
+    reads: int
+    kib: int
+
+
+def reader(world: World, ticks: int, interval: float) -> Resident:
+    """The NVML reader alone, asked as the guard asks it."""
+    with ReaderProcess(world.environment(logging=True), sysfs=world.sysfs) as process:
+        process.read()
+        world.log.write_text("")
+        for _ in range(20):
+            process.read()
+        calls = len(world.log.read_text().splitlines()) / 20 / GPUS
+    with ReaderProcess(world.environment(), sysfs=world.sysfs) as process:
+        for _ in range(5):
+            process.read()
+        before = cpu_ms(process.pid)
+        for _ in range(ticks):
+            time.sleep(interval)
+            process.read()
+        return Resident((cpu_ms(process.pid) - before) / ticks, memory([process.pid]), calls)
+
+
+def growth(world: World, reads: int, progress: Progress) -> Growth:
+    """Read again and again, as fast as it goes."""
+    with ReaderProcess(world.environment(), sysfs=world.sysfs) as process:
+        for _ in range(min(2000, reads)):
+            process.read()
+        before = rss_kib(process.pid)
+        for number in range(reads):
+            process.read()
+            if number and number % 20_000 == 0:
+                progress(f"{number} of {reads} reads, {rss_kib(process.pid) - before:+} KiB")
+        return Growth(reads, rss_kib(process.pid) - before)
+
+
+class AgentFailedError(Exception):
+    """The agent did not start or ended; the words are its own."""
+
+
+def agent(world: World, seconds: float, interval: float) -> tuple[Resident, float]:
+    """The whole agent, started as people start it; also milliseconds per tick of its short-lived workers."""
+    configuration = world.folder / "config.toml"
+    configuration.write_text(CONFIGURATION.format(sysfs=world.sysfs))
+    calls = _agent_calls(world, interval)
+    with _Agent(world, interval, logging=False) as running:
+        time.sleep(max(2.0, 5 * interval))
+        pids = tree(running.pid)
+        before = {pid: cpu_ms(pid) for pid in pids}
+        workers, start = ended_children_ms(running.pid), time.monotonic()
+        time.sleep(seconds)
+        ticks = (time.monotonic() - start) / interval
+        # A worker that is alive at either end is not resident.
+        spent = [cpu_ms(pid) - used for pid, used in before.items() if pid in tree(running.pid)]
+        workers = (ended_children_ms(running.pid) - workers) / ticks
+        return Resident(sum(spent) / ticks, memory(tree(running.pid)), calls), workers
+
+
+def _agent_calls(world: World, interval: float) -> float:
+    world.log.write_text("")
+    with _Agent(world, interval, logging=True) as running:
+        time.sleep(1.0)
+        world.log.write_text("")
+        time.sleep(max(3.0, 10 * interval))
+        running.stop()
+    lines = [line.split() for line in world.log.read_text().splitlines()]
+    ticks = sum(1 for _, _, name, gpu in lines if (name, gpu) == ("nvmlDeviceGetSamples", "0"))
+    return len([1 for line in lines if line[3] != "-"]) / max(1, ticks) / GPUS
+
+
+class _Agent:
+    """`costguard run`, ended with everything it started."""
+
+    def __init__(self, world: World, interval: float, *, logging: bool) -> None:
+        command = [sys.executable, "-m", "costguard", "run", "--config", str(world.folder / "config.toml")]
+        command += ["--state-dir", str(world.folder / "state"), "--set", f"interval={interval}"]
+        self._output = world.folder / "agent.log"
+        with self._output.open("w") as output:
+            self._process = subprocess.Popen(
+                command,
+                env={**os.environ, **world.environment(logging=logging)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        if until(lambda: self._process.poll() is not None or self._resident(), 20) and self._process.poll() is None:
+            return self
+        self.stop()
+        raise AgentFailedError(self._output.read_text().strip()[-2000:] or "it said nothing")
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End it in the friendly way, then in the other."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _resident(self) -> bool:
+        """Whether the guard runs its reader: that is what stays."""
+        return any(b"costguard.readers.nvml" in _command_line(pid) for pid in tree(self.pid)[1:])
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def help_cpu(times: int) -> float:
+    """Milliseconds of CPU of ``costguard --help``, the best of some tries."""
+    command = [sys.executable, "-m", "costguard", "--help"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return min(
+        children_cpu_ms(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)) for _ in range(times)
+    )

@@ -1,0 +1,207 @@
+"""What costguard costs the machine that it watches, beside what other ways of watching cost.
+
+One run on one machine, 8 GPUs of the stand-in library: the figures of NVML itself are those of the
+stand-in, so compare columns, not machines. Exit code 1 when a figure is over its target.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench import engine, others, ours, world
+from costguard.testing.nvml import CompilerMissingError
+
+
+class Figure(NamedTuple):
+    """One line of the table. ``limit`` is a target: at most, or at least where ``least``."""
+
+    what: str
+    value: float
+    unit: str
+    limit: float | None = None
+    least: bool = False
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether it is within its target; None without one."""
+        if self.limit is None:
+            return None
+        return self.value >= self.limit if self.least else self.value <= self.limit
+
+
+class Sizes(NamedTuple):
+    """How much is done."""
+
+    ticks: int
+    seconds: float
+    interval: float
+    reads: int
+    polls: int
+    steps: int
+
+
+FULL = Sizes(ticks=200, seconds=30.0, interval=0.25, reads=100_000, polls=40, steps=200_000)
+QUICK = Sizes(ticks=40, seconds=6.0, interval=0.25, reads=5_000, polls=10, steps=20_000)
+
+
+def main() -> int:
+    """Measure, print the table."""
+    arguments = _arguments()
+    sizes = QUICK if arguments.quick else FULL
+    environment = describe()
+    print("\n".join(f"{key:>12}  {value}" for key, value in environment.items()), flush=True)
+    figures: list[Figure] = []
+    failures: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="costguard-bench-") as folder:
+        try:
+            place = world.make(Path(folder))
+        except CompilerMissingError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        for name, part in PARTS.items():
+            _progress(name)
+            try:
+                figures += part(place, sizes)
+            except ours.AgentFailedError as error:
+                failures.append(f"{name}: {error}")
+    print(table(figures))
+    for failure in failures:
+        print(f"not measured: {failure}", file=sys.stderr)
+    if arguments.json:
+        rows = [{**figure._asdict(), "ok": figure.ok} for figure in figures]
+        Path(arguments.json).write_text(json.dumps({"environment": environment, "figures": rows}, indent=1) + "\n")
+    return 1 if failures or any(figure.ok is False for figure in figures) else 0
+
+
+def describe() -> dict[str, str]:
+    """What the figures depend on."""
+    model = "unknown"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith(("model name", "Model")):
+            model = line.partition(":")[2].strip()
+            break
+    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    return {
+        "processor": f"{model}, {os.cpu_count()} logical",
+        "governor": governor.read_text().strip() if governor.exists() else "not readable",
+        "load": " ".join(f"{value:.2f}" for value in os.getloadavg()) + " at the start",
+        "system": f"{platform.system()} {platform.release()}, {platform.libc_ver()[0]} {platform.libc_ver()[1]}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": ", ".join(f"{name} {_version(name)}" for name in ("nvidia-ml-py", "nvitop", "gpustat")),
+        "machine": f"{world.GPUS} GPUs of the stand-in NVML library",
+    }
+
+
+def measure_reader(place: world.World, sizes: Sizes) -> list[Figure]:
+    """The reader alone."""
+    found = ours.reader(place, sizes.ticks, sizes.interval / 5)
+    return [
+        Figure("NVML reader: CPU per tick", found.cpu, "ms"),
+        Figure("NVML reader: memory, alone on the machine", found.memory.alone, "MiB"),
+        Figure("NVML reader: memory (PSS) beside other Pythons", found.memory.pss, "MiB"),
+        Figure("NVML reader: NVML calls per GPU and tick", found.calls, "", 8),
+    ]
+
+
+def measure_growth(place: world.World, sizes: Sizes) -> list[Figure]:
+    """Does it leak?"""
+    found = ours.growth(place, sizes.reads, _progress)
+    return [Figure(f"NVML reader: growth over {found.reads} reads", found.kib, "KiB", 256)]
+
+
+def measure_agent(place: world.World, sizes: Sizes) -> list[Figure]:
+    """Everything that stays in memory."""
+    found, workers = ours.agent(place, sizes.seconds, sizes.interval)
+    return [
+        Figure("agent, all resident processes: CPU per tick", found.cpu, "ms", 1.0),
+        Figure("agent: memory, alone on the machine", found.memory.alone, "MiB", 24),
+        Figure("agent: memory (PSS) beside other Pythons", found.memory.pss, "MiB", 24),
+        Figure("agent: NVML calls per GPU and tick", found.calls, "", 8),
+        Figure("agent: CPU of short-lived workers, per tick", workers, "ms"),
+    ]
+
+
+def measure_processes(place: world.World, sizes: Sizes) -> list[Figure]:
+    """A process for each poll."""
+    return [
+        Figure(f"{name}: CPU per poll", cpu, "ms") for name, cpu in others.process_per_poll(place, sizes.polls).items()
+    ]
+
+
+def measure_libraries(place: world.World, sizes: Sizes) -> list[Figure]:
+    """Monitors as libraries."""
+    figures = []
+    for name, cost in others.libraries(place, sizes.polls).items():
+        figures.append(Figure(f"{name}: CPU per poll", cost.cpu, "ms"))
+        figures.append(Figure(f"{name}: memory (PSS)", cost.pss, "MiB"))
+    return figures
+
+
+def measure_engine(_place: world.World, sizes: Sizes) -> list[Figure]:
+    """Decisions per second."""
+    found = engine.speed(sizes.steps)
+    return [
+        Figure("engine: steps per second, steady load", found.steady, "/s", 10_000, least=True),
+        Figure("engine: steps per second, every GPU restless", found.restless, "/s", 2_000, least=True),
+    ]
+
+
+def measure_help(_place: world.World, sizes: Sizes) -> list[Figure]:
+    """The first thing that people type."""
+    return [Figure("costguard --help: CPU", ours.help_cpu(min(sizes.polls, 10)), "ms", 150)]
+
+
+PARTS: dict[str, Callable[[world.World, Sizes], list[Figure]]] = {
+    "the reader alone": measure_reader,
+    "the whole agent": measure_agent,
+    "a process per poll": measure_processes,
+    "nvitop and gpustat": measure_libraries,
+    "the engine": measure_engine,
+    "the command line": measure_help,
+    "growth": measure_growth,
+}
+
+
+def table(figures: list[Figure]) -> str:
+    """Figures beside their targets."""
+    lines = [f"{'':54}{'measured':>10}      target", "-" * 84]
+    for figure in figures:
+        target = ""
+        if figure.limit is not None:
+            target = f"{'≥' if figure.least else '≤'} {figure.limit:g}  {'ok' if figure.ok else 'OVER'}"
+        digits = 0 if figure.value >= 1000 else 2
+        lines.append(f"{figure.what:54}{figure.value:>10.{digits}f} {figure.unit:4} {target}".rstrip())
+    return "\n".join(lines)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a shorter run; figures are rougher")
+    parser.add_argument("--json", metavar="FILE", help="also write the figures here")
+    return parser.parse_args()
+
+
+def _progress(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version  # heavy: not before it is needed
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
