@@ -1,0 +1,318 @@
+"""The guard's children on virtual time: each speaks the protocol of its real twin, and fails when told to.
+
+A fault is a word that `costguard.testing.simhost.Faults.take` hands out; without one a program works.
+"""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from costguard.agent.state import COMMITMENTS
+from costguard.testing.simmachine import IDLE_LOAD
+from costguard.testing.simworld import MACHINE_ENDS
+
+if TYPE_CHECKING:
+    from costguard.testing.simhost import SimHost
+
+SENSELESS = (b"Segmentation fault", b"[1,2]", b'{"read":"x"}', b'{"gpus":', b"\xff\xfe", b"null", b"NaN", b"")
+
+
+def encode(value: object) -> bytes:
+    """One line of JSON."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+class Program:
+    """One simulated process. ``fault`` is what goes wrong with it, empty when nothing does."""
+
+    outlives = False  # whether it goes on when the guard dies
+
+    def __init__(self, host: "SimHost", child: int, job: dict[str, Any]) -> None:
+        self.host, self.child, self.job = host, child, job
+        self.world = host.world
+        self.fault = ""
+        self.begin()
+
+    def begin(self) -> None:
+        """The job line arrived."""
+
+    def line(self, data: bytes) -> None:
+        """The guard wrote a line."""
+
+    def soon(self, low: float, high: float) -> float:
+        """A moment's work, in seconds."""
+        return self.world.random.uniform(low, high)
+
+    def write(self, after: float, message: object) -> None:
+        """Write a line after a while."""
+        self.host.emit(self.child, after, message if isinstance(message, bytes) else encode(message))
+
+    def end(self, after: float, code: int = 0) -> None:
+        """End after a while."""
+        self.host.expire(self.child, after, code)
+
+    def garbage(self, after: float) -> None:
+        """Write what makes no sense."""
+        self.write(after, self.world.random.choice(SENSELESS))
+
+    def broken(self, fault: str) -> bool:
+        """The faults that every program may have: hang, die, garbage."""
+        if fault == "garbage":
+            self.garbage(0.1)
+            self.end(0.2, 0)
+        elif fault == "die":
+            self.end(self.soon(0.0, 1.0), self.world.random.choice((-9, -11, 1, 0)))
+        return fault in {"garbage", "die", "hang"}
+
+
+class Reader(Program):
+    """The nvml reader."""
+
+    def begin(self) -> None:
+        """Remember the counters that an earlier reader left."""
+        given = self.job.get("counters") or {}
+        self.counters: dict[str, list[float]] = dict(given) if isinstance(given, dict) else {}
+        self.last: float | None = None
+        self.introduced = False
+        self.detached = False
+        self.quick = False
+
+    def line(self, data: bytes) -> None:
+        """Answer a read, or misbehave."""
+        asked = json.loads(data)
+        if "read" not in asked:
+            self.detached = "detach" in asked
+            return
+        fault = self.host.faults.take("nvml", self.host)
+        if not self.broken(fault):
+            self.respond(asked["read"], fault)
+
+    def respond(self, number: int, fault: str) -> None:
+        """Answer a read, rightly or by the letter of ``fault``."""
+        delay = {"late": self.soon(6.0, 90.0), "slow": self.soon(1.0, 4.5)}.get(fault, 0.02)
+        if fault == "flood":
+            for _ in range(50):
+                self.write(0.01, {"read": number - 1, "gpus": []})
+        elif fault == "wrong_seq":
+            number += self.world.random.choice((-1, 1, 7))
+        elif fault == "nonsense":
+            self.write(0.05, self.nonsense(number))
+            return
+        self.host.later(self.child, delay, lambda: self.write(0.0, self.answer(number, fault)))
+
+    def nonsense(self, number: int) -> dict[str, Any]:
+        """An answer of the right form with impossible values."""
+        key, choice = self.world.machine.keys[0], self.world.random.choice
+        gpu: object = choice(
+            (
+                [key, choice((-1, 2.5, "0", True, float("nan"))), [], 60.0, ""],
+                [key, 0.0, None, 60.0, ""],
+                [key, 0.0],
+                None,
+                [key, 0.0, [], "much", ""],
+            )
+        )
+        return {"read": number, "gpus": [gpu], "counters": choice(({}, None, 7, {key: "x"}))}
+
+    def answer(self, number: int, fault: str) -> dict[str, Any]:
+        """What the GPUs show at this moment."""
+        now, machine = self.world.now, self.world.machine
+        keys = list(enumerate(machine.keys))
+        victim = self.world.random.randrange(len(keys)) if fault in {"missing", "partial"} else -1
+        gpus: list[list[object]] = []
+        boot = now - self.world.boot_zero
+        for i, key in keys:
+            if i == victim and fault == "missing":
+                continue
+            why = "detached on request" if self.detached else "NVML 999: unknown error" if i == victim else ""
+            gpus.append(self.gpu(i, key, now, boot, why or ("NVML 15: the GPU is lost" if fault == "blind" else "")))
+        self.last = now
+        message: dict[str, Any] = {"read": number, "gpus": gpus, "counters": self.counters}
+        if not self.introduced:
+            self.introduced = True
+            message["info"] = {
+                key: {"index": i, "uuid": f"GPU-{i:08x}", "name": machine.model} for i, key in keys if i != victim
+            }
+        self.host.watch.ticked(self.world.instant(), gpus)
+        return message
+
+    def gpu(self, i: int, key: str, now: float, boot: float, why: str) -> list[object]:
+        """One GPU: the highest load since the last look, as far back as there is evidence."""
+        machine = self.world.machine
+        reach = machine.ring if self.last is None else min(machine.ring, now - self.last + 0.5)
+        load, signs, unknown = machine.look(i, now - reach, now)
+        if why or unknown:
+            return [key, None, [], 0.0, why or unknown]
+        if machine.counters:
+            counted = self.counters.get(key)
+            if isinstance(counted, list) and len(counted) == 2 and reach < boot - counted[0]:
+                # the meter runs on unseen: what it counted since the last read proves a hole quiet, or not
+                hole = boot - counted[0]
+                top, more, _ = machine.look(i, now - hole, now)
+                reach = hole if top <= IDLE_LOAD and not more else reach
+            self.counters[key] = [boot, 0.0]
+        return [key, load, list(signs), reach, f"load {load:.0%} over {reach:.0f} s"]
+
+
+class Actor(Program):
+    """The action worker: plan, ready, go, outcome; confirm."""
+
+    def begin(self) -> None:
+        """Plan, or look what became of an attempt."""
+        kind = self.job["job"]
+        self.fault = self.host.faults.take({"plan": "plan", "act": "prepare", "confirm": "confirm"}[kind], self.host)
+        if self.broken(self.fault):
+            return
+        if kind == "confirm":
+            self.host.later(self.child, self.soon(0.5, 4.0), self.confirm)
+            return
+        plan = self.world.verdicts.get(self.job["action"], {"verdict": "go", "findings": []})
+        if self.fault == "refuse":
+            finding = {"code": "denied", "text": "the right to do this is missing", "hint": "costguard permissions"}
+            plan = {"verdict": "refuse", "findings": [finding]}
+        delay = self.soon(0.5, 4.0)
+        self.write(delay, {"plan": {"action": self.job["action"], **plan}})
+        if kind == "plan" or plan["verdict"] not in {"go", "consequences"}:
+            self.end(delay + 0.05)
+        elif self.fault == "die_ready":
+            self.write(delay + 0.1, {"ready": True})
+            self.end(delay + self.soon(0.2, 90.0), -9)
+        else:
+            self.write(delay + 0.1, {"ready": True})
+
+    def line(self, data: bytes) -> None:
+        """The guard said *go*."""
+        if json.loads(data).get("go") is not True:
+            return
+        if self.job["mode"] != "live":
+            self.report({"status": "refused", "detail": "dry run", "proof": ""}, 0.1)
+            return
+        self.fault = self.host.faults.take("go", self.host)
+        attempt = self.job["attempt"]
+        if self.fault == "die_before":
+            self.end(0.01, -9)
+        elif attempt in self.world.results:
+            self.report({"status": "unknown", "detail": "already started; never repeated", "proof": ""}, 0.1)
+        else:
+            self.outlives = True
+            self.world.results[attempt] = {"status": "started", "running": True}
+            if self.fault == "die_started":  # killed between its record and the effect
+                self.world.results[attempt]["running"] = False
+                self.end(0.01, -9)
+            elif self.fault == "hang_started":
+                pass
+            else:
+                self.world.after(self.soon(0.1, 3.0), self.effect)
+
+    def effect(self) -> None:
+        """Act, for good."""
+        action = self.job["action"]
+        self.host.watch.acted(self.world.instant(), self.job)
+        status = {"command": "done"}.get(action, "accepted")
+        if self.fault == "fail":
+            status = "failed"
+        elif action in MACHINE_ENDS and self.fault != "nothing_happens":
+            self.world.after(self.soon(*self.world.off_delay), self.world.power_off)
+        outcome = {"status": status, "detail": "", "proof": f"sim-{self.job['attempt']}"}
+        if self.fault == "die_after":
+            self.world.results[self.job["attempt"]]["running"] = False
+            self.end(0.01, -9)
+            return
+        if self.fault == "hang_after":
+            return
+        self.world.results[self.job["attempt"]] = {**outcome, "running": False}
+        if self.fault == "garbage_after":
+            self.garbage(0.05)
+            self.end(0.1)
+        else:
+            self.report(outcome, 0.05)
+
+    def report(self, outcome: dict[str, Any], after: float) -> None:
+        """Say what became of it and end."""
+        self.write(after, {"outcome": outcome})
+        self.end(after + 0.02)
+
+    def confirm(self) -> None:
+        """What the record and the world say: on a machine that still runs, an accepted request is pending."""
+        record = self.world.results.get(self.job["attempt"])
+        if record is None:
+            outcome = {"status": "failed", "detail": "the attempt was never started"}
+        elif record["status"] == "started":
+            alive = record["running"]
+            words = "still being executed" if alive else "its worker is gone; it is not repeated"
+            outcome = {"status": "pending" if alive else "unknown", "detail": words}
+        elif record["status"] == "accepted":
+            outcome = {"status": "pending", "detail": "accepted, and the machine still runs"}
+        else:
+            outcome = {"status": record["status"], "detail": ""}
+        self.report({"proof": "", **outcome}, 0.05)
+
+
+class Notifier(Program):
+    """The notification worker."""
+
+    def begin(self) -> None:
+        """Deliver, or fail to."""
+        self.fault = self.host.faults.take("notify", self.host)
+        message, channels = self.job["message"], self.job["channels"] or ["wall"]
+        if self.broken(self.fault):
+            self.host.watch.message(self.world.instant(), message, False)
+            return
+        delay = self.soon(0.2, 2.0)
+        delivered = self.fault != "fail"
+        self.host.later(self.child, delay, lambda: self.host.watch.message(self.world.instant(), message, delivered))
+        fate: dict[str, object] = {"delivered": channels, "failed": {}}
+        if not delivered:
+            fate = {"delivered": [], "failed": dict.fromkeys(channels, "no terminal takes it")}
+        if self.fault == "die_after":  # people got it, and the guard does not hear so
+            self.end(delay + 0.01, -9)
+            return
+        self.write(delay + 0.01, fate)
+        self.end(delay + 0.02)
+
+
+class Persister(Program):
+    """The worker that writes the commitments onto the disk."""
+
+    def begin(self) -> None:
+        """Write, or fail to."""
+        self.fault = self.host.faults.take("persist", self.host)
+        if self.broken(self.fault):
+            return
+        delay = self.soon(0.02, 0.5)
+        if self.fault == "fail":
+            self.write(delay, {"failed": "No space left on device"})
+            self.end(delay + 0.01, 1)
+            return
+        self.host.later(self.child, delay, self.store)
+        self.write(delay + 0.01, {"saved": True})
+        self.end(delay + 0.02)
+
+    def store(self) -> None:
+        """The file is in place."""
+        self.world.disk[COMMITMENTS] = encode(self.job["data"])
+        self.host.watch.stored(self.world.instant(), self.job["data"])
+
+
+class Configurer(Program):
+    """The worker that checks a new configuration."""
+
+    def begin(self) -> None:
+        """Answer with the configuration that `World.configuration` holds, or with errors."""
+        self.fault = self.host.faults.take("configure", self.host)
+        if self.broken(self.fault):
+            return
+        found = self.world.configuration
+        if found is None or self.fault == "refuse":
+            self.write(1.0, {"errors": ["At 'grace': not a duration"]})
+        else:
+            self.write(1.0, {"effective": found})
+        self.end(1.1)
+
+
+PROGRAMS: dict[str, type[Program]] = {
+    "nvml": Reader,
+    "act": Actor,
+    "notify": Notifier,
+    "persist": Persister,
+    "configure": Configurer,
+}
