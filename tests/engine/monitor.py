@@ -1,0 +1,297 @@
+"""A second opinion on every step: it sees events and effects only, keeps its own log, and knows the invariants."""
+
+from collections import Counter
+from itertools import pairwise
+
+from costguard.engine import AskStop, Began, Known, Observation, Outcome, Policy, Tick
+from costguard.engine.effects import Abandon, Confirm, Effect, Go, Leave, Prepare, Tell
+from costguard.engine.policy import MACHINE_ACTIONS
+
+EPS = 1e-3
+DAY = 86400.0
+Span = tuple[float, float, bool]
+
+
+def is_quiet(reading: object, policy: Policy) -> bool:
+    """Known, below the threshold, and without a sign of work where signs count."""
+    if not isinstance(reading, Known) or not 0.0 <= reading.load < quiet_threshold(policy):
+        return False
+    return not (reading.signs and ends_machine(policy) and not policy.stop_below_load)
+
+
+def ends_machine(policy: Policy) -> bool:
+    return bool(MACHINE_ACTIONS & {policy.kill_action, *policy.fallback})
+
+
+def quiet_threshold(policy: Policy) -> float:
+    capped = ends_machine(policy) and not policy.stop_below_load
+    return min(policy.kill_threshold, 0.2) if capped else policy.kill_threshold
+
+
+def allowed(policy: Policy) -> float:
+    """Loud seconds that a window may hold."""
+    return policy.window_share * policy.kill_duration if policy.window_rule == "share" else 0.0
+
+
+def union(spans: list[tuple[float, float]], start: float, end: float) -> float:
+    """Seconds of [start, end] that the spans cover together."""
+    total, reached = 0.0, start
+    for a, b in sorted(spans):
+        a, b = max(a, reached), min(b, end)
+        if b > a:
+            total, reached = total + b - a, b
+    return total
+
+
+class Monitor:
+    """Raises AssertionError, naming the invariant, when a step breaks one."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.boot_id = ""
+        self.at = 0.0
+        self.started = 0.0  # boot or resume
+        self.suspended: float | None = None
+        self.expected: list[str] = []
+        self.names: dict[str, set[str]] = {}
+        self.spans: dict[str, list[Span]] = {}
+        self.known_until: dict[str, float | None] = {}
+        self.seen_before: dict[str, bool] = {}
+        self.carried = 0.0  # quiet seconds of earlier boots
+        self.observation = Observation((), ())
+        self.held_until = -1.0
+        self.noticed = False
+        self.told: dict[str, str] = {}  # effect -> incident
+        self.tells: Counter[str] = Counter()
+        self.warned: dict[str, float] = {}
+        self.open_persons: set[str] = set()
+        self.reasons: dict[str, str] = {}
+        self.ready: set[str] = set()
+        self.prepared: dict[str, Prepare] = {}
+        self.gone: dict[str, Go] = {}
+        self.answered: dict[str, str] = {}  # attempt -> its last word
+        self.stops: list[tuple[float, str]] = []  # (date, attempt) of own machine stops with no work since
+        self.loud_since: float | None = None
+        self.unknown_since: float | None = None
+        self.alarms: list[float] = []
+        self.delivered_kinds: Counter[str] = Counter()
+
+    # what happened in the world
+
+    def boot(self, boot_id: str, policy: Policy, carried: float) -> None:
+        keep_stops = self.stops
+        self.__init__(policy)  # type: ignore[misc]  # a boot forgets everything but this
+        self.boot_id, self.carried, self.stops = boot_id, carried, keep_stops
+
+    def forget_windows(self) -> None:
+        """Reload or resume: a full window is needed again."""
+        self.spans, self.known_until, self.seen_before, self.carried = {}, {}, {}, 0.0
+
+    def before(self, event: object) -> None:
+        """Take note of an event before the engine's answer to it is judged."""
+        if isinstance(event, Tick):
+            self._tick(event)
+        elif isinstance(event, Outcome):
+            self._outcome(event)
+        elif isinstance(event, Began) and event.why == "reload":
+            self.forget_windows()
+
+    def _tick(self, tick: Tick) -> None:
+        policy, seen = self.policy, tick.observation
+        if self.suspended is not None and tick.suspended - self.suspended >= 2.0:
+            self.forget_windows()
+            self.started, self.unknown_since, self.alarms, self.noticed = tick.at, None, [], False
+            self.open_persons.clear()
+        self.suspended = tick.suspended
+        self.expected.extend(key for key in seen.gpus if key not in self.expected)
+        readings = dict(zip(seen.gpus, seen.readings, strict=True))
+        for key in self.expected:
+            self._read(key, readings.get(key), tick.at)
+        self._note_work(tick, readings)
+        unknown = any(not isinstance(readings.get(key), Known) for key in self.judged()) or not self.expected
+        if not unknown:
+            self.unknown_since, self.alarms = None, []
+        elif self.unknown_since is None:
+            self.unknown_since = self.at if self.at else tick.at - policy.interval
+        self.at, self.observation = tick.at, seen
+
+    def _read(self, key: str, reading: object, at: float) -> None:
+        if isinstance(reading, Known):
+            until = self.known_until.get(key)
+            usual = 1.5 * self.policy.interval if self.seen_before.get(key) else 0.0
+            bridged = until is not None and at - until <= max(usual, reading.covers) + 1e-9
+            start = until if bridged and until is not None else at - max(self.policy.interval, reading.covers)
+            self.spans.setdefault(key, []).append((start, at, not is_quiet(reading, self.policy)))
+            self.known_until[key] = at
+        self.seen_before[key] = isinstance(reading, Known)
+
+    def _note_work(self, tick: Tick, readings: dict[str, object]) -> None:
+        """A minute of uninterrupted work, or work enough to arm, forgives earlier stops."""
+        loud = any(isinstance(r, Known) and not is_quiet(r, self.policy) for r in readings.values())
+        above = any(isinstance(r, Known) and r.load > self.policy.arm_threshold for r in readings.values())
+        if not loud and not above:
+            self.loud_since = None
+            return
+        if self.loud_since is None:
+            self.loud_since = tick.at - 1.5 * self.policy.interval
+        if tick.at - self.loud_since >= min(60.0, self.policy.arm_duration or 60.0):
+            self.stops = []
+
+    def _outcome(self, event: Outcome) -> None:
+        if event.effect in self.told:
+            incident = self.told[event.effect]
+            if event.status == "delivered":
+                self.warned.setdefault(incident, event.at)
+            elif self.tells[incident] >= 3:
+                self.warned.setdefault(incident, event.at)
+        if event.effect in self.prepared and event.status == "ready":
+            self.ready.add(event.effect)
+        if event.effect in self.gone:
+            self.answered[event.effect] = event.status
+            if event.status in {"failed", "refused"}:
+                self.stops = [stop for stop in self.stops if stop[1] != event.effect]
+
+    def confirmed(self, attempt: str, status: str) -> None:
+        """What the world said about an attempt, afterwards."""
+        self.answered[attempt] = status
+        if status in {"failed", "pending"}:
+            self.stops = [stop for stop in self.stops if stop[1] != attempt]
+
+    # what the engine wants
+
+    def after(self, event: object, effects: tuple[Effect, ...], wall: float) -> None:
+        """Judge the effects of one step."""
+        for effect in effects:
+            if isinstance(effect, Tell):
+                self._tell(event, effect, effects)
+            elif isinstance(effect, Prepare):
+                assert effect.id not in self.prepared, "I4: an attempt id twice"
+                assert effect.id.startswith(self.boot_id[:8]), "I4: an id without the boot id"
+                self.prepared[effect.id] = effect
+            elif isinstance(effect, Abandon):
+                assert effect.id not in self.gone, "I3: abandoned after it was released"
+                self.ready.discard(effect.id)
+            elif isinstance(effect, Go):
+                self._go(event, effect, effects, wall)
+            elif isinstance(effect, Leave):
+                self._acts(event, "end_process", effects)
+            elif isinstance(effect, Confirm):
+                assert effect.attempt in self.gone, "I4: asks about an attempt that never was released"
+        self._never_silent()
+
+    def _tell(self, event: object, tell: Tell, effects: tuple[Effect, ...]) -> None:
+        incident = str(tell.facts.get("incident", ""))
+        self.delivered_kinds[tell.kind] += 1
+        if incident:
+            self.reasons[incident] = str(tell.facts["reason"])
+        if tell.kind == "warning":
+            self.told[tell.id] = incident
+            self.tells[incident] += 1
+            self.warned.pop(incident, None)  # a new warning begins the countdown anew
+        if tell.kind == "would_act":
+            self._acts(event, str(tell.facts["action"]), effects, incident)
+        if tell.kind == "unknown_alarm":
+            self.alarms.append(self.at)
+
+    def _go(self, event: object, go: Go, effects: tuple[Effect, ...], wall: float) -> None:
+        assert self.policy.mode == "live", "mode: a dry run released a worker"
+        assert go.id in self.ready, "I3: the worker was not ready and waiting"
+        assert go.id not in self.gone, "I4: released twice"
+        same = [old for old in self.gone.values() if (old.incident, old.action) == (go.incident, go.action)]
+        assert not same, "I4: one incident acts once"
+        open_ends = [old for old in self.gone.values() if old.incident == go.incident]
+        for old in open_ends:
+            assert self.answered.get(old.id) in {"failed", "pending"}, "I4: acts again after an unknown outcome"
+        self.gone[go.id] = go
+        self._acts(event, go.action, effects, go.incident)
+        if go.action in MACHINE_ACTIONS and self.reasons[go.incident] != "person":
+            recent = [stop for stop in self.stops if wall - stop[0] < DAY - 1 and not self._same(stop, go)]
+            assert len(recent) < 2, "I9: a third stop within a day without work in between"
+            self.stops.append((wall, go.id))
+
+    def _same(self, stop: tuple[float, str], go: Go) -> bool:
+        old = self.gone.get(stop[1])
+        return old is not None and old.incident == go.incident
+
+    def _acts(self, event: object, action: str, effects: tuple[Effect, ...], incident: str = "") -> None:
+        """A Go, a Leave or a *would*: everything that must be true at this moment."""
+        assert isinstance(event, Tick), "I3: acts outside a tick"
+        policy = self.policy
+        if not incident:
+            incident = next(str(e.facts["incident"]) for e in effects if isinstance(e, Tell) and "incident" in e.facts)
+        reason = self.reasons[incident]
+        assert not policy.admin_hold, "I3: acts against the administrator's hold"
+        if reason == "person":
+            return
+        assert event.at >= self.held_until - EPS, "I3: acts while held"
+        assert not self.noticed, "I3: acts although the cloud takes the machine"
+        assert incident in self.warned, "I2: acts without a warning that was delivered or exhausted"
+        assert event.at >= self.warned[incident] + policy.grace - EPS, "I2: acts before the grace is over"
+        if ends_machine(policy):
+            assert event.at >= self.started + policy.boot_grace - EPS, "I9: acts within boot_grace"
+        if reason in {"idle", "unused"}:
+            assert not self.observation.vetoes, "I3: acts against a veto"
+            self._quiet_enough(reason, event)
+        if reason == "unknown":
+            assert policy.unknown_stop_after is not None, "unknown is never idle unless it was opted in"
+            assert event.observation.quiet_host, "I3: acts on unknown while the host is not quiet"
+
+    def judged(self) -> list[str]:
+        """GPUs that must be quiet."""
+        if ends_machine(self.policy) or not self.policy.gpu_devices:
+            return self.expected
+        return [key for key in self.expected if self.names.get(key, {key}) & set(self.policy.gpu_devices)]
+
+    def _quiet_enough(self, reason: str, tick: Tick) -> None:
+        policy, judged = self.policy, self.judged()
+        assert judged, "I1: acts without a GPU"
+        everywhere = set().union(*(self.names.get(key, {key}) for key in self.expected))
+        assert set(policy.gpu_devices) <= everywhere, "I1: acts although a chosen GPU is not there"
+        window = policy.kill_duration if reason == "idle" else (policy.unused_after or 0.0) - self.carried
+        readings = dict(zip(tick.observation.gpus, tick.observation.readings, strict=True))
+        by_mean = policy.aggregate == "mean" and not ends_machine(policy)
+        if by_mean:
+            loads = [r.load for key in judged if isinstance(r := readings.get(key), Known)]
+            assert len(loads) == len(judged), "I3: acts on a mean of which a part is unknown"
+            assert sum(loads) / len(loads) < policy.kill_threshold, "I3: acts while the mean is not low"
+            return
+        fine = [is_quiet(readings.get(key), policy) and self._clear(key, tick.at, window) for key in judged]
+        enough = any(fine) if policy.aggregate == "any" and not ends_machine(policy) and reason == "idle" else all(fine)
+        assert enough, f"I1: acts for {reason} although a window is not clear: {dict(zip(judged, fine, strict=True))}"
+
+    def _clear(self, key: str, at: float, window: float) -> bool:
+        spans = [span for span in self.spans.get(key, ()) if span[1] > at - window]
+        known = union([(a, b) for a, b, _ in spans], at - window, at)
+        loud = union([(a, b) for a, b, loud in spans if loud], at - window, at)
+        return known >= window - EPS and loud <= allowed(self.policy) + EPS
+
+    def quiet_for(self) -> float:
+        """Seconds for which every expected GPU has been known and quiet, plus what earlier boots brought."""
+        found = [self._quiet_since(key) for key in self.expected]
+        if not found or min(found) <= 0:
+            return 0.0
+        return self.at - max(found) + self.carried
+
+    def _quiet_since(self, key: str) -> float:
+        since = self.at
+        for start, end, loud in reversed(self.spans.get(key, [])):
+            if loud or end < since - EPS:
+                break
+            since = min(since, start)
+        return since
+
+    def _never_silent(self) -> None:
+        """I6: continuous unknown is told at 1, 2, 4 ... times the alarm, at most daily."""
+        if self.unknown_since is None:
+            return
+        first = self.policy.unknown_alarm
+        assert self.at < self.unknown_since + first + EPS or self.alarms, "I6: unknown too long and nobody was told"
+        for early, late in pairwise(self.alarms):
+            assert late - early >= min(first, DAY) - EPS, "I6: told again too soon"
+        if self.alarms:
+            waited = self.at - self.alarms[-1]
+            assert waited < min(DAY, first * 2.0 ** (len(self.alarms) - 1)) + EPS, "I6: not told again in time"
+
+
+def asks_for_person(event: object) -> bool:
+    return isinstance(event, AskStop)

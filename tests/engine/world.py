@@ -1,0 +1,225 @@
+"""A machine in the small: a clock, GPUs, a shell that answers effects, and the monitor that watches them."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from costguard.engine import (
+    AskHold,
+    AskRelease,
+    AskStop,
+    Began,
+    Device,
+    Devices,
+    Event,
+    Known,
+    Notice,
+    Observation,
+    Outcome,
+    Policy,
+    Reading,
+    State,
+    Step,
+    Tick,
+    Unknown,
+    Veto,
+    initial,
+    step,
+)
+from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Leave, Prepare, Tell
+from costguard.engine.state import commitments, dump, load
+from tests.engine.monitor import Monitor
+
+QUIET = Known(0.0)
+BUSY = Known(0.9)
+DARK = Unknown("NVML said 999")
+EPOCH = 1.7e9
+
+BASE = Policy(
+    mode="live",
+    kill_duration=300.0,
+    grace=60.0,
+    boot_grace=120.0,
+    unused_after=900.0,
+    unknown_alarm=120.0,
+    arm_duration=30.0,
+)
+"""The defaults, with times short enough to play through."""
+
+ANSWERS: dict[type, tuple[str, ...]] = {
+    Tell: ("delivered", "failed"),
+    Check: ("go", "consequences", "another", "refuse", "failed"),
+    Prepare: ("ready", "another", "refuse", "failed"),
+    Go: ("accepted", "done", "failed", "refused", "unknown"),
+    Confirm: ("done", "pending", "failed", "unknown"),
+}
+HEALTHY = {Tell: "delivered", Check: "go", Prepare: "ready", Go: "accepted", Confirm: "pending"}
+
+
+def same(state: State) -> State:
+    """Without what a skipped tick may leave older."""
+    return state._replace(core=state.core._replace(next=0.0, saved_wall=0.0, suspended=0.0))
+
+
+def reloaded(state: State) -> State:
+    """What a restart would find."""
+    return load(json.loads(json.dumps(dump(state), allow_nan=False)))
+
+
+class World:
+    """Plays events to the engine and keeps what it asked for."""
+
+    def __init__(self, policy: Policy = BASE, gpus: int = 2, *, now: float = 0.0, checked: bool = True) -> None:
+        self.policy = policy
+        self.boots = 1
+        self.now = now
+        self.wall = EPOCH
+        self.suspended = 0.0
+        self.keys = tuple(f"0000:0{i}:00.0" for i in range(gpus))
+        self.readings: tuple[Reading, ...] = (QUIET,) * gpus
+        self.vetoes: tuple[Veto, ...] = ()
+        self.quiet_host: bool | None = True
+        self.checked = checked
+        self.state = initial(f"boot-{self.boots:03}-x", "i-1", None, now)
+        self.pending: dict[str, Effect] = {}
+        self.effects: list[tuple[float, Effect]] = []
+        self.monitor = Monitor(policy)
+        self.monitor.boot_id = f"boot-{self.boots:03}-x"
+        self.last: Step | None = None
+        self.left = False
+
+    def send(self, event: Event) -> Step:
+        """One event, judged by the monitor; and the engine's own promises about `step`."""
+        self.monitor.before(event)
+        done = step(self.state, event, self.policy)
+        if self.checked:
+            again = step(self.state, event, self.policy)
+            assert (again.state, again.effects, str(again.sentence)) == (done.state, done.effects, str(done.sentence))
+            if isinstance(event, Tick):
+                slow = step(self.state._replace(core=self.state.core._replace(next=-float("inf"))), event, self.policy)
+                assert (same(slow.state), slow.effects) == (same(done.state), done.effects), "the quick path decides alike"
+            assert str(done.sentence).endswith(".")
+            hash(done.sentence.key)
+        self.state, self.last = done.state, done
+        for effect in done.effects:
+            self.effects.append((self.now, effect))
+            if isinstance(effect, Abandon):
+                self.pending.pop(effect.id, None)
+            elif isinstance(effect, Leave):
+                self.left = True
+            elif type(effect) in ANSWERS:
+                self.pending[getattr(effect, "id")] = effect  # noqa: B009  # the union has members without an id
+        self.monitor.after(event, done.effects, self.wall)
+        return done
+
+    def tick(self, *readings: Reading, dt: float | None = None, synced: bool | None = True) -> Step:
+        """Time passes, then the readers report; without readings the last ones stay."""
+        passed = self.policy.interval if dt is None else dt
+        self.now += passed
+        self.wall += passed
+        if readings:
+            self.readings = readings
+        seen = Observation(self.keys, self.readings, self.vetoes, self.quiet_host)
+        return self.send(Tick(self.now, seen, self.wall, self.suspended, synced))
+
+    def run(self, seconds: float, *readings: Reading, answer: bool = True, dt: float | None = None) -> None:
+        """Ticks for so long, with a healthy shell unless told otherwise."""
+        end = self.now + seconds
+        while self.now < end - 1e-9 and not self.left:
+            self.tick(*readings, dt=dt)
+            if answer:
+                self.settle()
+
+    def answer(self, effect_id: str, status: str, after: float = 0.1, **more: Any) -> Step:
+        """What became of one effect."""
+        effect = self.pending.pop(effect_id)
+        if isinstance(effect, Prepare) and status == "ready":
+            pass
+        if isinstance(effect, Confirm):
+            self.monitor.confirmed(effect.attempt, status)
+        return self.send(Outcome(self.now + after, effect_id, status, **more))
+
+    def settle(self, **wishes: str) -> None:
+        """Answer everything that waits, once round: healthily, or as wished by the effect's name."""
+        for effect_id, effect in list(self.pending.items()):
+            if effect_id in self.pending:
+                name = type(effect).__name__
+                status = wishes.get(name, HEALTHY[type(effect)])
+                if status != "never":
+                    self.answer(effect_id, status)
+
+    def devices(self) -> None:
+        """The readers learn the indices."""
+        listed = tuple(Device(key, i, f"GPU-{i}", "A100") for i, key in enumerate(self.keys))
+        self.monitor.names = {d.key: {d.key, d.uuid, str(d.index)} for d in listed}
+        self.send(Devices(self.now, listed))
+
+    def hold(self, seconds: float, owner: str = "ann") -> Step:
+        done = self.send(AskHold(self.now, seconds, owner, "why", 1, self.wall))
+        self.monitor.held_until = max((hold.until for hold in self.state.core.holds), default=-1.0)
+        return done
+
+    def release(self) -> Step:
+        self.monitor.held_until = -1.0
+        self.monitor.stops = []
+        return self.send(AskRelease(self.now, "ann", 1))
+
+    def ask_stop(self) -> Step:
+        self.monitor.held_until = -1.0
+        return self.send(AskStop(self.now, "ann", 1))
+
+    def notice(self, due: float = 120.0) -> Step:
+        return self.send(Notice(self.now, self.now + due, "spot interruption"))
+
+    def suspend(self, seconds: float) -> None:
+        """The machine sleeps; workers wake with it."""
+        self.now += seconds
+        self.wall += seconds
+        self.suspended += seconds
+
+    def restart(self, down: float = 0.0, policy: Policy | None = None) -> Step:
+        """The guard ends and comes back within the boot: workers that waited are gone."""
+        self.now += down
+        self.wall += down
+        self.state = reloaded(self.state)
+        self.pending = {i: e for i, e in self.pending.items() if isinstance(e, Go)}
+        return self.send(Began(self.now, "restart"))
+
+    def reload(self, policy: Policy) -> Step:
+        self.policy = self.monitor.policy = policy
+        return self.send(Began(self.now, "reload"))
+
+    def boot(self, off: float = 60.0) -> None:
+        """The machine goes down and comes back."""
+        kept = json.loads(json.dumps(commitments(self.state, self.wall, self.policy.price_per_hour), allow_nan=False))
+        self.boots += 1
+        self.now, self.suspended = 20.0, 0.0
+        self.wall += off
+        boot_id = f"boot-{self.boots:03}-x"
+        self.state = initial(boot_id, "i-1", kept, self.now)
+        self.pending = {}
+        self.monitor.boot(boot_id, self.policy, min(kept["unused"], self.monitor.quiet_for()))
+
+    # what happened so far
+
+    def kinds(self) -> list[str]:
+        return [effect.kind for _, effect in self.effects if isinstance(effect, Tell)]
+
+    def times(self, kind: str) -> list[float]:
+        return [at for at, effect in self.effects if isinstance(effect, Tell) and effect.kind == kind]
+
+    def stops(self) -> list[float]:
+        """When it acted, or would have."""
+        acts = (at for at, e in self.effects if isinstance(e, Go | Leave) or (isinstance(e, Tell) and e.kind == "would_act"))
+        return list(acts)
+
+    def phase(self) -> str:
+        return self.state.core.phase
+
+
+def play(world: World, trace: Iterable[tuple[Reading, ...]]) -> World:
+    """One tick for each entry, with a healthy shell."""
+    for readings in trace:
+        world.tick(*readings)
+        world.settle()
+    return world
