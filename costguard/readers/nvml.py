@@ -32,6 +32,10 @@ from costguard.readers.nvml_library import (
 )
 from costguard.readers.pci import Bus
 
+TYPE_CHECKING = False  # importing typing would cost this process memory for good
+if TYPE_CHECKING:
+    from costguard.readers.nvml_library import Handle
+
 EXIT_FAILED = 3
 
 _PR_SET_PDEATHSIG = 1
@@ -191,7 +195,7 @@ class Reader:
             slot.failed(NvmlError(code, "GetHandleByPciBusId"))
         self._info_due = True
 
-    def _open(self, nvml: Nvml, slot: _Slot, key: str, handle: int) -> None:
+    def _open(self, nvml: Nvml, slot: _Slot, key: str, handle: "Handle") -> None:
         self._keep_counters()
         slot.gpu = None
         try:
@@ -216,21 +220,21 @@ class Reader:
 def _start() -> tuple[Nvml, int]:
     """The library, initialised, and its number of GPUs."""
     nvml = Nvml()
-    code = nvml.init()
-    if code != SUCCESS:
-        raise NvmlError(code, "Init")
     code, count = nvml.count()
     if code != SUCCESS:
         raise NvmlError(code, "GetCount")
     return nvml, count
 
 
-def _key(nvml: Nvml, index: int, handle: int) -> str:
+def _key(nvml: Nvml, index: int, handle: "Handle") -> str:
     code, address = nvml.address(handle)
     if code == SUCCESS:
         return address
-    code, uuid = nvml.uuid(handle)
-    return uuid.decode("utf-8", "replace") if code == SUCCESS and uuid else f"index:{index}"
+    try:
+        code, uuid = nvml.uuid(handle)
+    except UnicodeDecodeError:
+        return f"index:{index}"
+    return uuid if code == SUCCESS and uuid else f"index:{index}"
 
 
 def _refused(code: int) -> _Slot:

@@ -14,6 +14,12 @@ from costguard.readers.nvml_library import (
 )
 from costguard.readers.nvml_power import PowerMeter
 
+TYPE_CHECKING = False  # importing typing would cost this process memory for good
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from costguard.readers.nvml_library import Handle
+
 RING_SECONDS = 16.0
 """How far back the driver's ring of samples surely reaches."""
 
@@ -34,7 +40,7 @@ class UnreadableError(Exception):
 class Gpu:
     """A GPU that the driver opened for us. Raises UnreadableError or NvmlError when it is corrupt."""
 
-    def __init__(self, nvml: Nvml, handle: int, old_counter: tuple[float, int] | None = None) -> None:
+    def __init__(self, nvml: Nvml, handle: "Handle", old_counter: tuple[float, int] | None = None) -> None:
         self._nvml = nvml
         self._handle = handle
         self._unsupported: set[str] = set()
@@ -44,8 +50,8 @@ class Gpu:
         self._memory = ""
         self.meter = PowerMeter(nvml, handle, old_counter)
         self.index = self._value("GetIndex", nvml.index(handle))
-        self.name = _text("name", *nvml.name(handle))
-        self.uuid = _text("UUID", *nvml.uuid(handle))
+        self.name = _text("name", nvml.name, handle)
+        self.uuid = _text("UUID", nvml.uuid, handle)
 
     def read(self, now: float) -> Reading:
         """One reading at ``now`` (seconds since boot, suspended time included).
@@ -143,14 +149,14 @@ def _percent(what: str, value: int) -> int:
     return value
 
 
-def _text(what: str, code: int, raw: bytes) -> str:
+def _text(what: str, ask: "Callable[[Handle], tuple[int, str]]", handle: "Handle") -> str:
     """A name that is not text betrays a driver whose other answers are garbage too; one that is missing does not."""
+    try:
+        code, text = ask(handle)
+    except UnicodeDecodeError as error:
+        code, text = SUCCESS, error.object[:16].hex() + "\0"
     if code != SUCCESS:
         return ""
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\0"
     if not text.isprintable():
-        raise UnreadableError(f"corrupt answer: the GPU's {what} is not text ({raw[:16].hex()})")
+        raise UnreadableError(f"corrupt answer: the GPU's {what} is not text ({text.rstrip(chr(0))[:40]!a})")
     return text

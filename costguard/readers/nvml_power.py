@@ -2,6 +2,10 @@
 
 from costguard.readers.nvml_library import FUNCTION_NOT_FOUND, NO_PERMISSION, NOT_SUPPORTED, SUCCESS, Nvml, NvmlError
 
+TYPE_CHECKING = False  # importing typing would cost this process memory for good
+if TYPE_CHECKING:
+    from costguard.readers.nvml_library import Handle
+
 MARGIN_MW = 10_000
 """Milliwatts above the idle baseline that are noise, on a small board."""
 
@@ -31,7 +35,7 @@ class PowerMeter:
     watts. A mean lowers a baseline only when its interval lay entirely within one state.
     """
 
-    def __init__(self, nvml: Nvml, handle: int, old_counter: tuple[float, int] | None) -> None:
+    def __init__(self, nvml: Nvml, handle: "Handle", old_counter: tuple[float, int] | None) -> None:
         self._nvml = nvml
         self._handle = handle
         self._before_restart = old_counter

@@ -4,15 +4,12 @@ import json
 import os
 import select
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-_ROOT = Path(__file__).resolve().parents[3]
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from costguard.readers.nvml import main; sys.exit(main())"
+from costguard.agent.programs import command_lines
 
 
 class NoAnswerError(Exception):
@@ -31,7 +28,7 @@ class ReaderProcess:
         counters: Mapping[str, object] | None = None,
     ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _START, str(_ROOT)],
+            command_lines()["nvml"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **environment},
