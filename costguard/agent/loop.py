@@ -191,7 +191,9 @@ class Loop:
 
     def _commit(self, at: float, wall: float) -> None:
         """Commitments: at once in memory, and by a process of their own onto the disk, which may hang."""
-        data = json.dumps(commitments(self._last.state, wall, self.policy.price_per_hour), separators=(",", ":")).encode()
+        data = json.dumps(
+            commitments(self._last.state, wall, self.policy.price_per_hour), separators=(",", ":")
+        ).encode()
         self._committed_at = at
         self._trouble("commitments", self.host.save_commitments(data))
         if self._persist is not None:
@@ -210,7 +212,9 @@ class Loop:
             case Tell():
                 self.host.say(f"{_PRIORITY[effect.level]}{effect.kind}: {self._last.sentence}")
                 self._logged = (self._last.sentence.key, at)
-                outcome = self.workers.start(effect, at, {"sentence": str(self._last.sentence), "readings": self._readings()})
+                outcome = self.workers.start(
+                    effect, at, {"sentence": str(self._last.sentence), "readings": self._readings()}
+                )
             case Check() | Prepare() | Confirm():
                 outcome = self.workers.start(effect, at, self._context())
             case Go():
@@ -299,7 +303,9 @@ class Loop:
         effective = said.get("effective")
         if not isinstance(effective, dict):
             errors = said.get("errors") or ["no answer"]
-            self._trouble("reload", "the new configuration is refused and the old one stays: " + "; ".join(map(str, errors)))
+            self._trouble(
+                "reload", "the new configuration is refused and the old one stays: " + "; ".join(map(str, errors))
+            )
         else:
             self.config = {**effective, "paths": self.config["paths"]}
             self.policy = policy_from(self.config)

@@ -5,8 +5,8 @@ from typing import Any
 from costguard.engine.machine import Step
 from costguard.engine.observation import Known, Observation
 from costguard.engine.policy import Policy
-from costguard.engine.rules import rules_of
 from costguard.engine.reasons import idle_at, unused_at
+from costguard.engine.rules import rules_of
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
 

@@ -123,9 +123,16 @@ class Workers:
         settings = self.config.get("actions", {}).get(action, {})
         return float(settings.get("timeout") or 60.0)
 
-    def _job(self, effect: Tell | Check | Prepare | Confirm, context: Mapping[str, Any]) -> tuple[str, str, float, dict[str, Any]]:
+    def _job(
+        self, effect: Tell | Check | Prepare | Confirm, context: Mapping[str, Any]
+    ) -> tuple[str, str, float, dict[str, Any]]:
         if isinstance(effect, Tell):
-            message = {"id": effect.id, "kind": effect.kind, "level": effect.level, "facts": {**context, **effect.facts}}
+            message = {
+                "id": effect.id,
+                "kind": effect.kind,
+                "level": effect.level,
+                "facts": {**context, **effect.facts},
+            }
             settings = self.config.get("notify", {})
             job = {
                 "message": message,

@@ -34,9 +34,7 @@ def raise_alarm(turn: Turn) -> None:
                 turn.tell("unknown_recovered", "info", unknown_seconds=at - alarm.since)
             turn.set(alarm=None)
         return
-    if alarm is None:
-        alarm = Alarm(since, 0, since + rules.policy.unknown_alarm)
-    elif not alarm.told and since < alarm.since:
+    if alarm is None or (not alarm.told and since < alarm.since):
         alarm = Alarm(since, 0, since + rules.policy.unknown_alarm)
     if at >= alarm.next:
         _tell(turn, alarm)

@@ -1,7 +1,15 @@
 """What happens in each phase: warn, act, confirm, latch, retry; and what people and the cloud ask for."""
 
 from costguard.engine import reasons
-from costguard.engine.attempt import abandon, act, attempt_failed, attempt_outcome, confirm_again, confirm_outcome, finish
+from costguard.engine.attempt import (
+    abandon,
+    act,
+    attempt_failed,
+    attempt_outcome,
+    confirm_again,
+    confirm_outcome,
+    finish,
+)
 from costguard.engine.effects import Answer
 from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Notice, Outcome
 from costguard.engine.rules import is_machine_action
@@ -75,7 +83,9 @@ def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
     if turn.rules.policy.grace <= 0:
         turn.amend(warned=turn.at)  # the owner gives people no time to react, so nothing waits for the delivery
     due = max(turn.at + turn.rules.policy.grace, _boot_grace_end(turn))
-    told = turn.tell("warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=core.rounds)
+    told = turn.tell(
+        "warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=core.rounds
+    )
     turn.amend(told=told, tries=1)
 
 
@@ -110,7 +120,9 @@ def _warning(turn: Turn, *, bridged: bool) -> None:
         turn.set(phase=WATCHING)
         return
     if not bridged and now.reason != reasons.PERSON:
-        back_to_watching(turn, "the guard did not see the machine for a while; the countdown begins again if nothing works")
+        back_to_watching(
+            turn, "the guard did not see the machine for a while; the countdown begins again if nothing works"
+        )
         return
     standing = reasons.standing(turn.state, turn.rules, now.reason, turn.wall, synced=turn.synced)
     if standing.holds == "no":
@@ -219,12 +231,19 @@ def hold(turn: Turn, event: AskHold) -> None:
     """A person postpones the stop: bounded, signed, and refused once the request is out."""
     core, policy = turn.core, turn.rules.policy
     if core.phase in {ACTING, CONFIRMING}:
-        _answer(turn, event.client, "too late: the request to " + action_of(core.incident, turn.rules) + " is already out", done=False)
+        _answer(
+            turn,
+            event.client,
+            "too late: the request to " + action_of(core.incident, turn.rules) + " is already out",
+            done=False,
+        )
         return
     left = policy.hold_total - core.held
     seconds = min(event.seconds, policy.hold_max, left)
     if seconds <= 0:
-        _answer(turn, event.client, "refused: the holds since work was last seen add up to the limit already", done=False)
+        _answer(
+            turn, event.client, "refused: the holds since work was last seen add up to the limit already", done=False
+        )
         return
     granted = Hold(event.owner, event.reason, event.at + seconds, event.wall + seconds)
     if core.phase == WARNING:

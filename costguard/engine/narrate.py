@@ -22,7 +22,9 @@ def status_word(state: State, rules: Rules) -> str:
         return core.phase
     if core.holds or rules.policy.admin_hold or core.notice is not None:
         return "HELD"
-    if not state.gpus or (rules.ends_machine and state.at + rules.policy.grace < core.started + rules.policy.boot_grace):
+    if not state.gpus or (
+        rules.ends_machine and state.at + rules.policy.grace < core.started + rules.policy.boot_grace
+    ):
         return "STARTING"
     armed = core.armed is not None or rules.policy.arm_duration is None
     return "ARMED" if armed else "IDLE"

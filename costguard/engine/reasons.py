@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from costguard.engine.observation import Observation
 from costguard.engine.rules import SHORT_GAP, Rules
 from costguard.engine.state import Core, State
 from costguard.engine.window import NEVER, clear_at, loud_seconds, tolerates
@@ -162,7 +161,11 @@ def standing(state: State, rules: Rules, reason: str, wall: float, *, synced: bo
     if core.vetoes:
         return Standing("no", f"{core.vetoes[0].source}: {core.vetoes[0].reason}")
     if reason == UNKNOWN:
-        return YES if at >= unknown_at(state, rules) else Standing("no", "the GPUs, or the host, are no longer as they were")
+        return (
+            YES
+            if at >= unknown_at(state, rules)
+            else Standing("no", "the GPUs, or the host, are no longer as they were")
+        )
     return _quiet_standing(state, rules, reason)
 
 
@@ -179,7 +182,9 @@ def _quiet_standing(state: State, rules: Rules, reason: str) -> Standing:
         return Standing("no", "work was seen")
     if _idle_tolerated(state, rules):
         return Standing("blocked", "a short burst of load")
-    return Standing("no", "work was seen" if work_seen(state, rules) else "the idle window has a hole that nothing bridged")
+    return Standing(
+        "no", "work was seen" if work_seen(state, rules) else "the idle window has a hole that nothing bridged"
+    )
 
 
 def _idle_tolerated(state: State, rules: Rules) -> bool:

@@ -159,7 +159,13 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
     quiet = 0.0
     open_incident = core.incident if core.phase in (ACTING, CONFIRMING) else None
     # a person who starts the machine again after an own stop gets the whole time anew
-    if open_incident is None and core.armed is None and core.work is not None and core.work.lost is None and not core.work.loud:
+    if (
+        open_incident is None
+        and core.armed is None
+        and core.work is not None
+        and core.work.lost is None
+        and not core.work.loud
+    ):
         quiet = max(0.0, state.at - core.work.known_since)
     return {
         "holds": [list(hold) for hold in core.holds],

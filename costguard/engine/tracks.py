@@ -85,7 +85,15 @@ def _names(device: Device) -> set[str]:
 
 
 def _carry(
-    old: Track | None, reading: Reading, at: float, before: float, rules: Rules, window: float, point: float, *, first: bool
+    old: Track | None,
+    reading: Reading,
+    at: float,
+    before: float,
+    rules: Rules,
+    window: float,
+    point: float,
+    *,
+    first: bool,
 ) -> tuple[Track, bool]:
     """One GPU over one tick; the second value is True when its history begins anew.
 
@@ -129,7 +137,16 @@ def _machine_tracks(
         loads = [reading.load for i in core.picked if type(reading := readings[i]) is Known]
         blind = unknown or len(loads) < len(core.picked)
         mean_loud = not (loads and 0.0 <= sum(loads) / len(loads) < rules.quiet_threshold)
-        mean = _follow(mean, mean_loud, before, policy.kill_duration, unknown=blind, restarted=restarted, start=at - policy.interval, at=at)
+        mean = _follow(
+            mean,
+            mean_loud,
+            before,
+            policy.kill_duration,
+            unknown=blind,
+            restarted=restarted,
+            start=at - policy.interval,
+            at=at,
+        )
     shadow = advance(core.shadow, loud, before, policy.kill_duration) if core.shadow else begin(loud, before)
     busy = tick.observation.quiet_host is not True
     host = advance(core.host, busy, before, policy.kill_duration) if core.host else begin(busy, at)

@@ -11,7 +11,7 @@ from costguard.engine.state import Core, Incident, State
 class Turn:
     """A scratch pad for one event. It lives for one call of `step` and is never shared."""
 
-    __slots__ = ("core", "effects", "gpus", "at", "rules", "synced", "tracks", "wall")
+    __slots__ = ("at", "core", "effects", "gpus", "rules", "synced", "tracks", "wall")
 
     def __init__(self, state: State, rules: Rules, at: float, wall: float, *, synced: bool | None) -> None:
         self.at = at

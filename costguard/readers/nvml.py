@@ -119,7 +119,7 @@ class Reader:
             self._judge()
         answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
         if self._info_due:
-            answer["info"] = self._info()
+            answer["info"] = self.info()
             self._info_due = False
         if self._error or not rows:
             answer["error"] = self._error or "the driver lists no GPU"
@@ -212,7 +212,8 @@ class Reader:
         self._keep_counters()
         return self._counters
 
-    def _info(self) -> dict[str, dict[str, object]]:
+    def info(self) -> dict[str, dict[str, object]]:
+        """The index, UUID and name of every GPU that could be opened."""
         gpus = {key: slot.gpu for key, slot in self._slots.items() if slot.gpu is not None}
         return {key: {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name} for key, gpu in gpus.items()}
 
