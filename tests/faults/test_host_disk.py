@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import costguard
 from costguard.agent import lock
 from costguard.agent.client import ask
 from costguard.agent.clock import boot_clock
@@ -84,7 +85,7 @@ def test_a_vanished_directory_is_made_again(host: RealHost, runtime: Path, tmp_p
     client = subprocess.Popen(
         [sys.executable, "-c", f"from costguard.agent.client import ask; print(ask({str(runtime)!r}, {{'ask':1}}))"],
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(costguard.__file__).parents[1],
     )
     (asked,) = host.wait(boot_clock() + 20)
     assert isinstance(asked, Request)
@@ -104,7 +105,7 @@ def test_another_agent_that_took_the_emptied_directory_is_named(host: RealHost, 
 
 AS_NOBODY = f"""
 import json, os, sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+sys.path.insert(0, {str(Path(costguard.__file__).parents[1])!r})
 from costguard.agent.host import RealHost
 from costguard.agent.programs import command_lines
 from costguard.agent.state import Start

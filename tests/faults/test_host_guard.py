@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import costguard
 from costguard.agent.client import ask
 from costguard.agent.programs import START, command_lines
 
-ROOT = str(Path(__file__).parents[2])
+ROOT = str(Path(costguard.__file__).parents[1])
 
 LAUNCH = """
 import json, os, sys

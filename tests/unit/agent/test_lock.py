@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import costguard
 from costguard.agent import lock
 
 
@@ -25,7 +26,7 @@ def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
     """Kill -9 leaves the file, not the lock."""
     source = "import sys; sys.path.insert(0, sys.argv[1]); from costguard.agent import lock;"
     source += "lock.acquire(sys.argv[2], 's'); print('held', flush=True); sys.stdin.read()"
-    argv = [sys.executable, "-c", source, str(Path(__file__).parents[3]), str(tmp_path)]
+    argv = [sys.executable, "-c", source, str(Path(costguard.__file__).parents[1]), str(tmp_path)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
