@@ -1,0 +1,72 @@
+"""The PCI bus: which GPUs the machine should have."""
+
+from pathlib import Path
+
+import pytest
+
+from costguard.readers.pci import Bus
+from costguard.testing.nvml import write_sysfs
+
+
+def bus(root: Path) -> Bus:
+    found = Bus(str(root), str(root / "dev"))
+    found.look()
+    return found
+
+
+def test_only_display_devices_of_nvidia_are_expected(tmp_path: Path) -> None:
+    """Other vendors, and NVIDIA's sound and USB controllers, are no GPUs."""
+    write_sysfs(tmp_path, ["0000:01:00.0", "0000:01:00.1", "0000:02:00.0", "0000:03:00.0"])
+    devices = tmp_path / "bus/pci/devices"
+    (devices / "0000:01:00.1/class").write_text("0x040300\n")
+    (devices / "0000:02:00.0/vendor").write_text("0x1002\n")
+    (devices / "0000:03:00.0/class").write_text("0x030000\n")
+    assert bus(tmp_path).expected == ["0000:01:00.0", "0000:03:00.0"]
+
+
+@pytest.mark.parametrize(("driver", "ours"), [("nvidia", True), (None, True), ("vfio-pci", False), ("nouveau", False)])
+def test_another_driver_takes_a_gpu_away(tmp_path: Path, driver: str | None, ours: bool) -> None:
+    """A GPU without a driver may still be NVIDIA's to come; one that another driver has is not ours to judge."""
+    write_sysfs(tmp_path, ["0000:01:00.0"], driver=driver)
+    found = bus(tmp_path)
+    assert (found.expected, found.elsewhere) == ((["0000:01:00.0"], []) if ours else ([], ["0000:01:00.0"]))
+    assert found.hardware() is True
+
+
+def test_virtual_function_is_covered_by_its_parent(tmp_path: Path) -> None:
+    """NVML lists the parent of a virtual GPU, so only that is expected."""
+    write_sysfs(tmp_path, ["0000:01:00.0", "0000:01:00.4"])
+    (tmp_path / "bus/pci/devices/0000:01:00.4/physfn").symlink_to("../0000:01:00.0")
+    assert bus(tmp_path).expected == ["0000:01:00.0"]
+
+
+def test_bus_is_read_again_only_after_a_change(tmp_path: Path) -> None:
+    """Nothing new: no second reading; a device that came or went is noticed."""
+    write_sysfs(tmp_path, ["0000:01:00.0"])
+    found = Bus(str(tmp_path))
+    assert [found.look(), found.look()] == [True, False]
+    write_sysfs(tmp_path, ["0000:02:00.0"])
+    assert found.look()
+    assert found.expected == ["0000:01:00.0", "0000:02:00.0"]
+
+
+def test_device_taken_by_another_driver_is_noticed(tmp_path: Path) -> None:
+    """The list of devices is the same, their driver is not."""
+    write_sysfs(tmp_path, ["0000:01:00.0"])
+    found = bus(tmp_path)
+    (tmp_path / "bus/pci/drivers/nvidia/0000:01:00.0").unlink()
+    driver = tmp_path / "bus/pci/devices/0000:01:00.0/driver"
+    driver.unlink()
+    driver.symlink_to("../../drivers/vfio-pci")
+    assert found.look()
+    assert found.expected == []
+
+
+def test_no_bus_is_not_no_gpu(tmp_path: Path) -> None:
+    """Without a readable /sys nobody knows; with an empty one there is no GPU, unless a device node says otherwise."""
+    assert bus(tmp_path / "missing").hardware() is None
+    write_sysfs(tmp_path, [])
+    assert bus(tmp_path).hardware() is False
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidiactl").touch()
+    assert bus(tmp_path).hardware() is None
