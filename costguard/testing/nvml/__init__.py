@@ -6,7 +6,7 @@
     script.fail("nvmlDeviceGetUtilizationRates", 15, gpu=1)
     subprocess.run(command, env=os.environ | script.environment(library))
 
-Running programs see a change in their next call. README.md beside this file names every line of
+Running programs see a change in their next call. docs/testing-nvml.md names every line of
 the script file, for those who write it by hand.
 """
 

@@ -1,7 +1,7 @@
 /* A stand-in for libnvidia-ml.so.1, so that programs that ask NVML can be tried without a GPU.
  *
  * The file named by COSTGUARD_STANDIN_NVML says what the GPUs are and do. It is looked at (stat) in
- * every call and read again when it was replaced. README.md beside this file describes its lines.
+ * every call and read again when it was replaced. docs/testing-nvml.md describes its lines.
  * COSTGUARD_STANDIN_NVML_LOG names a file to which each call is appended: pid, microseconds since
  * boot, function, GPU index or "-".
  *
