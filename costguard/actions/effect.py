@@ -10,7 +10,10 @@ from costguard.masking import mask
 def run(
     context: Context, argv: Sequence[str], *, deadline: float | None = None, environ: Mapping[str, str] | None = None
 ) -> programs.Ended:
-    """Run the program of an action; its words are masked, they go into messages. Raises DryRunError unless the mode is live, OSError when it cannot start."""
+    """Run the program of an action; its words are masked, because they go into messages.
+
+    Raises DryRunError unless the mode is live, OSError when the program cannot start.
+    """
     if not context.live:
         raise DryRunError("dry run")
     ended = programs.run(argv, context.deadline if deadline is None else deadline, environ=environ)

@@ -33,7 +33,7 @@ class Deliver(Protocol):
     """A channel is a function. It returns when the message is handed over and raises DeliveryError when it is not.
 
     The worker interrupts it at its deadline; whatever it must tidy up belongs into a ``finally``.
-    ``settings`` is the ``[notify]`` section, with ``tty`` (the guard's own terminal), ``devfs`` and
+    ``settings`` is the ``[notify]`` section, with ``tty`` (a terminal to use instead of standard error), ``devfs`` and
     ``seconds`` (how long this channel may take) added.
     """
 

@@ -14,8 +14,8 @@ DEFAULT_SECONDS = 5.0
 
 
 def deliver(message: Message, settings: Mapping[str, object]) -> None:
-    """Write the message to the terminal named by ``settings["tty"]``."""
-    path = settings.get("tty")
+    """Write the message to the terminal named by ``settings["tty"]``, else to the one that standard error is."""
+    path = settings.get("tty") or (os.ttyname(2) if os.isatty(2) else "")
     if not isinstance(path, str) or not path:
         raise DeliveryError("costguard has no terminal of its own", "use the channel wall, or a notification service")
     if trouble := write(path, message, seconds(settings)):

@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
+from costguard.masking import mask
 from costguard.notify import compose
 from costguard.notify.message import Deliver, DeliveryError, Message
-from costguard.programs import die_with_parent, mask
+from costguard.programs import die_with_parent
 
 BAD_JOB = 2
 """Exit code for a job that nobody can do."""

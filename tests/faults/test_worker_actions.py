@@ -22,6 +22,11 @@ import pytest
 Answers = dict[str, Any]  # JSON: each test looks at what it needs
 
 WORKER = "import sys; from costguard.actions import worker; sys.exit(worker.main())"
+GUARD = (  # starts a worker, sends it its lines, and stays
+    "import subprocess, sys, time; worker = subprocess.Popen([sys.executable, '-c', sys.argv[1]], "
+    "stdin=subprocess.PIPE, start_new_session=True); "
+    "worker.stdin.write(sys.argv[2].encode()); worker.stdin.flush(); time.sleep(60)"
+)
 UNPRIVILEGED = (  # it imports first: a user without rights may not be able to read a developer's Python
     "import os, sys; from costguard.actions import worker; "
     "os.geteuid() == 0 and (os.setgroups([]), os.setgid(65534), os.setuid(65534)); sys.exit(worker.main())"
@@ -299,18 +304,39 @@ def test_the_output_of_a_command_is_bounded_and_masked(machine: Machine) -> None
 
 
 def test_a_guard_that_dies_after_go_does_not_end_the_command(machine: Machine) -> None:
-    """The executor finishes under its own deadline and records what became of it."""
-    hook = machine.tool("hook", f"echo > {machine.root}/begun; /bin/sleep 0.5; echo ok")
-    worker = machine.start(machine.job("act", "command", settings={"run": [hook]}))
-    go(worker)
-    assert until((machine.root / "begun").exists)
-    assert worker.stdin
-    assert worker.stdout
-    worker.stdin.close()
-    worker.stdout.close()
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(timeout=10) == 0
+    """The executor finishes under its own deadline and records what became of it, SIGTERM or not."""
+    begun = machine.root / "begun"
+    hook = machine.tool("hook", f"echo $PPID > {begun}.new; /bin/mv {begun}.new {begun}; /bin/sleep 0.5; echo ok")
+    lines = json.dumps(machine.job("act", "command", settings={"run": [hook]})) + '\n{"go":true}\n'
+    guard = subprocess.Popen(
+        [sys.executable, "-c", GUARD, WORKER, lines], env={**os.environ, "PATH": str(machine.root / "bin")}
+    )
+    machine.workers.append(guard)
+    assert until(begun.exists)
+    guard.kill()
+    guard.wait(timeout=10)
+    os.kill(int(begun.read_text()), signal.SIGTERM)
+    assert until(lambda: machine.record()["status"] != "started")
     assert machine.record()["status"] == "done"
+
+
+def test_a_guard_that_dies_before_go_takes_the_worker_with_it(machine: Machine) -> None:
+    """Nothing is done, and nothing keeps waiting."""
+    line_of_job = json.dumps(machine.job("act", "shutdown")) + "\n"
+    guard = subprocess.Popen(
+        [sys.executable, "-c", GUARD, WORKER, line_of_job],
+        env={**os.environ, "PATH": str(machine.root / "bin")},
+        stdout=subprocess.PIPE,
+    )
+    machine.workers.append(guard)
+    assert guard.stdout
+    with guard.stdout as said:
+        assert b"plan" in said.readline()
+        assert b"ready" in said.readline()
+        guard.kill()
+        guard.wait()
+        assert said.read() == b""  # the end of its output: the worker is gone
+    assert machine.calls == []
 
 
 def test_confirm_waits_for_an_executor_that_still_runs(machine: Machine) -> None:

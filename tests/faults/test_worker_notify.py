@@ -15,7 +15,13 @@ import pytest
 
 Answers = dict[str, Any]  # JSON: each test looks at what it needs
 
-TEXT = {"id": "m1", "kind": "notes", "level": "info", "title": "title \x1b[2J\u202e end", "body": "line 1\nline 2"}
+TEXT: Answers = {
+    "id": "m1",
+    "kind": "notes",
+    "level": "info",
+    "title": "title \x1b[2J\u202e end",
+    "body": "line 1\nline 2",
+}
 
 
 class Terminal(NamedTuple):
@@ -55,10 +61,10 @@ def wall(folder: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-def notify(folder: Path, channels: list[str], **more: object) -> Answers:
+def notify(folder: Path, channels: list[str], message: Answers = TEXT, **more: object) -> Answers:
     """Send one message; PATH has nothing but this test's programs."""
     settings = {"devfs": str(folder / "dev"), **more}
-    job = {"message": TEXT, "channels": channels, "settings": settings, "deadline": 2}
+    job = {"message": message, "channels": channels, "settings": settings, "deadline": 2}
     done = subprocess.run(
         [sys.executable, "-m", "costguard.notify.worker"],
         input=json.dumps(job).encode() + b"\n",
@@ -135,6 +141,27 @@ def test_a_stopped_terminal_keeps_nobody_waiting(tmp_path: Path, terminals: list
     assert answer["delivered"] == []
     assert "does not take the message" in answer["failed"]["wall"]
     assert "does not take the message" in answer["failed"]["terminal"]
+
+
+def test_a_terminal_that_nobody_reads_takes_only_so_much(tmp_path: Path, terminals: list[Terminal]) -> None:
+    """A long message that does not fit is given up in the channel's own time, not cut off by the worker."""
+    answer = notify(tmp_path, ["terminal"], {**TEXT, "body": "x" * 60_000}, tty=terminals[0].path)
+    assert "does not take the message" in answer["failed"]["terminal"]
+
+
+def test_standard_error_is_the_guards_own_terminal(tmp_path: Path, terminals: list[Terminal]) -> None:
+    """The worker inherits it from the guard."""
+    job = {"message": TEXT, "channels": ["terminal"], "settings": {}}
+    with open(terminals[0].path, "wb", buffering=0) as line:
+        done = subprocess.run(
+            [sys.executable, "-m", "costguard.notify.worker"],
+            input=json.dumps(job).encode() + b"\n",
+            stdout=subprocess.PIPE,
+            stderr=line,
+            check=True,
+        )
+    assert json.loads(done.stdout)["delivered"] == ["terminal"]
+    assert "line 2" in terminals[0].shows()
 
 
 def test_nobody_there_is_not_delivered(tmp_path: Path) -> None:

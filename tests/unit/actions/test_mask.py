@@ -17,5 +17,5 @@ from costguard.masking import mask
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(said: str, shown: str) -> None:
-    """And nothing else."""
+    """And nothing else is."""
     assert mask(said) == shown
