@@ -42,6 +42,7 @@ def policy(settings: Settings) -> dict[str, object]:
         "hold_max": settings.hold.max,
         "hold_total": settings.hold.total,
         "admin_hold": settings.admin.hold,
+        "warn_attempts": settings.notify.attempts,
     }
 
 

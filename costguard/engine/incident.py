@@ -27,9 +27,8 @@ from costguard.engine.state import (
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
 
-TELL_TRIES = 3
 TELL_PAUSE = 10.0
-"""A warning that nobody got is repeated after 10 and 20 s; after that its delivery rule is exhausted."""
+"""A warning that nobody got is repeated after 10, 20, … s, until its delivery rule is exhausted."""
 
 PATIENCE = 60.0
 """How long past its time a blocked warning is kept before it is taken back."""
@@ -221,7 +220,7 @@ def _plan_known(turn: Turn, action: str, event: Outcome) -> None:
 def _warning_told(turn: Turn, now: Incident, event: Outcome) -> None:
     if event.status == "delivered":
         turn.amend(warned=event.at, told="")
-    elif now.tries >= TELL_TRIES:
+    elif now.tries >= turn.rules.policy.warn_attempts:
         turn.amend(warned=event.at, told="", exhausted=True, detail=event.detail)
     else:
         turn.amend(told="", retell=event.at + TELL_PAUSE * 2.0 ** (now.tries - 1), detail=event.detail)
