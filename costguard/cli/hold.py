@@ -1,0 +1,71 @@
+"""``costguard hold``: postpone whatever the agent would do."""
+
+import json
+from typing import Any
+
+import click
+
+from costguard.cli import reach
+from costguard.config.values import seconds
+from costguard.errors import REFUSED, CostguardError
+
+
+def _length(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
+    """A time above zero (30s, 10m, 2h, 1d) in seconds; anything else is a usage error."""
+    try:
+        length = seconds(value)
+    except ValueError:
+        length = 0.0
+    if length <= 0:
+        raise click.BadParameter(f"{value!r} is not a time to hold; write 30m, 2h or 1d")
+    return length
+
+
+@click.command()
+@click.argument("duration", callback=_length)
+@click.option("--reason", default="", metavar="WORDS", help="Why; others see it beside your name.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@reach.state_dir
+def command(*, duration: float, reason: str, as_json: bool, state_dir: str | None) -> None:
+    """Keep this machine up for DURATION (30m, 2h, 1d), whatever the GPUs do.
+
+    Everybody on the machine may do this; the configuration bounds how long. Exit code 3 when it is
+    refused or too late.
+    """
+    asked = {"command": "hold", "seconds": duration, "reason": reason}
+    answer = reach.request(state_dir, asked)
+    if not answer.get("done"):
+        words = str(answer.get("words"))
+        raise CostguardError(words, "see `costguard status` for what happens now", REFUSED)
+    report = reach.request(state_dir, {"command": "status"})
+    if as_json:
+        granted = {"done": True, "words": answer["words"], "hold": _granted(report)}
+        click.echo(json.dumps(granted, ensure_ascii=False, indent=2))
+        return
+    for line in told(report, duration):
+        click.echo(line)
+
+
+def _granted(report: dict[str, Any]) -> dict[str, Any] | None:
+    """The hold that was just made: the newest."""
+    return report["holds"][-1] if report["holds"] else None
+
+
+def told(report: dict[str, Any], asked: float) -> list[str]:
+    """Who, until when, and what it means for work and bill."""
+    from costguard.cli.render import clean, moment
+    from costguard.engine.words import duration
+
+    hold = _granted(report)
+    if hold is None or hold["until"] is None:
+        return ["held"]
+    length = hold["until"] - report["time"]
+    lines = [f"Held by {clean(hold['owner'])} until {moment(hold['until'], report['time'])}."]
+    if length < asked - 60.0:
+        lines.append(f"You asked for {duration(asked)}; the configuration allows {duration(length)} now.")
+    if report["mode"] == "live":
+        lines.append(f"No {report['action']} before that, so the machine is billed until then at least.")
+    else:
+        lines.append("The agent is in dry run: it stops nothing anyway, and only says what it would do.")
+    lines.append("After that the rules apply again, and people are warned first. To end it early: `costguard release`.")
+    return lines

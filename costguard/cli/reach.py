@@ -1,0 +1,48 @@
+"""Find the agent that a verb talks to, and ask it."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from costguard.agent.client import AgentUnreachableError, ask
+from costguard.config.paths import resolve
+from costguard.errors import REFUSED, CostguardError
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def state_dir(command: F) -> F:
+    """The option that names the agent, as `run` takes it."""
+    text = "Talk to the agent that was started with this folder."
+    return click.option("--state-dir", metavar="FOLDER", help=text)(command)
+
+
+def request(folder: str | None, asked: Mapping[str, object]) -> dict[str, Any]:
+    """The answer of the agent of this user or, when there is none, of the machine's (root's).
+
+    Raises CostguardError (exit code 3) when no agent answers.
+    """
+    tried: list[str] = []
+    for runtime in places(folder, os.environ, os.geteuid()):
+        try:
+            return ask(runtime, dict(asked))
+        except AgentUnreachableError as error:
+            if not isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
+                raise
+            tried.append(runtime)
+    where = " or ".join(tried)
+    hint = "start one with `costguard run`, or name another one's folder with --state-dir"
+    words = f"no costguard agent runs at {where}; unless another one does, nothing stops this machine when it is idle"
+    raise CostguardError(words, hint, REFUSED)
+
+
+def places(folder: str | None, environment: Mapping[str, str], uid: int) -> list[str]:
+    """The runtime directories to try, in order."""
+    found = [resolve(folder, environment, uid).runtime]
+    if uid != 0 and not folder:
+        found.append("/run/costguard")  # where root's agent is; its socket is open to everybody
+    elif uid != 0 and folder:
+        found.append(found[0].replace(resolve(None, environment, uid).runtime, "/run/costguard", 1))
+    return found

@@ -1,0 +1,107 @@
+"""Pieces of the screen that `status` and `demo` share."""
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from costguard.engine.words import clock, duration
+
+PLAIN_WIDTH = 100
+"""Columns when nobody can say how wide the reader's screen is."""
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_SPARKS = "▁▂▃▄▅▆▇█"
+
+COLOURS = {
+    "STARTING": "cyan",
+    "IDLE": "blue",
+    "ARMED": "green",
+    "HELD": "magenta",
+    "WARNING": "yellow",
+    "ACTING": "red",
+    "CONFIRMING": "red",
+    "DONE": "bright_black",
+    "FAILED": "bright_red",
+    "works": "green",
+    "quiet": "yellow",
+    "unknown": "magenta",
+}
+"""One colour for each state; no meaning is in colour alone."""
+
+
+def console(file: TextIO | None = None) -> Console:
+    """The screen: colours and its own width on a terminal, 100 plain columns elsewhere.
+
+    NO_COLOR and TERM=dumb are heeded by the library.
+    """
+    file = file or sys.stdout
+    wide = None if file.isatty() else PLAIN_WIDTH
+    return Console(file=file, width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def show(screen: Console, thing: RenderableType) -> None:
+    """Print it; where nobody looks at a screen, without the blanks that fill its lines."""
+    if screen.is_terminal:
+        screen.print(thing)
+        return
+    with screen.capture() as capture:
+        screen.print(thing)
+    for line in capture.get().splitlines():
+        screen.file.write(line.rstrip() + "\n")
+
+
+def clean(words: object) -> str:
+    """Words of other people without control characters, which could rewrite the screen."""
+    return "".join(c if c.isprintable() else " " for c in str(words)).strip()
+
+
+def bar(load: float | None, width: int, style: str = "", *, unicode: bool = True) -> Text:
+    """A load from 0 to 1 as a bar; unknown is dots, never an empty bar."""
+    if load is None:
+        return Text(("·" if unicode else "?") * width, style="magenta")
+    share = min(1.0, max(0.0, load))
+    if not unicode:
+        full = round(share * width)
+        return Text("#" * full + "-" * (width - full))
+    full, rest = divmod(round(share * width * 8), 8)
+    text = "█" * full + (_EIGHTHS[rest] if rest and full < width else "")
+    return Text(text, style=style) + Text(" " * (width - len(text)), style="on grey15")
+
+
+def spark(loads: Sequence[float | None], width: int, colour: str = "green") -> Text:
+    """The last ``width`` loads as a line of small bars; unknown is a dot."""
+    shown = list(loads)[-width:]
+    text = Text(" " * (width - len(shown)))
+    for load in shown:
+        if load is None:
+            text.append("·", style="magenta")
+        else:
+            level = min(len(_SPARKS) - 1, max(0, round(load * (len(_SPARKS) - 1))))
+            text.append(_SPARKS[level], style=colour if load >= 0.05 else "grey50")
+    return text
+
+
+def percent(load: float | None) -> str:
+    """``62 %``; a question mark for unknown."""
+    return "unknown" if load is None else f"{load * 100:.0f} %"
+
+
+def moment(wall: float, now: float) -> str:
+    """A date near now: ``16:42 (in 48m)``, ``09:10 (5m ago)``."""
+    from time import localtime, strftime
+
+    away = wall - now
+    at = clock(wall) if abs(away) < 12 * 3600 else strftime("%Y-%m-%d %H:%M", localtime(wall))
+    return f"{at} (in {duration(away)})" if away >= 0 else f"{at} ({duration(-away)} ago)"
+
+
+def sentence(words: str, state: str) -> Text:
+    """The one sentence, with its state word in colour."""
+    words = clean(words)
+    text = Text(words, style="bold")
+    if words.startswith(state):
+        text.stylize(f"bold reverse {COLOURS.get(state, 'white')}", 0, len(state))
+    return text

@@ -1,0 +1,87 @@
+"""``costguard status``: why the machine is still up, what would stop it and when, and who can change that."""
+
+import json
+import time
+
+import click
+
+from costguard.cli import reach
+from costguard.errors import CostguardError
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the agent's report as one JSON object.")
+@click.option("--watch", is_flag=True, help="Keep showing it until Ctrl-C.")
+@click.option(
+    "--every", default=2.0, show_default=True, type=click.FloatRange(0.1, 3600.0), metavar="SECONDS",
+    help="How often --watch asks.",
+)  # fmt: skip
+@reach.state_dir
+def command(*, as_json: bool, watch: bool, every: float, state_dir: str | None) -> None:
+    """Say why this machine is still up, what would stop it and when, and who can change that.
+
+    Exit code 3 when no agent answers.
+    """
+    if watch:
+        _watch(state_dir, every, as_json=as_json)
+        return
+    report = reach.request(state_dir, {"command": "status"})
+    if as_json:
+        click.echo(json.dumps(report, ensure_ascii=False, indent=2))
+        return
+    from costguard.cli.render import console, show
+    from costguard.cli.status_view import view
+
+    screen = console()
+    show(screen, view(report, screen))
+
+
+def _watch(state_dir: str | None, every: float, *, as_json: bool) -> None:
+    """Ask again and again. The first time somebody must answer; later a silence is shown and waited out."""
+    from costguard.cli.render import console
+
+    screen = console()
+    report = reach.request(state_dir, {"command": "status"})
+    try:
+        if as_json or not screen.is_terminal:
+            _lines(report, state_dir, every, as_json=as_json)
+        else:
+            _screen(report, state_dir, every)
+    except KeyboardInterrupt:
+        return  # the ordinary way to end it
+
+
+def _lines(report: dict[str, object], state_dir: str | None, every: float, *, as_json: bool) -> None:
+    """Not a terminal: one line for every sentence that says something else, or JSON for every answer."""
+    before = ""
+    while True:
+        words = str(report.get("sentence"))
+        if as_json:
+            click.echo(json.dumps(report, ensure_ascii=False))
+        elif words != before:
+            click.echo(words)
+            before = words
+        time.sleep(every)
+        report = reach.request(state_dir, {"command": "status"})
+
+
+def _screen(report: dict[str, object], state_dir: str | None, every: float) -> None:
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    from costguard.cli.render import clean, console
+    from costguard.cli.status_view import view
+
+    screen = console()
+    hint = Text(f"\nasked every {every:g} s · Ctrl-C ends this view, not the agent", style="dim")
+    with Live(console=screen, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(Group(view(report, screen), hint), refresh=True)
+            time.sleep(every)
+            try:
+                report = reach.request(state_dir, {"command": "status"})
+            except CostguardError as error:
+                lost = Text(f"\nNO ANSWER: {clean(error.message)}; what stands above is old", style="bold red")
+                live.update(Group(view(report, screen), lost), refresh=True)
+                time.sleep(every)

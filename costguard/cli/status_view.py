@@ -1,0 +1,169 @@
+"""The status for people: what is seen, what keeps the machine up, what would stop it, who can change that."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
+from costguard.engine.words import duration
+from costguard.engine.words import percent as share
+
+Report = Mapping[str, Any]
+
+VERDICTS = {
+    "go": "may be carried out",
+    "consequences": "may be carried out, with consequences",
+    "another": "another action is needed",
+    "refuse": "cannot be carried out",
+    "failed": "could not be checked",
+}
+REFUSALS = {"refuse", "another"}
+GOOD, BAD = "green", "red"
+
+
+def view(report: Report, screen: Console) -> RenderableType:
+    """The whole screen."""
+    parts: list[RenderableType] = [sentence(report["sentence"], report["state"]), _rule(report), Text()]
+    if report["gpus"]:
+        parts += [_gpus(report, screen), Text()]
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(no_wrap=True, style="bold")
+    facts.add_column(overflow="fold", ratio=1)
+    for title, lines in _facts(report):
+        facts.add_row(title, Group(*lines))
+    return Group(*parts, facts)
+
+
+def _rule(report: Report) -> Text:
+    mode = "LIVE" if report["mode"] == "live" else "DRY RUN, nothing is stopped"
+    below = f"every GPU below {share(report['threshold'])} for {duration(report['window'])}"
+    return Text(f"{mode} · {report['action']} after {below}", style="dim")
+
+
+def _gpus(report: Report, screen: Console) -> Table:
+    unicode = (screen.encoding or "").startswith("utf")
+    width = 16 if screen.width >= 100 else 8
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", expand=False)
+    table.add_column("GPU", overflow="fold", min_width=5)
+    table.add_column("state", no_wrap=True)
+    table.add_column("load", no_wrap=True)
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("evidence", overflow="fold")
+    for gpu in report["gpus"]:
+        state = str(gpu["state"])
+        colour = COLOURS.get(state, "white")
+        since = f" for {duration(report['time'] - gpu['since'])}" if gpu["since"] is not None else ""
+        evidence = ", ".join(map(clean, gpu["signs"])) or clean(gpu["words"])
+        load = bar(gpu["load"], width, colour, unicode=unicode)
+        table.add_row(clean(gpu["label"]), Text(state + since, style=colour), load, percent(gpu["load"]), evidence)
+    return table
+
+
+def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
+    yield "Keeps it up", [Text(words) for words in keeps_up(report)]
+    yield "Would stop it", [Text(words) for words in would_stop(report)]
+    yield "Who decides", [Text(words) for words in who(report)]
+    if report["plans"]:
+        yield "Plans", [line for plan in report["plans"] for line in _plan(plan)]
+    troubles = _troubles(report)
+    if troubles:
+        yield "Troubles", [Text(words, style=BAD) for words in troubles]
+    yield "Agent", [Text(words, style="dim") for words in _agent(report)]
+
+
+def keeps_up(report: Report) -> list[str]:
+    """Everything that stands between this machine and its end, as far as is seen now."""
+    gpus: Sequence[Report] = report["gpus"]
+    lines = [f"held by {_hold(hold, report['time'])}" for hold in report["holds"]]
+    lines += [f"{clean(veto['source'])}: {clean(veto['reason'])}" for veto in report["vetoes"]]
+    lines += [f"{_short(gpu)} works" for gpu in gpus if gpu["state"] == "works"]
+    for gpu in gpus:
+        if gpu["state"] == "unknown":
+            lines.append(f"{_short(gpu)} cannot be read ({clean(gpu['words'])}), and unknown is never idle")
+    if not gpus:
+        lines.append("no GPU has been read yet")
+    elif not lines and report["state"] == "STARTING":
+        lines.append("it started a short while ago, and is left alone after a start")
+    elif not lines and report["state"] == "HELD":
+        lines.append("a hold of the administrator, or the cloud's own notice (see the sentence above)")
+    elif not lines and not report["armed"]:
+        lines.append("no work was seen since boot, so an idle time does not count yet")
+    if not lines:
+        lines.append("nothing: every GPU is quiet")
+    if report["mode"] != "live":
+        lines.append("dry run: nothing is stopped, whatever is decided")
+    return lines
+
+
+def would_stop(report: Report) -> list[str]:
+    """The reasons that could end this machine, each with its time."""
+    now, incident = report["time"], report["incident"]
+    if report["phase"] in {"DONE", "FAILED"} or (incident and report["phase"] != "WARNING"):
+        return [f"{report['action']}: see the sentence above"]
+    if incident:
+        due = moment(incident["due"], now) if incident["due"] is not None else "once people were told"
+        return [f"{report['action']} at {due}, because of {clean(incident['reason'])}; people were warned"]
+    refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
+    lines = [f"as things are, {report['action']} cannot be carried out (see Plans)"] if refused else []
+    for key, why in (("idle_at", f"idle for {duration(report['window'])}"), ("unused_at", "unused since boot")):
+        if report[key] is not None:
+            at = "as soon as nothing keeps it up" if report[key] < now else f"at {moment(report[key], now)}"
+            lines.append(f"{why}: people are warned {at}, if nothing works until then")
+    if report["idle_at"] is None and report["unused_at"] is None:
+        lines.append("nothing that is seen now; a GPU that works or cannot be read stops the clock")
+    return lines
+
+
+def who(report: Report) -> list[str]:
+    """Which command changes it, and for whom."""
+    if report["holds"]:
+        return ["anybody on this machine: `costguard release` ends the hold, `costguard hold 2h` adds one"]
+    if report["phase"] in {"DONE", "FAILED"}:
+        return ["anybody on this machine: `costguard release` makes it watch again, and work on a GPU does"]
+    return ["anybody on this machine: `costguard hold 2h --reason WHY` postpones it"]
+
+
+def _plan(plan: Report) -> Iterator[RenderableType]:
+    good = plan["verdict"] in {"go", "consequences"}
+    words = VERDICTS.get(plan["verdict"], plan["verdict"])
+    yield Text(f"{plan['action']}: {words}", style=GOOD if good else BAD)
+    for _code, text, hint in plan["findings"]:
+        yield Padding(Text(clean(text)), (0, 0, 0, 2))
+        if hint:
+            yield Padding(Text(f"-> {clean(hint)}", style="cyan"), (0, 0, 0, 2))
+
+
+def _hold(hold: Report, now: float) -> str:
+    until = moment(hold["until"], now) if hold["until"] is not None else "an unknown time"
+    reason = clean(hold["reason"])
+    return f"{clean(hold['owner'])} until {until}" + (f": {reason}" if reason else "")
+
+
+def _troubles(report: Report) -> list[str]:
+    agent = report["agent"]
+    words = [f"{clean(subject)}: {clean(text)}" for subject, text in agent["troubles"].items()]
+    silent = agent["now"] - agent["ticked"]
+    if silent > max(60.0, 3 * agent["interval"]):
+        words.append(f"the agent last looked {duration(silent)} ago")
+    if report["gpus"] and agent["reader"] != "answers":
+        words.append(f"the GPU reader: {clean(agent['reader'])}")
+    if agent["unreaped"]:
+        words.append(f"{agent['unreaped']} readers hang in the driver and cannot be ended; a reboot ends them")
+    return words
+
+
+def _agent(report: Report) -> Iterator[str]:
+    agent = report["agent"]
+    restarts = f", GPU reader restarted {agent['reader_restarts']} times" if agent["reader_restarts"] else ""
+    ago = duration(agent["now"] - agent["ticked"])
+    yield f"costguard {agent['version']}, pid {agent['pid']}; last look {ago} ago, every {agent['interval']:g} s{restarts}"
+    yield f"settings: {agent['source'] or 'the defaults'}"
+    yield f"state: {agent['state_dir']}"
+
+
+def _short(gpu: Report) -> str:
+    return clean(gpu["label"]).split(" (", 1)[0]

@@ -1,0 +1,86 @@
+"""A real agent on a stand-in NVIDIA library, and the verbs that talk to it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costguard.testing.nvml import Script, build, write_sysfs
+
+COMMAND = [sys.executable, "-m", "costguard"]
+ADDRESSES = ["0000:01:00.0", "0000:02:00.0"]
+PATIENCE = 20.0
+
+
+class Agent:
+    """``costguard run`` in a folder of its own, with two GPUs that a script moves."""
+
+    def __init__(self, folder: Path, library: Path) -> None:
+        self.folder = folder
+        self.gpus = Script(folder / "gpus", gpus=2, name="NVIDIA H200")
+        for index, address in enumerate(ADDRESSES):
+            self.gpus.set(index, pci=address)
+        sysfs = write_sysfs(folder / "sys", ADDRESSES)
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+        self.environment |= self.gpus.environment(library) | {"TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
+        self.settings = ["interval=0.2s", "arm_duration=1s", f"host.sysfs={sysfs}", "notify.channels=[]"]
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self, *settings: str) -> None:
+        """Start it and wait until it answers."""
+        given = [part for setting in (*self.settings, *settings) for part in ("--set", setting)]
+        with (self.folder / "log").open("w") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, "run", "--state-dir", str(self.folder / "state"), *given],
+                env=self.environment, stdout=log, stderr=log, text=True,
+            )  # fmt: skip
+        self.until(lambda report: bool(report["gpus"]))
+
+    def ask(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a verb against this agent."""
+        return subprocess.run(
+            [*COMMAND, *arguments, "--state-dir", str(self.folder / "state")],
+            env=self.environment | environment, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+
+    def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first report for which something holds."""
+        end = time.monotonic() + PATIENCE
+        answer = self.ask("status", "--json")
+        while not (answer.returncode == 0 and holds(json.loads(answer.stdout))):
+            assert time.monotonic() < end, f"{answer}\n{(self.folder / 'log').read_text()}"
+            time.sleep(0.1)
+            answer = self.ask("status", "--json")
+        report = json.loads(answer.stdout)
+        assert isinstance(report, dict)
+        return report
+
+    def stop(self) -> None:
+        """End it as a service manager would."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+            assert self.process.wait(timeout=PATIENCE) == 0, (self.folder / "log").read_text()
+            self.process = None
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in library, compiled once."""
+    return build(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture
+def agent(tmp_path: Path, nvml_library: Path) -> Iterator[Agent]:
+    """An agent that is not started yet."""
+    made = Agent(tmp_path, nvml_library)
+    yield made
+    made.stop()
+    shutil.rmtree(tmp_path, ignore_errors=True)

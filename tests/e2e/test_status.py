@@ -1,0 +1,148 @@
+"""What people and programs see of a running agent."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pexpect
+import pyte
+import pytest
+
+from tests.e2e.conftest import COMMAND, Agent
+
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def test_status_says_why_the_machine_is_up_and_what_would_stop_it(agent: Agent) -> None:
+    """The sentence comes first; then each GPU with its state, what keeps the machine up, and who may change that."""
+    agent.start("grace=5m")
+    agent.gpus.set(0, util=62, power=480)
+    agent.until(lambda report: report["gpus"][0]["state"] == "works")
+    shown = agent.ask("status")
+    assert shown.returncode == 0
+    assert shown.stdout.startswith(("IDLE: GPU 0 works", "ARMED: GPU 0 works"))
+    assert re.search(r"GPU 0 \(NVIDIA H200\) +works for \d+s +█+. +62 %", shown.stdout)
+    assert re.search(r"GPU 1 \(NVIDIA H200\) +quiet for \d+s +0 %", shown.stdout)
+    assert re.search(r"Keeps it up +GPU 0 works\n +dry run: nothing is stopped", shown.stdout)
+    assert "`costguard hold 2h --reason WHY` postpones it" in shown.stdout
+    assert f"state: {agent.folder}/state" in shown.stdout, "which agent it talks to"
+    assert not CONTROL.search(shown.stdout)
+    assert max(map(len, shown.stdout.splitlines())) <= 100
+
+
+def test_status_never_shows_unknown_as_idle(agent: Agent) -> None:
+    """A GPU that cannot be read has no load, keeps the machine up, and its reason is told."""
+    agent.start()
+    agent.gpus.set(1, lost=True)
+    agent.until(lambda report: report["gpus"][1]["state"] == "unknown")
+    shown = agent.ask("status").stdout
+    assert re.search(r"GPU 1 \(NVIDIA H200\) +unknown for \d+s +·+ +unknown", shown)
+    assert "GPU 1 cannot be read (the GPU is lost" in shown
+
+
+def test_status_says_when_people_will_be_warned_and_what_stands_in_the_way(agent: Agent) -> None:
+    """An idle machine tells when its time is over; a plan that was refused is shown with what to do about it."""
+    agent.start("arm_duration=off", "boot_grace=0s")
+    shown = agent.until(lambda report: report["plans"] != [] and report["idle_at"] is not None)
+    text = agent.ask("status").stdout
+    assert re.search(r"idle for 1h: people are warned at \d\d:\d\d \(in (1h|5\dm)\)", text)
+    assert shown["plans"][0]["verdict"] == "refuse"
+    assert "as things are, stop cannot be carried out (see Plans)" in text
+    assert '-> use kill_action = "shutdown" or "command"' in text
+
+
+def test_json_is_the_raw_report(agent: Agent) -> None:
+    """Programs get the agent's own words and numbers, dates in seconds since the epoch."""
+    agent.start()
+    report = json.loads(agent.ask("status", "--json").stdout)
+    assert {"sentence", "state", "phase", "gpus", "holds", "plans", "agent"} <= set(report)
+    assert report["agent"]["pid"] == agent.process.pid  # type: ignore[union-attr]  # it was started above
+
+
+def test_hold_tells_who_until_when_and_what_it_costs(agent: Agent) -> None:
+    """A hold is signed by the kernel's word for the user, is cut to the limit aloud, and is shown to all."""
+    agent.start()
+    held = agent.ask("hold", "2h", "--reason", "evaluation\x1b[31m tonight")
+    assert held.returncode == 0
+    assert re.match(r"Held by \w+ until \d\d:\d\d \(in 2h\)\.\nThe agent is in dry run", held.stdout)
+    shown = agent.ask("status").stdout
+    assert shown.startswith("HELD: ")
+    assert re.search(r"Keeps it up +held by \w+ until \d\d:\d\d \(in [12]h[^)]*\): evaluation  ?\[31m tonight", shown)
+    assert "\x1b" not in shown, "a reason cannot rewrite the reader's screen"
+    cut = agent.ask("hold", "5d").stdout
+    assert "You asked for 5d; the configuration allows 1d now." in cut
+    answer = json.loads(agent.ask("hold", "1m", "--json").stdout)
+    assert answer["done"] is True
+    assert answer["hold"]["owner"]
+
+
+def test_hold_in_live_mode_names_the_bill(agent: Agent) -> None:
+    """Where something would be stopped, a hold says that the machine is billed on."""
+    agent.start("mode=live", "kill_action=end_process")
+    assert "so the machine is billed until then at least" in agent.ask("hold", "10m").stdout
+
+
+def test_release_ends_every_hold(agent: Agent) -> None:
+    """After it the rules apply again; with nothing held it says so."""
+    agent.start()
+    assert agent.ask("release").stdout.startswith("Nothing was held.\n")
+    agent.ask("hold", "2h")
+    done = agent.ask("release")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Released; the rules apply again.\n")
+    assert json.loads(agent.ask("status", "--json").stdout)["holds"] == []
+
+
+@pytest.mark.parametrize("verb", [["status"], ["status", "--watch"], ["hold", "2h"], ["release"]])
+def test_without_an_agent_it_says_so(tmp_path: Path, verb: list[str]) -> None:
+    """Exit code 3, what it means for the bill, and the next command; never a traceback."""
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    command = [*COMMAND, *verb, "--state-dir", str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert re.match(r"error: no costguard agent runs at .*nothing stops this machine", done.stderr)
+    assert "hint: start one with `costguard run`" in done.stderr
+
+
+@pytest.mark.parametrize("length", ["0", "-1", "soon", "2x", "inf"])
+def test_a_hold_needs_a_time(length: str) -> None:
+    """Nonsense is a usage error before anybody is asked."""
+    done = subprocess.run([*COMMAND, "hold", "--", length], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert "write 30m, 2h or 1d" in done.stderr
+
+
+def test_watch_shows_a_screen_and_survives_the_agent(agent: Agent) -> None:
+    """On a terminal it redraws in place, follows the machine, says when nobody answers, and leaves the screen clean."""
+    agent.start()
+    screen = pyte.Screen(100, 30)
+    stream = pyte.Stream(screen)
+    environment = {**agent.environment, "TERM": "xterm-256color"}
+    arguments = [*COMMAND[1:], "status", "--watch", "--every", "0.1", "--state-dir", str(agent.folder / "state")]
+    watch = pexpect.spawn(COMMAND[0], arguments, env=environment, dimensions=(30, 100), timeout=20, encoding="utf-8")
+    try:
+        _follow(watch, stream, screen, r"quiet for")
+        agent.gpus.set(0, util=62, power=480)
+        _follow(watch, stream, screen, r"works for \d+s +█")
+        assert sum("Keeps it up" in line for line in screen.display) == 1
+        agent.stop()
+        _follow(watch, stream, screen, r"NO ANSWER: no costguard agent runs")
+        watch.sendintr()
+        stream.feed(watch.read())
+        watch.wait()
+        assert watch.exitstatus == 0
+        assert not screen.cursor.hidden
+    finally:
+        watch.close(force=True)
+
+
+def _follow(watch: "pexpect.spawn[str]", stream: pyte.Stream, screen: pyte.Screen, pattern: str) -> None:
+    """Feed the screen until a pattern stands on it."""
+    for _ in range(400):
+        stream.feed(watch.read_nonblocking(size=65536, timeout=20))
+        if re.search(pattern, "\n".join(screen.display)):
+            return
+    raise AssertionError("\n".join(screen.display))
