@@ -1,5 +1,6 @@
 """One small file per attempt: it makes acting happen at most once and outlives the worker."""
 
+import hashlib
 import json
 import os
 import time
@@ -34,8 +35,11 @@ class Record(NamedTuple):
 
 
 def path_of(context: Context) -> str:
-    """The file of an attempt; any attempt id makes one safe name."""
-    return os.path.join(context.results, urllib.parse.quote(context.attempt, safe="")[:200] + ".json")
+    """The file of an attempt; any id makes one safe name of its own."""
+    name = urllib.parse.quote(context.attempt, safe="")
+    if len(name) > 200:  # a file name has at most 255 bytes
+        name = hashlib.sha256(context.attempt.encode()).hexdigest()
+    return os.path.join(context.results, name + ".json")
 
 
 def begin(context: Context) -> Begun:

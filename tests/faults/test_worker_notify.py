@@ -121,7 +121,7 @@ def test_wall_is_used_where_it_exists(tmp_path: Path, terminals: list[Terminal])
     assert terminals[0].shows(0.1) == ""
 
 
-@pytest.mark.parametrize("script", ["exit 1", "exec /bin/sleep 60"])
+@pytest.mark.parametrize("script", ["exit 1", "exec /bin/sleep 60", "trap '' TERM; while :; do :; done"])
 def test_a_wall_that_fails_or_hangs_is_replaced(tmp_path: Path, terminals: list[Terminal], script: str) -> None:
     """The terminals are written directly, within the deadline."""
     wall(tmp_path, script)
