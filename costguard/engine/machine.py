@@ -13,6 +13,7 @@ from costguard.engine.alarm import raise_alarm
 from costguard.engine.effects import Check, Effect
 from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Devices, Event, Notice, Outcome, Tick
 from costguard.engine.forecast import next_decision
+from costguard.engine.invariants import check
 from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Known, Reading
 from costguard.engine.policy import Policy
@@ -36,7 +37,10 @@ class Step(NamedTuple):
 
 
 def step(state: State, event: Event, policy: Policy) -> Step:
-    """Carry the machine over one event. Pure: equal arguments give equal answers."""
+    """Carry the machine over one event. Pure: equal arguments give equal answers.
+
+    Raises InvariantError when the engine was about to break one of its own rules (a bug).
+    """
     rules = rules_of(policy)
     if type(event) is Tick:
         quick = _unchanged(state, event, rules)
@@ -50,6 +54,7 @@ def step(state: State, event: Event, policy: Policy) -> Step:
     _other(turn, event)
     turn.set(next=-NEVER)
     after = turn.state
+    check(state, after, turn.effects, rules)
     return Step(after, tuple(turn.effects), Sentence(after, rules, turn.wall))
 
 
@@ -86,6 +91,7 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
 
 
 def _tick(state: State, tick: Tick, rules: Rules) -> Step:
+    before = state
     turn = Turn(state, rules, tick.at, tick.wall, synced=tick.synced)
     gap = tick.at - state.at
     if not state.gpus and not state.core.fresh:
@@ -108,6 +114,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     handle.advance(turn, bridged=reasons.bridged(gap, rules, restarted=seen.restarted) or not state.gpus)
     turn.set(fresh="", next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))
     after = turn.state
+    check(before, after, turn.effects, rules)
     return Step(after, tuple(turn.effects), Sentence(after, rules, tick.wall))
 
 

@@ -1,0 +1,53 @@
+"""What must be true of every step, checked in every step that does more than let time pass.
+
+A violation is a bug. The step is refused, so nothing that it asked for happens; the agent says so and
+begins afresh, which can only make a stop come later.
+"""
+
+from collections.abc import Sequence
+
+from costguard.engine.effects import Effect, Go, Leave
+from costguard.engine.phases import ALLOWED
+from costguard.engine.reasons import DEADLINE, EPSILON, PERSON, UNKNOWN
+from costguard.engine.rules import Rules
+from costguard.engine.state import State
+
+
+class InvariantError(Exception):
+    """The engine was about to break one of its own rules; the words name it."""
+
+
+def check(before: State, after: State, effects: Sequence[Effect], rules: Rules) -> None:
+    """Raise InvariantError when a step may not be taken."""
+    old, new = before.core.phase, after.core.phase
+    if old != new and (old, new) not in ALLOWED:
+        raise InvariantError(f"no way leads from {old} to {new}")
+    for effect in effects:
+        if isinstance(effect, Go | Leave):
+            _check_act(after, rules)
+
+
+def _check_act(after: State, rules: Rules) -> None:
+    core, policy, now = after.core, rules.policy, after.core.incident
+    if policy.mode != "live":
+        raise InvariantError("dry run: nothing may act")
+    if now is None:
+        raise InvariantError("I4: nothing acts outside an incident")
+    if policy.admin_hold:
+        raise InvariantError("the administrator holds this machine")
+    if now.reason == PERSON:
+        return
+    if now.warned is None or after.at + EPSILON < now.warned + policy.grace:
+        raise InvariantError("I2: no action before people were warned for as long as `grace`")
+    if rules.ends_machine and after.at + EPSILON < core.started + policy.boot_grace:
+        raise InvariantError("I9: no own stop within boot_grace")
+    if core.holds or core.notice is not None:
+        raise InvariantError("no action against a hold or a notice")
+    if now.reason in {DEADLINE, UNKNOWN}:
+        return
+    judged = [after.tracks[i] for i in core.judged]
+    judged_by_mean = [core.mean] if rules.judges_mean and core.mean is not None else judged
+    quiet = [track.lost is None and not track.loud for track in judged_by_mean]
+    some = rules.policy.aggregate == "any" and not rules.ends_machine
+    if not quiet or not (any(quiet) if some else all(quiet)):
+        raise InvariantError("I1, I3: no action unless what was judged is known and quiet in this very tick")
