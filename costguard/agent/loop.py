@@ -32,6 +32,9 @@ LOG_EVERY = 60.0
 
 PERSIST_WITHIN = 30.0
 LEAVE_WITHIN = 2.0
+BUGS_LIMIT = 10
+"""So many bugs survived, the process ends and the service manager starts another one."""
+
 EMPTY = Observation((), ())
 
 
@@ -66,6 +69,7 @@ class Loop:
         self._persist: tuple[int, float] | None = None
         self._configure: tuple[int, float] | None = None
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
+        self._bugs = 0
         self._last = self._restore()
         self.reader = Reader(host, "nvml", {**config.get("host", {}), "counters": self._counters})
 
@@ -87,8 +91,11 @@ class Loop:
         self._committed_at = now.boot
         self.host.service("READY=1")
         while self.exit_code is None:
-            for event in self._timers():
-                self._handle(event)
+            try:
+                for event in self._timers():
+                    self._handle(event)
+            except Exception as error:  # noqa: BLE001 - the loop's boundary: a bug must neither stop work nor the watch
+                self._survive(error)
         self._leave()
         return self.exit_code
 
@@ -369,6 +376,21 @@ class Loop:
         """What a saved state was made under, as JSON gives it back."""
         rules: list[object] = json.loads(json.dumps([self.config.get("version"), *self.policy]))
         return rules
+
+    def _survive(self, error: Exception) -> None:
+        """A bug: told, and watched on from a fresh start, which can only make a stop come later."""
+        now, place = self.host.clock(), error.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else "?"
+        self._trouble("bug", f"BUG in costguard, please report it: {type(error).__name__}: {error} ({where})")
+        self._bugs += 1
+        if self._bugs >= BUGS_LIMIT:
+            raise error
+        self.workers.abandon_all()
+        self._last = step(self._last.state, Began(now.boot, "reload"), self.policy)
+        self._reading = False
+        self._next_tick = now.boot + self.policy.interval
 
     def _leave(self) -> None:
         """A clean end: what is remembered is saved, what waits is let go, what acts finishes by itself."""
