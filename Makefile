@@ -40,6 +40,7 @@ bench: $(DEV_STAMP) ## what the resident processes cost
 
 docs: $(RUN_STAMP) ## write the generated pages again
 	$(PY) -m costguard.config.reference docs/configuration.md
+	$(PY) -m costguard.engine.document > docs/engine.md
 
 wheel: $(DEV_STAMP) ## build dist/*.whl
 	rm -rf dist
