@@ -20,7 +20,7 @@ due_in_seconds       seconds until the action; ``grace`` stands in for it in a w
 due_wall             its date, seconds since the epoch; else ``wall`` (now) plus the seconds
 findings             of the plan: ``[code, text, hint]`` or an object with these keys
 why                  why something was cancelled, held up or ended
-hold                 the reason given for a hold
+hold                 the reason given for a hold; ``released`` when ``owner`` ended it
 hold_seconds         how long the hold lasts, ``hold_until_wall`` its end
 unknown_gpus         labels of the GPUs that cannot be read
 unknown_seconds      for how long
@@ -30,18 +30,17 @@ detail, proof        what became of an attempt, and its request id or exit code
 error, hint          what failed, and what to do about it
 attempts             how many attempts were made; ``retry_in_seconds`` until the next one
 text, notes          free words of a notice, a list of notes
+done                 in a reminder: ``cannot``, ``unknown``; anything else: failed
+acted                true when an action was asked for before the machine came back
+off_seconds          how long the machine was off
 ===================  ================================================================================
 """
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from costguard.notify.facts import DAY, Facts, number
 from costguard.notify.words import clock, listed, money, sentence, share, span
-
-DAY = 86400.0
-
-LARGEST = 1e11
-"""No duration, date or amount of money is larger; what is, counts as missing."""
 
 
 class Text(NamedTuple):
@@ -52,103 +51,7 @@ class Text(NamedTuple):
     dry_run: bool
 
 
-class Deed(NamedTuple):
-    """How to speak of an action: whom it happens to, *to be done*, *is being done*, the noun."""
-
-    subject: str
-    base: str
-    doing: str
-    noun: str
-
-
-DEEDS = {
-    "stop": Deed("{}", "be stopped", "is being stopped", "stop"),
-    "terminate": Deed("{}", "be terminated (deleted)", "is being terminated (deleted)", "termination"),
-    "hibernate": Deed("{}", "be hibernated", "is being hibernated", "hibernation"),
-    "shutdown": Deed("{}", "be shut down", "is being shut down", "shutdown"),
-    "reboot": Deed("{}", "be rebooted", "is being rebooted", "reboot"),
-    "command": Deed("the configured command on {}", "be run", "is being run", "command"),
-    "end_process": Deed("costguard on {}", "end with exit code 0", "is ending with exit code 0", "end of costguard"),
-}
-_ANY = Deed("{}", "be acted on", "is being acted on", "action")
-
-
-class Facts:
-    """Facts of a message, read with care: a value of another kind counts as missing."""
-
-    def __init__(self, given: Mapping[str, object]) -> None:
-        self._given = given
-
-    def text(self, name: str) -> str:
-        """Words, or nothing."""
-        value = self._given.get(name)
-        return value.strip() if isinstance(value, str) else ""
-
-    def number(self, name: str) -> float | None:
-        """A number, or None."""
-        return _number(self._given.get(name))
-
-    def true(self, name: str) -> bool:
-        """Whether it was said to be so."""
-        return self._given.get(name) is True
-
-    def rows(self, name: str) -> list[object]:
-        """A list, or nothing."""
-        value = self._given.get(name)
-        return list(value) if isinstance(value, list | tuple) else []
-
-    def names(self, name: str) -> list[str]:
-        """A list of words; other members are left out."""
-        return [row for row in self.rows(name) if isinstance(row, str)]
-
-    @property
-    def dry(self) -> bool:
-        """Whether the message belongs to a dry run."""
-        return self.text("mode") not in {"", "live"}
-
-    @property
-    def machine(self) -> str:
-        """What to call the machine."""
-        return self.text("machine") or self.text("instance") or "this machine"
-
-    @property
-    def ends_bill(self) -> bool:
-        """Whether the action is meant to end the bill of the machine."""
-        return self.text("action") in {"stop", "terminate", "hibernate", "shutdown"}
-
-    @property
-    def deed(self) -> Deed:
-        """How to speak of the action."""
-        return DEEDS.get(self.text("action"), _ANY)
-
-    @property
-    def subject(self) -> str:
-        """Whom it happens to."""
-        return self.deed.subject.format(self.machine)
-
-    @property
-    def when(self) -> str:
-        """When it is due, as far as known: *at 15:40 UTC (in 10 min)*."""
-        seconds, wall, now = self.number("due_in_seconds"), self.number("due_wall"), self.number("wall")
-        if seconds is None:
-            seconds = self.number("grace")
-        if wall is None and now and seconds is not None:
-            wall = now + seconds
-        away = "" if seconds is None else f"in {span(seconds)}"
-        if wall is None:
-            return away
-        at = "at " + clock(wall, with_date=seconds is None or seconds > DAY / 2)
-        return f"{at} ({away})" if away else at
-
-
 Lines = list[str]
-
-
-def _number(value: object) -> float | None:
-    """A number that can be printed: finite, and within the calendar."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
-        return None
-    return float(value)
 
 
 def compose(kind: str, given: Mapping[str, object]) -> Text:
@@ -216,8 +119,18 @@ def _cannot(facts: Facts) -> tuple[str, Lines]:
 
 
 def _refusal(facts: Facts) -> Lines:
-    check = "" if facts.rows("findings") or facts.text("hint") else "What stands in the way: `costguard status`."
-    return [*_fate(facts), *_findings(facts, hints=True), *_cause(facts), check, _price(facts)]
+    findings = _findings(facts, hints=True)
+    check = "" if findings or facts.text("hint") else "What stands in the way: `costguard status`."
+    return [*(findings or _fate(facts)), *_cause(facts), check, _price(facts)]
+
+
+def _preflight_refused(facts: Facts) -> tuple[str, Lines]:
+    tail = "; the bill would go on" if facts.ends_bill else ""
+    return f"{facts.subject} could not {facts.deed.base} if it came to that{tail}", _refusal(facts)
+
+
+def _preflight_passed(facts: Facts) -> tuple[str, Lines]:
+    return f"{facts.subject} can {facts.deed.base} again if it comes to that", []
 
 
 def _failed(facts: Facts) -> tuple[str, Lines]:
@@ -227,6 +140,51 @@ def _failed(facts: Facts) -> tuple[str, Lines]:
     tail = "; the bill goes on" if facts.ends_bill else ""
     title = f"{facts.subject}: {facts.deed.noun} failed{count}{tail}"
     return title, [*_fate(facts), again, *_findings(facts, hints=True), _price(facts)]
+
+
+def _next_action(facts: Facts) -> tuple[str, Lines]:
+    title = f"the action before failed; next on {facts.machine}: {facts.deed.noun}"
+    return title, [*_fate(facts), *_findings(facts, hints=False), _price(facts)]
+
+
+def _outcome_unknown(facts: Facts) -> tuple[str, Lines]:
+    advice = "It is not repeated. Look in the cloud's console whether the machine is still billed."
+    title = f"{facts.subject}: nobody can tell what became of the {facts.deed.noun}"
+    return title, [*_fate(facts), advice, _price(facts)]
+
+
+def _reminder(facts: Facts) -> tuple[str, Lines]:
+    cost = facts.number("money")
+    state = {
+        "unknown": f"nobody can tell what became of the {facts.deed.noun}",
+        "cannot": f"the {facts.deed.noun} is still not possible",
+    }.get(facts.text("done"), f"the {facts.deed.noun} has still not been done")
+    return f"{facts.machine}: {state}", [
+        *_fate(facts),
+        "" if cost is None else f"That has cost {money(cost, facts.text('currency'))} so far.",
+        "Somebody has to look at it: `costguard status`.",
+        *_findings(facts, hints=True),
+    ]
+
+
+def _deadline_passed(facts: Facts) -> tuple[str, Lines]:
+    return f"the deadline of {facts.machine} has passed, and it is still in use", [
+        "It is not stopped while work is seen. With `deadline.stop_busy = true` it would be.",
+        _price(facts),
+    ]
+
+
+def _came_back(facts: Facts) -> tuple[str, Lines]:
+    done = "What was asked for is closed as: stopped and came back."
+    if not facts.true("acted"):
+        done = "What was announced is dropped; a new one would be announced again."
+    return f"{facts.machine} was suspended and came back", [done]
+
+
+def _closed(facts: Facts) -> tuple[str, Lines]:
+    off, proof = facts.number("off_seconds"), facts.text("proof")
+    away = f"It was off, or starting, for {span(off)}." if off is not None and off > 0 else ""
+    return f"closed: {facts.machine} has started again", [away, f"Proof: {proof}." if proof else ""]
 
 
 def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
@@ -260,20 +218,22 @@ def _held(facts: Facts) -> tuple[str, Lines]:
     ]
 
 
+_AFTER_HOLD = "The rules apply again; a stop would be announced first. To hold again: `costguard hold 2h`."
+
+
 def _hold_ended(facts: Facts) -> tuple[str, Lines]:
     owner, reason = facts.text("owner"), facts.text("hold")
+    if reason == "released":
+        return f"the hold on {facts.machine} was released" + (f" by {owner}" if owner else ""), [_AFTER_HOLD]
     of = f" of {owner}" if owner else ""
     why = f"It was held because: {reason}" if reason else ""
-    return f"the hold{of} on {facts.machine} has ended", [
-        sentence(why),
-        "The rules apply again; a stop would be announced first. To hold again: `costguard hold 2h`.",
-    ]
+    return f"the hold{of} on {facts.machine} has ended", [sentence(why), _AFTER_HOLD]
 
 
 def _notice(facts: Facts) -> tuple[str, Lines]:
     when = f" {facts.when}" if facts.number("due_in_seconds") is not None else ""
     closing = "This is the cloud's decision; a hold does not postpone it. Save your work."
-    return f"the cloud takes {facts.machine} away{when}", [sentence(facts.text("text")), closing]
+    return f"the cloud takes {facts.machine} away{when}", [sentence(facts.text("text") or facts.text("why")), closing]
 
 
 def _notes(facts: Facts) -> tuple[str, Lines]:
@@ -300,6 +260,14 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "hold_ended": _hold_ended,
     "notice": _notice,
     "notes": _notes,
+    "preflight_refused": _preflight_refused,
+    "preflight_passed": _preflight_passed,
+    "next_action": _next_action,
+    "outcome_unknown": _outcome_unknown,
+    "reminder": _reminder,
+    "deadline_passed": _deadline_passed,
+    "came_back": _came_back,
+    "closed": _closed,
 }
 
 
@@ -333,7 +301,7 @@ def _readings(facts: Facts) -> str:
     for row in facts.rows("readings"):
         if not isinstance(row, list | tuple) or not row or not isinstance(row[0], str):
             continue
-        load = _number(row[1]) if len(row) > 1 else None
+        load = number(row[1]) if len(row) > 1 else None
         words = row[2] if len(row) > 2 and isinstance(row[2], str) else ""
         value = "unknown" if load is None else share(load)
         shown.append(f"{row[0]} {value}" + (f" ({words})" if words else ""))

@@ -1,0 +1,107 @@
+"""The facts of a message, read with care. Pure but for the time zone."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costguard.notify.words import clock, span
+
+DAY = 86400.0
+
+LARGEST = 1e11
+"""No duration, date or amount of money is larger; what is, counts as missing."""
+
+
+class Deed(NamedTuple):
+    """How to speak of an action: whom it happens to, *to be done*, *is being done*, the noun."""
+
+    subject: str
+    base: str
+    doing: str
+    noun: str
+
+
+DEEDS = {
+    "stop": Deed("{}", "be stopped", "is being stopped", "stop"),
+    "terminate": Deed("{}", "be terminated (deleted)", "is being terminated (deleted)", "termination"),
+    "hibernate": Deed("{}", "be hibernated", "is being hibernated", "hibernation"),
+    "shutdown": Deed("{}", "be shut down", "is being shut down", "shutdown"),
+    "reboot": Deed("{}", "be rebooted", "is being rebooted", "reboot"),
+    "command": Deed("the configured command on {}", "be run", "is being run", "command"),
+    "end_process": Deed("costguard on {}", "end with exit code 0", "is ending with exit code 0", "end of costguard"),
+}
+_ANY = Deed("{}", "be acted on", "is being acted on", "action")
+
+
+class Facts:
+    """Facts of a message, read with care: a value of another kind counts as missing."""
+
+    def __init__(self, given: Mapping[str, object]) -> None:
+        self._given = given
+
+    def text(self, name: str) -> str:
+        """Words, or nothing."""
+        value = self._given.get(name)
+        return value.strip() if isinstance(value, str) else ""
+
+    def number(self, name: str) -> float | None:
+        """A number, or None."""
+        return number(self._given.get(name))
+
+    def true(self, name: str) -> bool:
+        """Whether it was said to be so."""
+        return self._given.get(name) is True
+
+    def rows(self, name: str) -> list[object]:
+        """A list, or nothing."""
+        value = self._given.get(name)
+        return list(value) if isinstance(value, list | tuple) else []
+
+    def names(self, name: str) -> list[str]:
+        """A list of words; other members are left out."""
+        return [row for row in self.rows(name) if isinstance(row, str)]
+
+    @property
+    def dry(self) -> bool:
+        """Whether the message belongs to a dry run."""
+        return self.text("mode") not in {"", "live"}
+
+    @property
+    def machine(self) -> str:
+        """What to call the machine."""
+        return self.text("machine") or self.text("instance") or "this machine"
+
+    @property
+    def ends_bill(self) -> bool:
+        """Whether the action is meant to end the bill of the machine."""
+        return self.text("action") in {"stop", "terminate", "hibernate", "shutdown"}
+
+    @property
+    def deed(self) -> Deed:
+        """How to speak of the action."""
+        return DEEDS.get(self.text("action"), _ANY)
+
+    @property
+    def subject(self) -> str:
+        """Whom it happens to."""
+        return self.deed.subject.format(self.machine)
+
+    @property
+    def when(self) -> str:
+        """When it is due, as far as known: *at 15:40 UTC (in 10 min)*."""
+        seconds, wall, now = self.number("due_in_seconds"), self.number("due_wall"), self.number("wall")
+        if seconds is None:
+            seconds = self.number("grace")
+        if wall is None and now and seconds is not None:
+            wall = now + seconds
+        away = "" if seconds is None else f"in {span(seconds)}"
+        if wall is None:
+            return away
+        at = "at " + clock(wall, with_date=seconds is None or seconds > DAY / 2)
+        return f"{at} ({away})" if away else at
+
+
+def number(value: object) -> float | None:
+    """A number that can be printed: finite, and within the calendar."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+        return None
+    return float(value)
