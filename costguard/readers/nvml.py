@@ -34,6 +34,8 @@ from costguard.readers.pci import Bus
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
+    from typing import Any
+
     from costguard.readers.nvml_library import Handle
 
 EXIT_FAILED = 3
@@ -44,6 +46,7 @@ _LINE = 65536
 _RESCAN = 60.0  # seconds between looks at the PCI bus
 _PATIENCE = 3  # reads without any GPU, after which a fresh process is the better try
 _REOPEN = (3, 6, 12)  # failed reads after which a GPU gets a fresh handle, and every 30th: opening may be slow
+_ON_THE_WAY = 0.1  # seconds that an answer may take to become a tick; less than a sample of the ring
 _REASON = 240  # characters
 # Not cured by a fresh process: the GPU cannot, may not, or needs a reset.
 _LASTING = (NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED)
@@ -113,10 +116,13 @@ class Reader:
         if now >= self._scan_due:
             self._scan(now, opening=True)
         if self._error:
-            rows: list[list[object]] = [[key, None, [], 0, self._error] for key in self._slots]
+            rows: list[list[Any]] = [[key, None, [], 0, self._error] for key in self._slots]
         else:
             rows = [self._row(key, slot, now) for key, slot in self._slots.items()]
             self._judge()
+            late = boottime() - now + _ON_THE_WAY
+            for row in rows:
+                row[3] = round(row[3] + late, 2) if row[3] else 0
         answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
         if self._info_due:
             answer["info"] = self.info()
@@ -126,7 +132,7 @@ class Reader:
             answer["hardware"] = self._bus.hardware()
         return answer
 
-    def _row(self, key: str, slot: _Slot, now: float) -> list[object]:
+    def _row(self, key: str, slot: _Slot, now: float) -> "list[Any]":
         if slot.gpu is None or slot.failures in _REOPEN or (slot.failures and slot.failures % 30 == 0):
             self._reopen(key, slot)
         if slot.gpu is not None:
@@ -137,7 +143,7 @@ class Reader:
                 slot.failed(error)
             else:
                 slot.failures = slot.code = 0
-                return [key, round(load, 4), signs, round(covers, 2), evidence]
+                return [key, round(load, 4), signs, covers, evidence]
         slot.failures += 1
         return [key, None, [], 0, slot.reason]
 

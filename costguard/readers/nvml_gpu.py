@@ -56,8 +56,17 @@ class Gpu:
     def read(self, now: float) -> Reading:
         """One reading at ``now`` (seconds since boot, suspended time included).
 
-        Raises NvmlError or UnreadableError: the reading is unknown.
+        Raises NvmlError or UnreadableError: the reading is unknown, and the next one reads the same
+        samples again, so that nothing that they show is lost.
         """
+        place = self._since, self._ring_read
+        try:
+            return self._read(now)
+        except Exception:
+            self._since, self._ring_read = place
+            raise
+
+    def _read(self, now: float) -> Reading:
         percent, ring_covers, evidence = self._gpu_use(now)
         if percent < _BUSY:
             engine, name = self._engine_use()

@@ -5,15 +5,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import costguard
-from costguard.testing.nvml import NA, NoAnswerError, Process, ReaderProcess, Script, build, write_sysfs
+from costguard.testing.nvml import NA, NoAnswerError, Process, ReaderProcess, Script, Values, build, write_sysfs
+
+Answer = dict[str, Any]
 
 KEYS = ["0000:01:00.0", "0000:02:00.0"]
 
@@ -34,10 +36,16 @@ class World:
         self.log = folder / "calls"
         self._stack = stack
 
-    def reader(self, **options: Any) -> ReaderProcess:
-        environment = options.pop("environment", self.script.environment(self.library, self.log))
-        options = {"sysfs": self.sysfs, "devfs": self.folder / "dev"} | options
-        return self._stack.enter_context(ReaderProcess(environment, **options))
+    def reader(
+        self,
+        environment: Mapping[str, str] | None = None,
+        sysfs: Path | None = None,
+        counters: Mapping[str, object] | None = None,
+    ) -> ReaderProcess:
+        found = self.script.environment(self.library, self.log) if environment is None else environment
+        return self._stack.enter_context(
+            ReaderProcess(found, sysfs=sysfs or self.sysfs, devfs=self.folder / "dev", counters=counters)
+        )
 
     def calls(self) -> list[tuple[str, str]]:
         return [(line.split()[2], line.split()[3]) for line in self.log.read_text().splitlines()]
@@ -49,11 +57,11 @@ def world(tmp_path: Path, library: Path) -> Iterator[World]:
         yield World(tmp_path, library, stack)
 
 
-def loads(answer: Any) -> list[float | None]:
+def loads(answer: Answer) -> list[float | None]:
     return [row[1] for row in answer["gpus"]]
 
 
-def words(answer: Any, gpu: int = 0) -> str:
+def words(answer: Answer, gpu: int = 0) -> str:
     text: str = answer["gpus"][gpu][4]
     return text
 
@@ -156,6 +164,18 @@ def test_energy_that_fails_is_unknown_but_missing_rights_only_drop_the_signal(wo
     assert loads(reader.read()) == [None, 0]
 
 
+def test_load_seen_in_a_failed_read_is_not_lost(world: World) -> None:
+    """The samples show work, then another call of the same read fails: the next read tells of the work."""
+    reader = world.reader()
+    reader.read()
+    settle(1.0)
+    world.script.burst(1, 80, ago=0.9, seconds=0.5)
+    world.script.fail("nvmlDeviceGetEncoderUtilization", 999, gpu=1)
+    assert loads(reader.read()) == [0, None]
+    world.script.heal()
+    assert loads(reader.read()) == [0, 0.8]
+
+
 def test_lost_gpu_gets_a_fresh_handle(world: World) -> None:
     """A GPU that cannot be opened at start is expected, unknown, and tried again."""
     world.script.set(1, handle=15)
@@ -201,7 +221,7 @@ def test_gpu_without_pci_address_is_known_by_its_uuid(world: World) -> None:
     "values",
     [{"util": 37100}, {"encoder": 37100}, {"util": float("nan"), "ring_type": 0}, {"util": -1, "ring_type": 0}],
 )
-def test_garbage_is_unknown(world: World, values: Any) -> None:
+def test_garbage_is_unknown(world: World, values: Values) -> None:
     """Out of range or not a number: unknown, never clipped into range."""
     world.script.set(0, **values)
     settle(0.4)
@@ -210,10 +230,10 @@ def test_garbage_is_unknown(world: World, values: Any) -> None:
     assert "corrupt" in words(answer)
 
 
-@pytest.mark.parametrize("field", ["name_hex", "uuid_hex"])
-def test_undecodable_text_is_unknown(world: World, field: Any) -> None:
+@pytest.mark.parametrize("values", [{"name_hex": "fffe80"}, {"uuid_hex": "fffe80"}])
+def test_undecodable_text_is_unknown(world: World, values: Values) -> None:
     """A name that is no text betrays a driver whose numbers are garbage too."""
-    world.script.set(0, **{field: "fffe80"})
+    world.script.set(0, **values)
     answer = world.reader().read()
     assert loads(answer) == [None, 0]
     assert "not text" in words(answer)
@@ -277,40 +297,53 @@ def test_burst_between_reads_is_seen(world: World) -> None:
     assert loads(reader.read()) == [0, 0]
 
 
-@pytest.mark.parametrize("engine", ["encoder", "decoder", "jpeg", "ofa"])
-def test_other_engines_are_load(world: World, engine: Any) -> None:
+@pytest.mark.parametrize(("energy", "bridged"), [(NA, False), (0, True)])
+def test_evidence_ends_at_a_hole(world: World, energy: Literal["na"] | float, bridged: bool) -> None:
+    """The ring forgot what lies between two reads: covered is what it still holds, or what the energy counter proves."""
+    world.script.set(ring=9, energy=energy)
+    reader = world.reader()
+    signs(reader, 2)
+    settle(3.0)
+    covers = reader.read()["gpus"][0][3]
+    assert covers >= 3 if bridged else 1 < covers < 2
+
+
+@pytest.mark.parametrize("values", [{"encoder": 30}, {"decoder": 30}, {"jpeg": 30}, {"ofa": 30}])
+def test_other_engines_are_load(world: World, values: Values) -> None:
     """Encoding video is load although no kernel runs."""
-    world.script.set(1, **{engine: 30})
+    world.script.set(1, **values)
     assert loads(world.reader().read()) == [0, 0.3]
+
+
+def signs(reader: ReaderProcess, reads: int = 1) -> list[str]:
+    """What the first GPU shows after so many reads, each over a measurable time."""
+    found: list[str] = []
+    for _ in range(reads):
+        settle()
+        found = reader.read()["gpus"][0][2]
+    return found
 
 
 def test_power_above_the_idle_mean_is_a_sign_of_work(world: World) -> None:
     """Energy says that something drew power at zero load; back at idle power the sign is gone."""
     reader = world.reader()
-    reader.read()
-    settle()
-    assert reader.read()["gpus"][0][2] == []
+    assert signs(reader, 3) == []
     world.script.set(0, power=95)
-    settle()
-    assert reader.read()["gpus"][0][2] == ["power 25 W above idle"]
+    assert signs(reader, 2) == ["power 25 W above idle"]
     world.script.set(0, power=75)
-    settle()
-    assert reader.read()["gpus"][0][2] == []
+    assert signs(reader, 2) == []
 
 
 def test_a_context_alone_is_no_sign_of_work(world: World) -> None:
     """An idle process raises the power: it is judged against the baseline with processes."""
     reader = world.reader()
-    reader.read()
-    settle()
-    reader.read()
+    assert signs(reader, 3) == []
     world.script.set(0, power=122, processes=[Process(42)])
-    for _ in range(3):
-        settle()
-        assert reader.read()["gpus"][0][2] == []
+    assert [signs(reader) for _ in range(4)] == [[]] * 4
     world.script.set(0, power=200)
-    settle()
-    assert reader.read()["gpus"][0][2] == ["power 78 W above idle"]
+    assert signs(reader, 2) == ["power 78 W above idle"]
+    world.script.set(0, power=70, processes=[])
+    assert signs(reader, 2) == []
 
 
 # ---- restart, detach, end ---------------------------------------------------------------------
