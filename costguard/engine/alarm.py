@@ -2,7 +2,7 @@
 
 from costguard.engine.reasons import idle_at, idle_floor, unused_at
 from costguard.engine.rules import Rules
-from costguard.engine.state import Alarm, Core
+from costguard.engine.state import WARNING, WATCHING, Alarm, Core
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER, clear_at
 
@@ -25,8 +25,9 @@ def raise_alarm(turn: Turn) -> None:
     core, rules = turn.core, turn.rules
     would, at = would_have_stopped_at(core, rules), turn.at
     really = min(idle_at(turn.state, rules), unused_at(turn.state, rules))
-    delayed = would <= at and really > at
-    since = min(would if delayed else NEVER, core.blind if core.blind is not None else NEVER)
+    delayed = would <= at and really > at and core.phase in {WATCHING, WARNING}
+    # a stop that was due before the unknown began is delayed from there on, not from when it was due
+    since = core.blind if core.blind is not None else would if delayed else NEVER
     alarm = core.alarm
     if since == NEVER:
         if alarm is not None:

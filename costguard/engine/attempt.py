@@ -19,9 +19,6 @@ CONFIRM_EVERY = 30.0
 CONFIRM_WITHIN = 300.0
 """If the machine still lives so long after its request was accepted, nothing happened."""
 
-OUTCOME_WITHIN = 900.0
-"""An action that reported nothing for so long is asked about."""
-
 FIRST_ROUND = 3600.0
 DAY = 86400.0
 
@@ -42,7 +39,7 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
         turn.tell("acting", "critical", attempt=now.worker)
         turn.set(phase=ACTING)
         turn.amend(asked=turn.at)
-        if is_machine_action(action):
+        if is_machine_action(action) and now.reason != reasons.PERSON:
             turn.set(stops=(*turn.core.stops[-9:], turn.wall))
 
 
@@ -67,7 +64,8 @@ def finish(turn: Turn, done: str, detail: str = "") -> None:
     turn.amend(detail=detail)
     proof = turn.core.incident.proof if turn.core.incident else ""
     turn.tell(kind, "info" if good else "critical", error=detail, proof=proof)
-    turn.set(phase=DONE, done=done, closed=turn.at, remind=NEVER if good else turn.at + DAY, rounds=0)
+    remind = NEVER if good else turn.at + DAY
+    turn.set(phase=DONE, done=done, closed=turn.at, remind=remind, again=NEVER, rounds=0)
 
 
 def abandon(turn: Turn) -> None:
@@ -99,9 +97,16 @@ def attempt_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
         turn.amend(proof=event.proof)
         finish(turn, "acted")
     elif event.status == "refused":
+        _did_not_stop(turn, now)
         finish(turn, "cannot", event.detail)
     else:
         attempt_failed(turn, now, event.status, event.detail)
+
+
+def _did_not_stop(turn: Turn, now: Incident) -> None:
+    """What certainly failed is no stop, so it must not count towards the third one in a day (I9)."""
+    if now.asked is not None and is_machine_action(now.action) and now.reason != reasons.PERSON:
+        turn.set(stops=turn.core.stops[:-1])
 
 
 def _keep_plan(turn: Turn, action: str, event: Outcome) -> None:
@@ -132,6 +137,8 @@ def attempt_failed(turn: Turn, now: Incident, status: str, detail: str) -> None:
 
 def _next_link(turn: Turn, now: Incident, detail: str) -> None:
     """The next action of the list, decided again on fresh readings; or FAILED."""
+    _did_not_stop(turn, now)
+    turn.amend(detail=detail)
     if now.link + 1 < len(turn.rules.actions):
         turn.set(phase=WARNING)
         link = now.link + 1

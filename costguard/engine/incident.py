@@ -30,6 +30,9 @@ from costguard.engine.window import NEVER
 TELL_PAUSE = 10.0
 """A warning that nobody got is repeated after 10, 20, … s, until its delivery rule is exhausted."""
 
+PREFLIGHT_RETRY = 300.0
+"""A preflight that failed technically is made again after so many seconds."""
+
 PATIENCE = 60.0
 """How long past its time a blocked warning is kept before it is taken back."""
 
@@ -73,6 +76,7 @@ def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
     new = Incident(id=turn.serial("i"), reason=reason, owner=owner, opened=turn.at)
     link = _first_link(turn)
     turn.set(incident=new._replace(link=link, action=turn.rules.actions[link]), phase=WARNING, done="")
+    turn.set(again=NEVER, remind=NEVER)
     if turn.live and reason != reasons.PERSON and (why := _cannot(turn)):
         finish(turn, "cannot", why)
         return
@@ -209,6 +213,8 @@ def _plan_known(turn: Turn, action: str, event: Outcome) -> None:
     checking = tuple(entry for entry in core.checking if not entry.startswith(event.effect + " "))
     turn.set(plans=(*others, Verdict(action, event.status, event.findings, event.at)), checking=checking)
     usable = {"go", "consequences"}
+    if event.status == "failed":
+        turn.set(check=min(turn.core.check, event.at + PREFLIGHT_RETRY))
     if event.status == "refuse" and before != "refuse":
         turn.tell("preflight_refused", "critical", action=action, findings=[list(f) for f in event.findings])
     elif before == "refuse" and event.status in usable:
@@ -239,7 +245,7 @@ def hold(turn: Turn, event: AskHold) -> None:
         return
     left = policy.hold_total - core.held
     seconds = min(event.seconds, policy.hold_max, left)
-    if seconds <= 0:
+    if not seconds > 0:  # nor for a number that is none
         _answer(
             turn, event.client, "refused: the holds since work was last seen add up to the limit already", done=False
         )

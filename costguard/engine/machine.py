@@ -47,9 +47,9 @@ def step(state: State, event: Event, policy: Policy) -> Step:
         if quick is not None:
             return Step(quick, (), Sentence(quick, rules, event.wall))
         return _tick(state, event, rules)
-    turn = Turn(
-        state, rules, event.at, event.wall if isinstance(event, AskHold) else state.core.saved_wall, synced=None
-    )
+    core = state.core
+    wall = event.wall if isinstance(event, AskHold) else core.saved_wall + event.at - core.saved_at
+    turn = Turn(state, rules, event.at, wall, synced=None)
     turn.at = state.at  # only a tick moves the machine's own time
     _other(turn, event)
     turn.set(next=-NEVER)
@@ -94,8 +94,9 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     before = state
     turn = Turn(state, rules, tick.at, tick.wall, synced=tick.synced)
     gap = tick.at - state.at
-    if not state.gpus and not state.core.fresh:
+    if state.core.work is None and not state.core.fresh:
         turn.set(began=tick.at, suspended=tick.suspended)
+        state = state._replace(at=max(state.at, tick.at - rules.policy.interval))  # nothing was unknown before
     elif tick.suspended - state.core.suspended >= RESUME_JUMP and state.core.fresh != "boot":
         handle.resume(turn)
         state, gap = turn.state._replace(at=tick.at - rules.policy.interval), rules.policy.interval
@@ -105,7 +106,9 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     seen = observe(state._replace(core=turn.core), tick, rules)
     turn.gpus, turn.tracks, turn.core = seen.gpus, seen.tracks, seen.core
     now = tick.observation
-    turn.set(suspended=tick.suspended, saved_wall=tick.wall, vetoes=now.vetoes, quiet_host=now.quiet_host)
+    turn.set(suspended=tick.suspended, saved_wall=tick.wall, saved_at=tick.at)
+    if now.vetoes != turn.core.vetoes or now.quiet_host is not turn.core.quiet_host:
+        turn.set(vetoes=now.vetoes, quiet_host=now.quiet_host)
     contiguous = bool(state.gpus) and gap <= rules.gap
     _arm(turn, seen.readings, state.at if contiguous else tick.at - rules.policy.interval, hole=not contiguous)
     _expire(turn)
@@ -134,8 +137,9 @@ def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool)
             armed = turn.at + reasons.EPSILON >= began + policy.arm_duration
             turn.set(arm_since=began, armed=turn.at if armed else None)
     core = turn.core
-    worked = core.work is not None and core.work.loud and turn.at - core.work.since >= WORK_FORGETS_STOPS
-    if (core.stops or core.held) and (worked or (core.armed == turn.at)):
+    work = core.work
+    worked = work is not None and work.loud and work.lost is None and turn.at - work.since >= WORK_FORGETS_STOPS
+    if (core.stops or core.held) and (worked or (core.armed == turn.at and policy.arm_duration)):
         turn.set(stops=(), held=sum(max(0.0, hold.until - turn.at) for hold in core.holds))
 
 

@@ -116,7 +116,8 @@ class Core(NamedTuple):
     ran: float = 0.0  # running seconds of earlier boots
     spent_since: float = 0.0  # date at which the budget period began
     spent: float = 0.0  # money of this period in earlier boots
-    saved_wall: float = 0.0
+    saved_wall: float = 0.0  # the date at the last tick that changed something
+    saved_at: float = 0.0  # its boot clock
     fresh: str = ""  # restart | reload: the next tick begins again
     next: float = -NEVER  # nothing changes before, if the levels stay
 
@@ -135,7 +136,8 @@ def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None =
 
     ``commitments`` is what `commitments` gave before, for the same instance; ``now`` the boot clock.
     """
-    core = Core(boot_id=boot_id, instance=instance, began=now, started=0.0, suspended=0.0)
+    # a guard that lost its state begins anew within the boot: no number of its predecessor may come again (I4)
+    core = Core(boot_id=boot_id, instance=instance, began=now, started=0.0, suspended=0.0, serial=int(now * 100.0))
     if commitments:
         core = core._replace(
             holds=tuple(Hold(*hold) for hold in commitments["holds"]),

@@ -147,7 +147,8 @@ def _machine_tracks(
             start=at - policy.interval,
             at=at,
         )
-    shadow = advance(core.shadow, loud, before, policy.kill_duration) if core.shadow else begin(loud, before)
+    old = None if core.fresh in {"reload", "resume"} else core.shadow  # what a reload or a resume delays is not unknown
+    shadow = advance(old, loud, before, policy.kill_duration) if old else begin(loud, before)
     busy = tick.observation.quiet_host is not True
     host = advance(core.host, busy, before, policy.kill_duration) if core.host else begin(busy, at)
     blind_since = None if not unknown else core.blind if core.blind is not None else before
