@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 
-from costguard.engine import AskStop, Began, Known, Observation, Outcome, Policy, Tick
+from costguard.engine import Began, Known, Observation, Outcome, Policy, Tick
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Leave, Prepare, Tell
 from costguard.engine.policy import MACHINE_ACTIONS
 
@@ -60,11 +60,10 @@ class Monitor:
         self.carried = 0.0  # quiet seconds of earlier boots
         self.observation = Observation((), ())
         self.held_until = -1.0
-        self.noticed = False
+        self.noticed_until = -1.0
         self.told: dict[str, str] = {}  # effect -> incident
         self.tells: Counter[str] = Counter()
         self.warned: dict[str, float] = {}
-        self.open_persons: set[str] = set()
         self.reasons: dict[str, str] = {}
         self.ready: set[str] = set()
         self.prepared: dict[str, Prepare] = {}
@@ -100,8 +99,7 @@ class Monitor:
         policy, seen = self.policy, tick.observation
         if self.suspended is not None and tick.suspended - self.suspended >= 2.0:
             self.forget_windows()
-            self.started, self.unknown_since, self.alarms, self.noticed = tick.at, None, [], False
-            self.open_persons.clear()
+            self.started, self.unknown_since, self.alarms, self.noticed_until = tick.at, None, [], -1.0
         self.suspended = tick.suspended
         self.expected.extend(key for key in seen.gpus if key not in self.expected)
         readings = dict(zip(seen.gpus, seen.readings, strict=True))
@@ -142,7 +140,7 @@ class Monitor:
             incident = self.told[event.effect]
             if event.status == "delivered":
                 self.warned.setdefault(incident, event.at)
-            elif self.tells[incident] >= 3:
+            elif self.tells[incident] >= self.policy.warn_attempts:
                 self.warned.setdefault(incident, event.at)
         if event.effect in self.prepared and event.status == "ready":
             self.ready.add(event.effect)
@@ -161,6 +159,8 @@ class Monitor:
 
     def after(self, event: object, effects: tuple[Effect, ...], wall: float) -> None:
         """Judge the effects of one step."""
+        told = [effect.facts for effect in effects if isinstance(effect, Tell) and "incident" in effect.facts]
+        self.reasons.update((str(facts["incident"]), str(facts["reason"])) for facts in told)
         for effect in effects:
             if isinstance(effect, Tell):
                 self._tell(event, effect, effects)
@@ -182,12 +182,12 @@ class Monitor:
     def _tell(self, event: object, tell: Tell, effects: tuple[Effect, ...]) -> None:
         incident = str(tell.facts.get("incident", ""))
         self.delivered_kinds[tell.kind] += 1
-        if incident:
-            self.reasons[incident] = str(tell.facts["reason"])
         if tell.kind == "warning":
             self.told[tell.id] = incident
             self.tells[incident] += 1
             self.warned.pop(incident, None)  # a new warning begins the countdown anew
+            if self.policy.grace <= 0:
+                self.warned[incident] = self.at
         if tell.kind == "would_act":
             self._acts(event, str(tell.facts["action"]), effects, incident)
         if tell.kind == "unknown_alarm":
@@ -224,7 +224,7 @@ class Monitor:
         if reason == "person":
             return
         assert event.at >= self.held_until - EPS, "I3: acts while held"
-        assert not self.noticed, "I3: acts although the cloud takes the machine"
+        assert event.at > self.noticed_until, "I3: acts although the cloud takes the machine"
         assert incident in self.warned, "I2: acts without a warning that was delivered or exhausted"
         assert event.at >= self.warned[incident] + policy.grace - EPS, "I2: acts before the grace is over"
         if ends_machine(policy):
@@ -291,7 +291,3 @@ class Monitor:
         if self.alarms:
             waited = self.at - self.alarms[-1]
             assert waited < min(DAY, first * 2.0 ** (len(self.alarms) - 1)) + EPS, "I6: not told again in time"
-
-
-def asks_for_person(event: object) -> bool:
-    return isinstance(event, AskStop)

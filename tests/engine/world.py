@@ -58,7 +58,7 @@ HEALTHY = {Tell: "delivered", Check: "go", Prepare: "ready", Go: "accepted", Con
 
 def same(state: State) -> State:
     """Without what a skipped tick may leave older."""
-    return state._replace(core=state.core._replace(next=0.0, saved_wall=0.0, suspended=0.0))
+    return state._replace(core=state.core._replace(next=0.0, saved_wall=0.0, saved_at=0.0, suspended=0.0))
 
 
 def reloaded(state: State) -> State:
@@ -151,7 +151,7 @@ class World:
     def devices(self) -> None:
         """The readers learn the indices."""
         listed = tuple(Device(key, i, f"GPU-{i}", "A100") for i, key in enumerate(self.keys))
-        self.monitor.names = {d.key: {d.key, d.uuid, str(d.index)} for d in listed}
+        self.monitor.names = {d.key: {d.key, d.uuid, str(d.number)} for d in listed}
         self.send(Devices(self.now, listed))
 
     def hold(self, seconds: float, owner: str = "ann") -> Step:
@@ -169,6 +169,7 @@ class World:
         return self.send(AskStop(self.now, "ann", 1))
 
     def notice(self, due: float = 120.0) -> Step:
+        self.monitor.noticed_until = self.now + due
         return self.send(Notice(self.now, self.now + due, "spot interruption"))
 
     def suspend(self, seconds: float) -> None:
