@@ -30,7 +30,7 @@ lint: $(DEV_STAMP) ## style, types and import contracts
 	$(VENV)/bin/lint-imports
 
 soak: $(DEV_STAMP) ## long simulation with crashes and clock jumps
-	$(PY) tests/soak/run.py
+	$(PY) -m tests.simulation.soak
 
 mutants: $(DEV_STAMP) ## break rules on purpose and see the tests fail
 	$(PY) tests/mutants/run.py
