@@ -6,11 +6,10 @@ import re
 import subprocess
 from pathlib import Path
 
-import pexpect
-import pyte
 import pytest
 
 from tests.e2e.conftest import COMMAND, Agent
+from tests.e2e.terminal import Terminal
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
@@ -118,31 +117,14 @@ def test_a_hold_needs_a_time(length: str) -> None:
 def test_watch_shows_a_screen_and_survives_the_agent(agent: Agent) -> None:
     """On a terminal it redraws in place, follows the machine, says when nobody answers, and leaves the screen clean."""
     agent.start()
-    screen = pyte.Screen(100, 30)
-    stream = pyte.Stream(screen)
-    environment = {**agent.environment, "TERM": "xterm-256color"}
-    arguments = [*COMMAND[1:], "status", "--watch", "--every", "0.1", "--state-dir", str(agent.folder / "state")]
-    watch = pexpect.spawn(COMMAND[0], arguments, env=environment, dimensions=(30, 100), timeout=20, encoding="utf-8")
-    try:
-        _follow(watch, stream, screen, r"quiet for")
+    command = [*COMMAND, "status", "--watch", "--every", "0.1", "--state-dir", str(agent.folder / "state")]
+    with Terminal(command, agent.environment) as terminal:
+        terminal.until(r"quiet for")
         agent.gpus.set(0, util=62, power=480)
-        _follow(watch, stream, screen, r"works for \d+s +█")
-        assert sum("Keeps it up" in line for line in screen.display) == 1
+        assert terminal.until(r"works for \d+s +█").count("Keeps it up") == 1
         agent.stop()
-        _follow(watch, stream, screen, r"NO ANSWER: no costguard agent runs")
-        watch.sendintr()
-        stream.feed(watch.read())
-        watch.wait()
-        assert watch.exitstatus == 0
-        assert not screen.cursor.hidden
-    finally:
-        watch.close(force=True)
-
-
-def _follow(watch: "pexpect.spawn[str]", stream: pyte.Stream, screen: pyte.Screen, pattern: str) -> None:
-    """Feed the screen until a pattern stands on it."""
-    for _ in range(400):
-        stream.feed(watch.read_nonblocking(size=65536, timeout=20))
-        if re.search(pattern, "\n".join(screen.display)):
-            return
-    raise AssertionError("\n".join(screen.display))
+        terminal.until(r"NO ANSWER: no costguard agent runs")
+        terminal.interrupt()
+        assert terminal.end() == 0
+        assert not terminal.screen.cursor.hidden
+        assert terminal.raw.count("\x1b[?1049h") == terminal.raw.count("\x1b[?1049l") == 1

@@ -1,0 +1,44 @@
+"""``costguard demo``: a day of a simulated machine, decided by the real agent."""
+
+import sys
+
+import click
+
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it."""
+
+
+@click.command()
+@click.option("--fast", is_flag=True, help="Do not wait between pictures.")
+@click.option("--json", "as_json", is_flag=True, help="Print the events, one JSON object a line.")
+def command(*, fast: bool, as_json: bool) -> None:
+    """Watch costguard decide: a simulated machine boots, downloads, trains, crashes and is forgotten.
+
+    It takes about 45 seconds, needs no GPU, no cloud account and no configuration, and reads or changes
+    nothing on this computer. Without a terminal it prints plain lines at once.
+    """
+    try:
+        _play(fast=fast, as_json=as_json)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _play(*, fast: bool, as_json: bool) -> None:
+    from costguard.cli.render import console
+    from costguard.demo.director import Director
+    from costguard.demo.lines import Json, Plain
+
+    terminal = console()
+    if as_json or not terminal.is_terminal:
+        stage = Json() if as_json else Plain()
+        if not as_json:
+            click.echo("costguard demo: the machine is simulated, the decisions are real.")
+        stage.end(Director(stage).play())
+        return
+    from costguard.demo.ending import ending
+    from costguard.demo.screen import WIDEST, Screen
+
+    terminal.width = min(terminal.width, WIDEST)
+    with Screen(terminal, paced=not fast) as screen:
+        account = Director(screen).play()
+    terminal.print(ending(account))

@@ -1,0 +1,209 @@
+"""Runs the real loop on the simulated machine and tells a stage what happens."""
+
+import re
+from collections import deque
+from typing import Any, NamedTuple, Protocol
+
+from costguard.agent.loop import Loop
+from costguard.agent.ports import Instant
+from costguard.agent.report import report
+from costguard.demo import story
+from costguard.engine.state import DONE
+from costguard.notify.compose import Text, compose
+from costguard.testing.simhost import Machine, SimHost, Watch, effective
+
+COLUMN = 180.0
+"""Virtual seconds that one column of the history stands for."""
+
+COLUMNS = 60
+_PRIORITY = re.compile(r"^<\d>")
+
+
+class Line(NamedTuple):
+    """Something that the agent said, at a date; ``kind`` is *journal* or the kind of a message."""
+
+    wall: float
+    kind: str
+    words: str
+    body: str = ""
+
+
+class Spell(NamedTuple):
+    """What was seen during one act. Seconds."""
+
+    worked: float = 0.0
+    quiet: float = 0.0
+    unknown: float = 0.0
+    warnings: int = 0
+
+    @property
+    def length(self) -> float:
+        """All of it."""
+        return self.worked + self.quiet + self.unknown
+
+
+class Account(NamedTuple):
+    """The whole day: what was seen in each act, and the date at which the agent would have acted."""
+
+    spells: dict[str, Spell]
+    began: float
+    ended: float
+    would_act: float | None
+
+    @property
+    def total(self) -> Spell:
+        """All acts together."""
+        spells = self.spells.values()
+        sums = (sum(s.worked for s in spells), sum(s.quiet for s in spells), sum(s.unknown for s in spells))
+        return Spell(*sums, warnings=sum(s.warnings for s in spells))
+
+    @property
+    def saved(self) -> float:
+        """Seconds that the machine would have been off."""
+        return 0.0 if self.would_act is None else self.ended - self.would_act
+
+
+class Scene(NamedTuple):
+    """Everything there is to see at one moment."""
+
+    act: story.Act
+    wall: float
+    report: dict[str, Any]
+    history: tuple[tuple[float | None, ...], ...]
+    journal: tuple[Line, ...]
+    message: Line | None
+    would_act: float | None  # the date of the decision, once it fell
+
+
+class Stage(Protocol):
+    """Who shows it. ``every``: seconds of the show between two scenes."""
+
+    every: float
+
+    def act(self, wall: float, act: story.Act) -> None:
+        """An act begins."""
+
+    def line(self, line: Line) -> None:
+        """The agent said something."""
+
+    def draw(self, scene: Scene, shown: float) -> None:
+        """Show a moment that is due ``shown`` seconds after the curtain rose; this may sleep."""
+
+
+class Director(Watch):
+    """Looks on while the loop runs, and keeps the account. ``play`` runs the whole day."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.host = SimHost(
+            Machine(2, story.script(), counters=False),
+            seed=1,
+            start_wall=story.start_wall(),
+            until=story.LENGTH + 15.0,  # the last look of the day is taken
+            watch=self,
+        )
+        self.loop: Loop | None = None
+        self._act = ""
+        self._spells = {act.name: Spell() for act in story.ACTS}
+        self._counted = self._seen = self.host.clock().boot  # boot clock up to which it is counted, and shown
+        self._phase = ("", 0.0)  # the agent's, and since when
+        self._shown = 0.0  # seconds of the show, and of its last scene
+        self._drawn = -1.0
+        self._would_act: float | None = None
+        self._journal: deque[Line] = deque(maxlen=8)
+        self._message: Line | None = None
+        self._column: list[list[float | None]] = []
+        self._column_ends = 0.0
+        self._history: list[deque[float | None]] = [deque(maxlen=COLUMNS), deque(maxlen=COLUMNS)]
+
+    def play(self) -> Account:
+        """From boot to the next morning."""
+        config = effective(kill_action=story.ACTION, price_per_hour=story.PRICE)
+        self.loop = Loop(self.host, config, self.host.start())
+        began = self.host.clock()
+        self.loop.run()
+        return Account(self._spells, began.wall, self.host.clock().wall, self._would_act)
+
+    # -- what the simulated host calls -----------------------------------------------------------------------
+
+    def said(self, now: Instant, line: str) -> None:
+        """A line of the journal; the kind of a message stands before its sentence."""
+        words = _PRIORITY.sub("", line)
+        kind, colon, rest = words.partition(": ")
+        told = Line(now.wall, "journal", rest if colon and kind.islower() else words)
+        if not self._journal or self._journal[-1].words != told.words:
+            self._journal.append(told)
+            self.stage.line(told)
+
+    def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
+        """A message as people get it; here it always reaches them."""
+        del delivered
+        text: Text = compose(message["kind"], {"machine": story.MACHINE, **message["facts"]})
+        told = Line(now.wall, message["kind"], text.title, text.body)
+        if message["kind"] == "warning":
+            spell = self._spells[self._act]
+            self._spells[self._act] = spell._replace(warnings=spell.warnings + 1)
+        if message["kind"] == "would_act":
+            self._would_act = now.wall
+        self._message = told
+        self.stage.line(told)
+
+    def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
+        """The loads, for the history."""
+        loads = [load if isinstance(load := gpu[1], float) else None for gpu in gpus]
+        self._column.append(loads)
+        if now.boot >= self._column_ends:
+            for past, values in zip(self._history, zip(*self._column, strict=True), strict=True):
+                known = [value for value in values if value is not None]
+                past.append(sum(known) / len(known) if len(known) == len(values) else None)
+            self._column = []
+            self._column_ends = now.boot + COLUMN
+
+    def turned(self, now: Instant, until: float) -> None:
+        """The loop waits: count what was seen, and draw when it is time."""
+        del until
+        act = self.host.machine.phase(self.host.now).name
+        if act != self._act:
+            self._act = act
+            self.stage.act(now.wall, _act(act))
+        self._count()
+        self._shown += (now.boot - self._seen) / self._speed(now.boot)
+        self._seen = now.boot
+        if self._shown - self._drawn >= self.stage.every:
+            self._drawn = self._shown
+            self.stage.draw(self._scene(now), self._shown)
+
+    def _speed(self, boot: float) -> float:
+        assert self.loop is not None
+        phase = self.loop.last.state.core.phase
+        if phase != self._phase[0]:
+            self._phase = (phase, boot)
+        return story.speed(self._act, phase, boot - self._phase[1])
+
+    def _count(self) -> None:
+        assert self.loop is not None
+        state = self.loop.last.state
+        seconds = state.at - self._counted
+        if not state.gpus or seconds <= 0:
+            return
+        spell = self._spells[self._act]
+        if any(track.lost is not None for track in state.tracks):
+            spell = spell._replace(unknown=spell.unknown + seconds)
+        elif any(track.loud for track in state.tracks):
+            spell = spell._replace(worked=spell.worked + seconds)
+        else:
+            spell = spell._replace(quiet=spell.quiet + seconds)
+        self._spells[self._act] = spell
+        self._counted = state.at
+
+    def _scene(self, now: Instant) -> Scene:
+        loop = self.loop
+        assert loop is not None
+        seen = report(loop.last, loop.seen, loop.policy, loop.last_wall)
+        history = tuple(tuple(past) for past in self._history)
+        message = self._message if seen["phase"] in {"WARNING", DONE} else None
+        return Scene(_act(self._act), now.wall, seen, history, tuple(self._journal), message, self._would_act)
+
+
+def _act(name: str) -> story.Act:
+    return next(act for act in story.ACTS if act.name == name)

@@ -1,0 +1,72 @@
+"""The account at the end, and what to do next."""
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from costguard.demo import story
+from costguard.demo.director import Account
+from costguard.demo.story import MINUTE
+from costguard.demo.words import hours
+from costguard.engine.words import clock, duration
+
+NEXT = (
+    ("costguard run", "guard this machine; dry run, so nothing is stopped"),
+    ("costguard status", "why it is still up, what would stop it and when"),
+    ("costguard config init", "write a commented configuration"),
+)
+"""Commands for the next minute."""
+
+
+def facts(account: Account) -> list[tuple[str, str, str]]:
+    """(what, how long, remark) of the day; hours are facts of the simulation."""
+    total = account.total
+    ran, worked, unknown = (MINUTE * round(seconds / MINUTE) for seconds in (total.length, total.worked, total.unknown))
+    rows = [
+        ("the machine ran", hours(ran), ""),
+        ("GPUs worked", hours(worked), ""),
+        ("all GPUs were quiet", hours(ran - worked - unknown), ""),
+        ("a GPU could not be read", hours(unknown), "unknown, never taken for idle"),
+    ]
+    if account.would_act is not None:
+        money = account.saved / story.HOUR * story.PRICE
+        assumed = f"about {money:.0f} USD (estimate; it assumes {story.PRICE:.2f} USD an hour)"
+        rows.append((f"a {story.ACTION} at {clock(account.would_act)} saves", hours(account.saved), assumed))
+    return rows
+
+
+def morals(account: Account) -> list[str]:
+    """What it did not stop, and why; from what was counted, not from what was planned."""
+    download, training = account.spells["download"], account.spells["training"]
+    stopped = sum(spell.warnings for name, spell in account.spells.items() if name != story.ACTS[-1].name)
+    if stopped:
+        return [f"{stopped} warnings came while there was work to do: that is a fault of costguard, please report it."]
+    return [
+        f"The download was left alone: {duration(download.quiet)} at 0 %, but no work had been seen since boot.",
+        f"The training was left alone: {duration(training.quiet)} of pauses, each shorter than the hour that it takes.",
+        "The GPU that could not be read was never taken for idle: its clock began anew when it could be read again.",
+    ]
+
+
+def ending(account: Account) -> RenderableType:
+    """Everything that stays on the screen."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="left")
+    table.add_column(justify="right", style="bold", no_wrap=True)
+    table.add_column(style="dim")
+    for what, length, remark in facts(account):
+        table.add_row(what, length, remark)
+    lines = [Text(f"✔ {words}", style="green") for words in morals(account)]
+    whole = Group(table, Text(), Text("It never stopped work", style="bold"), *lines)
+    commands = Table.grid(padding=(0, 2))
+    for command, meaning in NEXT:
+        commands.add_row(Text(f"  {command}", style="bold cyan"), Text(meaning))
+    title = Text("the account of this day", style="bold")
+    return Group(
+        Panel(whole, title=title, title_align="left", box=box.ROUNDED, border_style="green", padding=(0, 1)),
+        Text("Only the machine was simulated; loop, decisions and messages are the agent's own.", style="dim"),
+        Text("\nNext steps", style="bold"),
+        commands,
+    )

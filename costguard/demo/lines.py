@@ -1,0 +1,95 @@
+"""The demonstration as plain lines, or as JSON, for whoever reads it elsewhere than on a terminal."""
+
+import json
+import textwrap
+
+import click
+
+from costguard.demo import story
+from costguard.demo.director import Account, Line, Scene
+from costguard.demo.ending import NEXT, facts, morals
+from costguard.engine.words import clock
+
+WIDTH = 100
+
+
+class Plain:
+    """One line for each event; nothing is paced and nothing moves."""
+
+    every = float("inf")
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def act(self, wall: float, act: story.Act) -> None:
+        """A heading."""
+        self._number += 1
+        click.echo()
+        _wrapped(f"{clock(wall)}  ", f"Act {self._number} of {len(story.ACTS)}: {act.title}. {act.text}")
+        _wrapped("       ", act.moral)
+
+    def line(self, line: Line) -> None:
+        """A line of the journal, or a message with its body."""
+        if line.kind == "journal":
+            _wrapped(f"{clock(line.wall)}  ", line.words)
+            return
+        _wrapped("       | ", line.words)
+        for words in line.body.splitlines():
+            _wrapped("       | ", words)
+
+    def draw(self, scene: Scene, shown: float) -> None:
+        """There are no pictures here."""
+
+    def end(self, account: Account) -> None:
+        """The account and the next steps."""
+        click.echo("\nThe account of this day")
+        for what, length, remark in facts(account):
+            click.echo(f"  {what:<26} {length:>8}  {remark}".rstrip())
+        click.echo("\nIt never stopped work")
+        for words in morals(account):
+            _wrapped("  - ", words)
+        click.echo("\nOnly the machine was simulated; loop, decisions and messages are the agent's own.\n\nNext steps")
+        for command, meaning in NEXT:
+            click.echo(f"  {command:<22} {meaning}")
+
+
+class Json:
+    """One JSON object for each event; ``at`` is a date in seconds since the epoch, of the simulated clock."""
+
+    every = float("inf")
+
+    def act(self, wall: float, act: story.Act) -> None:
+        """An act begins."""
+        _dump(event="act", at=wall, name=act.name, text=act.text)
+
+    def line(self, line: Line) -> None:
+        """The journal, or a message with its title and body."""
+        if line.kind == "journal":
+            _dump(event="journal", at=line.wall, sentence=line.words)
+        else:
+            _dump(event="message", at=line.wall, kind=line.kind, title=line.words, body=line.body)
+
+    def draw(self, scene: Scene, shown: float) -> None:
+        """There are no pictures here."""
+
+    def end(self, account: Account) -> None:
+        """Hours are facts of the simulation, in seconds; money is an estimate and its price an assumption."""
+        spells = {name: {**spell._asdict()} for name, spell in account.spells.items()}
+        money = round(account.saved / story.HOUR * story.PRICE, 2)
+        _dump(
+            event="account",
+            at=account.ended,
+            acts=spells,
+            would_act=account.would_act,
+            saved_seconds=account.saved,
+            estimate={"saved": money, "price_per_hour": story.PRICE, "currency": "USD", "price": "an assumption"},
+        )
+
+
+def _dump(**event: object) -> None:
+    click.echo(json.dumps(event, ensure_ascii=False))
+
+
+def _wrapped(first: str, words: str) -> None:
+    blank = first if "|" in first else " " * len(first)
+    click.echo(textwrap.fill(words, WIDTH, initial_indent=first, subsequent_indent=blank, break_long_words=False))
