@@ -19,7 +19,7 @@ _IDLE_TIMEOUT: Mapping[str, object] = {
     "window_rule": "unbroken",
     "aggregate": "all",
     "grace": "0s",
-    "delay": "60s",
+    "delay": "55s",  # eleven looks: the twelfth is the first that counts
     "boot_grace": "60s",
     "unused_after": "off",
 }
@@ -47,7 +47,7 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "gpu-idle-timeout": Preset(
         "Acts when every look of 300 s (60 looks, one each 5 s) saw every GPU below 1%, work seen before or not. "
-        "The first 12 looks (60 s) do not count. The action ends costguard itself with exit code 0.",
+        "It begins to count with the 12th look, after 60 s. The action ends costguard itself with exit code 0.",
         {**_IDLE_TIMEOUT, "kill_action": "end_process"},
     ),
     "gpu-idle-timeout-any": Preset(
