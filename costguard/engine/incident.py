@@ -83,13 +83,17 @@ def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
     if reason == reasons.PERSON:
         turn.amend(warned=turn.at)
         return
-    if turn.rules.policy.grace <= 0:
-        turn.amend(warned=turn.at)  # the owner gives people no time to react, so nothing waits for the delivery
+    _warn(turn)
+
+
+def _warn(turn: Turn) -> None:
+    """Begin a countdown. Where the owner gives people no time to react, nothing waits for the delivery."""
+    turn.amend(warned=turn.at if turn.rules.policy.grace <= 0 else None, exhausted=False)
     due = max(turn.at + turn.rules.policy.grace, _boot_grace_end(turn))
     told = turn.tell(
-        "warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=core.rounds
+        "warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=turn.core.rounds
     )
-    turn.amend(told=told, tries=1)
+    turn.amend(told=told, tries=1, retell=NEVER)
 
 
 def _first_link(turn: Turn) -> int:
@@ -137,10 +141,14 @@ def _warning(turn: Turn, *, bridged: bool) -> None:
         return
     due = due_at(turn, now)
     blocked = standing.holds == "blocked"
-    if turn.at > due + max(PATIENCE, turn.rules.policy.grace) and (blocked or now.failures):
-        # too long after its warning: people are warned anew if the reason still holds
-        back_to_watching(turn, standing.why if blocked else now.detail)
-        return
+    if turn.at > due + max(PATIENCE, turn.rules.policy.grace) and now.reason != reasons.PERSON:
+        # too long after its warning: people are warned anew, and a retry goes on where it was in the list
+        if blocked:
+            back_to_watching(turn, standing.why)
+            return
+        if not now.worker:
+            _warn(turn)
+            return
     act(turn, now, due, blocked=blocked)
 
 
@@ -169,7 +177,7 @@ def back_to_watching(turn: Turn, why: str) -> None:
 def _latched(turn: Turn) -> None:
     """DONE waits for work; FAILED also tries again later, with a new warning."""
     core = turn.core
-    if reasons.work_seen(turn.state, turn.rules):
+    if _work_ends(turn):
         if core.phase == FAILED:
             turn.tell("cancelled", "info", why="work was seen")
         turn.set(phase=WATCHING, done="", incident=None, rounds=0, again=NEVER, remind=NEVER)
@@ -181,6 +189,14 @@ def _latched(turn: Turn) -> None:
         detail = core.incident.detail if core.incident else ""
         turn.tell("reminder", "critical", done=core.done, error=detail, money=_money_since(turn, core.closed))
         turn.set(remind=turn.at + DAY)
+
+
+def _work_ends(turn: Turn) -> bool:
+    """Whether work ends DONE or FAILED; a deadline goes by work now, if it heeds work at all."""
+    now = turn.core.incident
+    if now is not None and now.reason == reasons.DEADLINE:
+        return not turn.rules.policy.stop_busy and reasons.works_now(turn.state)
+    return reasons.work_seen(turn.state, turn.rules)
 
 
 def _money_since(turn: Turn, since: float) -> float | None:
@@ -313,6 +329,8 @@ def begin_again(turn: Turn, event: Began) -> None:
             back_to_watching(turn, "the configuration changed")
         elif core.phase in {DONE, FAILED}:
             turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+        else:
+            turn.amend(link=len(turn.rules.actions))  # what is under way does not go on down another policy's list
         turn.set(armed=core.armed, arm_since=None, plans=(), picked=())
         return
     if now is None:

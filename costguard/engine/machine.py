@@ -94,9 +94,10 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     before = state
     turn = Turn(state, rules, tick.at, tick.wall, synced=tick.synced)
     gap = tick.at - state.at
+    if state.core.work is None:
+        state = state._replace(at=max(state.at, tick.at - rules.policy.interval))  # nobody looked before: not unknown
     if state.core.work is None and not state.core.fresh:
         turn.set(began=tick.at, suspended=tick.suspended)
-        state = state._replace(at=max(state.at, tick.at - rules.policy.interval))  # nothing was unknown before
     elif tick.suspended - state.core.suspended >= RESUME_JUMP and state.core.fresh != "boot":
         handle.resume(turn)
         state, gap = turn.state._replace(at=tick.at - rules.policy.interval), rules.policy.interval

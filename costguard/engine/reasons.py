@@ -98,7 +98,9 @@ def unknown_at(state: State, rules: Rules) -> float:
     core, after = state.core, rules.policy.unknown_stop_after
     if after is None or core.blind is None or core.host is None or core.host.loud or works_now(state):
         return NEVER
-    return max(core.blind, core.host.since) + after
+    if core.shadow is None or core.shadow.loud:
+        return NEVER
+    return max(core.blind, core.host.since, core.shadow.since) + after  # no work in the meantime, where it can be seen
 
 
 def works_now(state: State) -> bool:

@@ -148,7 +148,7 @@ def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None =
             spent_since=commitments["spent_since"],
             spent=commitments["spent"],
             saved_wall=commitments["wall"],
-            incident=Incident(**commitments["incident"]) if commitments["incident"] else None,
+            incident=Incident(**_infinite(saved, ("retell", "recheck"))) if (saved := commitments["incident"]) else None,
             fresh="boot",
         )
     return State(now, (), (), core)
@@ -161,14 +161,10 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
     quiet = 0.0
     open_incident = core.incident if core.phase in (ACTING, CONFIRMING) else None
     # a person who starts the machine again after an own stop gets the whole time anew
-    if (
-        open_incident is None
-        and core.armed is None
-        and core.work is not None
-        and core.work.lost is None
-        and not core.work.loud
-    ):
-        quiet = max(0.0, state.at - core.work.known_since)
+    stopped = open_incident is not None or (core.phase == DONE and core.done == "acted")
+    work = core.work
+    if not stopped and core.armed is None and work is not None and work.lost is None and not work.loud:
+        quiet = max(0.0, state.at - work.known_since)
     return {
         "holds": [list(hold) for hold in core.holds],
         "held": core.held,
@@ -178,7 +174,7 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
         "spent_since": core.spent_since,
         "spent": core.spent + running / 3600.0 * (price_per_hour or 0.0),
         "wall": wall,
-        "incident": open_incident._asdict() if open_incident else None,
+        "incident": _finite(open_incident._asdict()) if open_incident else None,
     }
 
 

@@ -130,9 +130,15 @@ def _machine_tracks(
     unknown = any(track.lost is not None for track in judged) or not judged or bool(core.lacking)
     loud = any(track.loud for track in judged if track.lost is None)
     unused_window = policy.unused_after or policy.kill_duration
-    start = at - min(policy.interval, at - before) if core.work is not None else at - policy.interval - core.unused
+    if core.fresh in {"reload", "resume"}:
+        core = core._replace(work=None, mean=None, shadow=None, unused=0.0)
+    if core.fresh == "resume":
+        core = core._replace(host=None, blind=None)
+    start = at - min(policy.interval, at - before) - (core.unused if core.work is None else 0.0)
     work = _follow(core.work, loud, before, unused_window, unknown=unknown, restarted=restarted, start=start, at=at)
     mean = core.mean
+    if mean is not None and mean.lost is not None:
+        mean = None  # evidence for each part does not tell what their mean was
     if rules.judges_mean:
         loads = [reading.load for i in core.picked if type(reading := readings[i]) is Known]
         blind = unknown or len(loads) < len(core.picked)
@@ -144,13 +150,13 @@ def _machine_tracks(
             policy.kill_duration,
             unknown=blind,
             restarted=restarted,
-            start=at - policy.interval,
+            start=at - min(policy.interval, at - before),
             at=at,
         )
-    old = None if core.fresh in {"reload", "resume"} else core.shadow  # what a reload or a resume delays is not unknown
-    shadow = advance(old, loud, before, policy.kill_duration) if old else begin(loud, before)
+    shadow = advance(core.shadow, loud, before, policy.kill_duration) if core.shadow else begin(loud, before)
     busy = tick.observation.quiet_host is not True
-    host = advance(core.host, busy, before, policy.kill_duration) if core.host else begin(busy, at)
+    watched = core.host is not None and at - before <= rules.gap
+    host = advance(core.host, busy, before, policy.kill_duration) if core.host and watched else begin(busy, at)
     blind_since = None if not unknown else core.blind if core.blind is not None else before
     return core._replace(work=work, mean=mean, shadow=shadow, host=host, blind=blind_since)
 
@@ -168,8 +174,11 @@ def _follow(
 ) -> Track:
     """A signal made of several GPUs: unknown when one of them is, begun anew when one of them was."""
     if unknown:
-        return Track(False, at, at, (), at) if old is None else lose(old, before)
-    if old is None:
+        if old is None:
+            return Track(loud, at, at, (), at)
+        # work that is seen beside what is not: nothing before it counts any more
+        return Track(True, before, before, (), before) if loud and not old.loud else lose(old, before)
+    if old is None or (old.lost is not None and old.loud):
         return begin(loud, start)
     if restarted is not None:
         return begin(loud, restarted)

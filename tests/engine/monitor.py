@@ -99,6 +99,7 @@ class Monitor:
         policy, seen = self.policy, tick.observation
         if self.suspended is not None and tick.suspended - self.suspended >= 2.0:
             self.forget_windows()
+            self.at = tick.at - policy.interval
             self.started, self.unknown_since, self.alarms, self.noticed_until = tick.at, None, [], -1.0
         self.suspended = tick.suspended
         self.expected.extend(key for key in seen.gpus if key not in self.expected)

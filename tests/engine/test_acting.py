@@ -1,0 +1,248 @@
+"""I2, I3, I4, I9: warning, attempt, retry and what is never repeated."""
+
+import pytest
+
+from costguard.engine import Known, Outcome, Policy, Veto
+from costguard.engine.effects import Abandon, Confirm, Go, Prepare, Tell
+from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
+
+IDLE = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0)
+"""Warns after 300 quiet seconds, acts 60 s later."""
+
+
+def gos(world: World) -> list[str]:
+    return [effect.action for _, effect in world.effects if isinstance(effect, Go)]
+
+
+def until(world: World, phase: str, seconds: float = 2000.0, **wishes: str) -> World:
+    """Quiet ticks until this phase, answering as wished."""
+    end = world.now + seconds
+    while world.phase() != phase and world.now < end:
+        world.tick(QUIET)
+        if world.phase() != phase:
+            world.settle(**wishes)
+    assert world.phase() == phase
+    return world
+
+
+def test_no_action_before_the_warning_is_delivered_and_grace_is_over() -> None:
+    """I2: the countdown begins when somebody got the warning, not when it was sent."""
+    world = until(World(IDLE, 1), "WARNING")
+    world.run(30.0, answer=False)
+    warning = next(e.id for e in world.pending.values() if isinstance(e, Tell) and e.kind == "warning")
+    world.answer(warning, "delivered")
+    delivered = world.now
+    until(world, "ACTING")
+    assert delivered + 60.0 <= world.stops()[0] <= delivered + 80.0
+
+
+def test_a_warning_that_nobody_gets_is_repeated_then_exhausted() -> None:
+    """I2: after the policy's attempts the countdown begins although nobody was reached."""
+    world = until(World(IDLE._replace(warn_attempts=3), 1), "ACTING", Tell="failed")
+    assert len(world.times("warning")) == 3
+    assert world.stops()[0] >= world.times("warning")[-1] + 60.0
+
+
+@pytest.mark.parametrize("seen", [BUSY, DARK, Known(0.0, ("power",)), Known(float("nan"))])
+def test_the_last_reading_decides(seen: object) -> None:
+    """I3: worker ready, countdown over, and in this very tick a GPU works or cannot be read: nothing is released."""
+    world = until(World(IDLE._replace(window_share=0.5), 1), "WARNING")
+    while world.now < 300.0 + 60.0:
+        world.settle()
+        world.tick(QUIET)
+    assert world.phase() == "WARNING"
+    world.tick(seen)  # type: ignore[arg-type]  # one of the readings above
+    assert not gos(world)
+
+
+def test_a_veto_cancels_and_the_worker_is_sent_away() -> None:
+    """I3: a reader's veto in the last tick cancels, and the waiting worker is abandoned."""
+    world = until(World(IDLE, 1), "WARNING")
+    world.settle()
+    world.run(40.0)
+    world.vetoes = (Veto("terminals", "ann typed"),)
+    world.run(60.0)
+    assert world.phase() == "WATCHING"
+    assert any(isinstance(effect, Abandon) for _, effect in world.effects)
+    assert not gos(world)
+
+
+@pytest.mark.parametrize("link", ["command", "stop"])
+def test_one_incident_acts_once(link: str) -> None:
+    """I4: after *unknown* it asks what happened, and when nobody can tell it is never repeated, and told."""
+    world = until(World(IDLE._replace(kill_action=link, fallback=("shutdown",)), 1), "ACTING")
+    for _ in range(3000):
+        world.settle(Go="unknown", Confirm="unknown")
+        world.tick(QUIET)
+    assert gos(world) == [link]
+    assert "outcome_unknown" in world.kinds()
+    assert "reminder" not in world.kinds()
+    world.run(86400.0, QUIET, dt=14.0)
+    assert "reminder" in world.kinds()
+
+
+def test_a_technical_failure_goes_down_the_list() -> None:
+    """The next link follows a technical failure, decided again on fresh readings; a refusal ends it."""
+    world = until(World(IDLE._replace(fallback=("shutdown",)), 1), "FAILED", Go="failed")
+    assert gos(world) == ["stop", "shutdown"]
+    world = until(World(IDLE._replace(fallback=("shutdown",)), 1), "DONE", Go="refused")
+    assert gos(world) == ["stop"]
+
+
+@pytest.mark.parametrize("grace", [0.0, 60.0, 600.0])
+def test_workers_that_cannot_start_are_retried_then_the_list_goes_on(grace: float) -> None:
+    """A link that cannot be prepared is tried four times, then the next one is, then it has FAILED, aloud."""
+    world = until(World(IDLE._replace(grace=grace, fallback=("shutdown",)), 1), "FAILED", 4000.0, Prepare="failed")
+    tried = [effect.action for _, effect in world.effects if isinstance(effect, Prepare)]
+    assert tried == ["stop"] * 4 + ["shutdown"] * 4
+    assert "failed" in world.kinds()
+
+
+def test_failed_is_tried_again_with_a_new_warning_ever_more_rarely() -> None:
+    """FAILED retries after 1 h, 2 h, 4 h ... at most daily, each with a warning; never silent, never lost."""
+    world = World(IDLE, 1, checked=False)
+    end = 4 * 86400.0
+    while world.now < end:
+        world.tick(QUIET)
+        world.settle(Go="failed")
+    failed = world.times("failed")
+    waits = [round((late - early) / 3600.0) for early, late in zip(failed, failed[1:], strict=False)]
+    assert waits[:4] == [1, 2, 4, 8]
+    assert max(waits) <= 25
+    assert len(world.times("warning")) == len(failed) == len(gos(world))
+    assert "cannot" not in world.kinds(), "what failed is no stop"
+
+
+def test_a_retry_that_is_due_does_not_outlive_a_persons_stop() -> None:
+    """I4: FAILED, then a person's stop carried out; the old retry must not act once more."""
+    world = until(World(IDLE._replace(kill_action="command"), 1), "FAILED", Go="failed")
+    world.ask_stop()
+    until(world, "ACTING")
+    world.settle(Go="done")
+    assert world.phase() == "DONE"
+    world.run(3 * 3600.0, QUIET)
+    assert world.phase() == "DONE"
+    assert len(gos(world)) == 2
+
+
+@pytest.mark.parametrize("grace", [0.0, 600.0])
+def test_a_persons_stop_that_cannot_be_prepared_is_told(grace: float) -> None:
+    """What a person asked for is retried and then FAILED aloud; it never just disappears."""
+    world = World(IDLE._replace(grace=grace), 1)
+    world.tick(QUIET)
+    world.ask_stop()
+    for _ in range(60):
+        world.tick(QUIET)
+        world.settle(Prepare="failed")
+    assert "failed" in world.kinds()
+
+
+def test_the_third_stop_in_a_day_without_work_is_a_message_only() -> None:
+    """I9: stopped twice within a day and started again, still nothing works: a person is needed."""
+    world = World(BASE._replace(unused_after=600.0, unknown_alarm=1e9), 1)
+    for _ in range(2):
+        world.run(700.0, QUIET)
+        assert world.phase() in {"ACTING", "CONFIRMING"}
+        world.boot(off=600.0)
+    world.run(3000.0, QUIET)
+    assert len(gos(world)) == 2
+    assert "cannot" in world.kinds()
+    world.release()
+    world.run(1000.0, QUIET)
+    assert len(gos(world)) == 3
+
+
+def test_arming_at_once_is_no_work() -> None:
+    """I9: arm_duration 0 arms at the first tick of every boot; that forgives no stop."""
+    world = World(BASE._replace(arm_duration=0.0, unused_after=None, unknown_alarm=1e9), 1)
+    for _ in range(4):
+        world.run(500.0, QUIET)
+        world.boot(off=600.0)
+    assert len(gos(world)) == 2
+
+
+def test_unknown_is_not_the_work_that_forgives_stops() -> None:
+    """I9: a moment of load and then a minute of unknown is not a minute of work."""
+    world = World(BASE._replace(arm_threshold=0.99, unknown_alarm=1e9), 2)
+    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 10.0, EPOCH - 5.0)))
+    world.run(20.0, BUSY, QUIET)
+    world.run(120.0, BUSY, DARK)
+    assert len(world.state.core.stops) == 2
+
+
+def test_never_within_boot_grace_of_boot_or_resume() -> None:
+    """I9: a machine that was just started, or just woke, is left alone."""
+    policy = IDLE._replace(boot_grace=1200.0, kill_duration=60.0)
+    world = World(policy, 1)
+    world.run(1190.0, QUIET)
+    assert not gos(world)
+    world.suspend(5000.0)
+    world.run(1190.0, QUIET)
+    assert not gos(world)
+    world.run(200.0, QUIET)
+    assert gos(world) == ["stop"]
+
+
+def test_a_dry_run_only_tells() -> None:
+    """Nothing is prepared or released in dry-run; the message says would, once."""
+    world = World(IDLE._replace(mode="dry-run"), 1)
+    world.run(5000.0, QUIET)
+    assert not [effect for _, effect in world.effects if isinstance(effect, Prepare | Go | Confirm)]
+    assert world.kinds() == ["warning", "would_act"]
+
+
+@pytest.mark.parametrize("stop_busy", [True, False])
+def test_a_deadline_in_a_dry_run_is_told_once(stop_busy: bool) -> None:
+    """DONE is latched: work that goes on, or lies in the window, does not tell the same deadline every few minutes."""
+    world = World(BASE._replace(mode="dry-run", lifetime=1000.0, stop_busy=stop_busy, kill_duration=3600.0), 1)
+    world.run(990.0, BUSY)
+    world.run(4000.0, BUSY if stop_busy else QUIET)
+    assert world.kinds().count("would_act") == 1
+
+
+def test_a_failed_deadline_is_not_hammered_because_work_goes_on() -> None:
+    """FAILED with stop_busy backs off like any other failure."""
+    world = World(BASE._replace(lifetime=1000.0, stop_busy=True), 1)
+    while world.now < 4000.0:
+        world.tick(BUSY)
+        world.settle(Go="failed")
+    assert len(gos(world)) == 1
+
+
+def test_outcomes_of_closed_incidents_change_nothing() -> None:
+    """A worker that answers late, after its incident was cancelled, is heard by nobody."""
+    world = until(World(IDLE, 1), "WARNING")
+    world.settle()
+    world.run(20.0, QUIET, answer=False)
+    attempt = next(effect.id for effect in world.pending.values() if isinstance(effect, Prepare))
+    world.tick(BUSY)
+    world.tick(BUSY)
+    assert world.phase() == "WATCHING"
+    for status in ("ready", "refuse", "another", "failed", "accepted", "done", "unknown"):
+        before = world.state.core
+        done = world.send(Outcome(world.now, attempt, status))
+        assert not done.effects
+        assert done.state.core._replace(next=before.next) == before
+
+
+def test_a_number_that_is_none_holds_nothing() -> None:
+    """A hold of NaN or of negative seconds is refused; one that is too long is cut, and the sum is bounded."""
+    world = World(Policy(mode="live"), 1)
+    world.tick(QUIET)
+    for seconds in (float("nan"), -1.0, 0.0):
+        world.hold(seconds)
+        assert not world.state.core.holds
+    for _ in range(10):
+        world.hold(1e9)
+    assert sum(hold.until - world.now for hold in world.state.core.holds) == pytest.approx(Policy().hold_total)
+
+
+def test_another_policy_does_not_repeat_an_action_of_the_incident() -> None:
+    """I4: the list changed while *stop* was under way, and has it in another place: the incident does not stop twice."""
+    world = until(World(IDLE, 1), "ACTING")
+    incident = next(effect.incident for _, effect in world.effects if isinstance(effect, Go))
+    world.reload(IDLE._replace(kill_action="command", fallback=("stop",)))
+    for _ in range(100):
+        world.settle(Go="failed", Confirm="failed")
+        world.tick(QUIET)
+    assert [effect.action for _, effect in world.effects if isinstance(effect, Go) and effect.incident == incident] == ["stop"]

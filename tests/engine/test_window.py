@@ -1,0 +1,188 @@
+"""I1, I5, I6: what counts as quiet, for how long, and what unknown does to it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costguard.engine import Known, Policy, Reading
+from tests.engine.world import BASE, BUSY, DARK, QUIET, World, play
+
+LOADS = st.sampled_from([0.0, 0.0, 0.0, 0.04, 0.2, 0.9])
+ARMED = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0, unknown_alarm=1e9)
+SIGNS = Known(0.0, ("power 90 W above idle",))
+
+
+def reading(load: float | None) -> Reading:
+    return DARK if load is None else Known(load)
+
+
+@given(
+    st.lists(st.tuples(LOADS, st.integers(1, 12)), min_size=1, max_size=8),
+    st.integers(0, 95),
+    st.sampled_from([None, 0.05, 0.9, 1.0]),
+    st.integers(1, 4),
+    st.sampled_from([0.0, 0.05, 0.2]),
+)
+def test_unknown_or_more_load_never_makes_a_stop_come_sooner(
+    stretches: list[tuple[float, int]], where: int, worse: float | None, times: int, share: float
+) -> None:
+    """I1: while armed, replacing readings by unknown or by more load never makes the first stop come sooner."""
+    loads: list[float] = [load for load, count in stretches for _ in range(count)] + [0.0] * 60
+    policy = ARMED._replace(window_share=share)
+    plain = play(World(policy, 1, checked=False), ((Known(load),) for load in loads)).stops()
+    changed: list[float | None] = list(loads)
+    for i in range(where, min(where + times, len(loads))):
+        changed[i] = None if worse is None else max(worse, loads[i])
+    other = play(World(policy, 1, checked=False), ((reading(load),) for load in changed)).stops()
+    assert not other or (plain and plain[0] <= other[0] + 1e-6)
+
+
+@given(st.lists(st.tuples(LOADS, st.integers(1, 12)), min_size=1, max_size=8), st.sampled_from([60.0, 300.0, 600.0, 1800.0]))
+def test_the_share_rule_never_tolerates_more_than_it_says(stretches: list[tuple[float, int]], window: float) -> None:
+    """I1: over the window that ends at the warning, the loud seconds are within the share; the monitor counts them."""
+    loads = [load for load, count in stretches for _ in range(count)] + [0.0] * 200
+    world = play(World(ARMED._replace(window_share=0.1, kill_duration=window), 1), ((Known(load),) for load in loads))
+    assert world.stops(), "with quiet for longer than the window it stops"
+
+
+def test_one_blip_within_the_share_delays_nothing() -> None:
+    """One blip of a tick does not reset a window of the share rule, and does reset an unbroken one."""
+    trace = [QUIET] * 20 + [BUSY] + [QUIET] * 60
+    share = play(World(ARMED._replace(window_share=0.1), 1), ((r,) for r in trace))
+    unbroken = play(World(ARMED._replace(window_rule="unbroken"), 1), ((r,) for r in trace))
+    assert share.times("warning")[0] == 300.0
+    assert unbroken.times("warning")[0] == 510.0
+
+
+def test_unknown_resets_the_window_unless_evidence_reaches_over_it() -> None:
+    """I5: an unknown tick begins the window anew; an integrating counter read on both sides bridges it."""
+    for covers, expected in ((0.0, 500.0), (15.0, 500.0), (20.0, 300.0), (400.0, 300.0)):
+        world = World(ARMED, 1)
+        play(world, [(QUIET,)] * 19 + [(DARK,)] + [(Known(0.0, (), covers),)] + [(QUIET,)] * 60)
+        assert world.times("warning")[0] == expected, covers
+
+
+def test_a_hole_in_the_ticks_is_unknown_too() -> None:
+    """I5: nobody looked for longer than 1.5 intervals: the window begins anew, unless evidence reaches over it."""
+    for covers, expected in ((0.0, 590.0), (100.0, 300.0)):
+        world = World(ARMED, 1)
+        world.run(200.0, QUIET)
+        world.tick(Known(0.0, (), covers), dt=100.0)
+        world.run(600.0, QUIET)
+        assert world.times("warning")[0] == expected, covers
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from([-1e8, -3600.0, -1.0, 1.0, 3600.0, 1e8])), max_size=6))
+def test_setting_the_clock_changes_no_duration(jumps: list[tuple[int, float]]) -> None:
+    """I5: the same readings under a wall clock that jumps lead to the same decisions at the same times."""
+
+    def decisions(jumps: dict[int, float]) -> list[tuple[float, str]]:
+        world = World(BASE, 1, checked=False)
+        for number in range(90):
+            world.wall += jumps.get(number, 0.0)
+            world.tick(BUSY if number < 8 or number == 20 else DARK if number in {30, 31} else QUIET, synced=None)
+            world.settle()
+        return [(at, type(effect).__name__ + getattr(effect, "kind", "")) for at, effect in world.effects]
+
+    assert decisions(dict(jumps)) == decisions({})
+
+
+def test_a_date_that_cannot_be_trusted_stops_nothing() -> None:
+    """I5: a lease is compared with a synchronised clock only."""
+    policy = ARMED._replace(lease_until=1.0, kill_duration=1e6)
+    for synced, warned in ((False, False), (True, True)):
+        world = World(policy, 1)
+        for _ in range(30):
+            world.tick(QUIET, synced=synced)
+        assert ("warning" in world.kinds()) is warned
+
+
+@given(st.lists(st.tuples(st.sampled_from([QUIET, BUSY, DARK, SIGNS, Known(0.0, (), 60.0)]), st.integers(1, 40)), min_size=1, max_size=6))
+def test_ticks_before_the_forecast_change_nothing(stretches: list[tuple[Reading, int]]) -> None:
+    """While readings stay equal, nothing but the time changes before `core.next`: those ticks need no thought."""
+    world = World(BASE, 1, checked=False)
+    for reading, count in stretches:
+        for _ in range(count):
+            before = world.state
+            done = world.tick(reading)
+            steady = before.gpus and before.core == done.state.core._replace(next=before.core.next)
+            if before.core.next > world.now and steady:
+                assert not done.effects
+            world.settle()
+
+
+def test_work_while_another_gpu_cannot_be_read_is_not_forgotten() -> None:
+    """I1, unused: GPU 0 works while GPU 1 is unknown; evidence for GPU 1 does not make the machine unused."""
+    policy = BASE._replace(arm_threshold=0.8, kill_duration=100.0, unused_after=900.0)
+    world = World(policy, 2)
+    world.run(300.0, QUIET, QUIET)
+    world.run(500.0, Known(0.5), DARK)
+    world.run(20.0, QUIET, DARK)
+    world.tick(QUIET, Known(0.0, (), 1000.0))
+    world.run(700.0, QUIET, QUIET)
+    assert not world.stops()
+
+
+def test_a_mean_is_not_bridged_by_evidence_of_parts() -> None:
+    """I1: what the mean was while a part of it was unknown is unknown."""
+    policy = ARMED._replace(kill_action="command", aggregate="mean", window_rule="unbroken", grace=0.0)
+    world = World(policy, 2)
+    world.run(100.0, QUIET, QUIET)
+    world.run(100.0, BUSY, DARK)
+    world.tick(QUIET, DARK)
+    world.tick(QUIET, Known(0.0, (), 1000.0))
+    world.run(200.0, QUIET, QUIET)
+    assert "warning" not in world.kinds()
+
+
+def test_continuous_unknown_is_told_at_1_2_4_times_and_daily() -> None:
+    """I6: 15 min, 30 min, 1 h, 2 h ... and then once a day, with the money so far."""
+    world = World(BASE._replace(unknown_alarm=900.0, price_per_hour=4.0), 1, checked=False)
+    world.run(60.0, BUSY)
+    world.run(4 * 86400.0, DARK, dt=10.0)
+    told = [at - 60.0 for at in world.times("unknown_alarm")]
+    assert told[:7] == [900.0 * 2**n for n in range(7)]
+    assert [late - early for early, late in zip(told[7:], told[8:], strict=False)] == [86400.0] * len(told[8:])
+    first = next(e for _, e in world.effects if getattr(e, "kind", "") == "unknown_alarm")
+    assert getattr(first, "facts", {})["money"] == 1.0
+
+
+def test_scattered_unknown_that_delays_a_stop_is_told() -> None:
+    """I6: every few minutes one unknown tick keeps the window from ever being clear: people hear of it."""
+    world = World(BASE, 2)
+    world.run(60.0, BUSY, QUIET)
+    play(world, [(QUIET, DARK if number % 20 == 19 else QUIET) for number in range(100)])
+    assert not world.stops()
+    assert world.times("unknown_alarm")[0] <= 60.0 + BASE.kill_duration + BASE.unknown_alarm + 200.0
+    world.run(400.0, QUIET, QUIET)
+    assert "unknown_recovered" in world.kinds()
+    assert world.stops()
+
+
+def test_no_readable_gpu_is_unknown() -> None:
+    """I6: an expected GPU that vanishes from the list, or a list that stays empty, is never idle and is told."""
+    world = World(ARMED._replace(unknown_alarm=120.0), 2)
+    world.run(50.0, QUIET, QUIET)
+    world.keys, world.readings = world.keys[:1], (QUIET,)
+    world.run(1000.0)
+    empty = World(ARMED._replace(unknown_alarm=120.0), 0)
+    empty.run(1000.0)
+    for each in (world, empty):
+        assert not each.stops()
+        assert each.times("unknown_alarm")
+
+
+def test_a_guard_that_begins_late_does_not_claim_to_have_waited() -> None:
+    """I6: what happened before the guard began is neither unknown nor money."""
+    world = World(BASE, 1, now=100000.0)
+    world.state = world.state._replace(at=0.0)
+    world.run(100.0, DARK)
+    assert "unknown_alarm" not in world.kinds()
+
+
+def test_a_step_does_not_cost_more_with_a_longer_window() -> None:
+    """The memory of a track is bounded, however long the window and however restless the load."""
+    for window in (60.0, 3600.0, 86400.0 * 7):
+        world = World(Policy(kill_duration=window, mode="live"), 1, checked=False)
+        for number in range(3000):
+            world.tick(BUSY if number % 2 else QUIET)
+        assert max(len(track.past) for track in world.state.tracks) <= 62
