@@ -24,7 +24,7 @@ def test_gpu_idle_timeout() -> None:
     """Below 1% in 60 looks of 5 s, all GPUs, from the start."""
     s = settings("gpu-idle-timeout")
     assert (s.arm_duration, s.kill_threshold, s.kill_duration, s.interval) == (None, 0.01, 300, 5)
-    assert (s.aggregate, s.window_rule, s.delay) == ("all", "unbroken", 60)
+    assert (s.aggregate, s.window_rule, s.delay) == ("all", "unbroken", 55)
 
 
 def test_gpu_idle_timeout_any() -> None:
