@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
+from costguard.engine.reasons import TABLE
 from costguard.engine.words import duration
 from costguard.engine.words import percent as share
 
@@ -21,6 +22,7 @@ VERDICTS = {
     "refuse": "cannot be carried out",
     "failed": "could not be checked",
 }
+TITLES = {row.reason: row.title for row in TABLE}
 REFUSALS = {"refuse", "another"}
 GOOD, BAD = "green", "red"
 
@@ -106,7 +108,9 @@ def would_stop(report: Report) -> list[str]:
         return [f"{report['action']}: see the sentence above"]
     if incident:
         due = moment(incident["due"], now) if incident["due"] is not None else "once people were told"
-        return [f"{report['action']} at {due}, because of {clean(incident['reason'])}; people were warned"]
+        return [
+            f"{report['action']} at {due}, reason: {TITLES.get(incident['reason'], clean(incident['reason']))}; people were warned"
+        ]
     refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
     lines = [f"as things are, {report['action']} cannot be carried out (see Plans)"] if refused else []
     for key, why in (("idle_at", f"idle for {duration(report['window'])}"), ("unused_at", "unused since boot")):

@@ -1,0 +1,131 @@
+"""The README promises nothing that is not there, and what it shows is real."""
+
+import io
+import re
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from costguard.agent.requests import status
+from costguard.cli.main import VERBS, main
+from costguard.cli.render import console, show
+from costguard.cli.status_view import view
+from costguard.config.presets import PRESETS
+from costguard.demo import story
+from costguard.demo.director import Director, Line, Scene
+from costguard.engine.reasons import TABLE
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+COMMANDS = [line.split("#")[0].strip() for block in BLOCKS for line in block.splitlines()]
+INLINE = re.findall(r"`(costguard [^`]+)`", README)
+OURS = sorted({command.removeprefix("sudo ") for command in (*COMMANDS, *INLINE) if "costguard " in command})
+NOT_YET = ("exec", "fill", "doctor", "history", "stop", "record", "replay", "permissions")
+
+
+@pytest.mark.parametrize("words", [words for words in OURS if words.startswith("costguard ")])
+def test_every_command_exists(words: str) -> None:
+    """A verb, its options and its arguments are taken by the command line as the README writes them."""
+    _, *arguments = shlex.split(words)
+    command: click.Command = main
+    context = click.Context(main)
+    while isinstance(command, click.Group) and arguments:
+        name = arguments.pop(0)
+        found = command.get_command(context, name)
+        assert found is not None, f"there is no verb {name}"
+        command = found
+        context = click.Context(command, info_name=name, parent=context)
+    command.make_parser(context).parse_args(list(arguments))
+    for preset in re.findall(r"--preset (\S+)", words):
+        assert preset in PRESETS
+
+
+def test_every_make_target_exists() -> None:
+    """What it tells people to make can be made."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    wanted = set(re.findall(r"`?make ([a-z]+)", "\n".join((*COMMANDS, *re.findall(r"`make [a-z]+`", README)))))
+    assert {"demo", "wheel", "test", "lint"} <= wanted <= targets
+
+
+def test_every_link_and_file_exists() -> None:
+    """Links lead somewhere, also after a file was moved."""
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert len(links) >= 5
+    for link in links:
+        assert (ROOT / link).exists(), link
+    assert (ROOT / "pyproject.toml").exists()
+
+
+def test_it_is_short() -> None:
+    """A first page, not a manual."""
+    assert len(README.splitlines()) <= 200
+
+
+def test_what_is_not_yet_there_is_not_there() -> None:
+    """A verb that was built must leave the list of what is missing."""
+    for verb in NOT_YET:
+        assert verb not in VERBS, f"README says that `{verb}` is not there yet"
+
+
+def test_the_reasons_are_those_of_the_engine() -> None:
+    """The table of reasons is the engine's own."""
+    for row in TABLE:
+        assert f"| {' | '.join(row[1:])} |" in README
+
+
+class Rehearsal:
+    """Keeps what the agent said, and its status when three minutes of the countdown are over."""
+
+    every = 0.1
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.status: dict[str, Any] = {}
+        self.director: Director | None = None
+
+    def act(self, wall: float, act: story.Act) -> None:
+        pass
+
+    def line(self, line: Line) -> None:
+        self.said.append(line.words)
+
+    def draw(self, scene: Scene, shown: float) -> None:
+        incident = scene.report["incident"]
+        counting = scene.report["phase"] == "WARNING" and incident["due"] is not None
+        if counting and not self.status and incident["due"] - scene.wall < 420.0:
+            assert self.director is not None
+            assert self.director.loop is not None
+            self.status = status(self.director.loop)
+
+
+@pytest.fixture(scope="module")
+def rehearsal() -> Rehearsal:
+    """The day of the demonstration."""
+    stage = Rehearsal()
+    stage.director = Director(stage)
+    stage.director.play()
+    return stage
+
+
+def test_the_line_that_it_begins_with_is_real(rehearsal: Rehearsal) -> None:
+    """The decision line comes from the agent on the demonstration's machine."""
+    line = re.search(r"```text\n(WARNING: .*)\n```", README)
+    assert line is not None
+    assert line[1] in rehearsal.said
+
+
+def test_the_status_that_it_shows_is_real(rehearsal: Rehearsal) -> None:
+    """`costguard status` of the demonstration's machine looks exactly like this, but for the time of day."""
+    file = io.StringIO()
+    screen = console(file)
+    show(screen, view(rehearsal.status, screen))
+    real, _, _ = file.getvalue().partition("\nAgent ")
+    shown = re.search(r"of a simulated machine:\n\n```text\n(.*?)\n```", README, re.DOTALL)
+    assert shown is not None
+    due = time.strftime("%H:%M", time.localtime(rehearsal.status["incident"]["due"]))
+    assert shown[1] == real.replace(due, "15:24")
