@@ -107,10 +107,10 @@ def would_stop(report: Report) -> list[str]:
     if report["phase"] in {"DONE", "FAILED"} or (incident and report["phase"] != "WARNING"):
         return [f"{report['action']}: see the sentence above"]
     if incident:
-        due = moment(incident["due"], now) if incident["due"] is not None else "once people were told"
-        return [
-            f"{report['action']} at {due}, reason: {TITLES.get(incident['reason'], clean(incident['reason']))}; people were warned"
-        ]
+        title = TITLES.get(incident["reason"], clean(incident["reason"]))
+        if incident["due"] is None:
+            return [f"{report['action']}, once people were told; reason: {title}"]
+        return [f"{report['action']} at {moment(incident['due'], now)}, reason: {title}; people were warned"]
     refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
     lines = [f"as things are, {report['action']} cannot be carried out (see Plans)"] if refused else []
     for key, why in (("idle_at", f"idle for {duration(report['window'])}"), ("unused_at", "unused since boot")):

@@ -1,0 +1,138 @@
+"""The status for people, in states that a machine is rarely in."""
+
+import io
+from typing import Any
+
+import pytest
+
+from costguard.cli.reach import places
+from costguard.cli.render import bar, clean, console, moment, show, spark
+from costguard.cli.status_view import view
+
+NOW = 1_700_000_000.0
+
+
+def report(**changes: Any) -> dict[str, Any]:
+    gpu = {"key": "0000:01:00.0", "label": "GPU 0 (NVIDIA H200)", "state": "quiet", "since": NOW - 720.0, "load": 0.0}
+    return {
+        "sentence": "ARMED: all is well.",
+        "state": "ARMED",
+        "phase": "WATCHING",
+        "mode": "live",
+        "action": "stop",
+        "armed": True,
+        "gpus": [{**gpu, "signs": [], "words": "peak 0 %", "known": True}],
+        "window": 3600.0,
+        "threshold": 0.05,
+        "idle_at": NOW + 2880.0,
+        "unused_at": None,
+        "incident": None,
+        "done": "",
+        "holds": [],
+        "vetoes": [],
+        "plans": [],
+        "unknown_since": None,
+        "time": NOW,
+        "agent": {
+            "pid": 7, "version": "1", "state_dir": "/s", "runtime_dir": "/r", "source": None, "instance": "i",
+            "interval": 10.0, "reader_restarts": 0, "reader": "answers", "unreaped": 0, "troubles": {},
+            "ticked": NOW, "now": NOW,
+        },
+        **changes,
+    }  # fmt: skip
+
+
+def shown(**changes: Any) -> str:
+    file = io.StringIO()
+    screen = console(file)
+    show(screen, view(report(**changes), screen))
+    return file.getvalue()
+
+
+def incident(**changes: Any) -> dict[str, Any]:
+    times = {"opened": NOW - 60.0, "warned": NOW - 50.0, "due": NOW + 550.0}
+    return {"id": "i1", "reason": "idle", "detail": "", **times, **changes}
+
+
+def test_a_quiet_machine_has_a_time() -> None:
+    """Nothing keeps it up, and the moment of the warning is told with the time until then."""
+    text = shown()
+    assert "Keeps it up    nothing: every GPU is quiet\n" in text
+    assert "(in 48m), if nothing works until then" in text
+
+
+def test_a_machine_that_never_worked_says_so() -> None:
+    """Before the first work the idle window does not count."""
+    assert "no work was seen since boot" in shown(armed=False, idle_at=None, unused_at=NOW + 60.0)
+
+
+def test_a_countdown_tells_its_end_and_its_reason() -> None:
+    """During a warning the action, its time and its reason are in one line."""
+    text = shown(phase="WARNING", state="WARNING", incident=incident())
+    assert "(in 9m 10s), reason: idle after work; people were warned" in text
+
+
+def test_a_warning_that_nobody_got_yet_has_no_time() -> None:
+    """The countdown begins when people were told."""
+    text = shown(phase="WARNING", incident=incident(warned=None, due=None))
+    assert "Would stop it  stop, once people were told; reason: idle after work\n" in text
+
+
+@pytest.mark.parametrize("phase", ["DONE", "FAILED", "ACTING", "CONFIRMING"])
+def test_every_phase_can_be_shown(phase: str) -> None:
+    """Whatever the machine is in, the status is told and the sentence explains it."""
+    text = shown(phase=phase, state=phase, incident=incident(), sentence=f"{phase}: why.")
+    assert text.startswith(f"{phase}: why.\n")
+    assert "stop: see the sentence above" in text
+
+
+def test_vetoes_troubles_and_silence_are_told() -> None:
+    """What is wrong with the agent itself is never left out."""
+    agent = {
+        **report()["agent"],
+        "troubles": {"disk": "it is full"}, "ticked": NOW - 300.0, "reader": "killed", "unreaped": 2,
+    }  # fmt: skip
+    text = shown(agent=agent, vetoes=[{"source": "login", "reason": "alice is here"}])
+    for words in ("login: alice is here", "disk: it is full", "last looked 5m ago", "reader: killed", "2 readers hang"):
+        assert words in text
+
+
+def test_a_reason_to_stop_that_passed_is_not_in_the_past() -> None:
+    """A window that is over while something stands in the way is told as such."""
+    assert "people are warned as soon as nothing keeps it up" in shown(idle_at=NOW - 60.0)
+
+
+def test_no_gpu_yet() -> None:
+    """Before the first reading nothing is invented."""
+    text = shown(gpus=[], idle_at=None)
+    assert "no GPU has been read yet" in text
+
+
+def test_unknown_is_no_empty_bar() -> None:
+    """A load that is not known looks different from a load of nothing, in bars and in history."""
+    assert bar(None, 4).plain == "····"
+    assert bar(0.0, 4).plain == "    "
+    assert bar(1.0, 4).plain == "████"
+    assert bar(0.5, 4, unicode=False).plain == "##--"
+    assert spark([None, 0.0, 1.0], 4).plain == " ·▁█"
+
+
+def test_words_of_others_cannot_move_the_cursor() -> None:
+    """Control characters, also the C1 ones, become blanks."""
+    assert clean("a\x1b[2Jb\r\n\x9bc") == "a [2Jb   c"
+
+
+def test_moments_far_away_carry_their_date() -> None:
+    """A time of day alone would mislead."""
+    assert moment(NOW + 86400.0, NOW).startswith("2023-11-1")
+    assert moment(NOW + 60.0, NOW).endswith("(in 1m)")
+    assert moment(NOW - 60.0, NOW).endswith("(1m ago)")
+
+
+def test_users_reach_the_agent_of_the_machine() -> None:
+    """A user without an agent talks to root's; root and a named folder mean exactly one."""
+    assert places(None, {}, 1000) == ["/dev/shm/costguard-1000", "/run/costguard"]
+    assert len(places(None, {}, 0)) == 1
+    own, machines = places("/data/state", {}, 1000)
+    assert own.startswith("/dev/shm/costguard-1000-")
+    assert machines == own.replace("/dev/shm/costguard-1000", "/run/costguard")
