@@ -51,6 +51,8 @@ time.sleep(600)
     "endless_line": "import os\nwhile True: os.write(1, b'x' * 4096)",
     "many_lines": "import os\nwhile True: os.write(1, b'x\\n' * 2048)",
     "line": "import sys; n = int(sys.stdin.readline()); sys.stdout.write('y' * n + '\\n')",
+    "half_line": "import os, time; os.write(1, b'x' * 65536); os.write(1, b'x'); time.sleep(600)",
+    "full_pipe": "import os; os.write(1, (b'z' * 999 + b'\\n') * 40)",
     "pieces": """
 import os, time
 for piece in (b"on", b"e\\ntw", b"o\\nthr"):
@@ -146,6 +148,23 @@ def test_last_words_come_before_the_end(host: RealHost) -> None:
     child = host.spawn("exit", b"")
     assert collect(host, ended) == [Line(child, b"last words"), Ended(child, 7)]
     assert not host.send(child, b"anybody?")
+
+
+def test_a_full_pipe_of_last_words_is_read(host: RealHost) -> None:
+    """The guard was late: the child has ended, and more than one reading's worth is still in its pipe."""
+    child = host.spawn("full_pipe", b"")
+    end = time.monotonic() + PATIENCE
+    while state_of(host._children._children[child].pid) != "Z":
+        assert time.monotonic() < end
+    events = collect(host, ended)
+    assert len(lines(events)) == 40
+    assert events[-1] == Ended(child, 0)
+
+
+def test_a_line_that_does_not_end_is_not_kept(host: RealHost) -> None:
+    """More than 64 KiB without a newline, then silence: the child is ended, not waited for."""
+    child = host.spawn("half_line", b"")
+    assert collect(host, ended) == [Ended(child, -signal.SIGKILL)]
 
 
 def test_a_hung_child_is_killed_without_waiting(host: RealHost) -> None:

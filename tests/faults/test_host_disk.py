@@ -52,6 +52,7 @@ def full_disk() -> Iterator[None]:
 
 def test_what_was_saved_is_found_again(host: RealHost, runtime: Path, tmp_path: Path) -> None:
     """State and commitments come back for the same boot and machine; the files are private."""
+    assert host.save(b'{"armed":false}') is None
     assert host.save(b'{"armed":true}') is None
     assert host.save_commitments(b'{"holds":[]}') is None
     again = load(str(runtime), str(tmp_path), "boot", "machine")
