@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,12 @@ class Agent:
         self.settings = ["interval=0.2s", "arm_duration=1s", f"host.sysfs={sysfs}", "notify.channels=[]"]
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self, *settings: str) -> None:
+    def start(self, *settings: str, options: Sequence[str] = ()) -> None:
         """Start it and wait until it answers."""
         given = [part for setting in (*self.settings, *settings) for part in ("--set", setting)]
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen(
-                [*COMMAND, "run", "--state-dir", str(self.folder / "state"), *given],
+                [*COMMAND, "run", "--state-dir", str(self.folder / "state"), *options, *given],
                 env=self.environment, stdout=log, stderr=log, text=True,
             )  # fmt: skip
         self.until(lambda report: bool(report["gpus"]))

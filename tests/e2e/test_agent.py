@@ -1,0 +1,222 @@
+"""The installed agent from end to end: real guard, real reader on the stand-in library, real workers."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from costguard.testing.nvml import Script
+
+from .conftest import COMMAND, PATIENCE, Agent
+
+QUICK = ("mode=live", "window_rule=unbroken", "kill_duration=2s", "grace=1s", "boot_grace=0s", "notify.attempts=1")
+
+
+def command(folder: Path, *, seconds: float = 0.0) -> list[str]:
+    """Settings of an action that leaves one line for each time it ran."""
+    script = folder / "act"
+    script.write_text(f"#!/bin/sh\nsleep {seconds}\necho acted >> {folder}/acted\n")
+    script.chmod(0o755)
+    return [*QUICK, "kill_action=command", f'actions.command.run=["{script}"]']
+
+
+def acted(folder: Path) -> int:
+    """How often the action ran."""
+    path = folder / "acted"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def work(agent: Agent) -> None:
+    """Let both GPUs work until the agent has armed."""
+    agent.gpus.set(util=90)
+    agent.until(lambda report: bool(report["armed"]))
+
+
+def ours(agent: Agent) -> list[int]:
+    """Every living process that belongs to this agent: all of them inherit the path of its GPU script."""
+    mark = str(agent.folder / "gpus").encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                environment = Path(f"/proc/{name}/environ").read_bytes()
+                state = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if mark in environment and state not in "ZX":
+                found.append(int(name))
+    return found
+
+
+def until_gone(agent: Agent) -> None:
+    """Wait until no process of the agent is left."""
+    end = time.monotonic() + PATIENCE
+    while left := ours(agent):
+        assert time.monotonic() < end, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
+        time.sleep(0.05)
+
+
+def kill(agent: Agent) -> None:
+    """SIGKILL the guard."""
+    assert agent.process is not None
+    agent.process.kill()
+    agent.process.wait(10)
+    agent.process = None
+
+
+def test_idle_after_work_warns_and_acts_once(agent: Agent) -> None:
+    """Work, then quiet: a warning, then the command, exactly once however long the quiet lasts."""
+    agent.start(*command(agent.folder))
+    work(agent)
+    agent.gpus.set(util=0)
+    agent.until(lambda report: report["phase"] == "WARNING")
+    assert acted(agent.folder) == 0
+    agent.until(lambda report: report["phase"] == "DONE" and report["done"] == "acted")
+    time.sleep(1.5)
+    assert acted(agent.folder) == 1
+
+
+def test_dry_run_has_no_effect(agent: Agent) -> None:
+    """Without `mode = "live"` the same story ends in words."""
+    agent.start(*command(agent.folder), "mode=dry-run")
+    work(agent)
+    agent.gpus.set(util=0)
+    agent.until(lambda report: report["phase"] == "DONE" and report["done"] == "would")
+    assert acted(agent.folder) == 0
+    assert "DRY RUN" in (agent.folder / "log").read_text()
+
+
+def test_end_process_exits_with_zero(agent: Agent) -> None:
+    """`costguard run --live && next` goes on when the work is over, and nothing is left behind."""
+    agent.start(*QUICK, "kill_action=end_process")
+    work(agent)
+    agent.gpus.set(util=0)
+    assert agent.process is not None
+    assert agent.process.wait(PATIENCE) == 0
+    until_gone(agent)
+
+
+@pytest.mark.parametrize("code", [9, 15, 999])
+def test_unreadable_is_never_idle(agent: Agent, code: int) -> None:
+    """A driver that fails while armed keeps everything as it is; when it answers again, so does the agent."""
+    agent.start(*command(agent.folder))
+    work(agent)
+    agent.gpus.set(util=0)
+    agent.gpus.fail("*", code)
+    report = agent.until(lambda report: all(gpu["state"] == "unknown" for gpu in report["gpus"]))
+    time.sleep(4)
+    assert acted(agent.folder) == 0
+    assert "never idle" in report["sentence"]
+    agent.gpus.heal()
+    agent.gpus.set(util=90)
+    agent.until(lambda report: all(gpu["state"] == "works" for gpu in report["gpus"]))
+
+
+def test_hung_reader_is_replaced(agent: Agent) -> None:
+    """A driver call that never returns costs the reader its life, not the agent, and no verdict is built on it."""
+    agent.start(*command(agent.folder))
+    work(agent)
+    agent.gpus.set(util=0)
+    agent.gpus.hang("*")
+    agent.until(lambda report: all(gpu["state"] == "unknown" for gpu in report["gpus"]))
+    assert acted(agent.folder) == 0
+    agent.gpus.heal()
+    agent.until(lambda report: all(gpu["state"] == "quiet" for gpu in report["gpus"]))
+
+
+def test_one_busy_gpu_outside_gpu_devices_keeps_the_machine(agent: Agent) -> None:
+    """A machine action looks at every GPU, whatever `gpu_devices` and `aggregate` say."""
+    agent.start("gpu_devices=['0']", "aggregate=any", "kill_duration=2s", "window_rule=unbroken", "boot_grace=0s")
+    work(agent)
+    agent.gpus.set(0, util=0)
+    time.sleep(4)
+    report = agent.until(lambda report: report["gpus"][0]["state"] == "quiet")
+    assert report["phase"] == "WATCHING"
+
+
+def test_sigkill_at_any_moment_acts_once_and_leaves_no_orphan(agent: Agent) -> None:
+    """The guard may die at random moments, again and again: state whole, one action, nothing left running."""
+    dice = random.Random(20)
+    settings = command(agent.folder, seconds=0.2)
+    agent.start(*settings)
+    work(agent)
+    agent.gpus.set(util=0)
+    for _ in range(6):
+        time.sleep(dice.uniform(0.1, 2.0))
+        kill(agent)
+        until_gone(agent)
+        agent.start(*settings)
+    agent.until(lambda report: report["phase"] == "DONE")
+    assert acted(agent.folder) == 1
+    kill(agent)
+    until_gone(agent)
+
+
+def test_restart_keeps_what_was_known(agent: Agent) -> None:
+    """A restart within the boot stays armed; another policy takes the running warning back."""
+    agent.start(*QUICK, "kill_action=end_process", "grace=60s")
+    work(agent)
+    agent.gpus.set(util=0)
+    agent.until(lambda report: report["phase"] == "WARNING")
+    kill(agent)
+    agent.start(*QUICK, "kill_action=end_process", "grace=60s", "kill_duration=1h")
+    report = agent.until(lambda report: True)
+    assert report["armed"]
+    assert report["phase"] == "WATCHING"
+
+
+def test_reload_takes_over_only_what_is_sound(agent: Agent, tmp_path: Path) -> None:
+    """SIGHUP: a broken file is told and changes nothing; a sound one takes over."""
+    config = tmp_path / "config.toml"
+    config.write_text("kill_duration = '1h'\n")
+    agent.start(options=["--config", str(config)])
+    assert agent.process is not None
+    config.write_text("kill_duration = 'soon'\n")
+    agent.process.send_signal(signal.SIGHUP)
+    report = agent.until(lambda report: "reload" in report["agent"]["troubles"])
+    assert report["window"] == 3600
+    assert "kill_duration" in report["agent"]["troubles"]["reload"]
+    config.write_text("kill_duration = '2h'\n")
+    agent.process.send_signal(signal.SIGHUP)
+    report = agent.until(lambda report: report["window"] == 7200)
+    assert not report["agent"]["troubles"]
+
+
+def test_second_agent_names_the_first(agent: Agent) -> None:
+    """One agent per state directory: the second one exits with 3 and says who was first."""
+    agent.start()
+    assert agent.process is not None
+    second = agent.ask("run")
+    assert second.returncode == 3
+    assert str(agent.process.pid) in second.stderr
+
+
+def test_a_full_disk_stops_no_decision(agent: Agent) -> None:
+    """State and commitments that cannot be written are told, and the action comes all the same."""
+    blocker = agent.folder / "state"
+    blocker.write_text("a file where the state directory should be")
+    agent.start(*command(agent.folder))
+    work(agent)
+    agent.gpus.set(util=0)
+    report = agent.until(lambda report: report["phase"] == "DONE")
+    assert acted(agent.folder) == 1
+    assert report["agent"]["troubles"]
+
+
+def test_without_hardware_it_says_so(tmp_path: Path, nvml_library: Path) -> None:
+    """No NVIDIA device and no driver: nothing to guard, exit code 0."""
+    bus = tmp_path / "sys" / "bus" / "pci" / "devices"
+    bus.mkdir(parents=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+    environment |= Script(tmp_path / "none", gpus=0).environment(nvml_library)
+    ended = subprocess.run(
+        [*COMMAND, "run", "--state-dir", str(tmp_path / "state"), "--set", f"host.sysfs={tmp_path}/sys",
+         "--set", f"host.devfs={tmp_path}/dev"],
+        env=environment, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0
+    assert "No NVIDIA GPU" in ended.stdout + ended.stderr
