@@ -16,6 +16,9 @@ FLOOD_BYTES = 1 << 20
 FLOOD_SECONDS = 10.0
 """A child that writes more bytes than this in so many seconds is killed: it would take the guard's time."""
 
+LINE_COST = 256
+"""Bytes that a line counts for beside its own: a short line takes as much of the loop's time as a long one."""
+
 _CHUNK = 16384
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGTTOU)  # ignored by the guard, and ignoring survives exec
 
@@ -177,8 +180,8 @@ class Children:
             data = os.read(child.stdout, _CHUNK)
         except BlockingIOError:
             return True
-        child.read += len(data)
         *lines, child.output = (child.output + data).split(b"\n")
+        child.read += len(data) + LINE_COST * len(lines)
         if lines and len(lines[0]) > LINE_LIMIT:
             lines, child.read = [], FLOOD_BYTES + 1
         events.extend(Line(child.number, line) for line in lines)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent.children import FLOOD_BYTES, LINE_LIMIT
+from costguard.agent.children import FLOOD_BYTES, LINE_COST, LINE_LIMIT
 from costguard.agent.clock import boot_clock
 from costguard.agent.host import RealHost
 from costguard.agent.ports import Ended, HostEvent, Line, Signal, SpawnFailed
@@ -195,7 +195,7 @@ def test_a_flooding_child_is_killed(host: RealHost, program: str) -> None:
     child = host.spawn(program, b"")
     events = collect(host, ended)
     assert events[-1] == Ended(child, -signal.SIGKILL)
-    assert sum(map(len, lines(events))) <= FLOOD_BYTES + LINE_LIMIT
+    assert sum(len(line) + LINE_COST for line in lines(events)) <= 5 * FLOOD_BYTES
     assert host.wait(boot_clock() + 0.2) == []
 
 
