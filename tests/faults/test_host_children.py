@@ -304,15 +304,17 @@ def test_children_leave_when_the_guard_is_killed(tmp_path: Path) -> None:
     """After kill -9 of the guard its children see the end of their input. No stray descriptor is theirs."""
     guard = guard_process(tmp_path, GUARD)
     assert guard.stderr is not None
-    told = []
-    for raw in guard.stderr:
-        told.append(raw.decode())
-        if "alive" in told[-1] and any("Ended" in line for line in told):
-            break
-    child = int(told[-1].split()[0])
-    assert any("[0, 1, 2]" in line for line in told)
-    assert state_of(child) not in ("gone", "Z")
-    guard.kill()
-    guard.wait()
-    guard.stderr.close()
+    try:
+        told = []
+        for raw in guard.stderr:
+            told.append(raw.decode())
+            if "alive" in told[-1] and any("Ended" in line for line in told):
+                break
+        child = int(told[-1].split()[0])
+        assert any("[0, 1, 2]" in line for line in told)
+        assert state_of(child) not in ("gone", "Z")
+    finally:
+        guard.kill()
+        guard.wait()
+        guard.stderr.close()
     assert until_gone(child)

@@ -42,6 +42,10 @@ class Guard(subprocess.Popen[bytes]):
         argv = [sys.executable, "-c", LAUNCH, ROOT, str(folder / "state"), self.runtime]
         super().__init__(argv, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
 
+    def __exit__(self, *exception: object) -> None:
+        self.kill()  # a test that failed must not wait for a guard that runs for ever
+        super().__exit__(None, None, None)
+
     def until_up(self) -> None:
         """Wait for the control socket."""
         end = time.monotonic() + 30
@@ -60,7 +64,6 @@ def guard(tmp_path: Path) -> Iterator[Guard]:
     with Guard(tmp_path) as made:
         made.until_up()
         yield made
-        made.kill()
 
 
 def test_it_ends_in_order(guard: Guard) -> None:
