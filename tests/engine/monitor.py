@@ -92,8 +92,10 @@ class Monitor:
             self._tick(event)
         elif isinstance(event, Outcome):
             self._outcome(event)
-        elif isinstance(event, Began) and event.why == "reload":
-            self.forget_windows()
+        elif isinstance(event, Began):
+            self.seen_before = {}  # a momentary value says nothing about the time before it
+            if event.why == "reload":
+                self.forget_windows()
 
     def _tick(self, tick: Tick) -> None:
         policy, seen = self.policy, tick.observation
@@ -109,7 +111,7 @@ class Monitor:
         self._note_work(tick, readings)
         unknown = any(not isinstance(readings.get(key), Known) for key in self.judged()) or not self.expected
         if not unknown:
-            self.unknown_since, self.alarms = None, []
+            self.unknown_since = None
         elif self.unknown_since is None:
             self.unknown_since = self.at if self.at else tick.at - policy.interval
         self.at, self.observation = tick.at, seen
@@ -193,6 +195,8 @@ class Monitor:
             self._acts(event, str(tell.facts["action"]), effects, incident)
         if tell.kind == "unknown_alarm":
             self.alarms.append(self.at)
+        if tell.kind == "unknown_recovered":
+            self.alarms = []
 
     def _go(self, event: object, go: Go, effects: tuple[Effect, ...], wall: float) -> None:
         assert self.policy.mode == "live", "mode: a dry run released a worker"
@@ -268,10 +272,9 @@ class Monitor:
 
     def quiet_for(self) -> float:
         """Seconds for which every expected GPU has been known and quiet, plus what earlier boots brought."""
-        found = [self._quiet_since(key) for key in self.expected]
-        if not found or min(found) <= 0:
+        if not self.expected:
             return 0.0
-        return self.at - max(found) + self.carried
+        return self.at - max(self._quiet_since(key) for key in self.expected) + self.carried
 
     def _quiet_since(self, key: str) -> float:
         since = self.at

@@ -1,0 +1,275 @@
+"""I7, I8 and liveness: restarts, boots, resumes and reloads; and that a healthy stop always comes."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costguard.engine import Known, Reading
+from costguard.engine.effects import Go, Tell
+from costguard.engine.state import commitments, dump, load
+from tests.engine.world import BASE, BUSY, DARK, QUIET, World, reloaded
+
+POLICY = BASE._replace(unknown_alarm=1e9)
+READINGS = st.sampled_from([QUIET, QUIET, BUSY, DARK, Known(0.2), Known(0.0, (), 60.0)])
+STRETCHES = st.lists(st.tuples(READINGS, st.integers(1, 15)), max_size=6)
+
+
+def honest(trace: list[Reading]) -> list[Reading]:
+    """Evidence never reaches back over load."""
+    busy = [isinstance(reading, Known) and reading.load > 0 for reading in trace]
+    return [QUIET if isinstance(r, Known) and r.covers and any(busy[max(0, i - 6) : i]) else r for i, r in enumerate(trace)]
+
+
+def run(trace: list[Reading], restart: int | None, down: int) -> World:
+    """One tick for each entry; the guard is dead for ``down`` of them from ``restart`` on."""
+    world = World(POLICY, 1, checked=False)
+    dead = 0.0
+    for number, reading in enumerate(trace):
+        if restart is not None and restart <= number < restart + down:
+            dead += POLICY.interval
+            continue
+        if restart is not None and number == restart + down:
+            world.restart(dead)
+        world.tick(reading)
+        world.settle()
+    return world
+
+
+@given(STRETCHES, st.integers(0, 130), st.integers(0, 12))
+def test_a_restart_anywhere_never_makes_a_stop_come_sooner_and_never_loses_it(
+    stretches: list[tuple[Reading, int]], where: int, down: int
+) -> None:
+    """I7: the same machine with a restart at any point stops at the same time or later, and does stop."""
+    trace = [BUSY] * 6 + [reading for reading, count in stretches for _ in range(count)] + [QUIET] * 150
+    trace = honest(trace)
+    plain, other = run(trace, None, 0), run(trace, where, down)
+    assert plain.stops()
+    assert other.stops()
+    assert other.stops()[0] >= plain.stops()[0] - 1e-6
+
+
+def test_a_restart_in_every_phase_acts_at_most_once() -> None:
+    """I4, I7: a crash at each single tick, with outcomes lost, never repeats a request, and the phase goes on."""
+    for where in (1, 3, 5, 7, 20, *range(34, 48), 60):
+        world = World(POLICY._replace(kill_action="command", boot_grace=0.0), 1)
+        for number in range(100):
+            if number == where:
+                world.restart(3.0)
+            world.tick(BUSY if number < 6 else QUIET)
+            world.settle(Go="done", Confirm="done")
+        acted = [effect for _, effect in world.effects if isinstance(effect, Go)]
+        assert len(acted) == 1, where
+        assert world.phase() == "DONE"
+
+
+def test_a_crash_between_request_and_answer_asks_first() -> None:
+    """I4: after a crash the outcome is unknown: *confirm* is asked; nobody can tell, so it is told and not repeated."""
+    for word, phase, count in (("done", "DONE", 1), ("unknown", "DONE", 1), ("failed", "FAILED", 1)):
+        world = World(POLICY, 1)
+        world.run(60.0, BUSY)
+        while world.phase() != "ACTING":
+            world.tick(QUIET)
+            if world.phase() != "ACTING":
+                world.settle()
+        world.restart(1.0)
+        world.pending = {key: effect for key, effect in world.pending.items() if not isinstance(effect, Go)}
+        assert world.phase() == "CONFIRMING"
+        for _ in range(100):
+            world.settle(Confirm=word)
+            world.tick(QUIET)
+        assert world.phase() == phase
+        assert len([1 for _, effect in world.effects if isinstance(effect, Go)]) == count
+
+
+def test_armed_stays_armed_over_a_restart_and_not_over_a_boot() -> None:
+    """I7: a restart keeps what was seen; a boot starts fresh."""
+    world = World(POLICY._replace(unused_after=None), 1)
+    world.run(60.0, BUSY)
+    world.restart(5.0)
+    world.run(20.0, QUIET)
+    assert world.state.core.armed is not None
+    world.boot()
+    world.run(3000.0, QUIET)
+    assert world.state.core.armed is None
+    assert not world.stops()
+
+
+@pytest.mark.parametrize(
+    ("down", "covers", "again"),
+    [(4.0, 0.0, True), (4.0, 15.0, False), (45.0, 0.0, True), (45.0, 60.0, False), (300.0, 400.0, True)],
+)
+def test_a_warning_runs_again_in_full_after_a_hole(down: float, covers: float, again: bool) -> None:
+    """I7: a restart whose gap was bridged and short goes on; any other begins a new warning."""
+    world = World(POLICY._replace(grace=120.0), 1)
+    world.run(60.0, BUSY)
+    while world.phase() != "WARNING":
+        world.tick(QUIET)
+        world.settle()
+    world.run(30.0, QUIET)
+    world.restart(down)
+    world.tick(Known(0.0, (), covers))
+    world.run(1000.0, QUIET)
+    assert (len(world.times("warning")) == 2) is again
+    assert world.stops()[0] >= world.times("warning")[-1] + 120.0
+
+
+@pytest.mark.parametrize("phase", ["WARNING", "ready", "ACTING", "CONFIRMING"])
+def test_a_wake_closes_what_was_pending(phase: str) -> None:
+    """I7: hibernated in any phase: on wake the incident is closed, told, and a full window and boot_grace are due."""
+    world = World(POLICY._replace(unused_after=500.0), 1)
+    world.run(60.0, BUSY)
+    while world.phase() != ("WARNING" if phase == "ready" else phase):
+        world.tick(QUIET)
+        if world.phase() != phase or phase == "WARNING":
+            world.settle()
+    if phase == "ready":
+        world.settle()
+        world.run(20.0, QUIET)
+    before = len(world.stops())
+    world.suspend(50000.0)
+    woke = world.now
+    world.run(POLICY.interval, QUIET)
+    assert world.phase() == "WATCHING"
+    assert "came_back" in world.kinds()
+    world.run(1500.0, QUIET)
+    assert world.stops()[before] >= woke + max(POLICY.boot_grace, 500.0)
+    assert "unknown_alarm" not in world.kinds()
+
+
+def test_time_asleep_is_neither_quiet_nor_unknown() -> None:
+    """I1, I6: an unknown GPU while the machine slept is no alarm, and no reason to stop."""
+    world = World(BASE._replace(unknown_stop_after=600.0, unused_after=900.0), 1)
+    world.run(100.0, DARK)
+    world.suspend(90000.0)
+    world.run(300.0, DARK)
+    assert not world.stops()
+    assert not [at for at in world.times("unknown_alarm") if at < 90100.0 + BASE.unknown_alarm]
+    world.tick(Known(0.0, (), 400.0))
+    world.run(200.0, QUIET)
+    assert not world.stops()
+
+
+def test_a_dead_guard_saw_no_quiet_host() -> None:
+    """Unknown too long needs the host seen quiet all the time, and nobody looked while the guard was dead."""
+    world = World(BASE._replace(unknown_stop_after=600.0, unknown_alarm=1e9, boot_grace=0.0, unused_after=None), 1)
+    world.run(100.0, DARK)
+    world.restart(5000.0)
+    back = world.now
+    world.run(2000.0, DARK)
+    assert world.stops()
+    assert world.times("warning")[0] >= back + 600.0
+
+
+def test_a_reload_needs_a_full_window_and_warning() -> None:
+    """I7: a reload cancels a running warning; the new window begins now, for *unused* too, and nobody calls it unknown."""
+    for policy in (POLICY, POLICY._replace(arm_threshold=0.99)):
+        world = World(policy._replace(unknown_alarm=60.0), 1)
+        world.run(60.0, BUSY)
+        while world.phase() != "WARNING":
+            world.tick(QUIET)
+            world.settle()
+        world.reload(world.policy._replace(kill_duration=200.0, unused_after=500.0))
+        changed = world.now
+        assert world.phase() == "WATCHING"
+        world.run(1000.0, QUIET)
+        assert world.stops()[0] >= changed + 200.0
+        assert "unknown_alarm" not in world.kinds()
+
+
+def test_commitments_survive_a_boot_and_nothing_else() -> None:
+    """I8: holds by date, the sum of holds, stops, the ledger and the open incident; they are strict JSON."""
+    world = World(POLICY._replace(price_per_hour=3.6, unused_after=None), 1)
+    world.run(1000.0, QUIET)
+    world.hold(1800.0)
+    world.boot(off=600.0)
+    world.run(50.0, QUIET)
+    (hold,) = world.state.core.holds
+    assert hold.until - world.now == pytest.approx(1800.0 - 600.0 - 50.0)
+    assert world.state.core.held == 1800.0
+    assert world.state.core.ran == pytest.approx(1000.0)
+    assert world.state.core.spent == pytest.approx(1.0)
+    world.boot(off=3000.0)
+    world.run(50.0, QUIET)
+    assert not world.state.core.holds
+
+
+def test_an_open_incident_is_closed_by_the_next_boot() -> None:
+    """I8: what was accepted when the machine went down is told as closed, with its proof; saved as strict JSON."""
+    world = World(POLICY, 1)
+    world.run(60.0, BUSY)
+    while world.phase() != "ACTING":
+        world.tick(QUIET)
+        if world.phase() != "ACTING":
+            world.settle()
+    go = next(effect for effect in world.pending.values() if isinstance(effect, Go))
+    world.answer(go.id, "accepted", proof="req-7")
+    assert world.phase() == "CONFIRMING"
+    json.dumps(commitments(world.state, world.wall), allow_nan=False)
+    world.boot(off=3600.0)
+    world.run(20.0, QUIET)
+    closed = [effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "closed"]
+    assert [facts["proof"] for facts in closed] == ["req-7"]
+    assert world.phase() == "WATCHING"
+
+
+def test_unused_is_counted_over_boots_but_not_over_an_own_stop() -> None:
+    """unused_after adds up over boots; a person who starts the machine after an own stop gets the whole time anew."""
+    world = World(POLICY._replace(unused_after=2000.0), 1)
+    world.run(1500.0, QUIET)
+    world.boot()
+    world.run(700.0, QUIET)
+    assert len(world.stops()) == 1
+    for word in ("accepted", "done"):
+        world = World(POLICY._replace(unused_after=2000.0), 1)
+        while not world.stops():
+            world.tick(QUIET)
+            if not world.stops():
+                world.settle()
+        world.settle(Go=word)
+        world.boot()
+        world.run(1900.0, QUIET)
+        assert len(world.stops()) == 1, word
+
+
+@given(STRETCHES, st.booleans())
+def test_a_saved_state_is_the_same_state(stretches: list[tuple[Reading, int]], hold: bool) -> None:
+    """dump and load are inverse through strict JSON, up to what a tick computes afresh."""
+    world = World(BASE, 2)
+    world.devices()
+    for reading, count in stretches:
+        for _ in range(count):
+            world.tick(reading, QUIET)
+            world.settle()
+        if hold:
+            world.hold(100.0)
+        core = world.state.core._replace(next=-float("inf"), vetoes=(), fresh="")
+        assert reloaded(world.state) == world.state._replace(core=core)
+        assert dump(load(dump(world.state))) == dump(world.state)
+
+
+@pytest.mark.parametrize("damage", ["core", "tracks", "gpus", "at"])
+def test_a_damaged_state_is_refused(damage: str) -> None:
+    """load raises the errors it names, so that the agent begins afresh instead of guessing."""
+    world = World(BASE, 1)
+    world.run(100.0, QUIET)
+    saved = dump(world.state)
+    for broken in ({**saved, damage: None}, {key: value for key, value in saved.items() if key != damage}):
+        with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
+            load(broken)
+
+
+@given(STRETCHES, st.sampled_from([0.0, 60.0, 600.0]), st.sampled_from([0.0, 120.0, 1200.0]), st.sampled_from(["share", "unbroken"]))
+def test_with_everything_healthy_and_quiet_a_stop_comes(
+    stretches: list[tuple[Reading, int]], grace: float, boot_grace: float, rule: str
+) -> None:
+    """Liveness: after the last sign of work a stop comes within window, grace, boot_grace and some ticks."""
+    world = World(BASE._replace(grace=grace, boot_grace=boot_grace, window_rule=rule), 2)
+    world.run(50.0, BUSY, QUIET)
+    for reading, count in stretches:
+        world.run(count * 10.0, reading, QUIET)
+    before = len(world.stops())
+    world.run(BASE.kill_duration + grace + boot_grace + 100.0, QUIET, QUIET)
+    assert world.stops()
+    assert len(world.stops()) <= before + 1
