@@ -1,0 +1,1 @@
+"""The resident guard: the loop, its host, its children and its state."""
