@@ -123,12 +123,13 @@ class Loop:
             self.host.kill(self._configure[0])
             self._configure = None
             self._trouble("reload", "the new configuration was not checked in time; the old one stays")
+        late = self.reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and now >= self._next_tick:
             self._answer = None
             self._reading = self.reader.ask(now) or self.reader.waiting
             if not self._reading:
                 self._tick()
-        elif self._reading and (self.reader.late(now) or not self.reader.waiting):
+        elif self._reading and (late or not self.reader.waiting):
             self._tick()
 
     def _tick(self) -> None:

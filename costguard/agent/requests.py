@@ -45,7 +45,7 @@ def handle(loop: "Loop", request: Request) -> None:
         _hold(loop, request, asked)
     elif command == "release":
         loop.ask(AskRelease(loop.host.clock().boot, user(request.uid), request.client))
-    elif command in {"reload", "detach", "attach"}:
+    elif command in ("reload", "detach", "attach"):  # a set cannot be asked about a list
         _administer(loop, request, command)
     else:
         _refuse(loop, request, "unknown request; this agent knows status, hold, release, reload, detach and attach")

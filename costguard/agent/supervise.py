@@ -77,8 +77,12 @@ class Reader:
             return None
         if self._asked is None or answer.get("read") != self._asked[0]:
             return None
+        late = now >= self._asked[1]
         self._asked = None
         self._answered_once = True
+        if late:  # the guard itself stood still meanwhile: the reading may be as old as that
+            self.words = "the answer came too late"
+            return None
         if any(isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer.get("gpus", ())):
             self._pause = FIRST_PAUSE
         return answer

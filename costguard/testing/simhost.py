@@ -33,6 +33,11 @@ from costguard.testing.simworld import SimCrash, SimOff, World
 __all__ = ["Faults", "Machine", "Phase", "SimCrash", "SimHost", "SimOff", "Watch", "World", "effective"]
 
 FOREVER = 366 * 86400.0
+ROUNDING = 1e-6
+"""Seconds: the boot clock must have reached the moment that was waited for."""
+
+SPINS = 1000
+"""So often in a row the loop may not wait at all."""
 
 
 class Watch:
@@ -43,6 +48,9 @@ class Watch:
 
     def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:  # a callback
         """A notification worker had a message (id, kind, level, facts) and did or did not deliver it."""
+
+    def released(self, now: Instant, job: dict[str, Any]) -> None:
+        """The guard said *go* to a waiting action worker."""
 
     def acted(self, now: Instant, job: dict[str, Any]) -> None:
         """An action was really carried out; ``job`` is its worker's job."""
@@ -117,6 +125,7 @@ class SimHost:
         self._last_child = 0
         self._last_client = 0
         self._stalled_until = 0.0
+        self._spins = 0
         if until is not None:
             self.world.at(until, lambda: self.signal("TERM"))
 
@@ -192,7 +201,10 @@ class SimHost:
             self._boundary()
         world = self.world
         self.watch.turned(world.instant(), until)
-        end = min(until + world.boot_zero, world.now + FOREVER)
+        end = min(until + world.boot_zero + ROUNDING, world.now + FOREVER)
+        self._spins = self._spins + 1 if end <= world.now else 0
+        if self._spins > SPINS:
+            raise RuntimeError(f"the loop spins: it waits for a moment {world.now - end:.1f} s ago")
         while not self._inbox and world.now < end and world.happen(end):
             pass
         while self._stalled_until > world.now and world.happen(self._stalled_until):
@@ -227,8 +239,10 @@ class SimHost:
         """SIGKILL, at once or, for a child in the kernel's hands, some time later."""
         if self.doom:
             self._boundary()
-        if self.children.pop(child, None) is None:
+        program = self.children.pop(child, None)
+        if program is None:
             return
+        program.killed = True
         self._inbox = deque(event for event in self._inbox if getattr(event, "child", None) != child)
         if self.faults.take("kill", self):
             self.undead.append(self.now + self.world.random.uniform(60.0, 7200.0))

@@ -30,6 +30,7 @@ class Program:
         self.host, self.child, self.job = host, child, job
         self.world = host.world
         self.fault = ""
+        self.killed = False
         self.begin()
 
     def begin(self) -> None:
@@ -186,6 +187,7 @@ class Actor(Program):
         if self.job["mode"] != "live":
             self.report({"status": "refused", "detail": "dry run", "proof": ""}, 0.1)
             return
+        self.host.watch.released(self.world.instant(), self.job)
         self.fault = self.host.faults.take("go", self.host)
         attempt = self.job["attempt"]
         if self.fault == "die_before":
@@ -204,7 +206,10 @@ class Actor(Program):
                 self.world.after(self.soon(0.1, 3.0), self.effect)
 
     def effect(self) -> None:
-        """Act, for good."""
+        """Act, for good, unless the guard killed it first."""
+        if self.killed:
+            self.world.results[self.job["attempt"]]["running"] = False
+            return
         action = self.job["action"]
         self.host.watch.acted(self.world.instant(), self.job)
         status = {"command": "done"}.get(action, "accepted")

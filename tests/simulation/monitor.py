@@ -1,0 +1,330 @@
+"""An onlooker who knows the truth: it watches what the guard does and says, and compares.
+
+It shares nothing with the engine but the policy's fields. Times are true seconds (`World.now`).
+"""
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from costguard.agent.ports import Instant
+from costguard.agent.state import COMMITMENTS
+from costguard.testing.simhost import Phase, Watch
+
+if TYPE_CHECKING:
+    from tests.simulation.story import Story
+
+MACHINE = frozenset({"stop", "terminate", "hibernate", "shutdown", "reboot"})
+BLINK = 6.0
+"""Seconds by which work may have begun before a request goes out: a reader may take 5 s to answer."""
+
+STOP_KINDS = frozenset(
+    ("warning", "would_act", "acting", "cannot", "failed", "unknown_alarm", "reminder", "next_action", "accepted",
+     "done", "outcome_unknown")
+)  # fmt: skip
+DAY = 86400.0
+NEVER = float("inf")
+
+
+class Violation(BaseException):  # the guard survives every Exception, and must not survive this
+    """The guard broke a rule."""
+
+
+class Monitor(Watch):
+    """Rules I1 to I9 and liveness, on the truth."""
+
+    def __init__(self, story: "Story") -> None:
+        self.story = story
+        self.counts: Counter[str] = Counter()
+        self.began = -20.0  # boot or resume
+        self.looks: list[tuple[float, bool]] = []  # when the reader answered, and whether every GPU was known
+        self.warned: dict[str, list[float]] = {}  # incident -> deliveries
+        self.tried: dict[str, list[float]] = {}  # incident -> attempts to tell
+        self.released_ids: set[tuple[str, str]] = set()
+        self.acted_ids: set[str] = set()
+        self.stops: list[float] = []
+        self.jumped = -NEVER
+        self.held_until = -NEVER
+        self.asked: dict[int, str] = {}
+        self.disturbed = 0.0  # a stop had to wait for this: long work, boot, resume, reload, lost state, hold
+        self.touched = 0.0  # anything at all, also a burst
+        self.said_stop = -NEVER
+        self.served_at = 0.0
+        self.phase_since: tuple[str, str, float] = ("", "", 0.0)
+        self.worked = False  # long enough to be armed by it, since boot or resume
+        self._work_began: float | None = None
+        self._last_phase: Phase | None = None
+
+    # -- the truth -------------------------------------------------------------------------------------------
+
+    def _fields(self) -> dict[str, Any]:
+        return self.story.config["policy"]
+
+    def _threshold(self) -> float:
+        fields = self._fields()
+        careful = self._ends_machine() and not fields["stop_below_load"]
+        return min(fields["kill_threshold"], 0.2) if careful else fields["kill_threshold"]
+
+    def _ends_machine(self) -> bool:
+        fields = self._fields()
+        return bool(MACHINE & {fields["kill_action"], *fields["fallback"]})
+
+    def busy(self, phase: Phase) -> bool:
+        """Whether the machine truly works, by what the policy calls work."""
+        fields = self._fields()
+        loads = [phase.load_of(i) for i in range(len(self.story.machine.keys))]
+        if not self._ends_machine():
+            if fields["aggregate"] == "any":
+                return min(loads) >= self._threshold()
+            if fields["aggregate"] == "mean":
+                return sum(loads) / len(loads) >= self._threshold()
+            return max(loads) >= self._threshold()
+        return max(loads) >= self._threshold() or (bool(phase.signs) and not fields["stop_below_load"])
+
+    def work_between(self, since: float, until: float) -> float:
+        """Seconds of true work."""
+        history = self.story.machine.history(since, self.story.world.now)
+        return sum(min(end, until) - start for start, end, phase in history if start < until and self.busy(phase))
+
+    def tolerance(self) -> float:
+        """Seconds of work that the window may hold."""
+        fields = self._fields()
+        return fields["window_share"] * fields["kill_duration"] if fields["window_rule"] == "share" else 0.0
+
+    # -- what happens to the machine -------------------------------------------------------------------------
+
+    def booted(self) -> None:
+        """A new boot."""
+        self.began = self.story.world.boot_zero
+        self.worked = False
+        self.looks.clear()
+        self.disturb()
+        self.forget_lost()
+
+    def suspending(self) -> None:
+        """The machine falls asleep."""
+        self.suspended_at = self.story.world.now
+
+    def resumed(self) -> None:
+        """The machine wakes up. A nap of a few seconds is none."""
+        now = self.story.world.now
+        self.began = now
+        self.worked = False
+        self.disturb()
+        self.served_at = now
+
+    def disturb(self) -> None:
+        """From here on a stop needs its whole time again."""
+        self.disturbed = self.touched = self.served_at = self.story.world.now
+
+    def stalled(self, seconds: float) -> None:
+        """The guard will not run for a while: it cannot tell, and its windows may begin anew."""
+        self.disturbed = self.touched = self.served_at = self.story.world.now + seconds
+
+    def wall_jumped(self) -> None:
+        """The date was set."""
+        self.jumped = self.story.world.now
+
+    def guard_began(self) -> None:
+        """A guard starts; unless its predecessor's state is there, it starts afresh."""
+        self.disturb()
+        self.looks.append((self.story.world.now, False))
+        if "state.json" not in self.story.world.runtime:
+            self.worked = False
+            self.forget_lost()
+
+    def forget_lost(self) -> None:
+        """What neither directory holds any more is lost, and nobody can be blamed."""
+        start = self.story.world.start()
+        try:
+            kept = json.loads(start.commitments) if start.commitments else {}
+        except ValueError:
+            kept = {}
+        if not kept.get("holds"):
+            self.held_until = -NEVER
+        if self.jumped > self.held_until - 3 * DAY:
+            self.held_until = -NEVER  # its end is a date now, and the date was set
+        count = len(kept.get("stops", ()))
+        self.stops = self.stops[-count:] if count else []
+
+    # -- what the guard says ---------------------------------------------------------------------------------
+
+    def said(self, now: Instant, line: str) -> None:
+        """A line of the journal: the attempt to tell counts, delivered or not."""
+        self.story.note(line)
+        if "BUG in costguard" in line:
+            raise Violation(line)
+        kind = line[3:].split(":", 1)[0]
+        if kind in STOP_KINDS:
+            self.said_stop = self.story.world.now
+            self.counts[kind] += 1
+        if kind == "warning":
+            core = self.story.loop.last.state.core
+            assert core.incident is not None
+            self.tried.setdefault(core.incident.id, []).append(self.story.world.now)
+
+    def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
+        """A message was or was not delivered."""
+        self.story.note(f"message {message['kind']} {'delivered' if delivered else 'NOT delivered'}")
+        if message["kind"] == "warning" and delivered:
+            self.warned.setdefault(message["facts"]["incident"], []).append(self.story.world.now)
+
+    def answered(self, now: Instant, client: int, answer: bytes) -> None:
+        """A hold that was granted holds."""
+        said = json.loads(answer)
+        kind = self.asked.pop(client, "")
+        self.story.note(f"answer: {answer[:160].decode()}")
+        if kind == "hold" and said.get("done"):
+            seconds = float(said["words"].split("held for ")[1].split(" s")[0])
+            self.held_until = max(self.held_until, self.story.world.now + seconds)
+            self.disturbed = self.touched = self.held_until
+        elif kind == "release":
+            self.held_until = -NEVER
+            self.stops.clear()
+            self.disturb()
+
+    def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
+        """The reader answered."""
+        full = len(gpus) == len(self.story.machine.keys) and all(gpu[1] is not None for gpu in gpus)
+        self.looks.append((self.story.world.now, full))
+        if len(self.looks) > 400:
+            del self.looks[:200]
+
+    def served(self, now: Instant, message: str) -> None:
+        """A tick is over."""
+        if not message.startswith("WATCHDOG"):
+            return
+        at = self.story.world.now
+        self._follow_truth(at)
+        late = at - self.served_at
+        if late > self._fields()["interval"] + 40.0:
+            raise Violation(f"liveness: no tick for {late:.0f} s")
+        self.served_at = at
+        self._leaks(at)
+        self._silence(at)
+
+    def _follow_truth(self, at: float) -> None:
+        phase = self.story.machine.phase(at)
+        if phase is self._last_phase and self._work_began is None:
+            return
+        self._last_phase = phase
+        since = self.touched
+        for start, end, before in self.story.machine.history(max(since, at - 300.0), at):
+            if not self.busy(before):
+                self._work_began = None
+                continue
+            self._work_began = start if self._work_began is None else self._work_began
+            self.touched = max(self.touched, end)
+            worked = end - self._work_began
+            if worked > max(120.0, 1.5 * self.tolerance()):
+                self.disturbed = max(self.disturbed, end)
+                self.stops.clear()
+            if worked > (self._fields()["arm_duration"] or 0.0) + 3 * self._fields()["interval"]:
+                self.worked = True
+
+    def _leaks(self, at: float) -> None:
+        core = self.story.loop.last.state.core
+        self.story.phase = core.phase
+        fields = self._fields()
+        incident = core.incident.id if core.incident is not None else ""
+        if (core.phase, incident) != self.phase_since[:2]:
+            self.phase_since = (core.phase, incident, at)
+            self.story.entered(core.phase)
+            self.counts[f"entered {core.phase}"] += 1
+        limit = {
+            "WARNING": 2 * fields["grace"] + fields["boot_grace"] + 1500.0,
+            "ACTING": 1000.0,
+            "CONFIRMING": 1000.0,
+        }.get(core.phase, NEVER)
+        since = max(self.phase_since[2], self.disturbed if core.phase == "WARNING" else 0.0)
+        if at - since > limit:
+            raise Violation(f"leak: {core.phase} of {incident} for {at - since:.0f} s")
+        host = self.story.host
+        if len(host.children) > 12:
+            raise Violation(f"{len(host.children)} children at once")
+        if len(self.story.world.runtime.get("state.json", b"")) > 65536:
+            raise Violation("the state file grows without bound")
+
+    def _silence(self, at: float) -> None:
+        fields = self._fields()
+        if fields["admin_hold"]:
+            return
+        armed = self.worked or fields["arm_duration"] is None
+        window = fields["kill_duration"] if armed else fields["unused_after"]
+        if window is None:
+            return
+        limit = window + fields["grace"] + fields["boot_grace"] + fields["unknown_alarm"] + 2700.0
+        if at - self.touched > limit and self.said_stop < self.disturbed:
+            raise Violation(f"silence: nothing stopped or said although quiet for {at - self.touched:.0f} s")
+
+    # -- what the guard does ---------------------------------------------------------------------------------
+
+    def released(self, now: Instant, job: dict[str, Any]) -> None:
+        """The request goes out: every rule must hold at this moment."""
+        at = self.story.world.now
+        self.story.note(f"GO {job['action']} ({job['reason']}) for {job['incident']}")
+        action, incident, reason = job["action"], job["incident"], job["reason"]
+        fields = self._fields()
+        self.counts[f"go {action}"] += 1
+        if fields["mode"] != "live" or job["mode"] != "live":
+            raise Violation("a dry run released a worker")
+        if (incident, action) in self.released_ids:
+            raise Violation(f"I4: {action} twice in {incident}")
+        self.released_ids.add((incident, action))
+        if at < self.held_until or fields["admin_hold"]:
+            raise Violation(f"I8: acts during a hold that lasts {self.held_until - at:.0f} s more")
+        self._check_quiet(at, reason)
+        self._check_warning(at, incident)
+        if action in MACHINE:
+            if at - self.began < fields["boot_grace"] - 1e-6:
+                raise Violation(f"I9: acts {at - self.began:.0f} s after boot or resume")
+            recent = [stop for stop in self.stops if at - stop < DAY]
+            if len(recent) >= 2 and self.jumped < recent[-2]:
+                raise Violation("I9: a third stop within a day and no work in between")
+            if not any(entry[0] == incident for entry in self.released_ids - {(incident, action)}):
+                self.stops.append(at)
+
+    def _check_quiet(self, at: float, reason: str) -> None:
+        fields = self._fields()
+        if reason == "deadline":
+            if not fields["stop_busy"] and self.work_between(at - BLINK - 1, at - BLINK) > 0:
+                raise Violation("a deadline stopped work")
+            return
+        window = fields["kill_duration"] if reason == "idle" else fields["unused_after"]
+        since = max(at - window, self.began) if reason == "unused" else at - window
+        worked = self.work_between(since, at - BLINK)
+        if worked > self.tolerance() + 1e-6:
+            raise Violation(f"I1: {worked:.0f} s of work in the window before a stop for {reason}")
+        if self.work_between(at - BLINK - 1, at - BLINK) > 0:
+            raise Violation("I3: it acts although work goes on")
+        if reason == "idle" and at - window < self.began:
+            raise Violation("I1: the window began before the boot or resume")
+
+    def _check_warning(self, at: float, incident: str) -> None:
+        grace = self._fields()["grace"]
+        delivered = [told for told in self.warned.get(incident, ()) if told <= at - grace + 1e-6]
+        tried = self.tried.get(incident, [])
+        if delivered:
+            warned = min(delivered)
+        elif len(tried) >= 3 and tried[-1] <= at - grace:
+            warned = tried[-1]
+        else:
+            raise Violation(f"I2: acts without a warning {grace:.0f} s before")
+        interval = self._fields()["interval"]
+        looks = [warned, *(look for look, _ in self.looks if look > warned), at]
+        hole = max(b - a for a, b in zip(looks, looks[1:], strict=False))
+        if hole > max(60.0, 1.5 * interval) + BLINK + 1.0:
+            raise Violation(f"I7: it acts on a warning although it saw nothing for {hole:.0f} s of the countdown")
+
+    def acted(self, now: Instant, job: dict[str, Any]) -> None:
+        """An action was carried out, for good."""
+        self.story.note(f"ACTED {job['action']}")
+        self.counts[f"acted {job['action']}"] += 1
+        if job["attempt"] in self.acted_ids:
+            raise Violation(f"I4: attempt {job['attempt']} was carried out twice")
+        self.acted_ids.add(job["attempt"])
+
+    def stored(self, now: Instant, data: dict[str, Any]) -> None:
+        """The commitments are on the disk."""
+        if COMMITMENTS not in self.story.world.disk:
+            raise Violation("the commitments vanished")

@@ -1,0 +1,193 @@
+"""The faults: which there are, how each is brought about, and which pairs of phase and fault were met."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from costguard.agent.state import COMMITMENTS, STATE
+from costguard.testing.simhost import Faults, SimHost
+
+if TYPE_CHECKING:
+    from tests.simulation.story import Story
+
+PHASES = ("WATCHING", "WARNING", "ACTING", "CONFIRMING", "DONE", "FAILED")
+PATIENCE = 1800.0
+"""Seconds after which a fault that found nothing to break is given up."""
+
+# subject -> what may go wrong with one operation of it
+OPERATIONS = {
+    "nvml": (
+        "hang", "die", "garbage", "late", "slow", "flood", "wrong_seq", "nonsense", "missing", "partial", "blind",
+    ),
+    "plan": ("hang", "die", "garbage", "refuse"),
+    "prepare": ("hang", "die", "garbage", "refuse", "die_ready"),
+    "go": (
+        "die_before", "die_started", "hang_started", "die_after", "hang_after", "garbage_after", "fail", "nothing_happens",
+    ),
+    "confirm": ("hang", "die", "garbage"),
+    "notify": ("hang", "die", "garbage", "fail", "die_after"),
+    "persist": ("hang", "die", "garbage", "fail"),
+    "configure": ("hang", "die", "garbage", "refuse"),
+    "spawn:nvml": ("fails",),
+    "spawn:act": ("fails",),
+    "spawn:notify": ("fails",),
+    "spawn:persist": ("fails",),
+    "spawn:configure": ("fails",),
+    "send": ("fails",),
+    "kill": ("unreaped",),
+    "save": ("fails",),
+    "commitments": ("fails",),
+}  # fmt: skip
+
+
+class Armed(NamedTuple):
+    """A fault that waits for its operation."""
+
+    word: str
+    left: int
+    until: float
+
+
+class Troubles(Faults):
+    """Faults that wait for their operation, and the account of what was met."""
+
+    def __init__(self, story: "Story") -> None:
+        self._story = story
+        self._armed: dict[str, Armed] = {}
+        self.met: Counter[tuple[str, str]] = Counter()
+
+    def take(self, subject: str, host: SimHost) -> str:
+        """Hand out a fault that waits for this operation."""
+        if not self._armed:
+            return ""
+        armed = self._armed.get(subject)
+        if armed is None:
+            return ""
+        if armed.left <= 1 or host.now > armed.until:
+            del self._armed[subject]
+        else:
+            self._armed[subject] = armed._replace(left=armed.left - 1)
+        if host.now > armed.until:
+            return ""
+        self.count(f"{subject} {armed.word}")
+        return armed.word
+
+    def arm(self, subject: str, word: str, times: int) -> None:
+        """Let the next operations go wrong."""
+        self._armed[subject] = Armed(word, times, self._story.world.now + PATIENCE)
+
+    def count(self, name: str) -> None:
+        """A fault happened in the phase that the guard is in."""
+        self.met[self._story.phase, name] += 1
+        self._story.note(f"fault: {name} in {self._story.phase}")
+
+
+def strike(story: "Story", rng: random.Random) -> None:
+    """Bring about one fault, fitting for the phase."""
+    names = list(EVENTS)
+    subjects = list(OPERATIONS)
+    wanted = {"WARNING": ("prepare", "go", "notify"), "ACTING": ("confirm", "notify"), "CONFIRMING": ("confirm", "notify")}
+    choice = rng.random()
+    if choice < 0.3 and story.phase in wanted:
+        subjects = list(wanted[story.phase])
+    elif choice > 0.6:
+        name = rng.choice(names)
+        story.troubles.count(name)
+        EVENTS[name](story, rng)
+        return
+    subject = rng.choice(subjects)
+    word = rng.choice(OPERATIONS[subject])
+    times = 1 if subject in {"go", "kill"} else rng.choice((1, 1, 1, 2, 3, 5))
+    if subject == "nvml":
+        times = rng.choice((1, 1, 2, 3, 10, 60))
+    if subject == "kill":
+        story.troubles.arm("nvml", "hang", 1)
+    if subject.endswith("configure"):
+        story.reload(rng)
+    story.troubles.arm(subject, word, times)
+
+
+def _jump(story: "Story", rng: random.Random) -> None:
+    story.world.wall_offset += rng.choice((-1, 1)) * rng.choice((60.0, 3600.0, 6 * 3600.0)) * rng.uniform(0.5, 2)
+    story.monitor.wall_jumped()
+
+
+def _unsynced(story: "Story", rng: random.Random) -> None:
+    story.world.synced = rng.choice((True, False, None))
+
+
+def _stall(story: "Story", rng: random.Random) -> None:
+    seconds = rng.choice((5.0, 60.0, 600.0)) * rng.uniform(0.5, 2)
+    story.host.stall(seconds)
+    story.monitor.stalled(seconds)
+
+
+def _suspend(story: "Story", rng: random.Random) -> None:
+    story.monitor.suspending()
+    story.world.suspend(rng.choice((10.0, 600.0, 4 * 3600.0)) * rng.uniform(0.5, 2))
+    story.monitor.resumed()
+
+
+def _kill(story: "Story", rng: random.Random) -> None:
+    story.host.doom = rng.randint(1, 40)
+
+
+def _torn(story: "Story", rng: random.Random) -> None:
+    _kill(story, rng)
+    content = story.world.runtime.get(STATE, b"")
+    story.damage = lambda: story.world.runtime.__setitem__(STATE, content[: rng.randrange(len(content) + 1)])
+
+
+def _absent(story: "Story", rng: random.Random) -> None:
+    _kill(story, rng)
+    story.damage = lambda: story.world.runtime.pop(STATE, None)
+
+
+def _emptied(story: "Story", rng: random.Random) -> None:
+    _kill(story, rng)
+    story.damage = story.world.runtime.clear
+
+
+def _bad_commitments(story: "Story", rng: random.Random) -> None:
+    _kill(story, rng)
+
+    def damage() -> None:
+        story.world.runtime.clear()
+        content = story.world.disk.get(COMMITMENTS, b"")
+        story.world.disk[COMMITMENTS] = content[: rng.randrange(len(content) + 1)]
+
+    story.damage = damage
+
+
+def _reboot(story: "Story", rng: random.Random) -> None:
+    story.off_for = rng.uniform(20.0, 300.0)
+    story.world.after(0.5, story.world.power_off)
+
+
+def _moved(story: "Story", rng: random.Random) -> None:
+    _reboot(story, rng)
+    story.world.instance = f"i-{rng.randrange(1 << 20):05x}"
+
+
+EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
+    "wall jump": _jump,
+    "unsynced": _unsynced,
+    "stall": _stall,
+    "suspend": _suspend,
+    "guard killed": _kill,
+    "guard killed often": lambda story, rng: (story.crash_again(rng.randint(2, 5)), _kill(story, rng))[1],
+    "state torn": _torn,
+    "state absent": _absent,
+    "runtime emptied": _emptied,
+    "commitments torn": _bad_commitments,
+    "TERM": lambda story, _: story.host.signal("TERM"),
+    "reboot": _reboot,
+    "another instance": _moved,
+    "reload": lambda story, rng: story.reload(rng),
+    "hold": lambda story, rng: story.hold(rng),
+    "release": lambda story, _: story.release(),
+    "status": lambda story, _: story.ask({"command": "status"}),
+    "senseless request": lambda story, rng: story.ask(rng.choice((b"", b"x", b'{"command":["hold"]}', b"[]"))),
+    "senseless hold": lambda story, rng: story.ask({"command": "hold", "seconds": rng.choice((-1, 0, "1", None, 1e999))}),
+}
