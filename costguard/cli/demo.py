@@ -24,12 +24,12 @@ def command(*, fast: bool, as_json: bool) -> None:
 
 
 def _play(*, fast: bool, as_json: bool) -> None:
-    from costguard.cli.render import console
+    from costguard.cli.render import can_move, console
     from costguard.demo.director import Director
     from costguard.demo.lines import Json, Plain
 
     terminal = console()
-    if as_json or not terminal.is_terminal:
+    if as_json or not can_move(terminal):
         stage = Json() if as_json else Plain()
         if not as_json:
             click.echo("costguard demo: the machine is simulated, the decisions are real.")

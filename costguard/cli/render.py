@@ -1,5 +1,6 @@
 """Pieces of the screen that `status` and `demo` share."""
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -35,11 +36,18 @@ COLOURS = {
 def console(file: TextIO | None = None) -> Console:
     """The screen: colours and its own width on a terminal, 100 plain columns elsewhere.
 
-    NO_COLOR and TERM=dumb are heeded by the library.
+    NO_COLOR is heeded by the library. What the encoding cannot say becomes a question mark, never an error.
     """
     file = file or sys.stdout
+    if isinstance(file, io.TextIOWrapper):
+        file.reconfigure(errors="replace")
     wide = None if file.isatty() else PLAIN_WIDTH
     return Console(file=file, width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def can_move(screen: Console) -> bool:
+    """Whether pictures can be drawn in place: a terminal that knows how to, and whose encoding has blocks."""
+    return screen.is_terminal and not screen.is_dumb_terminal and screen.encoding.startswith("utf")
 
 
 def show(screen: Console, thing: RenderableType) -> None:

@@ -38,12 +38,12 @@ def command(*, as_json: bool, watch: bool, every: float, state_dir: str | None) 
 
 def _watch(state_dir: str | None, every: float, *, as_json: bool) -> None:
     """Ask again and again. The first time somebody must answer; later a silence is shown and waited out."""
-    from costguard.cli.render import console
+    from costguard.cli.render import can_move, console
 
     screen = console()
     report = reach.request(state_dir, {"command": "status"})
     try:
-        if as_json or not screen.is_terminal:
+        if as_json or not can_move(screen):
             _lines(report, state_dir, every, as_json=as_json)
         else:
             _screen(report, state_dir, every)

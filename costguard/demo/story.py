@@ -30,34 +30,34 @@ class Act(NamedTuple):
 
 
 ACTS = (
-    Act("boot", "Boot", "The machine has just started.", "A machine that has just started is left alone.", 3.5),
+    Act("boot", "Boot", "The machine has just started.", "A machine that has just started is left alone.", 3.0),
     Act(
         "download",
         "Download",
         "A data set is fetched; the GPUs wait at 0 % for 75 minutes.",
         "A plain idle timer of one hour would have ended this. costguard waits until work was seen.",
-        7.0,
+        6.0,
     ),
     Act(
         "training",
         "Training",
         "Both GPUs work, with pauses for checkpoints and an evaluation on one GPU.",
         "Pauses start the idle clock, work resets it, and every GPU must be quiet.",
-        9.0,
+        7.5,
     ),
     Act(
         "crash",
         "Crash",
         "The training job dies, and GPU 1 cannot be read for 8 minutes.",
         "What cannot be seen is unknown, and unknown is never idle: the clock waits.",
-        4.5,
+        4.0,
     ),
     Act(
         "idleness",
         "Idleness",
         "Everybody has gone home. The machine is billed and does nothing.",
         "Idle for an hour: people are warned, and ten minutes later it would be shut down.",
-        6.0,
+        5.0,
     ),
 )
 """In the order of the day; the names are those of the phases below."""

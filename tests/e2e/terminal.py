@@ -23,7 +23,7 @@ class Terminal:
         self._program = pexpect.spawn(
             command[0],
             list(command[1:]),
-            env={**environment, "TERM": "xterm-256color"},
+            env={"TERM": "xterm-256color", **environment},
             dimensions=(rows, columns),
             timeout=PATIENCE,
             encoding="utf-8",

@@ -52,6 +52,15 @@ def test_status_says_when_people_will_be_warned_and_what_stands_in_the_way(agent
     assert '-> use kill_action = "shutdown" or "command"' in text
 
 
+def test_status_survives_any_encoding(agent: Agent) -> None:
+    """A reader without blocks and dots gets question marks, never an error."""
+    agent.start()
+    shown = agent.ask("status", PYTHONIOENCODING="ascii")
+    assert shown.returncode == 0
+    assert shown.stdout.isascii()
+    assert "----------------" in shown.stdout, "an empty bar"
+
+
 def test_json_is_the_raw_report(agent: Agent) -> None:
     """Programs get the agent's own words and numbers, dates in seconds since the epoch."""
     agent.start()
@@ -118,7 +127,7 @@ def test_watch_shows_a_screen_and_survives_the_agent(agent: Agent) -> None:
     """On a terminal it redraws in place, follows the machine, says when nobody answers, and leaves the screen clean."""
     agent.start()
     command = [*COMMAND, "status", "--watch", "--every", "0.1", "--state-dir", str(agent.folder / "state")]
-    with Terminal(command, agent.environment) as terminal:
+    with Terminal(command, agent.environment | {"TERM": "xterm-256color"}) as terminal:
         terminal.until(r"quiet for")
         agent.gpus.set(0, util=62, power=480)
         assert terminal.until(r"works for \d+s +█").count("Keeps it up") == 1
