@@ -9,18 +9,24 @@ from costguard.engine.observation import Device, Known, Reading, Unknown
 def readings(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Reading, ...]]:
     """The GPUs of an nvml answer and their readings. Raises ValueError, TypeError or KeyError for garbage."""
     gpus = answer["gpus"]
-    return tuple([str(gpu[0]) for gpu in gpus]), tuple([_reading(gpu) for gpu in gpus])
+    # the usual reading is made here, once for every GPU and tick; whatever looks unusual is looked at closely
+    seen: list[Reading] = [
+        Known(load, tuple(signs), covers, words)
+        if type(load) is float and 0.0 <= load <= 1.0 and type(covers) is float and covers >= 0.0
+        else _reading(load, signs, covers, words)
+        for _, load, signs, covers, words in gpus
+    ]
+    return tuple([str(gpu[0]) for gpu in gpus]), tuple(seen)
 
 
-def _reading(gpu: Sequence[Any]) -> Reading:
-    _, load, signs, covers, words = gpu
+def _reading(load: object, signs: Sequence[str], covers: object, words: object) -> Reading:
     if load is None:
         return Unknown(str(words))
-    if type(load) not in (int, float) or not 0.0 <= load <= 1.0:
+    if not isinstance(load, int | float) or isinstance(load, bool) or not 0.0 <= load <= 1.0:
         return Unknown(f"an impossible load: {load!r}")
-    if type(covers) not in (int, float) or not covers >= 0.0:
+    if not isinstance(covers, int | float) or not covers >= 0.0:
         covers = 0.0
-    return Known(load, tuple(signs), covers, words)
+    return Known(float(load), tuple(signs), float(covers), str(words))
 
 
 def devices(answer: Mapping[str, Any]) -> tuple[Device, ...]:

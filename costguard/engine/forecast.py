@@ -7,7 +7,7 @@ from costguard.engine.state import DONE, FAILED, WATCHING, State
 from costguard.engine.window import NEVER
 
 RECHECK_DATES = 60.0
-"""A date is compared again after this long at most, because the wall clock may be set."""
+"""A date is compared again after this long, while the wall clock is not known to be right."""
 
 
 def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
@@ -32,7 +32,8 @@ def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | Non
     times.append(unused_at(state, rules))
     times.append(unknown_at(state, rules))
     deadline = deadline_at(state, rules, wall, synced=synced)
-    times.append(min(deadline, state.at + RECHECK_DATES) if rules.policy.lease_until is not None else deadline)
+    doubtful = rules.heeds_dates and synced is not True  # whether the date counts may change without a jump
+    times.append(min(deadline, state.at + RECHECK_DATES) if doubtful else deadline)
     if (core.stops or core.held) and works_now(state):
         return -NEVER
     return min(times)

@@ -23,6 +23,9 @@ from costguard.engine.tracks import above_arm, observe, pick
 from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
 
+CLOCK_SET = 1.0
+"""Seconds by which the date must leave the boot clock to count as set anew."""
+
 PREFLIGHT_EVERY = 86400.0
 WORK_FORGETS_STOPS = 60.0
 """Seconds of uninterrupted work after which earlier stops no longer count as *repeated*."""
@@ -68,6 +71,7 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
         or seen.vetoes != core.vetoes
         or seen.quiet_host is not core.quiet_host
         or not -RESUME_JUMP < tick.suspended - core.suspended < RESUME_JUMP
+        or (rules.heeds_dates and abs(tick.wall - at - core.saved_wall + core.saved_at) > CLOCK_SET)
     ):
         return None
     limit, heeds, top = rules.quiet_threshold, rules.heeds_signs, 0.0

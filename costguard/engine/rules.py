@@ -22,6 +22,7 @@ class Rules(NamedTuple):
     tolerance: float
     gap: float  # a momentary reading stands for at most this long
     by_mean: bool
+    heeds_dates: bool  # a rule compares with the wall clock
     judges_mean: bool  # the mean load decides, not the single GPUs
 
 
@@ -44,6 +45,7 @@ def rules_of(policy: Policy) -> Rules:
         tolerance=policy.tolerance,
         gap=1.5 * policy.interval,
         by_mean=by_mean,
+        heeds_dates=policy.lease_until is not None,
         judges_mean=by_mean and not policy.ends_machine,
     )
     _last = rules
