@@ -32,6 +32,9 @@ LOG_EVERY = 60.0
 
 PERSIST_WITHIN = 30.0
 LEAVE_WITHIN = 2.0
+KEPT = ("paths", "environment")
+"""What a reload leaves as it was at the start of the process."""
+
 BUGS_LIMIT = 10
 """So many bugs survived, the process ends and the service manager starts another one."""
 
@@ -315,7 +318,7 @@ class Loop:
                 "reload", "the new configuration is refused and the old one stays: " + "; ".join(map(str, errors))
             )
         else:
-            self.config = {**effective, "paths": self.config["paths"]}
+            self.config = {**effective, **{name: self.config[name] for name in KEPT if name in self.config}}
             self.policy = policy_from(self.config)
             self.workers.config = self.config
             self._trouble("reload", None)
@@ -387,6 +390,7 @@ class Loop:
         self._trouble("bug", f"BUG in costguard, please report it: {type(error).__name__}: {error} ({where})")
         self._bugs += 1
         if self._bugs >= BUGS_LIMIT:
+            self.host.save(b"{}")  # should the state be what the bug needs, the next process begins without it
             raise error
         self.workers.abandon_all()
         self._last = step(self._last.state, Began(now.boot, "reload"), self.policy)
