@@ -14,7 +14,7 @@ INTERRUPTED = 130
 def command(*, fast: bool, as_json: bool) -> None:
     """Watch costguard decide: a simulated machine boots, downloads, trains, crashes and is forgotten.
 
-    It takes about 45 seconds, needs no GPU, no cloud account and no configuration, and reads or changes
+    It takes about 40 seconds, needs no GPU, no cloud account and no configuration, and reads or changes
     nothing on this computer. Without a terminal it prints plain lines at once.
     """
     try:
