@@ -335,9 +335,13 @@ def test_power_above_the_idle_mean_is_a_sign_of_work(world: World) -> None:
 
 
 def test_a_context_alone_is_no_sign_of_work(world: World) -> None:
-    """An idle process raises the power: it is judged against the baseline with processes."""
+    """An idle process raises the power: it is judged against the baseline with processes.
+
+    The interval in which it came is a mixture of both states and no baseline of either.
+    """
     reader = world.reader()
     assert signs(reader, 3) == []
+    settle()
     world.script.set(0, power=122, processes=[Process(42)])
     assert [signs(reader) for _ in range(4)] == [[]] * 4
     world.script.set(0, power=200)
