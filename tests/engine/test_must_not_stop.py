@@ -1,0 +1,158 @@
+"""Machines that must not be stopped, each from a real story; and the sentence that says why."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costguard.engine import Known, Policy, Veto
+from costguard.engine.rules import rules_of
+from tests.engine.test_seeds import GPU_SENTINEL
+from tests.engine.world import BASE, BUSY, DARK, QUIET, World
+
+SHUTDOWN = GPU_SENTINEL._replace(kill_action="shutdown", stop_below_load=False)
+WEEK = 7 * 86400.0
+
+
+def test_a_job_at_60_percent_is_work() -> None:
+    """Thresholds of 80 % and 70 % with a machine action: no GPU counts as quiet above 20 % unless the owner says so."""
+    world = World(SHUTDOWN, 2)
+    world.run(40.0, BUSY, BUSY)
+    world.run(600.0, Known(0.6), Known(0.6))
+    assert not world.stops()
+    assert rules_of(SHUTDOWN).quiet_threshold == 0.2
+    allowed = World(SHUTDOWN._replace(stop_below_load=True), 2)
+    allowed.run(40.0, BUSY, BUSY)
+    allowed.run(600.0, Known(0.6), Known(0.6))
+    assert allowed.stops()
+
+
+@pytest.mark.parametrize("load", [0.4, 0.06])
+def test_a_week_at_40_percent_is_not_unused(load: float) -> None:
+    """Unused means no work since boot, not that the arm threshold was never reached."""
+    world = World(Policy(mode="live", arm_threshold=0.8, unused_after=7200.0), 1, checked=False)
+    world.run(WEEK, Known(load))
+    assert not world.stops()
+    assert "warning" not in world.kinds()
+
+
+@pytest.mark.parametrize("aggregate", ["all", "any", "mean"])
+@pytest.mark.parametrize("rule", ["share", "unbroken"])
+def test_one_busy_gpu_of_eight_is_enough(aggregate: str, rule: str) -> None:
+    """A machine action needs every GPU quiet, whatever the aggregate says."""
+    world = World(BASE._replace(aggregate=aggregate, window_rule=rule, arm_duration=None), 8)
+    world.run(3000.0, *[QUIET] * 7, BUSY)
+    assert "warning" not in world.kinds()
+
+
+def test_work_outside_gpu_devices_keeps_the_machine() -> None:
+    """gpu_devices selects what arms; the machine belongs to all of them. A command goes by the selected ones."""
+    for action, stops in (("stop", False), ("command", True)):
+        world = World(BASE._replace(gpu_devices=("0",), kill_action=action, arm_duration=None), 2)
+        world.devices()
+        world.run(3000.0, QUIET, BUSY)
+        assert bool(world.stops()) is stops
+
+
+def test_a_selected_gpu_that_is_not_there_is_unknown() -> None:
+    """A name in gpu_devices to which no GPU answers: nothing is decided, and it is told."""
+    for action in ("stop", "command"):
+        world = World(BASE._replace(gpu_devices=("0", "7"), kill_action=action, arm_duration=None), 2)
+        world.devices()
+        world.run(3000.0, QUIET, QUIET)
+        assert not world.stops()
+        assert world.times("unknown_alarm")
+
+
+def test_seven_of_eight_unreadable_is_unknown() -> None:
+    """One quiet GPU does not speak for seven that cannot be read; for a week, and told."""
+    world = World(BASE._replace(arm_duration=None), 8, checked=False)
+    world.run(WEEK, *[DARK] * 7, QUIET, dt=14.0)
+    assert not world.stops()
+    assert len(world.times("unknown_alarm")) >= 7
+
+
+@pytest.mark.parametrize("sign", ["power 120 W", "SM active 30 %", "NVLink 2 GB/s", "process 4711 uses the GPU"])
+def test_signs_of_work_without_load_are_work(sign: str) -> None:
+    """A job that waits in a collective, or copies, shows no load; a machine action heeds it, a command does not."""
+    for action, stops in (("stop", False), ("command", True)):
+        world = World(BASE._replace(kill_action=action), 1)
+        world.run(60.0, BUSY)
+        world.run(3000.0, Known(0.0, (sign,)))
+        assert bool(world.stops()) is stops
+
+
+@pytest.mark.parametrize("load", [float("nan"), -0.1, 1e9, float("inf"), 0.05])
+def test_a_number_that_is_none_is_not_quiet(load: float) -> None:
+    """Garbage, and a load exactly at the threshold, never count as quiet."""
+    for policy in (BASE, BASE._replace(kill_action="command", aggregate="mean")):
+        world = World(policy._replace(arm_duration=None), 1)
+        world.run(3000.0, Known(load))
+        assert "warning" not in world.kinds()
+
+
+@pytest.mark.parametrize("who", ["hold", "veto", "admin", "notice"])
+def test_what_stands_in_the_way_does(who: str) -> None:
+    """A hold, a reader's veto, the administrator and the cloud's own notice each keep idle from acting."""
+    world = World(BASE._replace(arm_duration=None, admin_hold="audit" if who == "admin" else ""), 1)
+    world.run(200.0, QUIET)
+    if who == "hold":
+        world.hold(86000.0)
+    elif who == "veto":
+        world.vetoes = (Veto("jupyter", "a kernel is busy"),)
+    elif who == "notice":
+        world.notice(5000.0)
+    world.run(4900.0, QUIET)
+    assert not world.stops()
+    assert "warning" not in world.kinds()
+    assert who != "admin" or "audit" in str(world.last and world.last.sentence)
+
+
+def test_the_end_of_a_hold_begins_a_new_warning() -> None:
+    """After a hold the whole warning runs, although the window was clear for hours."""
+    world = World(BASE._replace(arm_duration=None), 1)
+    world.run(330.0, QUIET)
+    assert world.phase() == "WARNING"
+    world.hold(7200.0)
+    assert world.phase() == "WATCHING"
+    held = world.now
+    world.run(8000.0, QUIET)
+    assert world.stops()[0] >= held + 7200.0 + BASE.grace
+
+
+def test_unknown_too_long_stops_only_where_it_was_opted_in_and_nobody_is_seen() -> None:
+    """Unknown is no reason by default; opted in, the host must be seen quiet all that time, and no GPU may work."""
+    for after, host, other, stops in (
+        (None, True, QUIET, False),
+        (900.0, True, QUIET, True),
+        (900.0, None, QUIET, False),
+        (900.0, False, QUIET, False),
+        (900.0, True, BUSY, False),
+    ):
+        world = World(BASE._replace(unknown_stop_after=after), 2)
+        world.quiet_host = host
+        world.run(3000.0, DARK, other)
+        assert bool(world.stops()) is stops
+
+
+def test_work_a_moment_ago_is_not_unknown_too_long() -> None:
+    """The GPU that can be read worked until just now: the time of unknown alone is no reason."""
+    world = World(BASE._replace(unknown_stop_after=900.0), 2)
+    world.run(900.0, DARK, BUSY)
+    world.run(800.0, DARK, QUIET)
+    assert "warning" not in world.kinds()
+
+
+@given(st.lists(st.tuples(st.sampled_from([QUIET, BUSY, DARK, Known(0.3)]), st.integers(1, 30)), min_size=1, max_size=6))
+def test_the_key_of_a_sentence_changes_only_when_more_than_numbers_do(stretches: list[tuple[object, int]]) -> None:
+    """Two sentences with one key differ in numbers only: a new key is worth a line in the log."""
+    world = World(BASE, 1)
+    words: dict[tuple[str, ...], set[str]] = {}
+    for reading, count in stretches:
+        for _ in range(count):
+            sentence = world.tick(reading).sentence  # type: ignore[arg-type]  # one of the readings above
+            cause = str(sentence).split(";")[0]
+            words.setdefault(sentence.key, set()).add(re.sub(r"\d+(m|h|s|d)?\b|\s", "", cause))
+            world.settle()
+    assert all(len(texts) == 1 for texts in words.values()), words
