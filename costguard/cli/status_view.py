@@ -85,7 +85,7 @@ def keeps_up(report: Report) -> list[str]:
     lines += [f"{_short(gpu)} works" for gpu in gpus if gpu["state"] == "works"]
     for gpu in gpus:
         if gpu["state"] == "unknown":
-            lines.append(f"{_short(gpu)} cannot be read ({clean(gpu['words'])}), and unknown is never idle")
+            lines.append(f"{_short(gpu)} cannot be read, and unknown is never idle")
     if not gpus:
         lines.append("no GPU has been read yet")
     elif not lines and report["state"] == "STARTING":

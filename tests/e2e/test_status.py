@@ -38,7 +38,8 @@ def test_status_never_shows_unknown_as_idle(agent: Agent) -> None:
     agent.until(lambda report: report["gpus"][1]["state"] == "unknown")
     shown = agent.ask("status").stdout
     assert re.search(r"GPU 1 \(NVIDIA H200\) +unknown for \d+s +·+ +unknown", shown)
-    assert "GPU 1 cannot be read (the GPU is lost" in shown
+    assert "unknown  the GPU is lost" in shown
+    assert "Keeps it up    GPU 1 cannot be read, and unknown is never idle" in shown
 
 
 def test_status_says_when_people_will_be_warned_and_what_stands_in_the_way(agent: Agent) -> None:
