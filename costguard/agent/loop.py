@@ -20,6 +20,7 @@ from costguard.engine.observation import Device, Observation, Reading, Unknown
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
 from costguard.engine.state import ACTING, CONFIRMING, State, commitments, dump, initial, load
+from costguard.engine.turn import label
 
 SAVE_EVERY = 30.0
 """Seconds between saves of a state in which only time passed."""
@@ -247,8 +248,9 @@ class Loop:
         return {"reason": reason, "sentence": str(self._last.sentence), "context": context}
 
     def _readings(self) -> list[list[object]]:
+        core = self._last.state.core
         return [
-            [key, getattr(reading, "load", None), reading.reason if isinstance(reading, Unknown) else reading.evidence]
+            [label(core, key), getattr(reading, "load", None), reading.reason if isinstance(reading, Unknown) else reading.evidence]
             for key, reading in zip(self.seen.gpus, self.seen.readings, strict=True)
         ]
 

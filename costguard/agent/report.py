@@ -5,7 +5,7 @@ from typing import Any
 from costguard.engine.machine import Step
 from costguard.engine.observation import Known, Observation
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import idle_at, unused_at
+from costguard.engine.reasons import deadline_at, idle_at, unused_at
 from costguard.engine.rules import rules_of
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
@@ -48,6 +48,12 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
         "threshold": rules.quiet_threshold,
         "idle_at": date(idle_at(state, rules)),
         "unused_at": date(unused_at(state, rules)),
+        "deadline_at": date(deadline_at(state, rules, wall, synced=None)),
+        "boot_grace_until": date(core.started + policy.boot_grace) if rules.ends_machine else None,
+        "grace": policy.grace,
+        "admin_hold": policy.admin_hold,
+        "price_per_hour": policy.price_per_hour,
+        "currency": policy.currency,
         "incident": None
         if incident is None
         else {

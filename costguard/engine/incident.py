@@ -72,7 +72,6 @@ def _tell_deadline(turn: Turn) -> None:
 
 def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
     """Warn people, or say why nothing can be done."""
-    core = turn.core
     new = Incident(id=turn.serial("i"), reason=reason, owner=owner, opened=turn.at)
     link = _first_link(turn)
     turn.set(incident=new._replace(link=link, action=turn.rules.actions[link]), phase=WARNING, done="")

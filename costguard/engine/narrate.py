@@ -5,7 +5,7 @@ from costguard.engine.rules import Rules
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
-from costguard.engine.words import clock, duration, percent, several
+from costguard.engine.words import clock, duration, percent
 
 ON_DONE = {
     "acted": "{action} was carried out",
@@ -75,8 +75,7 @@ class Sentence:
             veto = core.vetoes[0]
             return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
         since_quiet = max((t.since for t in state.tracks), default=state.at)
-        count = several(len(state.gpus), "GPU")
-        return "quiet", f"{'all ' if len(state.gpus) > 1 else ''}{count} quiet for {duration(state.at - since_quiet)}"
+        return "quiet", f"{_all(len(state.gpus))} quiet for {duration(state.at - since_quiet)}"
 
     def _next(self) -> str:
         """What would happen when, and who can change it."""
@@ -131,6 +130,11 @@ class Sentence:
             return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
         would = "" if policy.mode == "live" else "DRY RUN: "
         return f"{would}warning at {self._at(at)} ({why}), {action} {duration(policy.grace)} later, unless work is seen"
+
+
+def _all(count: int) -> str:
+    """``the GPU``, ``both GPUs``, ``all 8 GPUs``."""
+    return {1: "the GPU", 2: "both GPUs"}.get(count, f"all {count} GPUs")
 
 
 def _some(names: list[str]) -> str:
