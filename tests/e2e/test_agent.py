@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.testing.nvml import Script
+from costguard.testing.nvml import Script, write_sysfs
 
 from .conftest import COMMAND, PATIENCE, Agent
 
@@ -136,6 +136,18 @@ def test_one_busy_gpu_outside_gpu_devices_keeps_the_machine(agent: Agent) -> Non
     time.sleep(4)
     report = agent.until(lambda report: report["gpus"][0]["state"] == "quiet")
     assert report["phase"] == "WATCHING"
+
+
+def test_lent_two_of_eight_gpus_it_never_ends_the_machine(agent: Agent) -> None:
+    """As in a container: the bus shows eight GPUs, the driver gives two; the six others may be at work."""
+    write_sysfs(agent.folder / "sys", [f"0000:0{number}:00.0" for number in range(1, 9)])
+    agent.start("kill_action=shutdown", "kill_duration=2s", "window_rule=unbroken", "boot_grace=0s")
+    work(agent)
+    agent.gpus.set(util=0)
+    time.sleep(4)
+    report = agent.until(lambda report: report["gpus"][0]["state"] == "quiet")
+    assert report["phase"] == "WATCHING"
+    assert [gpu["state"] for gpu in report["gpus"]] == ["quiet"] * 2 + ["unknown"] * 6
 
 
 def test_sigkill_at_any_moment_acts_once_and_leaves_no_orphan(agent: Agent) -> None:
