@@ -65,7 +65,7 @@ def finish(turn: Turn, done: str, detail: str = "") -> None:
     proof = turn.core.incident.proof if turn.core.incident else ""
     turn.tell(kind, "info" if good else "critical", error=detail, proof=proof)
     remind = NEVER if good else turn.at + DAY
-    turn.set(phase=DONE, done=done, closed=turn.at, remind=remind, again=NEVER, rounds=0)
+    turn.set(phase=DONE, done=done, closed=turn.at, remind=remind, rounds=0)
 
 
 def abandon(turn: Turn) -> None:
