@@ -140,7 +140,7 @@ def test_one_busy_gpu_outside_gpu_devices_keeps_the_machine(agent: Agent) -> Non
 
 def test_lent_two_of_eight_gpus_it_never_ends_the_machine(agent: Agent) -> None:
     """As in a container: the bus shows eight GPUs, the driver gives two; the six others may be at work."""
-    write_sysfs(agent.folder / "sys", [f"0000:0{number}:00.0" for number in range(1, 9)])
+    write_sysfs(agent.folder / "sys", [f"0000:0{number}:00.0" for number in range(3, 9)])
     agent.start("kill_action=shutdown", "kill_duration=2s", "window_rule=unbroken", "boot_grace=0s")
     work(agent)
     agent.gpus.set(util=0)
