@@ -1,6 +1,7 @@
 """A second opinion on every step: it sees events and effects only, keeps its own log, and knows the invariants."""
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 
 from costguard.engine import Began, Known, Observation, Outcome, Policy, Tick
@@ -36,10 +37,10 @@ def allowed(policy: Policy) -> float:
 def union(spans: list[tuple[float, float]], start: float, end: float) -> float:
     """Seconds of [start, end] that the spans cover together."""
     total, reached = 0.0, start
-    for a, b in sorted(spans):
-        a, b = max(a, reached), min(b, end)
-        if b > a:
-            total, reached = total + b - a, b
+    for first, last in sorted(spans):
+        begin, stop = max(first, reached), min(last, end)
+        if stop > begin:
+            total, reached = total + stop - begin, stop
     return total
 
 
@@ -113,7 +114,7 @@ class Monitor:
         if not unknown:
             self.unknown_since = None
         elif self.unknown_since is None:
-            self.unknown_since = self.at if self.at else tick.at - policy.interval
+            self.unknown_since = self.at or tick.at - policy.interval
         self.at, self.observation = tick.at, seen
 
     def _read(self, key: str, reading: object, at: float) -> None:
@@ -126,7 +127,7 @@ class Monitor:
             self.known_until[key] = at
         self.seen_before[key] = isinstance(reading, Known)
 
-    def _note_work(self, tick: Tick, readings: dict[str, object]) -> None:
+    def _note_work(self, tick: Tick, readings: Mapping[str, object]) -> None:
         """A minute of uninterrupted work, or work enough to arm, forgives earlier stops."""
         loud = any(isinstance(r, Known) and not is_quiet(r, self.policy) for r in readings.values())
         above = any(isinstance(r, Known) and r.load > self.policy.arm_threshold for r in readings.values())
@@ -141,9 +142,7 @@ class Monitor:
     def _outcome(self, event: Outcome) -> None:
         if event.effect in self.told:
             incident = self.told[event.effect]
-            if event.status == "delivered":
-                self.warned.setdefault(incident, event.at)
-            elif self.tells[incident] >= self.policy.warn_attempts:
+            if event.status == "delivered" or self.tells[incident] >= self.policy.warn_attempts:
                 self.warned.setdefault(incident, event.at)
         if event.effect in self.prepared and event.status == "ready":
             self.ready.add(event.effect)

@@ -1,5 +1,7 @@
 """I2, I3, I4, I9: warning, attempt, retry and what is never repeated."""
 
+from itertools import pairwise
+
 import pytest
 
 from costguard.engine import Known, Outcome, Policy, Veto
@@ -106,7 +108,7 @@ def test_failed_is_tried_again_with_a_new_warning_ever_more_rarely() -> None:
         world.tick(QUIET)
         world.settle(Go="failed")
     failed = world.times("failed")
-    waits = [round((late - early) / 3600.0) for early, late in zip(failed, failed[1:], strict=False)]
+    waits = [round((late - early) / 3600.0) for early, late in pairwise(failed)]
     assert waits[:4] == [1, 2, 4, 8]
     assert max(waits) <= 25
     assert len(world.times("warning")) == len(failed) == len(gos(world))
@@ -245,4 +247,6 @@ def test_another_policy_does_not_repeat_an_action_of_the_incident() -> None:
     for _ in range(100):
         world.settle(Go="failed", Confirm="failed")
         world.tick(QUIET)
-    assert [effect.action for _, effect in world.effects if isinstance(effect, Go) and effect.incident == incident] == ["stop"]
+    assert [effect.action for _, effect in world.effects if isinstance(effect, Go) and effect.incident == incident] == [
+        "stop"
+    ]

@@ -29,7 +29,9 @@ POLICIES = (
 READINGS = st.one_of(
     st.sampled_from([QUIET, QUIET, BUSY, DARK, Known(0.04), Known(0.05), Known(0.15), Known(0.6), Known(float("nan"))]),
     st.builds(Known, st.sampled_from([0.0, 0.9]), st.just(("power",)), st.just(0.0), st.just("")),
-    st.builds(Known, st.sampled_from([0.0, 0.0, 0.9]), st.just(()), st.sampled_from([5.0, 16.0, 40.0, 400.0]), st.just("")),
+    st.builds(
+        Known, st.sampled_from([0.0, 0.0, 0.9]), st.just(()), st.sampled_from([5.0, 16.0, 40.0, 400.0]), st.just("")
+    ),
     st.just(Unknown("late")),
 )
 GPUS = 2
@@ -96,11 +98,16 @@ class Walk(RuleBasedStateMachine):
         status = data.draw(st.sampled_from(ANSWERS[type(self.world.pending[effect_id])]))
         self.world.answer(effect_id, status)
 
-    @rule(number=st.integers(1, 40), status=st.sampled_from(["delivered", "ready", "done", "failed", "unknown", "accepted"]))
+    @rule(
+        number=st.integers(1, 40),
+        status=st.sampled_from(["delivered", "ready", "done", "failed", "unknown", "accepted"]),
+    )
     def late_outcome(self, number: int, status: str) -> None:
         """A second outcome of an effect that was answered before, or that a closed incident left behind."""
         world = self.world
-        old = [e for _, e in world.effects if isinstance(e, Tell | Prepare | Go | Confirm) and e.id not in world.pending]
+        old = [
+            e for _, e in world.effects if isinstance(e, Tell | Prepare | Go | Confirm) and e.id not in world.pending
+        ]
         if old:
             late = old[-number % len(old)]
             incident = world.state.core.incident
@@ -169,7 +176,9 @@ class Walk(RuleBasedStateMachine):
         world.run(2500.0, *QUIETLY)
         phase, done = world.state.core.phase, world.state.core.done
         assert phase not in {ACTING, CONFIRMING} or len(world.effects) > told, "stuck, and silent"
-        assert world.stops() or done == "cannot" or world.policy.gpu_devices, f"never stops: {world.last and world.last.sentence}"
+        assert world.stops() or done == "cannot" or world.policy.gpu_devices, (
+            f"never stops: {world.last and world.last.sentence}"
+        )
 
 
 TestWalk = Walk.TestCase

@@ -79,6 +79,7 @@ def test_signs_of_work_without_load_are_work(sign: str) -> None:
     for action, stops in (("stop", False), ("command", True)):
         world = World(BASE._replace(kill_action=action), 1)
         world.run(60.0, BUSY)
+        world.run(100.0, QUIET)
         world.run(3000.0, Known(0.0, (sign,)))
         assert bool(world.stops()) is stops
 
@@ -144,7 +145,9 @@ def test_work_a_moment_ago_is_not_unknown_too_long() -> None:
     assert "warning" not in world.kinds()
 
 
-@given(st.lists(st.tuples(st.sampled_from([QUIET, BUSY, DARK, Known(0.3)]), st.integers(1, 30)), min_size=1, max_size=6))
+@given(
+    st.lists(st.tuples(st.sampled_from([QUIET, BUSY, DARK, Known(0.3)]), st.integers(1, 30)), min_size=1, max_size=6)
+)
 def test_the_key_of_a_sentence_changes_only_when_more_than_numbers_do(stretches: list[tuple[object, int]]) -> None:
     """Two sentences with one key differ in numbers only: a new key is worth a line in the log."""
     world = World(BASE, 1)

@@ -2,6 +2,8 @@
 
 import math
 from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -78,7 +80,7 @@ def first(fires: list[bool]) -> int | None:
     return fires.index(True) if True in fires else None
 
 
-def warned_at(world: World, trace: list[tuple[float, ...]]) -> int | None:
+def warned_at(world: World, trace: Sequence[tuple[float, ...]]) -> int | None:
     """The tick on which a warning is opened."""
     for number, loads in enumerate(trace):
         done = world.tick(*(Known(load) for load in loads))
@@ -94,7 +96,8 @@ def test_sentinel_first_call_is_that_of_the_count_down(stretches: list[tuple[flo
     calls: list[int] = []
     reference = CountDown(arm, 0.8, kill, 0.7)
     ours = Sentinel(arm, 0.8, kill, 0.7, lambda: calls.append(1))
-    fires, called = [], []
+    fires: list[bool] = []
+    called: list[bool] = []
     for load in trace:
         fires.append(reference.tick(load))
         ours.tick(load)
@@ -113,7 +116,7 @@ def test_sentinel_calls_once_per_quiet_spell(stretches: list[tuple[float, int]])
     for load in trace:
         ours.tick(load)
         now += 1
-    for early, late in zip(calls, calls[1:], strict=False):
+    for early, late in pairwise(calls):
         assert max(trace[early : late + 1]) >= 0.7
         assert late - early >= 3
 
@@ -138,7 +141,7 @@ def test_sentinel_unknown_is_neither_work_nor_quiet(unknown: float | None) -> No
 
 def test_sentinel_state_idle_is_safe() -> None:
     """Both names that the published tool uses mean the same state."""
-    assert SentinelState.IDLE is SentinelState.SAFE
+    assert SentinelState["IDLE"] is SentinelState["SAFE"]
 
 
 def test_sentinel_tells_how_long_until_it_changes() -> None:
@@ -151,14 +154,18 @@ def test_sentinel_tells_how_long_until_it_changes() -> None:
     assert seen == [2, 1, 2, 1, 0, 0]
 
 
-@pytest.mark.parametrize("values", [(30, 80, 30, 0.7), (30, 0.8, 30, -1), (-1, 0.8, 30, 0.7), (30, 0.8, 0, 0.7), (30, math.nan, 30, 0.7)])
+@pytest.mark.parametrize(
+    "values", [(30, 80, 30, 0.7), (30, 0.8, 30, -1), (-1, 0.8, 30, 0.7), (30, 0.8, 0, 0.7), (30, math.nan, 30, 0.7)]
+)
 def test_sentinel_refuses_what_could_never_arm_or_fires_at_once(values: tuple[float, float, float, float]) -> None:
     """80 instead of 0.8 never armed; a count of 0 fired under load: both are refused with words."""
     with pytest.raises(ValueError, match=r"0 to 1|or more"):
         Sentinel(*values, lambda: None)
 
 
-@given(st.lists(st.tuples(LOADS, LOADS, st.integers(1, 45)), min_size=1, max_size=10), st.integers(1, 4), st.integers(1, 4))
+@given(
+    st.lists(st.tuples(LOADS, LOADS, st.integers(1, 45)), min_size=1, max_size=10), st.integers(1, 4), st.integers(1, 4)
+)
 def test_the_mean_rule_warns_on_the_same_tick(stretches: list[tuple[float, float, int]], arm: int, kill: int) -> None:
     """The preset gpu-sentinel enters WARNING on the tick on which the published tool fires."""
     trace = [(a, b) for a, b, times in stretches for _ in range(times)]
@@ -168,7 +175,11 @@ def test_the_mean_rule_warns_on_the_same_tick(stretches: list[tuple[float, float
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([0.0, 0.009, 0.01, 1.0]), st.sampled_from([0.0, 0.01, 0.5]), st.integers(1, 9)), min_size=1, max_size=9),
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.009, 0.01, 1.0]), st.sampled_from([0.0, 0.01, 0.5]), st.integers(1, 9)),
+        min_size=1,
+        max_size=9,
+    ),
     st.integers(1, 9),
     st.integers(0, 6),
     st.sampled_from(["all", "any"]),

@@ -1,5 +1,7 @@
 """I1, I5, I6: what counts as quiet, for how long, and what unknown does to it."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +38,10 @@ def test_unknown_or_more_load_never_makes_a_stop_come_sooner(
     assert not other or (plain and plain[0] <= other[0] + 1e-6)
 
 
-@given(st.lists(st.tuples(LOADS, st.integers(1, 12)), min_size=1, max_size=8), st.sampled_from([60.0, 300.0, 600.0, 1800.0]))
+@given(
+    st.lists(st.tuples(LOADS, st.integers(1, 12)), min_size=1, max_size=8),
+    st.sampled_from([60.0, 300.0, 600.0, 1800.0]),
+)
 def test_the_share_rule_never_tolerates_more_than_it_says(stretches: list[tuple[float, int]], window: float) -> None:
     """I1: over the window that ends at the warning, the loud seconds are within the share; the monitor counts them."""
     loads = [load for load, count in stretches for _ in range(count)] + [0.0] * 200
@@ -96,7 +101,13 @@ def test_a_date_that_cannot_be_trusted_stops_nothing() -> None:
         assert ("warning" in world.kinds()) is warned
 
 
-@given(st.lists(st.tuples(st.sampled_from([QUIET, BUSY, DARK, SIGNS, Known(0.0, (), 60.0)]), st.integers(1, 40)), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([QUIET, BUSY, DARK, SIGNS, Known(0.0, (), 60.0)]), st.integers(1, 40)),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_ticks_before_the_forecast_change_nothing(stretches: list[tuple[Reading, int]]) -> None:
     """While readings stay equal, nothing but the time changes before `core.next`: those ticks need no thought."""
     world = World(BASE, 1, checked=False)
@@ -141,7 +152,7 @@ def test_continuous_unknown_is_told_at_1_2_4_times_and_daily() -> None:
     world.run(4 * 86400.0, DARK, dt=10.0)
     told = [at - 60.0 for at in world.times("unknown_alarm")]
     assert told[:7] == [900.0 * 2**n for n in range(7)]
-    assert [late - early for early, late in zip(told[7:], told[8:], strict=False)] == [86400.0] * len(told[8:])
+    assert [late - early for early, late in pairwise(told[7:])] == [86400.0] * len(told[8:])
     first = next(e for _, e in world.effects if getattr(e, "kind", "") == "unknown_alarm")
     assert getattr(first, "facts", {})["money"] == 1.0
 

@@ -97,7 +97,9 @@ class World:
             assert (again.state, again.effects, str(again.sentence)) == (done.state, done.effects, str(done.sentence))
             if isinstance(event, Tick):
                 slow = step(self.state._replace(core=self.state.core._replace(next=-float("inf"))), event, self.policy)
-                assert (same(slow.state), slow.effects) == (same(done.state), done.effects), "the quick path decides alike"
+                assert (same(slow.state), slow.effects) == (same(done.state), done.effects), (
+                    "the quick path decides alike"
+                )
             assert str(done.sentence).endswith(".")
             hash(done.sentence.key)
         self.state, self.last = done.state, done
@@ -211,11 +213,18 @@ class World:
 
     def stops(self) -> list[float]:
         """When it acted, or would have."""
-        acts = (at for at, e in self.effects if isinstance(e, Go | Leave) or (isinstance(e, Tell) and e.kind == "would_act"))
+        acts = (
+            at for at, e in self.effects if isinstance(e, Go | Leave) or (isinstance(e, Tell) and e.kind == "would_act")
+        )
         return list(acts)
 
     def phase(self) -> str:
         return self.state.core.phase
+
+    def word(self) -> str:
+        """The state in one word, as people read it."""
+        assert self.last is not None
+        return self.last.sentence.word
 
 
 def play(world: World, trace: Iterable[tuple[Reading, ...]]) -> World:
