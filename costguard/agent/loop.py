@@ -9,6 +9,7 @@ from typing import Any
 
 from costguard.agent import decode, requests
 from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal, SpawnFailed
+from costguard.agent.recorder import Recorder
 from costguard.agent.state import Start, persist_job
 from costguard.agent.supervise import Reader
 from costguard.agent.workers import Workers
@@ -57,6 +58,7 @@ class Loop:
         self.boot = boot
         self.policy = policy_from(config)
         self.workers = Workers(host, config)
+        self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
         self.seen = EMPTY
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
         self.exit_code: int | None = None
@@ -107,7 +109,7 @@ class Loop:
 
     def _until(self) -> float:
         single = [process[1] for process in (self._persist, self._configure) if process]
-        deadline = min([self.workers.deadline, self.reader.deadline, *single])
+        deadline = min([self.workers.deadline, self.reader.deadline, self.history.deadline, *single])
         return deadline if self._reading else min(deadline, self._next_tick)
 
     def _timers(self) -> Sequence[HostEvent]:
@@ -116,7 +118,9 @@ class Loop:
         return () if self.exit_code is not None else self.host.wait(self._until())
 
     def _due(self) -> None:
-        now = self.host.clock().boot
+        instant = self.host.clock()
+        now = instant.boot
+        self.history.run(instant)
         for outcome in self.workers.late(now):
             self._step(outcome)
         if self._persist and now >= self._persist[1]:
@@ -144,6 +148,7 @@ class Loop:
         self._next_tick = self._next_tick + interval if now.boot - self._next_tick < interval else now.boot + interval
         self.seen = self._observe()
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced))
+        self.history.tick(now, self._last, self.seen, interval)
         self.host.service(f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self._log(now.boot) else "WATCHDOG=1")
         self.last_wall = now.wall
         if now.boot - self._committed_at >= COMMIT_EVERY:
@@ -183,6 +188,8 @@ class Loop:
         self._last = step(self._last.state, event, self.policy)
         core = self._last.state.core
         at = self._last.state.at
+        if core is not before:
+            self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
         if core is not before or at - self._saved_at >= SAVE_EVERY:
             essence = (core.serial, core.phase, core.done, core.armed, core.started, core.holds, core.plans, core.alarm)
             if essence != self._saved or at - self._saved_at >= SAVE_EVERY or isinstance(event, Outcome):
@@ -281,7 +288,9 @@ class Loop:
             self._step(outcome)
 
     def _other_child(self, event: Line | Ended) -> None:
-        if self._persist and event.child == self._persist[0]:
+        if self.history.owns(event.child):
+            self.history.take(event, self.host.clock().boot)
+        elif self._persist and event.child == self._persist[0]:
             if isinstance(event, Line):
                 said = requests.decode(event.data)
                 self._trouble("disk", None if said.get("saved") else str(said.get("failed", "the disk writer failed")))
@@ -407,10 +416,12 @@ class Loop:
         self._commit(now.boot, now.wall)
         self.reader.stop()
         self.workers.abandon_all()
-        while self._persist is not None and self.host.clock().boot < now.boot + LEAVE_WITHIN:
+        self.history.close(now)
+        while (self._persist or self.history.pending) and self.host.clock().boot < now.boot + LEAVE_WITHIN:
             for event in self.host.wait(now.boot + LEAVE_WITHIN):
                 if isinstance(event, Line | Ended):
                     self._other_child(event)
+            self.history.run(now)
 
 
 _PRIORITY = {"info": "<5>", "warning": "<4>", "critical": "<2>"}

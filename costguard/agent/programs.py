@@ -10,6 +10,7 @@ LIGHT = {
     "nvml": "costguard.readers.nvml",
     "persist": "costguard.agent.persist",
     "clock": "costguard.agent.clockcheck",
+    "history": "costguard.history.writer",
 }
 """Resident or frequent, and content with the standard library: started without `site`."""
 

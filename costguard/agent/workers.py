@@ -166,7 +166,8 @@ class Workers:
             worker.reported = True
             delivered, failed = said.get("delivered") or [], said.get("failed") or {}
             words = "; ".join(f"{name}: {why}" for name, why in failed.items())
-            return Outcome(now, worker.effect, "delivered" if delivered else "failed", words)
+            status = "delivered" if delivered else "failed"
+            return Outcome(now, worker.effect, status, words, proof=", ".join(map(str, delivered)))
         if "plan" in said:
             return self._planned(worker, said["plan"], now)
         if said.get("ready") and worker.kind == "prepare":

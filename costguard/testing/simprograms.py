@@ -314,10 +314,28 @@ class Configurer(Program):
         self.end(1.1)
 
 
+class Historian(Program):
+    """The worker that writes history; its rows are for `World.history`."""
+
+    def begin(self) -> None:
+        """Write, or fail to. No moment is drawn by chance: what is recorded must not change a story."""
+        self.fault = self.host.faults.take("history", self.host)
+        if self.broken(self.fault):
+            return
+        if self.fault == "fail":
+            self.write(0.05, {"failed": "history is not written: database or disk is full"})
+            self.end(0.06, 1)
+            return
+        self.world.history.append(self.job)
+        self.write(0.05, {"saved": len(self.job["events"]), "notes": []})
+        self.end(0.06)
+
+
 PROGRAMS: dict[str, type[Program]] = {
     "nvml": Reader,
     "act": Actor,
     "notify": Notifier,
     "persist": Persister,
     "configure": Configurer,
+    "history": Historian,
 }

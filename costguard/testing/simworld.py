@@ -5,6 +5,7 @@ Time is virtual: a heap of what will happen, and nothing happens between two ent
 
 import heapq
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,7 @@ class World:
         self.runtime: dict[str, bytes] = {}
         self.disk: dict[str, bytes] = {}
         self.results: dict[str, dict[str, Any]] = {}
+        self.history: deque[dict[str, Any]] = deque(maxlen=200)  # the batches that were written last
         self.off_delay = (5.0, 40.0)  # seconds from an accepted machine action to darkness
         self.verdicts: dict[str, dict[str, Any]] = {}  # action -> plan; everything else is "go"
         self.configuration: dict[str, Any] | None = None  # what a reload finds; None: what it had

@@ -1,0 +1,264 @@
+"""History as the guard sees it: rows gather in memory, and a short-lived process writes them.
+
+The loop never waits for the disk, and no failure here changes a decision: rows are kept and tried again, the
+oldest are dropped when there are too many, and both are told.
+"""
+
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costguard.agent.ports import Ended, Host, Instant, Line, SpawnFailed
+from costguard.agent.state import Start
+from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
+from costguard.engine.events import AskRelease, Event, Outcome
+from costguard.engine.machine import Step
+from costguard.engine.observation import Observation
+from costguard.engine.state import Core
+from costguard.engine.turn import label
+from costguard.history.rollup import Rollup
+
+FILE = "history.sqlite"
+FLUSH_EVERY = 300.0
+"""Seconds between writings while nothing happens; an event is written at once."""
+
+PAUSE = 1.0
+"""Seconds between the starts of two writers, so that what happens together is written together."""
+
+WRITE_WITHIN = 30.0
+FIRST_RETRY, LONGEST_RETRY = 30.0, 600.0
+ROWS_KEPT = 2400
+"""Rows of minutes that wait in memory, at most (about 0.4 MB): four hours of eight GPUs."""
+
+EVENTS_KEPT = 200
+BATCH_ROWS = 400
+BATCH_BYTES = 32 << 10  # of events in one batch
+EVENT_BYTES = 12 << 10  # of one event; a larger one loses its details
+REMEMBERED = 64  # effects whose outcome may still come
+
+Readings = Callable[[], list[list[object]]]
+Complain = Callable[[str, str | None], None]
+Row = tuple[str, float, str, str]
+
+
+class Recorder:
+    """Gathers rows and has them written. ``tell`` takes *history* and what is wrong with writing, or None."""
+
+    def __init__(self, host: Host, state_dir: str, boot: Start, tell: Complain) -> None:
+        self._host = host
+        self._path = os.path.join(state_dir, FILE)
+        self._instance = boot.instance
+        self._tell = tell
+        now = host.clock()
+        self._name = f"{boot.boot_id[:8]}-{now.boot:.2f}"  # of this process, among all that ever write to the file
+        self._rollup = Rollup()
+        self._last: float | None = None
+        self._events: deque[Row] = deque()
+        self._incidents: dict[str, str] = {}  # effect id -> incident
+        self._dropped = 0
+        self._batch: bytes | None = None  # on its way, and the same again until it is saved
+        self._number = 0
+        self._writer: tuple[int, float] | None = None
+        self._saved = False
+        self._due = now.boot + FLUSH_EVERY
+        self._not_before = 0.0
+        self._retry = FIRST_RETRY
+        self._troubled = self._closing = False
+
+    # -- what is recorded ------------------------------------------------------------------------------------
+
+    def tick(self, now: Instant, step: Step, seen: Observation, interval: float) -> None:
+        """Count the time since the last tick; after a hole only an interval of it."""
+        since = now.boot - self._last if self._last is not None else 0.0
+        self._last = now.boot
+        if since > 0.0:
+            self._rollup.tick(now.wall, since if since <= 3.0 * interval + 5.0 else interval, step.state, seen)
+
+    def note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
+        """Keep what an auditor needs of one step of the engine. Whatever goes wrong, the step goes on."""
+        try:
+            self._note(event, before, step, wall, readings)
+        except (TypeError, ValueError, AttributeError, LookupError) as error:
+            self._tell("history", f"BUG in costguard, please report it: history: {type(error).__name__}: {error}")
+
+    def _note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
+        core = step.state.core
+        now, was = core.incident, before.incident
+        incident = now.id if now else was.id if was else ""
+        if isinstance(event, Outcome) and event.effect in self._incidents:
+            said = {"status": event.status, "detail": event.detail, "proof": event.proof}
+            fate = {"effect": event.effect, **said, "findings": event.findings}
+            self._add(self._incidents[event.effect], wall, "outcome", fate)
+        if isinstance(event, AskRelease):
+            self._add(incident, wall, "released", {"owner": event.owner})
+        if core.phase != before.phase or (now and now.id) != (was and was.id):
+            self._add(incident, wall, "phase", _phase(before, step))
+        for effect in step.effects:
+            self._effect(effect, incident, wall, str(step.sentence), readings)
+
+    def _effect(self, effect: Effect, incident: str, wall: float, sentence: str, readings: Readings) -> None:
+        if isinstance(effect, Tell):
+            incident = str(effect.facts.get("incident") or incident)
+            facts = {**effect.facts, "sentence": sentence, "readings": readings()}
+            self._add(incident, wall, "told", {"effect": effect.id, "name": effect.kind, "facts": facts})
+        elif isinstance(effect, Go):  # the last readings before the request
+            given = {"effect": effect.id, "action": effect.action, "sentence": sentence, "readings": readings()}
+            self._add(incident, wall, "go", given)
+        elif isinstance(effect, Prepare | Confirm):
+            kind = type(effect).__name__.lower()
+            self._add(incident, wall, kind, {"effect": effect.id, "action": effect.action})
+        elif isinstance(effect, Abandon):
+            self._add(incident, wall, "abandon", {"effect": effect.id})
+            return
+        else:
+            return
+        self._incidents[effect.id] = incident
+        if len(self._incidents) > REMEMBERED:
+            del self._incidents[next(iter(self._incidents))]
+
+    def _add(self, incident: str, wall: float, kind: str, data: Mapping[str, Any]) -> None:
+        text = json.dumps(data, separators=(",", ":"), default=str)
+        if len(text) > EVENT_BYTES:
+            facts = data.get("facts", data)
+            short = {name: facts.get(name) for name in ("sentence", "action", "reason", "owner", "mode")}
+            text = json.dumps({"name": data.get("name"), "effect": data.get("effect"), "facts": short, "cut": True})
+        if len(self._events) >= EVENTS_KEPT:
+            self._events.popleft()
+            self._dropped += 1
+        self._events.append((incident, wall, kind, text))
+        self._due = 0.0
+
+    # -- how it is written -----------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float:
+        """When `run` must be called next."""
+        return self._writer[1] if self._writer else max(self._due, self._not_before)
+
+    @property
+    def pending(self) -> bool:
+        """Whether something is still to be written, and can be."""
+        return self._writer is not None or (not self._troubled and self._due == 0.0)
+
+    def close(self, now: Instant) -> None:
+        """The end of the guard: write what there is, without pauses."""
+        self._closing = True
+        self._rollup.close()
+        self._due = self._not_before = 0.0
+        self.run(now)
+
+    def owns(self, child: int) -> bool:
+        """Whether this child is the writer."""
+        return self._writer is not None and self._writer[0] == child
+
+    def run(self, now: Instant) -> None:
+        """Start a writer when it is time, end one that hangs."""
+        if self._writer is not None:
+            if now.boot >= self._writer[1]:
+                self._host.kill(self._writer[0])
+                self._failed(now.boot, f"history is not written: the disk of {self._path} does not answer")
+        elif now.boot >= self.deadline:
+            self._write(now)
+
+    def _write(self, now: Instant) -> None:
+        self._bound()
+        if self._batch is None:
+            self._batch = self._make_batch(now)
+        if self._batch is None:
+            self._due = now.boot + FLUSH_EVERY
+            return
+        try:
+            child = self._host.spawn("history", self._batch)
+        except SpawnFailed as error:
+            self._failed(now.boot, f"history is not written: {error}")
+            return
+        self._saved = False
+        self._writer = (child, now.boot + WRITE_WITHIN)
+        self._not_before = 0.0 if self._closing else now.boot + PAUSE
+
+    def take(self, event: Line | Ended, at: float) -> None:
+        """What the writer says, and its end."""
+        if isinstance(event, Line):
+            try:
+                said = json.loads(event.data)
+                self._saved = "saved" in said
+                for note in said.get("notes") or ():
+                    self._host.say(f"<4>{note}")
+                words = str(said.get("failed") or "the history writer made no sense")
+            except (ValueError, TypeError, AttributeError):
+                words = "the history writer made no sense"
+            if not self._saved:
+                self._failed(at, words)
+        elif not self._saved:
+            self._failed(at, f"history is not written: the writer ended with code {event.code}")
+        else:
+            self._writer = self._batch = None
+            self._retry = FIRST_RETRY
+            more = self._events or len(self._rollup.gpus) > BATCH_ROWS or (self._closing and self._rollup.gpus)
+            self._due = 0.0 if more else at + FLUSH_EVERY
+            self._troubled = False
+            self._tell("history", None)
+
+    def _failed(self, at: float, words: str) -> None:
+        if self._writer is not None:
+            self._host.kill(self._writer[0])
+        self._writer = None
+        self._troubled = True
+        self._tell("history", words)
+        self._not_before = at + self._retry
+        self._retry = min(LONGEST_RETRY, self._retry * 2.0)
+
+    def _bound(self) -> None:
+        for rows in (self._rollup.gpus, self._rollup.machine):
+            over = len(rows) - ROWS_KEPT
+            if over > 0:
+                del rows[:over]
+                self._dropped += over
+
+    def _make_batch(self, now: Instant) -> bytes | None:
+        rollup = self._rollup
+        gpus, machine = rollup.gpus[:BATCH_ROWS], rollup.machine[:BATCH_ROWS]
+        events: list[Row] = []
+        size = 0
+        while self._events and size + len(self._events[0][3]) <= BATCH_BYTES:
+            events.append(self._events.popleft())
+            size += len(events[-1][3])
+        if self._dropped:
+            events.append(("", now.wall, "lost", json.dumps({"rows": self._dropped})))
+            self._dropped = 0
+        if not (gpus or machine or events):
+            return None
+        del rollup.gpus[:BATCH_ROWS], rollup.machine[:BATCH_ROWS]
+        self._number += 1
+        batch = {
+            "path": self._path,
+            "batch": f"{self._name}-{self._number}",
+            "instance": self._instance,
+            "wall": now.wall,
+            "dated": now.synced is not False,
+            "gpus": gpus,
+            "machine": machine,
+            "events": events,
+        }
+        return json.dumps(batch, separators=(",", ":")).encode()
+
+
+def _phase(before: Core, step: Step) -> dict[str, object]:
+    core = step.state.core
+    now = core.incident or before.incident
+    plan = next((plan for plan in core.plans if now is not None and plan.action == now.action), None)
+    return {
+        "from": before.phase,
+        "to": core.phase,
+        "done": core.done,
+        "reason": now.reason if now else "",
+        "owner": now.owner if now else "",
+        "action": now.action if now else "",
+        "detail": now.detail if now else "",
+        "proof": now.proof if now else "",
+        "gpus": {key: label(core, key) for key in step.state.gpus},
+        "plan": [plan.verdict, plan.findings] if plan else None,
+        "sentence": str(step.sentence),
+    }

@@ -1,0 +1,4 @@
+"""What was seen and done, kept for months: one-minute roll-ups and incidents, in one SQLite file.
+
+`rollup` runs inside the guard and is tiny; `writer` is the short-lived process that writes; `query` reads.
+"""

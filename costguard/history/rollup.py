@@ -1,0 +1,79 @@
+"""One-minute roll-ups in memory. Part of the guard: no file, no clock, next to no cost per tick."""
+
+from typing import NamedTuple
+
+from costguard.engine.observation import Known, Observation
+from costguard.engine.state import State
+
+MINUTE = 60
+
+
+class GpuMinute(NamedTuple):
+    """One GPU in one minute. ``known`` and ``unknown`` are seconds; loads are 0 to 1, None without a reading.
+
+    Seconds belong to the minute in which they ended, so a minute has more than 60 where ticks are rarer than that.
+    """
+
+    minute: int  # its beginning, seconds since the epoch
+    gpu: str
+    known: float
+    unknown: float
+    low: float | None
+    mean: float | None
+    high: float | None
+
+
+class MachineMinute(NamedTuple):
+    """The whole machine in one minute, in seconds: any GPU works, else any is unknown, else all are quiet."""
+
+    minute: int
+    works: float
+    quiet: float
+    unknown: float
+
+
+class Rollup:
+    """Takes every tick, gives whole minutes."""
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._gpus: dict[str, list[float]] = {}  # known, unknown, low, sum of load by seconds, high
+        self._machine = [0.0, 0.0, 0.0]
+        self.gpus: list[GpuMinute] = []
+        self.machine: list[MachineMinute] = []
+
+    def tick(self, wall: float, seconds: float, state: State, seen: Observation) -> None:
+        """Count the ``seconds`` before the date ``wall`` as what the tick showed."""
+        minute = int(wall) // MINUTE * MINUTE
+        if minute != self._minute:
+            self.close()
+            self._minute = minute
+        for key, reading in zip(seen.gpus, seen.readings, strict=True):
+            counted = self._gpus.get(key)
+            if counted is None:
+                counted = self._gpus[key] = [0.0, 0.0, 1.0, 0.0, 0.0]
+            if isinstance(reading, Known):
+                load = reading.load
+                counted[0] += seconds
+                counted[3] += load * seconds
+                counted[2] = min(counted[2], load)
+                counted[4] = max(counted[4], load)
+            else:
+                counted[1] += seconds
+        loud = blind = False
+        for track in state.tracks:
+            loud = loud or (track.loud and track.lost is None)
+            blind = blind or track.lost is not None
+        self._machine[0 if loud else 2 if blind or not state.tracks else 1] += seconds
+
+    def close(self) -> None:
+        """End the minute under way; what it holds joins the rows."""
+        for key, (known, unknown, low, load, high) in self._gpus.items():
+            read = known > 0.0
+            values = (round(low, 4), round(load / known, 4), round(high, 4)) if read else (None, None, None)
+            self.gpus.append(GpuMinute(self._minute, key, round(known, 1), round(unknown, 1), *values))
+        if any(self._machine):
+            works, quiet, unknown = (round(seconds, 1) for seconds in self._machine)
+            self.machine.append(MachineMinute(self._minute, works, quiet, unknown))
+        self._gpus = {}
+        self._machine = [0.0, 0.0, 0.0]

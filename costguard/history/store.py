@@ -1,0 +1,150 @@
+"""The history's file: its tables, one transaction per batch, and how long things are kept."""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+NAME = "history.sqlite"
+"""The file's name in the state directory."""
+
+VERSION = 1
+"""Of the tables (``PRAGMA user_version``); a file of another version is moved aside, never guessed at."""
+
+MINUTES_KEPT = 35 * 86400.0
+LONG_KEPT = 400 * 86400.0
+"""Seconds for which events and quarters of an hour are kept."""
+
+LARGEST = 256 << 20
+"""Bytes of the file; beyond it the oldest minutes go first."""
+
+EVENTS_KEPT = 50_000
+BATCHES_KEPT = 1000
+QUARTER = 900
+"""Seconds; every time zone of the world begins its days at a whole quarter."""
+
+LOCKED_WITHIN = 5.0
+"""Seconds to wait for somebody who reads."""
+
+_UNUSABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_TABLES = """
+CREATE TABLE minutes (
+    minute INTEGER NOT NULL, gpu TEXT NOT NULL, known REAL NOT NULL, unknown REAL NOT NULL,
+    low REAL, mean REAL, high REAL, PRIMARY KEY (minute, gpu)) WITHOUT ROWID;
+CREATE TABLE quarters (start INTEGER PRIMARY KEY, works REAL NOT NULL, quiet REAL NOT NULL, unknown REAL NOT NULL);
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY, incident TEXT NOT NULL, wall REAL NOT NULL, kind TEXT NOT NULL,
+    instance TEXT NOT NULL, machine TEXT NOT NULL, data TEXT NOT NULL);
+CREATE INDEX events_of ON events (incident, id);
+CREATE TABLE batches (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+"""
+_MINUTE = """
+INSERT INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (minute, gpu) DO UPDATE SET
+    low = min(coalesce(low, excluded.low), coalesce(excluded.low, low)),
+    high = max(coalesce(high, excluded.high), coalesce(excluded.high, high)),
+    mean = CASE WHEN known + excluded.known > 0 THEN
+        (known * coalesce(mean, 0) + excluded.known * coalesce(excluded.mean, 0)) / (known + excluded.known) END,
+    known = known + excluded.known, unknown = unknown + excluded.unknown
+"""
+_QUARTER = """
+INSERT INTO quarters VALUES (?, ?, ?, ?) ON CONFLICT (start) DO UPDATE SET
+    works = works + excluded.works, quiet = quiet + excluded.quiet, unknown = unknown + excluded.unknown
+"""
+
+
+class VersionError(Exception):
+    """The file was written by another version of costguard."""
+
+
+def save(path: str, batch: Mapping[str, Any]) -> list[str]:
+    """Write one batch, whole or not at all, and once even when it comes twice.
+
+    Gives notes to tell, such as that a damaged file was moved aside. Raises OSError, sqlite3.Error, and KeyError,
+    TypeError or ValueError for a batch that makes no sense.
+    """
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    try:
+        _save(path, batch)
+    except VersionError as error:
+        why = str(error)
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF not in _UNUSABLE:
+            raise
+        why = "is damaged"
+    else:
+        return []
+    note = _move_aside(path, why)
+    _save(path, batch)
+    return [note]
+
+
+def _save(path: str, batch: Mapping[str, Any]) -> None:
+    with opened(path) as database:
+        database.execute("BEGIN IMMEDIATE")
+        if database.execute("INSERT OR IGNORE INTO batches (id) VALUES (?)", (str(batch["batch"]),)).rowcount:
+            _insert(database, batch)
+            if batch.get("dated"):  # a wrong clock must not end what a right one has written
+                retain(database, float(batch["wall"]))
+        database.execute("COMMIT")
+
+
+@contextmanager
+def opened(path: str) -> Iterator[sqlite3.Connection]:
+    """The file, made when it is missing; raises VersionError and sqlite3.Error. For the one writer."""
+    if not os.path.exists(path):
+        # readable by all like the status: an auditor need not be root
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    with closing(sqlite3.connect(path, timeout=LOCKED_WITHIN, isolation_level=None)) as database:
+        version = version_of(database)
+        if version == 0 and not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            database.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version != VERSION:
+            raise VersionError(f"is of an unknown version ({version}, this is {VERSION})")
+        yield database
+
+
+def version_of(database: sqlite3.Connection) -> int:
+    """Which version the tables are of; 0 for an empty file."""
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _insert(database: sqlite3.Connection, batch: Mapping[str, Any]) -> None:
+    minutes: Sequence[Sequence[Any]] = batch["gpus"]
+    database.executemany(_MINUTE, minutes)
+    quarters = ((int(minute) // QUARTER * QUARTER, *seconds) for minute, *seconds in batch["machine"])
+    database.executemany(_QUARTER, quarters)
+    place = (str(batch["instance"]), os.uname().nodename)
+    for incident, wall, kind, data in batch["events"]:
+        row = (str(incident), float(wall), str(kind), *place, str(data))
+        database.execute(
+            "INSERT INTO events (incident, wall, kind, instance, machine, data) VALUES (?, ?, ?, ?, ?, ?)", row
+        )
+
+
+def retain(database: sqlite3.Connection, wall: float) -> None:
+    """Delete what is old, and what is too much."""
+    database.execute("DELETE FROM minutes WHERE minute < ?", (wall - MINUTES_KEPT,))
+    database.execute("DELETE FROM quarters WHERE start < ?", (wall - LONG_KEPT,))
+    database.execute("DELETE FROM events WHERE wall < ?", (wall - LONG_KEPT,))
+    database.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (EVENTS_KEPT,))
+    database.execute("DELETE FROM batches WHERE number <= (SELECT max(number) FROM batches) - ?", (BATCHES_KEPT,))
+    size, pages, free = (
+        int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_size", "page_count", "freelist_count")
+    )
+    if size * (pages - free) > LARGEST:
+        first, last = database.execute("SELECT min(minute), max(minute) FROM minutes").fetchone()
+        if first is not None:
+            database.execute("DELETE FROM minutes WHERE minute <= ?", (first + (last - first) / 10,))
+
+
+def _move_aside(path: str, why: str) -> str:
+    number = 1
+    while os.path.lexists(f"{path}.bad-{number}"):
+        number += 1
+    os.rename(path, f"{path}.bad-{number}")
+    journal = f"{path}-journal"  # it belongs to the old file; a new one must not be rolled back with it
+    if os.path.lexists(journal):
+        os.rename(journal, f"{path}.bad-{number}-journal")
+    return f"{path} {why}: moved aside to {path}.bad-{number}; the history begins anew"
