@@ -19,6 +19,10 @@ CONFIRM_EVERY = 30.0
 CONFIRM_WITHIN = 300.0
 """If the machine still lives so long after its request was accepted, nothing happened."""
 
+ENDS = {"acted": "done", "would": "would_act", "cannot": "cannot", "unknown": "outcome_unknown"}
+GOOD = frozenset({"acted", "would"})
+"""How an incident ends, as messages; and which ends need nobody to look after them."""
+
 FIRST_ROUND = 3600.0
 DAY = 86400.0
 
@@ -59,13 +63,25 @@ def _without_worker(turn: Turn, action: str) -> None:
 def finish(turn: Turn, done: str, detail: str = "") -> None:
     """Latch DONE until work is seen again; ``done`` says which kind: acted, would, cannot or unknown."""
     abandon(turn)
-    kind = {"acted": "done", "would": "would_act", "cannot": "cannot", "unknown": "outcome_unknown"}[done]
-    good = done in {"acted", "would"}
     turn.amend(detail=detail)
-    proof = turn.core.incident.proof if turn.core.incident else ""
-    turn.tell(kind, "info" if good else "critical", error=detail, proof=proof)
-    remind = NEVER if good else turn.at + DAY
+    remind = NEVER if done in GOOD else turn.at + DAY
     turn.set(phase=DONE, done=done, closed=turn.at, remind=remind, rounds=0)
+    announce(turn)
+
+
+def announce(turn: Turn, tries: int = 1) -> None:
+    """Tell how the incident ended; whether anybody heard it is followed up (`incident.outcome`)."""
+    core = turn.core
+    now = core.incident
+    if now is None:
+        return
+    if core.phase == FAILED:
+        again = core.again - turn.at
+        told = turn.tell("failed", "critical", error=now.detail, retry_in_seconds=again, rounds=core.rounds)
+    else:
+        level = "info" if core.done in GOOD else "critical"
+        told = turn.tell(ENDS[core.done], level, error=now.detail, proof=now.proof)
+    turn.amend(told=told, tries=tries)
 
 
 def abandon(turn: Turn) -> None:
@@ -146,11 +162,11 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
         turn.amend(asked=None, confirm="", recheck=NEVER)
         turn.tell("next_action", "critical", error=detail)
         return
-    turn.amend(worker="", ready=False)
+    turn.amend(worker="", ready=False, detail=detail)
     rounds = turn.core.rounds + 1
     again = turn.at + min(DAY, FIRST_ROUND * 2.0 ** (rounds - 1))
-    turn.tell("failed", "critical", error=detail, retry_in_seconds=again - turn.at, rounds=rounds)
     turn.set(phase=FAILED, closed=turn.at, again=again, remind=turn.at + DAY, rounds=rounds)
+    announce(turn)
 
 
 def _confirm(turn: Turn, now: Incident) -> None:

@@ -2,8 +2,10 @@
 
 from costguard.engine import reasons
 from costguard.engine.attempt import (
+    GOOD,
     abandon,
     act,
+    announce,
     attempt_failed,
     attempt_outcome,
     confirm_again,
@@ -185,9 +187,12 @@ def _latched(turn: Turn) -> None:
         turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
         return
     if turn.at >= core.remind:
+        turn.set(remind=NEVER if core.done in GOOD else turn.at + DAY)
+        if core.incident is not None and core.incident.told:
+            announce(turn, core.incident.tries + 1)
+            return
         detail = core.incident.detail if core.incident else ""
         turn.tell("reminder", "critical", done=core.done, error=detail, money=_money_since(turn, core.closed))
-        turn.set(remind=turn.at + DAY)
 
 
 def _work_ends(turn: Turn) -> bool:
@@ -214,6 +219,8 @@ def outcome(turn: Turn, event: Outcome) -> None:
         return
     elif event.effect == now.told and core.phase == WARNING and now.warned is None:
         _warning_told(turn, now, event)
+    elif event.effect == now.told and core.phase in {DONE, FAILED}:
+        _end_told(turn, now, event)
     elif event.effect == now.worker and core.phase in {WARNING, ACTING}:
         attempt_outcome(turn, now, event)
     elif event.effect == now.confirm and core.phase == CONFIRMING:
@@ -245,6 +252,14 @@ def _warning_told(turn: Turn, now: Incident, event: Outcome) -> None:
         turn.amend(warned=event.at, told="", exhausted=True, detail=event.detail)
     else:
         turn.amend(told="", retell=event.at + TELL_PAUSE * 2.0 ** (now.tries - 1), detail=event.detail)
+
+
+def _end_told(turn: Turn, now: Incident, event: Outcome) -> None:
+    """How an incident ended must reach somebody: it is told again, some times, when it did not."""
+    if event.status == "delivered" or now.tries >= turn.rules.policy.warn_attempts:
+        turn.amend(told="")
+    else:
+        turn.set(remind=min(turn.core.remind, event.at + TELL_PAUSE * 2.0 ** (now.tries - 1)))
 
 
 def hold(turn: Turn, event: AskHold) -> None:
@@ -341,6 +356,8 @@ def begin_again(turn: Turn, event: Began) -> None:
         attempt_failed(turn, now, "unknown", "the guard ended while the action ran")
     elif core.phase == CONFIRMING:
         turn.amend(confirm="", recheck=event.at)
+    elif now.told:
+        turn.set(remind=event.at)  # the guard ended before it knew that anybody had heard of the end
 
 
 def resume(turn: Turn) -> None:

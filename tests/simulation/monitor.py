@@ -37,7 +37,7 @@ class Monitor(Watch):
         self.story = story
         self.counts: Counter[str] = Counter()
         self.began = -20.0  # boot or resume
-        self.looks: list[tuple[float, bool]] = []  # when the reader answered, and whether every GPU was known
+        self.ticks: list[float] = []
         self.warned: dict[str, list[float]] = {}  # incident -> deliveries
         self.tried: dict[str, list[float]] = {}  # incident -> attempts to tell
         self.released_ids: set[tuple[str, str]] = set()
@@ -53,7 +53,8 @@ class Monitor(Watch):
         self.phase_since: tuple[str, str, float] = ("", "", 0.0)
         self.worked = False  # long enough to be armed by it, since boot or resume
         self._work_began: float | None = None
-        self._last_phase: Phase | None = None
+        self._load_began: float | None = None
+        self._cursor = 0.0
 
     # -- the truth -------------------------------------------------------------------------------------------
 
@@ -74,8 +75,6 @@ class Monitor(Watch):
         fields = self._fields()
         loads = [phase.load_of(i) for i in range(len(self.story.machine.keys))]
         if not self._ends_machine():
-            if fields["aggregate"] == "any":
-                return min(loads) >= self._threshold()
             if fields["aggregate"] == "mean":
                 return sum(loads) / len(loads) >= self._threshold()
             return max(loads) >= self._threshold()
@@ -85,6 +84,12 @@ class Monitor(Watch):
         """Seconds of true work."""
         history = self.story.machine.history(since, self.story.world.now)
         return sum(min(end, until) - start for start, end, phase in history if start < until and self.busy(phase))
+
+    def arms(self, phase: Phase) -> bool:
+        """Whether its load, signs apart, counts for arming."""
+        loads = [phase.load_of(i) for i in range(len(self.story.machine.keys))]
+        load = sum(loads) / len(loads) if self._fields()["aggregate"] == "mean" else max(loads)
+        return bool(load > self._fields()["arm_threshold"])
 
     def tolerance(self) -> float:
         """Seconds of work that the window may hold."""
@@ -97,7 +102,6 @@ class Monitor(Watch):
         """A new boot."""
         self.began = self.story.world.boot_zero
         self.worked = False
-        self.looks.clear()
         self.disturb()
         self.forget_lost()
 
@@ -115,11 +119,15 @@ class Monitor(Watch):
 
     def disturb(self) -> None:
         """From here on a stop needs its whole time again."""
-        self.disturbed = self.touched = self.served_at = self.story.world.now
+        self.disturbed = self.touched = self.served_at = self._cursor = self.story.world.now
+        self._load_began = self._work_began = None
 
     def stalled(self, seconds: float) -> None:
         """The guard will not run for a while: it cannot tell, and its windows may begin anew."""
-        self.disturbed = self.touched = self.served_at = self.story.world.now + seconds
+        self.touched = self.served_at = self.story.world.now + seconds
+        self.phase_since = (*self.phase_since[:2], self.served_at)
+        if self.story.phase != "DONE":
+            self.disturbed = self.touched
 
     def wall_jumped(self) -> None:
         """The date was set."""
@@ -127,11 +135,14 @@ class Monitor(Watch):
 
     def guard_began(self) -> None:
         """A guard starts; unless its predecessor's state is there, it starts afresh."""
+        before = self.disturbed
+        self.phase_since = (*self.phase_since[:2], self.story.world.now)
         self.disturb()
-        self.looks.append((self.story.world.now, False))
-        if "state.json" not in self.story.world.runtime:
+        if self.story.world.start().state is None:
             self.worked = False
             self.forget_lost()
+        elif self.story.phase == "DONE":  # what is latched stays so
+            self.disturbed = before
 
     def forget_lost(self) -> None:
         """What neither directory holds any more is lost, and nobody can be blamed."""
@@ -154,6 +165,10 @@ class Monitor(Watch):
         self.story.note(line)
         if "BUG in costguard" in line:
             raise Violation(line)
+        if "the configuration was reloaded" in line:
+            assert self.story.world.configuration is not None
+            self.story.config = self.story.world.configuration
+            self.disturb()
         kind = line[3:].split(":", 1)[0]
         if kind in STOP_KINDS:
             self.said_stop = self.story.world.now
@@ -177,24 +192,22 @@ class Monitor(Watch):
         if kind == "hold" and said.get("done"):
             seconds = float(said["words"].split("held for ")[1].split(" s")[0])
             self.held_until = max(self.held_until, self.story.world.now + seconds)
-            self.disturbed = self.touched = self.held_until
+            self.touched = self.held_until
+            if self.story.phase != "DONE":  # what is latched stays so
+                self.disturbed = self.held_until
         elif kind == "release":
             self.held_until = -NEVER
             self.stops.clear()
             self.disturb()
-
-    def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
-        """The reader answered."""
-        full = len(gpus) == len(self.story.machine.keys) and all(gpu[1] is not None for gpu in gpus)
-        self.looks.append((self.story.world.now, full))
-        if len(self.looks) > 400:
-            del self.looks[:200]
 
     def served(self, now: Instant, message: str) -> None:
         """A tick is over."""
         if not message.startswith("WATCHDOG"):
             return
         at = self.story.world.now
+        self.ticks.append(at)
+        if len(self.ticks) > 400:
+            del self.ticks[:200]
         self._follow_truth(at)
         late = at - self.served_at
         if late > self._fields()["interval"] + 40.0:
@@ -204,23 +217,25 @@ class Monitor(Watch):
         self._silence(at)
 
     def _follow_truth(self, at: float) -> None:
-        phase = self.story.machine.phase(at)
-        if phase is self._last_phase and self._work_began is None:
-            return
-        self._last_phase = phase
-        since = self.touched
-        for start, end, before in self.story.machine.history(max(since, at - 300.0), at):
-            if not self.busy(before):
+        """Carry what is derived from the truth up to now."""
+        cursor, self._cursor = self._cursor, at
+        fields = self._fields()
+        for start, end, phase in self.story.machine.history(cursor, at):
+            if self.busy(phase):
+                self._work_began = start if self._work_began is None else self._work_began
+                self.touched = max(self.touched, end)
+                if end - self._work_began > max(120.0, 1.5 * self.tolerance()):
+                    self.disturbed = max(self.disturbed, end)
+                if end - self._work_began + fields["interval"] >= 60.0:
+                    self.stops.clear()
+            else:
                 self._work_began = None
-                continue
-            self._work_began = start if self._work_began is None else self._work_began
-            self.touched = max(self.touched, end)
-            worked = end - self._work_began
-            if worked > max(120.0, 1.5 * self.tolerance()):
-                self.disturbed = max(self.disturbed, end)
-                self.stops.clear()
-            if worked > (self._fields()["arm_duration"] or 0.0) + 3 * self._fields()["interval"]:
-                self.worked = True
+            if self.arms(phase) and not phase.unknown:
+                self._load_began = start if self._load_began is None else self._load_began
+                if end - self._load_began > (fields["arm_duration"] or 0.0) + 3 * fields["interval"]:
+                    self.worked = True
+            else:
+                self._load_began = None
 
     def _leaks(self, at: float) -> None:
         core = self.story.loop.last.state.core
@@ -247,7 +262,7 @@ class Monitor(Watch):
 
     def _silence(self, at: float) -> None:
         fields = self._fields()
-        if fields["admin_hold"]:
+        if fields["admin_hold"] or fields["aggregate"] == "any":
             return
         armed = self.worked or fields["arm_duration"] is None
         window = fields["kill_duration"] if armed else fields["unused_after"]
@@ -292,6 +307,8 @@ class Monitor(Watch):
             return
         window = fields["kill_duration"] if reason == "idle" else fields["unused_after"]
         since = max(at - window, self.began) if reason == "unused" else at - window
+        if fields["aggregate"] == "any" and not self._ends_machine():
+            return  # one quiet GPU is enough
         worked = self.work_between(since, at - BLINK)
         if worked > self.tolerance() + 1e-6:
             raise Violation(f"I1: {worked:.0f} s of work in the window before a stop for {reason}")
@@ -311,9 +328,9 @@ class Monitor(Watch):
         else:
             raise Violation(f"I2: acts without a warning {grace:.0f} s before")
         interval = self._fields()["interval"]
-        looks = [warned, *(look for look, _ in self.looks if look > warned), at]
-        hole = max(b - a for a, b in zip(looks, looks[1:], strict=False))
-        if hole > max(60.0, 1.5 * interval) + BLINK + 1.0:
+        ticks = [warned, *(tick for tick in self.ticks if tick > warned), at]
+        hole = max(b - a for a, b in zip(ticks, ticks[1:], strict=False))
+        if hole > max(60.0, 1.5 * interval) + interval + BLINK:  # the last tick before a crash is not seen here
             raise Violation(f"I7: it acts on a warning although it saw nothing for {hole:.0f} s of the countdown")
 
     def acted(self, now: Instant, job: dict[str, Any]) -> None:
