@@ -57,6 +57,17 @@ def test_the_last_reading_decides(seen: object) -> None:
     assert not gos(world)
 
 
+def test_nothing_is_released_before_its_worker_waits() -> None:
+    """I3: the countdown is over, and the worker is still starting: nothing is released until it is ready."""
+    world = until(World(IDLE, 1), "WARNING")
+    for _ in range(8):
+        world.settle(Prepare="never")
+        world.tick(QUIET)
+    assert world.now > 300.0 + 60.0
+    assert not gos(world)
+    until(world, "ACTING")
+
+
 def test_a_veto_cancels_and_the_worker_is_sent_away() -> None:
     """I3: a reader's veto in the last tick cancels, and the waiting worker is abandoned."""
     world = until(World(IDLE, 1), "WARNING")
@@ -241,7 +252,10 @@ def test_a_number_that_is_none_holds_nothing() -> None:
 
 def test_another_policy_does_not_repeat_an_action_of_the_incident() -> None:
     """I4: the list changed while *stop* was under way, and has it in another place: the incident does not stop twice."""
-    world = until(World(IDLE, 1), "ACTING")
+    world = World(IDLE, 1)
+    world.tick(QUIET)
+    world.ask_stop()
+    until(world, "ACTING")
     incident = next(effect.incident for _, effect in world.effects if isinstance(effect, Go))
     world.reload(IDLE._replace(kill_action="command", fallback=("stop",)))
     for _ in range(100):

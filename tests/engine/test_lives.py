@@ -100,7 +100,7 @@ def test_armed_stays_armed_over_a_restart_and_not_over_a_boot() -> None:
 
 @pytest.mark.parametrize(
     ("down", "covers", "again"),
-    [(4.0, 0.0, True), (4.0, 15.0, False), (45.0, 0.0, True), (45.0, 60.0, False), (300.0, 400.0, True)],
+    [(4.0, 0.0, True), (4.0, 15.0, False), (45.0, 0.0, True), (45.0, 60.0, False), (150.0, 200.0, True)],
 )
 def test_a_warning_runs_again_in_full_after_a_hole(down: float, covers: float, again: bool) -> None:
     """I7: a restart whose gap was bridged and short goes on; any other begins a new warning."""

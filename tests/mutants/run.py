@@ -37,7 +37,7 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         **os.environ,
         "PYTHONPATH": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "COSTGUARD_HYPOTHESIS": "ci",
+        "COSTGUARD_HYPOTHESIS": "mutants",
     }
     return subprocess.run(
         [sys.executable, *arguments],
