@@ -76,6 +76,7 @@ class Loop:
         self._configure: tuple[int, float] | None = None
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
         self._bugs = 0
+        self._begin: list[str] = []  # why the engine begins again, before anything else
         self._last = self._restore()
         self.reader = Reader(host, "nvml", {**config.get("host", {}), "counters": self._counters})
 
@@ -363,13 +364,13 @@ class Loop:
         """The state of this boot if it can be used, else a fresh one with the commitments."""
         now, boot = self.host.clock(), self.boot
         state: State | None = None
-        fresh: list[str] = []
         if boot.state is not None:
             try:
                 saved = json.loads(boot.state)
-                state, self._counters, fresh = load(saved["engine"]), saved.get("counters"), ["restart"]
+                state, self._counters = load(saved["engine"]), saved.get("counters")
+                self._begin.append("restart")
                 if saved.get("rules") != self._rules():
-                    fresh.append("reload")  # another policy or version: a running warning is taken back
+                    self._begin.append("reload")  # another policy or version: a running warning is taken back
             except (KeyError, TypeError, ValueError) as error:
                 self.host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
         if state is None:
@@ -382,10 +383,7 @@ class Loop:
                 state = initial(boot.boot_id, boot.instance, None, now.boot)
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.devices}
-        first = Step(state, (), Sentence(state, rules_of(self.policy), now.wall))
-        for why in fresh:
-            first = step(first.state, Began(now.boot, why), self.policy)
-        return first
+        return Step(state, (), Sentence(state, rules_of(self.policy), now.wall))
 
     def _rules(self) -> list[object]:
         """What a saved state was made under, as JSON gives it back."""
@@ -404,7 +402,7 @@ class Loop:
             self.host.save(b"{}")  # should the state be what the bug needs, the next process begins without it
             raise error
         self.workers.abandon_all()
-        self._last = step(self._last.state, Began(now.boot, "reload"), self.policy)
+        self._begin.append("reload")
         self._reading = False
         self._next_tick = now.boot + self.policy.interval
 

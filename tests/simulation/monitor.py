@@ -119,12 +119,14 @@ class Monitor(Watch):
 
     def disturb(self) -> None:
         """From here on a stop needs its whole time again."""
-        self.disturbed = self.touched = self.served_at = self._cursor = self.story.world.now
+        self.served_at = self._cursor = self.story.world.now
+        self.disturbed = self.touched = max(self.story.world.now, self.held_until)
         self._load_began = self._work_began = None
 
     def stalled(self, seconds: float) -> None:
         """The guard will not run for a while: it cannot tell, and its windows may begin anew."""
-        self.touched = self.served_at = self.story.world.now + seconds
+        self.served_at = self.story.world.now + seconds
+        self.touched = max(self.served_at, self.held_until)
         self.phase_since = (*self.phase_since[:2], self.served_at)
         if self.story.phase != "DONE":
             self.disturbed = self.touched
