@@ -1,0 +1,114 @@
+"""The tables that people read are the ones that the engine obeys."""
+
+from pathlib import Path
+
+import pytest
+
+from costguard.engine import Policy, Veto
+from costguard.engine.document import document
+from costguard.engine.invariants import InvariantError, check
+from costguard.engine.phases import TRANSITIONS
+from costguard.engine.reasons import TABLE
+from costguard.engine.rules import rules_of
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING
+from tests.engine.world import BASE, BUSY, DARK, QUIET, World
+
+PHASES = {WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED}
+ROWS = {row.reason: row for row in TABLE}
+POLICIES = {
+    "idle": BASE._replace(arm_duration=None, unused_after=None, unknown_alarm=1e9),
+    "unused": BASE._replace(unused_after=300.0, unknown_alarm=1e9),
+    "deadline": BASE._replace(lifetime=300.0, unused_after=None, unknown_alarm=1e9),
+    "unknown": BASE._replace(unknown_stop_after=300.0, unused_after=None, unknown_alarm=1e9),
+}
+
+
+def test_the_page_is_printed_from_the_code() -> None:
+    """docs/engine.md says what the tables say; `make docs` writes it again."""
+    assert (Path(__file__).parents[2] / "docs" / "engine.md").read_text() == document()
+
+
+def test_every_phase_can_be_left_and_is_in_the_table() -> None:
+    """No phase is a trap: every one has a way out, and WATCHING can be reached from every one."""
+    assert {t.before for t in TRANSITIONS} == {t.after for t in TRANSITIONS} == PHASES
+    reach = {WATCHING}
+    for _ in PHASES:
+        reach |= {t.before for t in TRANSITIONS if t.after in reach}
+    assert reach == PHASES
+    assert len({(t.before, t.after) for t in TRANSITIONS}) == len(TRANSITIONS)
+
+
+def test_a_way_that_is_not_in_the_table_is_refused() -> None:
+    """The engine checks itself: a step along no listed way raises, so that nothing of it is done."""
+    world = World(Policy(), 1)
+    world.run(20.0, QUIET)
+    there = world.state._replace(core=world.state.core._replace(phase=CONFIRMING))
+    with pytest.raises(InvariantError, match="WATCHING to CONFIRMING"):
+        check(world.state, there, (), rules_of(world.policy))
+
+
+def warned(reason: str) -> World:
+    """A machine whose people were just warned for this reason."""
+    world = World(POLICIES[reason], 1)
+    while world.phase() != WARNING:
+        world.tick(DARK if reason == "unknown" else QUIET)
+        world.settle()
+    assert world.state.core.incident is not None
+    assert world.state.core.incident.reason == reason
+    return world
+
+
+@pytest.mark.parametrize("reason", list(POLICIES))
+def test_work_ends_the_countdown_as_the_table_says(reason: str) -> None:
+    """Work cancels every own reason, unless a deadline is to act although work goes on."""
+    assert "cancels" in ROWS[reason].work_seen
+    world = warned(reason)
+    world.run(100.0, BUSY)
+    assert world.phase() == WATCHING
+    assert not world.stops()
+
+
+@pytest.mark.parametrize("reason", ["idle", "unused", "deadline"])
+def test_unknown_does_what_the_table_says(reason: str) -> None:
+    """Unknown blocks idle and unused; a deadline is only told of it."""
+    world = warned(reason)
+    world.run(200.0, DARK)
+    assert bool(world.stops()) is (ROWS[reason].unknown == "told")
+
+
+@pytest.mark.parametrize("reason", list(POLICIES))
+def test_a_veto_does_what_the_table_says(reason: str) -> None:
+    """A reader's veto cancels; a deadline is only told of it."""
+    world = warned(reason)
+    world.vetoes = (Veto("terminals", "ann typed"),)
+    world.run(200.0)
+    assert bool(world.stops()) is (ROWS[reason].reader_veto == "told")
+
+
+@pytest.mark.parametrize("reason", list(POLICIES))
+def test_a_hold_postpones_and_the_administrator_blocks(reason: str) -> None:
+    """A hold postpones every own reason: after it a new warning comes. The administrator's hold blocks all of them."""
+    assert ROWS[reason].user_hold == "postpones"
+    assert ROWS[reason].admin_hold == "blocks"
+    world = warned(reason)
+    world.hold(500.0)
+    until = world.now + 500.0
+    world.run(1000.0)
+    assert world.stops()[0] >= until + world.policy.grace
+    blocked = World(POLICIES[reason]._replace(admin_hold="audit"), 1)
+    blocked.run(1000.0, DARK if reason == "unknown" else QUIET)
+    assert "warning" not in blocked.kinds()
+
+
+def test_a_persons_stop_needs_no_window_and_the_administrator_refuses_it() -> None:
+    """A person's own command acts while work goes on; only the administrator's hold refuses it."""
+    world = World(BASE, 1)
+    world.run(50.0, BUSY)
+    world.ask_stop()
+    world.run(60.0, BUSY)
+    assert world.stops()
+    held = World(BASE._replace(admin_hold="audit"), 1)
+    held.run(50.0, BUSY)
+    assert "refused" in str(held.ask_stop().effects)
+    held.run(60.0, BUSY)
+    assert not held.stops()
