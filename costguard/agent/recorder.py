@@ -18,9 +18,9 @@ from costguard.engine.machine import Step
 from costguard.engine.observation import Observation
 from costguard.engine.state import Core
 from costguard.engine.turn import label
+from costguard.history import FILE
 from costguard.history.rollup import Rollup
 
-FILE = "history.sqlite"
 FLUSH_EVERY = 300.0
 """Seconds between writings while nothing happens; an event is written at once."""
 

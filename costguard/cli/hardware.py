@@ -1,21 +1,14 @@
 """Is there NVIDIA hardware at all? For short-lived commands; "cannot tell" is never "no"."""
 
-import json
 import os
-import select
-import subprocess
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 
-from costguard.agent.programs import command_lines
+from costguard.doctor.child import first_answer
 
 PROBE_SECONDS = 15.0
 """How long one reading may take before the driver counts as hanging (so there is one)."""
 
-KILL_SECONDS = 2.0
-"""How long a killed reader is waited for; this process becomes the guard, which would keep it as a zombie."""
-
+_FOLDERS = (("sysfs", "sys"), ("procfs", "proc"), ("devfs", "dev"))
 _NVIDIA = "0x10de"
 _DISPLAY = "0x03"  # PCI base class: display controllers, VGA and 3D
 
@@ -55,46 +48,5 @@ def _text(*parts: str) -> str:
 
 def _first_reading(places: Mapping[str, str], seconds: float) -> dict[str, object]:
     """What the NVML reader says first; empty when it says nothing in time."""
-    job = {
-        name: places.get(name, f"/{short}") for name, short in (("sysfs", "sys"), ("procfs", "proc"), ("devfs", "dev"))
-    }
-    lines = json.dumps(job | {"counters": None}) + '\n{"read":1}\n'
-    try:
-        reader = subprocess.Popen(
-            command_lines()["nvml"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,
-        )
-    except OSError:
-        return {}
-    assert reader.stdin is not None
-    assert reader.stdout is not None
-    try:
-        reader.stdin.write(lines.encode())
-        answer = json.loads(_line(reader.stdout.fileno(), time.monotonic() + seconds) or b"{}")
-    except (OSError, ValueError):
-        return {}
-    finally:
-        reader.stdin.close()
-        reader.stdout.close()
-        reader.kill()
-        with suppress(subprocess.TimeoutExpired):  # in a sick driver it may not be killable
-            reader.wait(KILL_SECONDS)
-    return answer if isinstance(answer, dict) else {}
-
-
-def _line(fd: int, deadline: float) -> bytes:
-    """One line, or what came of it before the deadline or the end of the output."""
-    text = b""
-    while b"\n" not in text:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([fd], [], [], left)[0]:
-            break
-        data = os.read(fd, 65536)
-        if not data:
-            break
-        text += data
-    return text.partition(b"\n")[0]
+    job = {name: places.get(name, f"/{short}") for name, short in _FOLDERS}
+    return first_answer("nvml", [job | {"counters": None}, {"read": 1}], seconds) or {}

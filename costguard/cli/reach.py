@@ -19,7 +19,7 @@ def state_dir(command: F) -> F:
     return click.option("--state-dir", metavar="FOLDER", help=text)(command)
 
 
-def request(folder: str | None, asked: Mapping[str, object]) -> dict[str, Any]:
+def request(folder: str | None, asked: Mapping[str, object], timeout: float = 10.0) -> dict[str, Any]:
     """The answer of the agent of this user or, when there is none, of the machine's (root's).
 
     Raises CostguardError (exit code 3) when no agent answers.
@@ -27,7 +27,7 @@ def request(folder: str | None, asked: Mapping[str, object]) -> dict[str, Any]:
     tried: list[str] = []
     for runtime in places(folder, os.environ, os.geteuid()):
         try:
-            return ask(runtime, dict(asked))
+            return ask(runtime, dict(asked), timeout)
         except AgentUnreachableError as error:
             if not isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
                 raise

@@ -2,3 +2,6 @@
 
 `rollup` runs inside the guard and is tiny; `writer` is the short-lived process that writes; `query` reads.
 """
+
+FILE = "history.sqlite"
+"""The file's name in the state directory."""

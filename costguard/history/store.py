@@ -6,9 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-NAME = "history.sqlite"
-"""The file's name in the state directory."""
-
 VERSION = 1
 """Of the tables (``PRAGMA user_version``); a file of another version is moved aside, never guessed at."""
 

@@ -1,0 +1,110 @@
+"""``costguard history``: what was seen and done, day by day, and each incident as a story."""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from costguard.cli import reach
+from costguard.config.paths import resolve
+from costguard.history import FILE
+
+if TYPE_CHECKING:
+    import sqlite3
+DEFAULT_SINCE = 14 * 86400.0
+HOUR = 3600.0
+
+
+def _since(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
+    """A length of time (7d, 12h) or a local date (2026-11-21, with or without a time of day), as a date."""
+    from costguard.config.values import seconds
+
+    if value is None:
+        return None
+    try:
+        return time.time() - seconds(value)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(value).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(f"{value!r} is no time: write 7d, 12h or 2026-11-21") from None
+
+
+@click.command()
+@click.argument("incident", required=False)
+@click.option(
+    "--since", callback=_since, metavar="WHEN", help="From then on: 7d, 12h or 2026-11-21; 14 days otherwise."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@reach.state_dir
+def command(*, incident: str | None, since: float | None, as_json: bool, state_dir: str | None) -> None:
+    """List the hours of each day and every incident; with INCIDENT (its id, its end, or `last`) tell that one.
+
+    It reads a file, so it works without an agent. Exit code 3 when there is no history.
+    """
+    from costguard.history import query
+
+    path = place(state_dir)
+    with query.reading(path) as database:
+        if incident is not None:
+            _one(path, database, query.find(database, incident), as_json=as_json)
+        else:
+            _all(path, database, since if since is not None else time.time() - DEFAULT_SINCE, as_json=as_json)
+
+
+def place(state_dir: str | None) -> str:
+    """The file of the agent of this user or, when it has none, of the machine's (root's)."""
+    own = os.path.join(resolve(state_dir, os.environ).state, FILE)
+    machines = os.path.join(resolve(None, os.environ, 0).state, FILE)
+    return machines if not state_dir and not os.path.exists(own) and os.path.exists(machines) else own
+
+
+def _all(path: str, database: "sqlite3.Connection", since: float, *, as_json: bool) -> None:
+    from costguard.history import query
+    from costguard.history.story import summaries
+
+    days = query.days(database, since, time.time())
+    found = query.events(database, since)
+    incidents = summaries(found)
+    messages = [event for event in found if not event.incident and event.kind in {"told", "released", "lost"}]
+    if as_json:
+        shown = {
+            "file": path, "since": since, "days": [day._asdict() for day in days],
+            "incidents": [each._asdict() for each in incidents], "messages": [each._asdict() for each in messages],
+        }  # fmt: skip
+        click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        return
+    from costguard.cli.history_view import overview
+    from costguard.cli.render import console, show
+
+    screen = console()
+    show(screen, overview(path, since, days, incidents, messages))
+
+
+def _one(path: str, database: "sqlite3.Connection", incident: str, *, as_json: bool) -> None:
+    from costguard.history import query
+    from costguard.history.story import story, summary
+
+    found = query.events(database, 0.0, incident)
+    head = summary(found)
+    before: Sequence[query.GpuSpan] = query.loads(database, head.opened - HOUR, head.opened)
+    if as_json:
+        shown = {
+            "file": path, "incident": head._asdict(), "hour_before": [span._asdict() for span in before],
+            "events": [event._asdict() for event in found],
+        }  # fmt: skip
+        click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        return
+    from costguard.cli.history_view import told
+    from costguard.cli.render import console, show
+
+    screen = console()
+    names: dict[str, str] = next(
+        (event.data["gpus"] for event in found if isinstance(event.data.get("gpus"), dict)), {}
+    )
+    show(screen, told(path, head, story(found), before, names))

@@ -1,0 +1,132 @@
+"""The history for people."""
+
+from collections.abc import Mapping, Sequence
+from time import localtime, strftime
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from costguard.cli.render import clean
+from costguard.engine.reasons import TABLE
+from costguard.engine.words import duration, percent
+from costguard.history.query import Day, Event, GpuSpan
+from costguard.history.story import Entry, Summary, message
+
+REASONS = {row.reason: row.title for row in TABLE}
+COLOURS = {"failed": "red", "unknown": "magenta", "cannot": "red", "acted": "green", "closed": "green", "held": "cyan"}
+
+
+def overview(
+    path: str, since: float, days: Sequence[Day], incidents: Sequence[Summary], messages: Sequence[Event]
+) -> RenderableType:
+    """Days, incidents, and what else people were told."""
+    parts: list[RenderableType] = [Text(f"{path}, since {_date(since)} (local time)", style="dim"), Text()]
+    parts += [_days(days) if days else Text("No minute was recorded in this time."), Text()]
+    if incidents:
+        parts += [Text("Incidents", style="bold"), _incidents(incidents), Text()]
+        parts.append(Text("costguard history INCIDENT tells one of them", style="dim"))
+    else:
+        parts.append(Text("No incident: no stop was announced or carried out in this time."))
+    if messages:
+        parts += [Text(), Text("Other messages", style="bold"), _messages(messages)]
+    return Group(*parts)
+
+
+def _days(days: Sequence[Day]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("day", no_wrap=True)
+    for name in ("works", "quiet", "unknown", "not watched"):
+        table.add_column(name, justify="right", no_wrap=True)
+    total = [0.0, 0.0, 0.0, 0.0]
+    for date, *hours in days:
+        table.add_row(date, *map(_hours, hours))
+        total = [sum(pair) for pair in zip(total, hours, strict=True)]
+    if len(days) > 1:
+        table.add_row("together", *map(_hours, total), style="bold")
+    return table
+
+
+def _hours(seconds: float) -> str:
+    """``3.2 h``; a dash for nothing at all. What is below 3 minutes is not hidden as 0.0."""
+    if seconds < 1.0:
+        return "–"
+    return f"{seconds / 3600.0:.1f} h" if seconds >= 180.0 else duration(seconds)
+
+
+def _incidents(incidents: Sequence[Summary]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for _ in range(3):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    for each in reversed(incidents):
+        what = f"{clean(each.action)}, {REASONS.get(each.reason, clean(each.reason))}"
+        words = Text(clean(each.words), style=COLOURS.get(each.result, ""))
+        if each.undelivered:
+            words.append(f" ({each.undelivered} of {each.delivered + each.undelivered} messages reached nobody)", "red")
+        table.add_row(_moment(each.opened), clean(each.id), what, words)
+    return table
+
+
+def _messages(events: Sequence[Event]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    for event in reversed(events[-20:]):
+        if event.kind == "told":
+            words = message(event)[0].removeprefix("told: ")
+        elif event.kind == "released":
+            words = f"{event.data.get('owner')} ran `costguard release`"
+        else:
+            words = f"{event.data.get('rows')} rows of history were lost: they could not be written in time"
+        table.add_row(_moment(event.wall), clean(words))
+    return table
+
+
+def told(
+    path: str, head: Summary, entries: Sequence[Entry], before: Sequence[GpuSpan], names: Mapping[str, str]
+) -> RenderableType:
+    """One incident, from its evidence to its end."""
+    reason = REASONS.get(head.reason, clean(head.reason))
+    mode = "DRY RUN" if head.mode != "live" else "live"
+    owner = f" (asked by {clean(head.owner)})" if head.owner else ""
+    lines = [
+        f"machine   {clean(head.machine)} ({clean(head.instance)})",
+        f"reason    {reason}{owner}; {clean(head.action)}, {mode}",
+        f"opened    {_moment(head.opened)}, last entry {_moment(head.last)}",
+        f"ended     {clean(head.words)}" + (f"; proof: {clean(head.proof)}" if head.proof else ""),
+        f"people    {head.delivered} messages delivered, {head.undelivered} not",
+        f"source    {path}",
+    ]
+    parts: list[RenderableType] = [Text(f"Incident {clean(head.id)}", style="bold"), *map(Text, lines), Text()]
+    if before:
+        parts += [Text("The hour before", style="bold"), _spans(before, names), Text()]
+    day = ""
+    for entry in entries:
+        date = strftime("%Y-%m-%d", localtime(entry.wall))
+        if date != day:
+            parts.append(Text(date, style="bold"))
+            day = date
+        parts.append(Text(f"{strftime('%H:%M:%S', localtime(entry.wall))}  {clean(entry.title)}"))
+        parts += [Padding(Text(clean(line), style="dim"), (0, 0, 0, 10)) for line in entry.lines]
+    return Group(*parts)
+
+
+def _spans(spans: Sequence[GpuSpan], names: Mapping[str, str]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("GPU", overflow="fold")
+    for name in ("mean load", "highest", "read for", "unknown for"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for span in spans:
+        loads = ["unknown" if load is None else percent(load) for load in (span.mean, span.high)]
+        table.add_row(clean(names.get(span.gpu, span.gpu)), *loads, duration(span.known), duration(span.unknown))
+    return table
+
+
+def _moment(wall: float) -> str:
+    return strftime("%Y-%m-%d %H:%M:%S", localtime(wall))
+
+
+def _date(wall: float) -> str:
+    return strftime("%Y-%m-%d %H:%M", localtime(wall))

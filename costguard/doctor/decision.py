@@ -1,0 +1,65 @@
+"""What the engine decides now: the agent's own word, or what an agent that was started now would say."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from costguard.agent import decode
+from costguard.agent.loop import policy_from
+from costguard.doctor.finding import Check
+from costguard.engine.events import Devices, Tick
+from costguard.engine.machine import step
+from costguard.engine.observation import Observation
+from costguard.engine.state import initial
+
+
+def gpus(report: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Every expected GPU: key, label, known, load, words."""
+    if report is not None:
+        wanted = ("key", "label", "known", "load", "words")
+        return [{name: gpu[name] for name in wanted} for gpu in report["gpus"]]
+    info = answer.get("info") or {}
+    found = []
+    for key, load, _signs, _covers, words in answer.get("gpus", ()):
+        about = info.get(key) or {}
+        label = f"GPU {about['index']} ({about.get('name', '')})" if about.get("index") is not None else str(key)
+        found.append({"key": key, "label": label, "known": load is not None, "load": load, "words": words})
+    return found
+
+
+def sentence(report: Mapping[str, Any] | None, effective: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
+    """The engine's sentence; empty where nothing can be decided (no configuration, no reading)."""
+    if report is not None:
+        return str(report["sentence"])
+    if not effective or not answer.get("gpus"):
+        return ""
+    try:
+        keys, readings = decode.readings(answer)
+        devices = decode.devices(answer) if "info" in answer else ()
+    except (KeyError, TypeError, ValueError):
+        return ""
+    now, policy = time.clock_gettime(time.CLOCK_BOOTTIME), policy_from(effective)
+    state = step(initial("doctor", "", None, now), Devices(now, devices), policy).state
+    return str(step(state, Tick(now, Observation(keys, readings), time.time()), policy).sentence)
+
+
+def checks(
+    report: Mapping[str, Any] | None, effective: Mapping[str, Any], answer: Mapping[str, Any]
+) -> Iterator[Check]:
+    """The sentence, and a state in which nothing would be stopped whatever the GPUs do."""
+    words = sentence(report, effective, answer)
+    if report is None:
+        if words:
+            yield Check("note", f"an agent that was started now would say: {words}")
+        return
+    stuck = report["phase"] == "FAILED" or report["done"] in {"cannot", "unknown"}
+    yield Check(
+        "bad" if stuck else "ok", words, "`costguard release` makes it watch again; see Actions" if stuck else ""
+    )
+    for hold in report["holds"]:
+        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(hold["until"])) if hold["until"] else "?"
+        yield Check("note", f"held by {hold['owner']} until {until}: {hold['reason']}", "`costguard release` ends it")
+    policy = effective.get("policy", {})
+    if not report["armed"] and not stuck and policy.get("unused_after", 0) is None:
+        text = "no work was seen since boot and unused_after is off: an instance that never works is never stopped"
+        yield Check("note", text, 'set unused_after = "4h"')

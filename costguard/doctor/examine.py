@@ -1,0 +1,222 @@
+"""The whole examination: everything that must hold so that this machine is guarded, in the order of a hand over."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from costguard.doctor import decision, hardware, holders, package
+from costguard.doctor.finding import Check, Level, Report, Section
+from costguard.doctor.plans import plan_checks, plans
+from costguard.engine.words import duration
+
+LATE = 60.0
+"""Seconds without a look, or three intervals, after which an agent counts as hanging."""
+
+DEFAULT_PLACES = {"procfs": "/proc", "sysfs": "/sys", "devfs": "/dev"}
+
+
+class Agent(NamedTuple):
+    """What the agent answered: its status, or why there is none."""
+
+    report: Mapping[str, Any] | None
+    words: str
+    hint: str
+
+
+class Configuration(NamedTuple):
+    """What `run` would read: the effective configuration, or the problems."""
+
+    effective: Mapping[str, Any] | None
+    problems: tuple[str, ...]
+    source: str
+
+
+def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, str]) -> Report:
+    """Look at everything. Takes some seconds, and half a minute when a driver hangs."""
+    effective = configuration.effective or {}
+    places = {**DEFAULT_PLACES, **{k: v for k, v in effective.get("host", {}).items() if k in DEFAULT_PLACES}}
+    found = hardware.look(places)
+    # an agent's own readings are shown: a second reader could hang in a sick driver as well, or keep it from unloading
+    answer = hardware.probe(places) if agent.report is None and found.present is not False else {}
+    seen = decision.gpus(agent.report, answer)
+    scan = holders.scan(places["procfs"])
+    planned = plans(effective, agent.report)
+    by_minor = _names(holders.addresses(places["procfs"]), seen)
+    sections = (
+        Section("Package", tuple(package.checks(sys.path, environ))),
+        Section("Configuration", tuple(_configuration(configuration, agent.report))),
+        Section("Agent", tuple(_agent(agent, places["procfs"]))),
+        Section("Hardware", tuple(hardware.checks(found, places))),
+        Section("GPUs", tuple(_gpus(seen, answer, found, effective))),
+        Section("Processes on GPUs", tuple(_holders(scan, by_minor))),
+        Section("Actions", tuple(plan_checks(planned, _actions(effective, agent.report)))),
+        Section("Messages", tuple(_messages(effective, places, agent.report))),
+        Section("Decision", tuple(decision.checks(agent.report, effective, answer))),
+    )
+    bad = tuple(check.text for section in sections for check in section.checks if check.level == "bad")
+    facts = {
+        "gpus": seen,
+        "holders": [{**holder._asdict(), "gpus": [by_minor(m) for m in holder.minors]} for holder in scan.holders],
+        "plans": [plan._asdict() for plan in planned],
+        "hidden_processes": scan.hidden,
+        "agent": agent.report["agent"] if agent.report else None,
+        "sentence": decision.sentence(agent.report, effective, answer),
+    }
+    return Report(not bad, bad, sections, facts)
+
+
+def _configuration(given: Configuration, report: Mapping[str, Any] | None) -> Iterator[Check]:
+    check = f"`costguard config check {given.source}`" if given.source else "`costguard config check`"
+    if given.effective is None:
+        level: Level = "warn" if report else "bad"
+        goes_on = "; the agent goes on with the one it has, and would not start again" if report else ""
+        yield Check(level, f"the configuration has problems{goes_on}:", f"{check} says the same after every change")
+        for problem in given.problems:
+            yield Check(level if report else "note", problem)
+        return
+    source = given.source or "no file, the built-in defaults"
+    yield Check("ok", f"valid: {source}")
+    if report and (report["agent"]["source"] or "") != given.source:
+        running = report["agent"]["source"] or "the built-in defaults"
+        yield Check("note", f"the agent works with {running}", "give doctor the options that `run` was given")
+    mode = report["mode"] if report else given.effective["policy"]["mode"]
+    if mode == "live":
+        yield Check("ok", "mode is live: what is decided is done")
+    else:
+        hint = f'set mode = "live" in {given.source or "/etc/costguard/config.toml"}, then `sudo systemctl reload costguard`'
+        yield Check("bad", "mode is dry-run: it warns, and stops nothing", hint)
+
+
+def _agent(agent: Agent, procfs: str) -> Iterator[Check]:
+    report = agent.report
+    if report is None:
+        yield Check("bad", agent.words, agent.hint)
+        return
+    about = report["agent"]
+    silent = about["now"] - about["ticked"]
+    if silent > max(LATE, 3.0 * about["interval"]):
+        hint = "`sudo systemctl restart costguard`, and see why: `journalctl -u costguard`"
+        yield Check("bad", f"the agent (pid {about['pid']}) last looked {duration(silent)} ago", hint)
+    else:
+        ago = f"looked {duration(silent)} ago, every {about['interval']:g} s"
+        yield Check(
+            "ok", f"costguard {about['version']} runs, pid {about['pid']}, {ago}; state in {about['state_dir']}"
+        )
+    group = holders.place(_text(f"{procfs}/{about['pid']}/cgroup"))
+    if not group.startswith(("service", "docker", "podman", "Kubernetes", "containerd", "CRI-O")):
+        hint = "run it as a service: `sudo systemctl enable --now costguard`"
+        yield Check(
+            "note", "it is not run as a service, so it ends with its terminal and is not there after a reboot", hint
+        )
+    for subject, words in about["troubles"].items():
+        yield Check("warn", f"{subject}: {words}", "see `journalctl -u costguard`")
+    if about["reader"] != "answers":
+        yield Check("warn", f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
+    if about["unreaped"]:
+        text = f"{about['unreaped']} readers hang in the driver and cannot be ended"
+        yield Check("warn", text, hardware.advice("hang"))
+
+
+def _gpus(
+    seen: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], found: hardware.Hardware, effective: Mapping[str, Any]
+) -> Iterator[Check]:
+    if answer.get("error"):
+        words = str(answer["error"])
+        yield Check("warn" if seen else "bad", f"no GPU can be read: {words}", hardware.advice(words))
+    for gpu in seen:
+        if gpu["known"]:
+            yield Check("ok", f"{gpu['label']}: {gpu['words']}")
+        else:
+            tolerated = effective.get("policy", {}).get("unknown_stop_after") is not None
+            text = f"{gpu['label']} cannot be read ({gpu['words']}), and unknown is never idle"
+            yield Check("warn" if tolerated else "bad", text, hardware.advice(str(gpu["words"])))
+    if not seen and not answer.get("error") and found.present is not False:
+        yield Check("bad", "no GPU has been read yet", "look again in a minute; then `journalctl -u costguard`")
+
+
+def _holders(scan: holders.Scan, by_minor: "_Namer") -> Iterator[Check]:
+    for holder in scan.holders:
+        held = ", ".join(by_minor(minor) for minor in holder.minors)
+        where = f" in {holder.place}" if holder.place else ""
+        watching = "; it only watches" if holder.monitor else ""
+        yield Check("note", f"{held}: pid {holder.pid} {holder.name} of {holder.user}{where}{watching}")
+    if not scan.holders:
+        yield Check("note", "no process that can be seen holds a GPU")
+    if scan.hidden:
+        text = f"{scan.hidden} processes of other users could not be looked into"
+        yield Check("note", text, "`sudo costguard doctor` sees all of them")
+    if not scan.complete:
+        yield Check("note", "there are very many processes; not all were looked into", "`sudo fuser -v /dev/nvidia*`")
+
+
+def _messages(
+    effective: Mapping[str, Any], places: Mapping[str, str], report: Mapping[str, Any] | None
+) -> Iterator[Check]:
+    """Whether a warning would reach anybody at this moment. Nothing is sent."""
+    from costguard.notify.wall import terminals
+
+    if not effective:
+        return
+    channels = effective.get("notify", {}).get("channels") or []
+    reached = False
+    for name in channels:
+        if name == "wall":
+            count = len(terminals(places["devfs"]))
+            reached = reached or count > 0
+            yield Check(
+                "ok" if count else "note", f"wall: {count or 'no'} open terminal{'' if count == 1 else 's'} now"
+            )
+        elif name == "terminal":
+            words = _terminal(places["procfs"], report)
+            reached = reached or words.startswith("terminal: the agent")
+            yield Check("note", words)
+        else:
+            reached = True
+            yield Check("note", f"{name}: configured; whether it arrives shows only a message")
+    if not reached:
+        text = "a warning would reach nobody now but the journal; it is tried again, then the countdown goes on"
+        yield Check("warn", text, 'add a channel under [notify]: channels = ["wall", …]')
+
+
+def _terminal(procfs: str, report: Mapping[str, Any] | None) -> str:
+    if report is None:
+        return "terminal: no agent runs, so it has none"
+    try:
+        target = os.readlink(f"{procfs}/{report['agent']['pid']}/fd/2")
+    except OSError:
+        return "terminal: whether the agent has one can be seen by root and its own user"
+    return (
+        f"terminal: the agent's is {target}"
+        if target.startswith(("/dev/pts/", "/dev/tty"))
+        else "terminal: it has none"
+    )
+
+
+def _actions(effective: Mapping[str, Any], report: Mapping[str, Any] | None) -> list[str]:
+    policy = effective.get("policy", {})
+    listed = [policy["kill_action"], *policy.get("fallback", ())] if policy else []
+    return list(dict.fromkeys(listed or ([report["action"]] if report else [])))
+
+
+class _Namer:
+    """What people call the GPU of a device minor."""
+
+    def __init__(self, addresses: Mapping[int, str], labels: Mapping[str, str]) -> None:
+        self._addresses, self._labels = addresses, labels
+
+    def __call__(self, minor: int) -> str:
+        address = self._addresses.get(minor)
+        return self._labels.get(address, address) if address else f"/dev/nvidia{minor}"
+
+
+def _names(addresses: Mapping[int, str], seen: Sequence[Mapping[str, Any]]) -> _Namer:
+    return _Namer(addresses, {str(gpu["key"]): str(gpu["label"]) for gpu in seen})
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(8192)
+    except OSError:
+        return ""

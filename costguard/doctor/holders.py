@@ -1,0 +1,163 @@
+"""Which processes hold which GPU, from /proc: also those that the driver does not list.
+
+Sources: proc_pid_fd(5), proc_pid_cgroup(5); character device 195 is NVIDIA's (Documentation/admin-guide/devices.txt).
+"""
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+SCAN_SECONDS = 5.0
+"""A machine with very many processes is not looked through to the end."""
+
+MAJOR = 195
+NO_GPU_MINOR = 250  # 255 nvidiactl, 254 nvidia-modeset: the driver, but no GPU
+
+MONITORS = (
+    "nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi", "nv-fabricmanage", "nvidia-fabricma",
+    "nvidia-cuda-mps", "nvtop", "nvitop", "gpustat", "Xorg", "Xwayland", "gnome-shell",
+)  # fmt: skip
+"""Programs that hold a GPU without working on it; names as the kernel cuts them, at 15 characters."""
+
+READER = "costguard.readers.nvml"
+_NODE = re.compile(r"/nvidia(\d+)( \(deleted\))?$")
+_CONTAINERS = (
+    ("docker", re.compile(r"docker[-/]([0-9a-f]{12})[0-9a-f]{52}")),
+    ("podman", re.compile(r"libpod-([0-9a-f]{12})[0-9a-f]{52}")),
+    ("containerd", re.compile(r"cri-containerd-([0-9a-f]{12})[0-9a-f]{52}")),
+    ("CRI-O", re.compile(r"crio-([0-9a-f]{12})[0-9a-f]{52}")),
+    ("LXC", re.compile(r"lxc\.payload\.([\w.-]+)")),
+    ("Slurm job", re.compile(r"/job_(\d+)")),
+    ("Kubernetes pod", re.compile(r"kubepods.*?pod([0-9a-f_-]{36})")),
+    ("service", re.compile(r"/([\w@.\\-]+)\.service")),
+)
+
+
+class Holder(NamedTuple):
+    """A process that has the device of a GPU open. ``minors`` number the devices (/dev/nvidia0 is 0)."""
+
+    pid: int
+    name: str
+    user: str
+    minors: tuple[int, ...]
+    place: str  # the container, job or service, in words
+    monitor: bool  # known to hold a GPU without working on it
+
+
+class Scan(NamedTuple):
+    """Every holder that could be seen. ``hidden`` processes of other users could not be looked into."""
+
+    holders: tuple[Holder, ...]
+    hidden: int
+    complete: bool
+
+
+def scan(procfs: str, seconds: float = SCAN_SECONDS) -> Scan:
+    """Look through all processes. Reads nothing that a hung file system or process could hold up."""
+    end = time.monotonic() + seconds
+    users = _users()
+    found: list[Holder] = []
+    hidden = 0
+    pids = sorted((int(name) for name in _names(procfs) if name.isdigit()), reverse=True)
+    for pid in pids:
+        if time.monotonic() > end:
+            return Scan(tuple(found), hidden, False)
+        try:
+            minors = _minors(f"{procfs}/{pid}/fd")
+        except PermissionError:
+            hidden += 1
+            continue
+        if minors:
+            found.append(_holder(procfs, pid, minors, users))
+    return Scan(tuple(reversed(found)), hidden, True)
+
+
+def addresses(procfs: str) -> Mapping[int, str]:
+    """PCI address by device minor, as the driver says it; empty without a driver."""
+    found = {}
+    root = f"{procfs}/driver/nvidia/gpus"
+    for address in _names(root):
+        minor = re.search(r"Device Minor:\s*(\d+)", _text(f"{root}/{address}/information"))
+        if minor:
+            found[int(minor[1])] = address.lower()
+    return found
+
+
+def place(cgroup: str) -> str:
+    """The container, job or service of a process, from its control groups."""
+    for kind, pattern in _CONTAINERS:
+        if match := pattern.search(cgroup):
+            return f"{kind} {match[1]}"
+    return ""
+
+
+def _minors(folder: str) -> tuple[int, ...]:
+    """Raises PermissionError for a process that may not be looked into."""
+    found = set()
+    try:
+        names = os.listdir(folder)
+    except PermissionError:
+        raise
+    except OSError:  # it ended
+        return ()
+    for name in names:
+        path = f"{folder}/{name}"
+        try:
+            target = os.readlink(path)
+        except OSError:
+            continue
+        if "nvidia" not in target and not target.startswith("/dev/"):
+            continue  # no device, and asking a hung network file system would hang as well
+        number = _minor(path, target)
+        if number is not None:
+            found.add(number)
+    return tuple(sorted(found))
+
+
+def _minor(path: str, target: str) -> int | None:
+    try:
+        device = os.stat(path).st_rdev
+    except OSError:  # the node is not reachable by this name here
+        match = _NODE.search(target)
+        return int(match[1]) if match else None
+    return os.minor(device) if os.major(device) == MAJOR and os.minor(device) < NO_GPU_MINOR else None
+
+
+def _holder(procfs: str, pid: int, minors: tuple[int, ...], users: Mapping[int, str]) -> Holder:
+    name = _text(f"{procfs}/{pid}/comm").strip() or "?"
+    try:
+        uid = os.stat(f"{procfs}/{pid}").st_uid
+    except OSError:
+        uid = -1
+    # the command line of a process in the kernel's hands may not be readable; of no other name is it needed
+    ours = name.startswith("python") and READER in _text(f"{procfs}/{pid}/cmdline")
+    shown = "costguard (reader)" if ours else name
+    group = place(_text(f"{procfs}/{pid}/cgroup"))
+    return Holder(pid, shown, users.get(uid, f"uid {uid}"), minors, group, ours or name.startswith(MONITORS))
+
+
+def _users() -> Mapping[int, str]:
+    """Login names of this machine alone: a directory service on the network could hang."""
+    found: dict[int, str] = {}
+    for line in _text("/etc/passwd", 1 << 20).splitlines():
+        fields = line.split(":")
+        if len(fields) > 2 and fields[2].isdigit():
+            found.setdefault(int(fields[2]), fields[0])
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _text(path: str, limit: int = 8192) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(limit)
+    except OSError:
+        return ""

@@ -1,0 +1,79 @@
+"""What every configured action would do, and whether it may: asked of the action worker, which has no effect."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from costguard.doctor.child import first_answer
+from costguard.doctor.finding import Check, Level
+
+PLAN_SECONDS = 20.0
+
+VERDICTS = {
+    "go": "may be carried out",
+    "consequences": "may be carried out, with consequences",
+    "another": "another action is needed",
+    "refuse": "cannot be carried out",
+    "failed": "could not be checked",
+}
+
+
+class Plan(NamedTuple):
+    """``findings`` are (code, text, hint); ``seen_by`` is who asked: the agent, or this user."""
+
+    action: str
+    verdict: str
+    findings: tuple[tuple[str, str, str], ...]
+    seen_by: str
+
+
+def plans(effective: Mapping[str, Any], report: Mapping[str, Any] | None) -> list[Plan]:
+    """One for each configured action; the agent's own where it has one, because it acts with its own rights."""
+    found = {plan["action"]: plan for plan in (report["plans"] if report else ())}
+    policy = effective.get("policy")
+    listed = [policy["kill_action"], *policy.get("fallback", ())] if policy else list(found)
+    result = []
+    for action in dict.fromkeys(listed):
+        if action in found:
+            findings = tuple((str(c), str(t), str(h)) for c, t, h in found[action]["findings"])
+            result.append(Plan(action, str(found[action]["verdict"]), findings, "agent"))
+        elif effective:
+            result.append(_ask(action, effective))
+    return result
+
+
+def _ask(action: str, effective: Mapping[str, Any]) -> Plan:
+    job = {
+        "job": "plan",
+        "action": action,
+        "mode": effective["policy"]["mode"],
+        "settings": effective.get("actions", {}).get(action, {}),
+        "host": effective.get("host", {}),
+        "providers": effective.get("providers", []),
+        "deadline": PLAN_SECONDS,
+    }
+    answer = first_answer("act", [job], PLAN_SECONDS)
+    plan = (answer or {}).get("plan")
+    who = f"uid {os.geteuid()}"
+    if not isinstance(plan, dict):
+        words = "the plan took too long" if answer is None else str(answer.get("error") or "the worker said nothing")
+        return Plan(action, "failed", (("failed", words, "see the agent's journal: `journalctl -u costguard`"),), who)
+    findings = tuple((str(f["code"]), str(f["text"]), str(f.get("hint", ""))) for f in plan.get("findings", ()))
+    return Plan(action, str(plan["verdict"]), findings, who)
+
+
+def plan_checks(found: Sequence[Plan], actions: Sequence[str]) -> Iterator[Check]:
+    """In words, and whether the list of actions leads to one that may be carried out."""
+    by_action = {plan.action: plan for plan in found}
+    # as the engine does: what points to another action is passed over, a refusal is a veto
+    first = next((by_action[a] for a in actions if a in by_action and by_action[a].verdict != "another"), None)
+    for plan in found:
+        good = plan.verdict in {"go", "consequences"}
+        decides = plan is first or (first is None and plan is found[0])
+        level: Level = "ok" if good else "bad" if decides and plan.verdict != "failed" else "warn"
+        seen = "" if plan.seen_by == "agent" else " (as this user sees it; the agent may have other rights)"
+        yield Check(level, f"{plan.action}: {VERDICTS.get(plan.verdict, plan.verdict)}{seen}")
+        for _code, text, hint in plan.findings:
+            yield Check("note" if good else "warn", text, hint)
+    if not found:
+        yield Check("note", "no plan is known yet", "look again in a minute")

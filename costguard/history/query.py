@@ -1,0 +1,145 @@
+"""Read the history, also while the agent writes it or when there is none. Nothing here writes."""
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from costguard.errors import REFUSED, CostguardError
+from costguard.history import store
+
+WAIT = 5.0
+"""Seconds to wait for the writer, which needs a blink."""
+
+
+class Event(NamedTuple):
+    """One recorded fact. ``kind``: phase, told, outcome, prepare, go, abandon, confirm, released, lost."""
+
+    incident: str
+    wall: float
+    kind: str
+    instance: str
+    machine: str
+    data: Mapping[str, Any]
+
+
+class Day(NamedTuple):
+    """One day in local time; hours are in seconds. ``unwatched``: the machine was off, or no agent ran."""
+
+    date: str
+    works: float
+    quiet: float
+    unknown: float
+    unwatched: float
+
+
+class GpuSpan(NamedTuple):
+    """One GPU over a stretch of time. Seconds, and loads from 0 to 1 (None: never read)."""
+
+    gpu: str
+    known: float
+    unknown: float
+    low: float | None
+    mean: float | None
+    high: float | None
+
+
+class HistoryError(CostguardError):
+    """The history cannot be read."""
+
+
+@contextmanager
+def reading(path: str) -> Iterator[sqlite3.Connection]:
+    """The file, for reading only. Raises HistoryError, also for what goes wrong inside the block."""
+    if not os.path.exists(path):
+        words = f"there is no history at {path}"
+        hint = (
+            "an agent writes it from its first five minutes on: `costguard status`, or name its folder with --state-dir"
+        )
+        raise HistoryError(words, hint, REFUSED)
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=WAIT)) as database:
+            if (version := store.version_of(database)) != store.VERSION:
+                words = f"{path} is of version {version}, and this costguard reads version {store.VERSION}"
+                raise HistoryError(words, "read it with the costguard that wrote it: `costguard --version`", REFUSED)
+            yield database
+    except sqlite3.Error as error:
+        hint = "try it again with sudo; a damaged file is moved aside by the agent when it writes next"
+        raise HistoryError(f"{path} cannot be read: {error}", hint, REFUSED) from error
+
+
+def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
+    """Every day from ``since`` (or the first that was recorded) until today, days without any record included."""
+    rows = database.execute(
+        "SELECT start, works, quiet, unknown FROM quarters WHERE start >= ? AND start <= ? ORDER BY start", (since, now)
+    ).fetchall()
+    if not rows:
+        return []
+    found: dict[str, list[float]] = {}
+    begin = float(rows[0][0])
+    while begin < now:
+        end = _next_midnight(begin)
+        found[_date(begin)] = [0.0, 0.0, 0.0, min(end, now) - begin]
+        begin = end
+    for start, *seconds in rows:
+        day = found[_date(start)]
+        for place, value in enumerate(seconds):
+            day[place] += value
+    return [Day(date, w, q, u, max(0.0, length - w - q - u)) for date, (w, q, u, length) in found.items()]
+
+
+def events(database: sqlite3.Connection, since: float, incident: str | None = None) -> list[Event]:
+    """Recorded facts in the order in which they happened; of one incident, or of all."""
+    wanted, values = ("wall >= ?", [since]) if incident is None else ("incident = ?", [incident])
+    rows = database.execute(
+        f"SELECT incident, wall, kind, instance, machine, data FROM events WHERE {wanted} ORDER BY id",  # noqa: S608 - both texts stand above
+        values,
+    )
+    return [Event(*row)._replace(data=_object(row[5])) for row in rows]
+
+
+def find(database: sqlite3.Connection, name: str) -> str:
+    """The id of an incident: ``last``, the whole id, or its end (``i12``). Raises HistoryError."""
+    rows = database.execute("SELECT incident FROM events WHERE incident != '' GROUP BY incident ORDER BY max(id)")
+    known = [str(row[0]) for row in rows]
+    found = known[-1:] if name == "last" else [i for i in known if i == name or i.endswith(f"-{name}")]
+    if len(found) == 1:
+        return found[0]
+    if not known:
+        words = "no incident is recorded: no agent has warned or acted here"
+    elif found:
+        words = f"{name} is the end of several incidents: {', '.join(found)}"
+    else:
+        words = f"there is no incident {name}; the last ones are {', '.join(known[-3:])}"
+    raise HistoryError(words, "`costguard history` lists all of them", REFUSED)
+
+
+def loads(database: sqlite3.Connection, since: float, until: float) -> list[GpuSpan]:
+    """What each GPU did between two dates, from the roll-ups (kept for 35 days)."""
+    rows = database.execute(
+        "SELECT gpu, sum(known), sum(unknown), min(low), sum(known * mean) / sum(CASE WHEN mean IS NOT NULL THEN known END),"
+        " max(high) FROM minutes WHERE minute >= ? AND minute < ? GROUP BY gpu ORDER BY gpu",
+        (since, until),
+    )
+    return [GpuSpan(*row) for row in rows]
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _date(wall: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(wall))
+
+
+def _next_midnight(wall: float) -> float:
+    now = time.localtime(wall)
+    return time.mktime((now.tm_year, now.tm_mon, now.tm_mday + 1, 0, 0, 0, 0, 0, -1))

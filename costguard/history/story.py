@@ -1,0 +1,196 @@
+"""From recorded facts to what an auditor reads: one line per incident, and an incident as a story."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from costguard.engine.narrate import ON_DONE
+from costguard.engine.words import percent
+from costguard.history.query import Event
+
+RESULTS = {
+    "open": "not ended when last recorded",
+    "requested": "requested; what became of it is not recorded",
+    "accepted": "accepted; the end of the machine is not recorded",
+    "acted": "done",
+    "would": "dry run: it would have been done",
+    "cannot": "could not be carried out",
+    "unknown": "unknown whether it was done; not repeated",
+    "failed": "FAILED",
+    "cancelled": "cancelled",
+    "held": "postponed",
+    "closed": "the machine went off and came back",
+}
+"""How an incident ended, by its code."""
+
+
+class Summary(NamedTuple):
+    """One incident. Dates are seconds since the epoch; ``delivered`` counts messages that reached somebody."""
+
+    id: str
+    opened: float
+    last: float
+    machine: str
+    instance: str
+    reason: str
+    action: str
+    mode: str
+    owner: str
+    result: str
+    words: str
+    proof: str
+    delivered: int
+    undelivered: int
+
+
+class Entry(NamedTuple):
+    """One moment of the story: a heading and what stands below it."""
+
+    wall: float
+    title: str
+    lines: tuple[str, ...] = ()
+
+
+def summaries(events: Iterable[Event]) -> list[Summary]:
+    """Every incident of these facts, in the order of their beginnings."""
+    grouped: dict[str, list[Event]] = {}
+    for event in events:
+        if event.incident:
+            grouped.setdefault(event.incident, []).append(event)
+    return [summary(found) for found in grouped.values()]
+
+
+def summary(events: Sequence[Event]) -> Summary:
+    """One incident from its facts (at least one)."""
+    known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof"), "")
+    result, words = "open", ""
+    delivered = undelivered = 0
+    tells: set[str] = set()
+    for event in events:
+        data = event.data
+        facts = data.get("facts", data)
+        fate_of_message = event.kind == "outcome" and data.get("effect") in tells
+        for name in () if fate_of_message else known:
+            known[name] = str(facts.get(name) or known[name])
+        if event.kind == "phase":
+            result, words = _result(result, words, data)
+        elif event.kind == "told":
+            tells.add(str(data.get("effect")))
+            result, words = _told(result, words, str(data.get("name")), facts)
+        elif fate_of_message:
+            delivered += data.get("status") == "delivered"
+            undelivered += data.get("status") != "delivered"
+    first = events[0]
+    return Summary(
+        first.incident, first.wall, events[-1].wall, first.machine, first.instance, known["reason"], known["action"],
+        known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], delivered, undelivered,
+    )  # fmt: skip
+
+
+def _result(result: str, words: str, data: Mapping[str, Any]) -> tuple[str, str]:
+    before, after = data.get("from"), data.get("to")
+    detail = str(data.get("detail") or "")
+    if after == "DONE":
+        done = str(data.get("done"))
+        return (done if done in RESULTS else "unknown"), f"{RESULTS.get(done, done)}: {detail}" if detail else ""
+    if after == "FAILED":
+        return "failed", f"FAILED: {detail}"
+    if after in {"ACTING", "CONFIRMING"}:
+        return {"ACTING": "requested", "CONFIRMING": "accepted"}[str(after)], ""
+    if after == "WATCHING" and before == "WARNING":
+        return "cancelled", ""
+    if after == "WARNING":
+        return "open", ""
+    return result, words
+
+
+def _told(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+    if name == "cancelled" and result == "cancelled":
+        return result, f"cancelled: {facts.get('why')}"
+    if name == "held" and result == "cancelled":
+        return "held", f"postponed by {facts.get('owner')}" + (f": {facts['hold']}" if facts.get("hold") else "")
+    if name == "closed" or (name == "came_back" and facts.get("acted")):
+        return "closed", ""
+    return result, words
+
+
+def story(events: Iterable[Event]) -> list[Entry]:
+    """Every recorded fact in words."""
+    asked: dict[str, str] = {}  # effect id -> what it was
+    entries = []
+    for event in events:
+        data = event.data
+        effect = str(data.get("effect") or "")
+        if event.kind == "told":
+            asked[effect] = "message"
+        elif event.kind in {"prepare", "go", "confirm"}:
+            asked[effect] = f"{event.kind} {data.get('action')}"
+        entries.append(_entry(event, asked.get(effect, "")))
+    return entries
+
+
+def _entry(event: Event, asked: str) -> Entry:
+    data = event.data
+    action = data.get("action") or asked.partition(" ")[2]
+    if event.kind == "told":
+        return Entry(event.wall, *message(event))
+    if event.kind == "phase":
+        return Entry(event.wall, str(data.get("sentence") or data.get("to")), _plan(data))
+    if event.kind == "outcome":
+        return Entry(event.wall, *_outcome(data, asked))
+    if event.kind == "go":
+        return Entry(event.wall, f"{action} was released, on these readings:", readings(data.get("readings")))
+    title = {
+        "prepare": f"a worker for {action} plans, authenticates and waits for its release",
+        "confirm": f"asked what became of {action}",
+        "abandon": f"the waiting worker was ended; it had done nothing (attempt {data.get('effect')})",
+        "released": f"{data.get('owner')} ran `costguard release`",
+        "lost": f"{data.get('rows')} rows of history were lost: they could not be written in time",
+    }.get(event.kind, event.kind)
+    return Entry(event.wall, title)
+
+
+def message(event: Event) -> tuple[str, tuple[str, ...]]:
+    """What people were told, as it was composed then: title and body."""
+    from costguard.notify.compose import compose
+
+    data = event.data
+    facts = {"machine": event.machine, **data.get("facts", {})}
+    text = compose(str(data.get("name")), facts)
+    return f"told: {text.title}", tuple(text.body.splitlines())
+
+
+def readings(rows: object) -> tuple[str, ...]:
+    """Recorded readings, one line each."""
+    if not isinstance(rows, list):
+        return ()
+    lines = []
+    for row in rows:
+        if isinstance(row, list) and len(row) == 3:
+            load = percent(row[1]) if isinstance(row[1], int | float) else "unknown"
+            lines.append(f"{row[0]}: {load}, {row[2]}" if row[2] else f"{row[0]}: {load}")
+    return tuple(lines)
+
+
+def _plan(data: Mapping[str, Any]) -> tuple[str, ...]:
+    plan = data.get("plan")
+    lines = []
+    if data.get("to") == "DONE" and data.get("done") in ON_DONE:
+        lines.append(ON_DONE[str(data["done"])].format(action=data.get("action")))
+    if data.get("to") == "WARNING" and isinstance(plan, list) and len(plan) == 2:
+        lines.append(f"plan of {data.get('action')}: {plan[0]}")
+        lines += [f"  {finding[1]}" for finding in plan[1] if isinstance(finding, list) and len(finding) > 1]
+    return tuple(lines)
+
+
+def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]:
+    status, detail, proof = (str(data.get(name) or "") for name in ("status", "detail", "proof"))
+    lines = tuple(f"{finding[1]}" for finding in data.get("findings") or () if len(finding) > 1)
+    if asked == "message":
+        if status == "delivered":
+            over = f" over {proof}" if proof else ""
+            return f"delivered{over}" + (f"; not over {detail}" if detail else ""), ()
+        return f"NOT delivered: {detail or 'no channel took it'}", ()
+    kind, _, action = asked.partition(" ")
+    shown = f" (proof: {proof})" if proof else ""
+    what = "the worker says" if kind == "prepare" else "the check says" if kind == "confirm" else "outcome"
+    return f"{action}: {what}: {status}{shown}" + (f": {detail}" if detail else ""), lines
