@@ -117,6 +117,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     contiguous = bool(state.gpus) and gap <= rules.gap
     _arm(turn, seen.readings, state.at if contiguous else tick.at - rules.policy.interval, hole=not contiguous)
     _expire(turn)
+    _budget(turn)
     raise_alarm(turn)
     _preflight(turn)
     handle.advance(turn, bridged=reasons.bridged(gap, rules, restarted=seen.restarted) or not state.gpus)
@@ -158,6 +159,21 @@ def _expire(turn: Turn) -> None:
             turn.tell("hold_ended", "info", owner=over[-1].owner, hold=over[-1].reason)
     if core.notice is not None and turn.at > core.notice + 600.0:
         turn.set(notice=None)
+
+
+def _budget(turn: Turn) -> None:
+    """A new budget period begins: what earlier ones cost no longer counts."""
+    policy, core = turn.rules.policy, turn.core
+    if policy.budget is None or turn.synced is False:
+        return
+    if not core.spent_since:
+        turn.set(spent_since=turn.wall)
+        return
+    periods = (turn.wall - core.spent_since) // policy.budget_period
+    if periods >= 1:
+        since = core.spent_since + periods * policy.budget_period
+        earlier = max(0.0, turn.at - (turn.wall - since))  # seconds of this boot before the period
+        turn.set(spent_since=since, spent=-earlier / 3600.0 * (policy.price_per_hour or 0.0))
 
 
 def _preflight(turn: Turn) -> None:

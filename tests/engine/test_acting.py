@@ -264,3 +264,35 @@ def test_another_policy_does_not_repeat_an_action_of_the_incident() -> None:
     assert [effect.action for _, effect in world.effects if isinstance(effect, Go) and effect.incident == incident] == [
         "stop"
     ]
+
+
+def test_a_right_that_is_missing_is_told_at_the_start_and_its_return_ends_cannot() -> None:
+    """The preflight is told before anything is due; *cannot* ends with the next preflight that passes."""
+    world = World(IDLE, 1)
+    world.tick(QUIET)
+    world.settle(Check="refuse")
+    assert "preflight_refused" in world.kinds()
+    world.run(400.0, QUIET)
+    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
+    assert not [effect for _, effect in world.effects if isinstance(effect, Prepare)]
+    world.run(86400.0, QUIET, dt=14.0)
+    assert "preflight_passed" in world.kinds()
+    assert gos(world) == ["stop"]
+
+
+def test_a_plan_that_points_to_another_action_begins_there() -> None:
+    """The preflight said *another* for the first link: the second one is warned of and tried."""
+    world = World(IDLE._replace(fallback=("shutdown",)), 1)
+    world.tick(QUIET)
+    world.answer(next(iter(world.pending)), "another")
+    world.run(500.0, QUIET)
+    assert gos(world) == ["shutdown"]
+
+
+def test_an_end_that_nobody_heard_is_told_again() -> None:
+    """How an incident ended is repeated until somebody got it, at most as often as a warning is."""
+    world = until(World(IDLE._replace(warn_attempts=3), 1), "FAILED", Go="failed")
+    for _ in range(30):
+        world.settle(Tell="failed")
+        world.tick(QUIET)
+    assert world.kinds().count("failed") == 3

@@ -280,3 +280,20 @@ def test_with_everything_healthy_and_quiet_a_stop_comes(
     world.run(BASE.kill_duration + grace + boot_grace + 100.0, QUIET, QUIET)
     assert world.stops()
     assert len(world.stops()) <= before + 1
+
+
+def test_a_budget_counts_its_own_period_only() -> None:
+    """What an earlier period cost is no reason to stop in this one; within a period reboots add up."""
+    hour = 3600.0
+    policy = POLICY._replace(unused_after=None, price_per_hour=1.0, budget=10.0, budget_period=24 * hour)
+    world = World(policy, 1, checked=False)
+    world.run(9 * hour, QUIET)
+    world.boot(off=14.5 * hour)
+    world.run(2 * hour, QUIET)
+    assert "warning" not in world.kinds(), "1.5 h of it belong to the new period"
+    world.boot(off=60.0)
+    world.run(7 * hour, QUIET)
+    assert "warning" not in world.kinds()
+    world.run(2.5 * hour, QUIET)
+    assert world.state.core.incident is not None
+    assert world.state.core.incident.reason == "deadline"
