@@ -1,7 +1,7 @@
 """When the next decision could fall, so that what changes nothing in between may be skipped."""
 
 from costguard.engine.alarm import would_have_stopped_at
-from costguard.engine.reasons import deadline_at, idle_at, unknown_at, unused_at, works_now
+from costguard.engine.reasons import deadline_at, idle_at, unknown_at, unused_at, work_seen, works_now
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, FAILED, WATCHING, State
 from costguard.engine.window import NEVER
@@ -25,7 +25,7 @@ def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | Non
     times.append(_arming(state, rules))
     times.append(_alarm(state, rules))
     if core.phase != WATCHING:
-        if any(track.loud for track in state.tracks) or rules.judges_mean:
+        if any(track.loud for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
             return -NEVER
         return min(times)
     times.append(idle_at(state, rules))

@@ -296,3 +296,14 @@ def test_an_end_that_nobody_heard_is_told_again() -> None:
         world.settle(Tell="failed")
         world.tick(QUIET)
     assert world.kinds().count("failed") == 3
+
+
+def test_work_in_the_window_unlatches_also_when_it_has_just_ended() -> None:
+    """DONE in the first quiet tick after work: the quick path must not sleep over the work that lies in the window."""
+    world = World(IDLE._replace(mode="dry-run", arm_duration=30.0), 1)
+    world.run(60.0, BUSY)
+    world.ask_stop()
+    world.tick(QUIET)
+    assert world.phase() == "DONE"
+    world.tick(QUIET)
+    assert world.phase() == "WATCHING"
