@@ -51,6 +51,9 @@ def advance(turn: Turn, *, bridged: bool) -> None:
         confirm_again(turn)
     elif phase in {DONE, FAILED}:
         _latched(turn)
+    if phase in {ACTING, CONFIRMING} and not bridged:
+        # should the next action of the list follow, people are warned of it in full (I7)
+        turn.amend(warned=None, told="", tries=0, exhausted=False, retell=turn.at)
     if turn.core.phase == WATCHING:
         _watching(turn)
 
@@ -67,7 +70,7 @@ def _tell_deadline(turn: Turn) -> None:
     """A deadline that passed while work goes on is told, at most daily."""
     core, rules = turn.core, turn.rules
     passed = turn.at >= reasons.deadline_at(turn.state, rules, turn.wall, synced=turn.synced)
-    if passed and reasons.works_now(turn.state) and not rules.policy.stop_busy and turn.at >= core.deadline_told:
+    if passed and reasons.may_work(turn.state, rules) and not rules.policy.stop_busy and turn.at >= core.deadline_told:
         turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE)
         turn.set(deadline_told=turn.at + DAY)
 

@@ -108,6 +108,8 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     if state.core.fresh == "boot":
         turn.set(began=tick.at)
         handle.close_after_boot(turn)
+    if not state.gpus and not turn.core.started and tick.suspended >= RESUME_JUMP:
+        turn.set(started=tick.at)  # the machine slept in this boot, and the state that knew when is lost (I9)
     seen = observe(state._replace(core=turn.core), tick, rules)
     turn.gpus, turn.tracks, turn.core = seen.gpus, seen.tracks, seen.core
     now = tick.observation

@@ -109,6 +109,13 @@ def works_now(state: State) -> bool:
     return any(tracks[i].loud and tracks[i].lost is None for i in state.core.judged)
 
 
+def may_work(state: State, rules: Rules) -> bool:
+    """Whether some judged GPU works, or did when it was last seen and has not been unknown for a whole window since."""
+    since = state.at - rules.policy.kill_duration
+    tracks = [state.tracks[i] for i in state.core.judged]
+    return any(track.loud and (track.lost is None or track.lost > since) for track in tracks)
+
+
 def work_seen(state: State, rules: Rules) -> bool:
     """Whether work, not a tolerated blip, lies in the window: what unlatches DONE and FAILED."""
     core, window = state.core, rules.policy.kill_duration
@@ -138,7 +145,7 @@ def choose(state: State, rules: Rules, wall: float, *, synced: bool | None) -> s
         return ""
     if rules.ends_machine and at + policy.grace < core.started + policy.boot_grace:
         return ""
-    if at >= deadline_at(state, rules, wall, synced=synced) and (policy.stop_busy or not works_now(state)):
+    if at >= deadline_at(state, rules, wall, synced=synced) and (policy.stop_busy or not may_work(state, rules)):
         return DEADLINE
     if core.vetoes:
         return ""
@@ -159,7 +166,7 @@ def standing(state: State, rules: Rules, reason: str, wall: float, *, synced: bo
     if reason == DEADLINE:
         if at < deadline_at(state, rules, wall, synced=synced):
             return Standing("no", "the deadline was moved")
-        return YES if rules.policy.stop_busy or not works_now(state) else Standing("no", "work was seen")
+        return YES if rules.policy.stop_busy or not may_work(state, rules) else Standing("no", "work was seen")
     if core.vetoes:
         return Standing("no", f"{core.vetoes[0].source}: {core.vetoes[0].reason}")
     if reason == UNKNOWN:

@@ -164,7 +164,7 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
     stopped = open_incident is not None or (core.phase == DONE and core.done == "acted")
     work = core.work
     if not stopped and core.armed is None and work is not None and work.lost is None and not work.loud:
-        quiet = max(0.0, state.at - work.known_since)
+        quiet = max(0.0, state.at - max(work.known_since, work.since))
     return {
         "holds": [list(hold) for hold in core.holds],
         "held": core.held,
