@@ -122,6 +122,8 @@ class Loop:
         instant = self.host.clock()
         now = instant.boot
         self.history.run(instant)
+        while self._begin:
+            self._step(Began(now, self._begin.pop(0)))
         for outcome in self.workers.late(now):
             self._step(outcome)
         if self._persist and now >= self._persist[1]:
@@ -195,7 +197,8 @@ class Loop:
             essence = (core.serial, core.phase, core.done, core.armed, core.started, core.holds, core.plans, core.alarm)
             if essence != self._saved or at - self._saved_at >= SAVE_EVERY or isinstance(event, Outcome):
                 self._save(essence)
-            lasting = (core.holds, core.stops, core.phase in {ACTING, CONFIRMING}, core.armed is None)
+            unused = core.armed is None and not (core.work and core.work.loud)
+            lasting = (core.holds, core.stops, core.phase in {ACTING, CONFIRMING}, unused)
             if lasting != self._committed:
                 self._committed = lasting
                 now = self.host.clock()

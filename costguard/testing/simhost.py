@@ -243,6 +243,9 @@ class SimHost:
         if program is None:
             return
         program.killed = True
+        record = self.world.results.get(program.job.get("attempt", ""))
+        if record is not None and program.job["job"] == "act":
+            record["running"] = False
         self._inbox = deque(event for event in self._inbox if getattr(event, "child", None) != child)
         if self.faults.take("kill", self):
             self.undead.append(self.now + self.world.random.uniform(60.0, 7200.0))

@@ -139,7 +139,7 @@ class Reader(Program):
     def gpu(self, i: int, key: str, now: float, boot: float, why: str) -> list[object]:
         """One GPU: the highest load since the last look, as far back as there is evidence."""
         machine = self.world.machine
-        reach = machine.ring if self.last is None else min(machine.ring, now - self.last + 0.5)
+        reach = min(boot, machine.ring if self.last is None else min(machine.ring, now - self.last + 0.5))
         load, signs, unknown = machine.look(i, now - reach, now)
         if why or unknown:
             return [key, None, [], 0.0, why or unknown]
@@ -315,20 +315,18 @@ class Configurer(Program):
 
 
 class Historian(Program):
-    """The worker that writes history; its rows are for `World.history`."""
+    """The worker that writes the history. No moment is drawn by chance: what is recorded must not change a story."""
 
     def begin(self) -> None:
-        """Write, or fail to. No moment is drawn by chance: what is recorded must not change a story."""
+        """Write, or fail to."""
         self.fault = self.host.faults.take("history", self.host)
         if self.broken(self.fault):
             return
-        if self.fault == "fail":
-            self.write(0.05, {"failed": "history is not written: database or disk is full"})
-            self.end(0.06, 1)
-            return
-        self.world.history.append(self.job)
-        self.write(0.05, {"saved": len(self.job["events"]), "notes": []})
-        self.end(0.06)
+        failed = self.fault == "fail"
+        if not failed:
+            self.world.history.append(self.job)
+        self.write(0.05, {"failed": "history is not written: database or disk is full"} if failed else {"saved": 1, "notes": []})
+        self.end(0.06, int(failed))
 
 
 PROGRAMS: dict[str, type[Program]] = {

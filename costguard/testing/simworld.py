@@ -98,7 +98,7 @@ class World:
         """A new boot: the runtime directory is empty, clocks begin anew; the state directory stays."""
         self.boots += 1
         self.boot_id = f"5eed{self.boots:04x}-0000"
-        self.boot_zero, self.slept, self.off_at = self.now - 15.0, 0.0, None
+        self.boot_zero, self.slept, self.off_at = self.now, 0.0, None
         self.runtime, self.results = {}, {}
         if instance is not None:
             self.instance = instance

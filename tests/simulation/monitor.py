@@ -38,6 +38,7 @@ class Monitor(Watch):
         self.counts: Counter[str] = Counter()
         self.began = -20.0  # boot or resume
         self.ticks: list[float] = []
+        self.seen_at = -NEVER  # every GPU was readable
         self.warned: dict[str, list[float]] = {}  # incident -> deliveries
         self.tried: dict[str, list[float]] = {}  # incident -> attempts to tell
         self.released_ids: set[tuple[str, str]] = set()
@@ -169,6 +170,7 @@ class Monitor(Watch):
             raise Violation(line)
         if "the configuration was reloaded" in line:
             assert self.story.world.configuration is not None
+            self.worked = self.worked and self._fields()["arm_duration"] is not None
             self.story.config = self.story.world.configuration
             self.disturb()
         kind = line[3:].split(":", 1)[0]
@@ -202,6 +204,11 @@ class Monitor(Watch):
             self.stops.clear()
             self.disturb()
 
+    def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
+        """The reader answered."""
+        if len(gpus) == len(self.story.machine.keys) and all(gpu[1] is not None for gpu in gpus):
+            self.seen_at = self.story.world.now
+
     def served(self, now: Instant, message: str) -> None:
         """A tick is over."""
         if not message.startswith("WATCHDOG"):
@@ -224,8 +231,11 @@ class Monitor(Watch):
         fields = self._fields()
         for start, end, phase in self.story.machine.history(cursor, at):
             if self.busy(phase):
-                self._work_began = start if self._work_began is None else self._work_began
                 self.touched = max(self.touched, end)
+                if at - self.seen_at > 30.0:  # nobody could see it
+                    self._work_began = None
+                    continue
+                self._work_began = start if self._work_began is None else self._work_began
                 if end - self._work_began > max(120.0, 1.5 * self.tolerance()):
                     self.disturbed = max(self.disturbed, end)
                 if end - self._work_began + fields["interval"] >= 60.0:
@@ -266,6 +276,12 @@ class Monitor(Watch):
         fields = self._fields()
         if fields["admin_hold"] or fields["aggregate"] == "any":
             return
+        core = self.story.loop.last.state.core
+        if core.holds:
+            self.touched = at
+            self.disturbed = self.disturbed if core.phase == "DONE" else at
+        if core.phase == "DONE" and core.incident is not None and core.incident.reason == "deadline":
+            return  # it stays so, whatever the GPUs do
         armed = self.worked or fields["arm_duration"] is None
         window = fields["kill_duration"] if armed else fields["unused_after"]
         if window is None:
@@ -304,7 +320,8 @@ class Monitor(Watch):
     def _check_quiet(self, at: float, reason: str) -> None:
         fields = self._fields()
         if reason == "deadline":
-            if not fields["stop_busy"] and self.work_between(at - BLINK - 1, at - BLINK) > 0:
+            seen = at - self.seen_at < fields["kill_duration"]
+            if seen and not fields["stop_busy"] and self.work_between(at - BLINK - 1, at - BLINK) > 0:
                 raise Violation("a deadline stopped work")
             return
         window = fields["kill_duration"] if reason == "idle" else fields["unused_after"]
