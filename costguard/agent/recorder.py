@@ -205,8 +205,9 @@ class Recorder:
         if self._writer is not None:
             self._host.kill(self._writer[0])
         self._writer = None
-        self._troubled = True
-        self._tell("history", words)
+        if not self._troubled:  # told once, also when it fails in another way each time
+            self._troubled = True
+            self._tell("history", words)
         self._not_before = at + self._retry
         self._retry = min(LONGEST_RETRY, self._retry * 2.0)
 

@@ -1,0 +1,196 @@
+"""The guard's part of the history: on the simulated machine, through the real loop."""
+
+import json
+from collections import deque
+from typing import Any
+
+import pytest
+
+from costguard.agent import recorder
+from costguard.agent.loop import Loop
+from costguard.history.query import Event
+from costguard.history.story import Summary, story, summaries
+from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
+
+DAY = [Phase(600, 0.0), Phase(3600, 0.9, jitter=0.05), Phase(4000, 0.0), Phase(9**9, 0.9)]
+
+
+class Journal(Watch):
+    """What the guard said, and what people got."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.told: list[str] = []
+
+    def said(self, now: object, line: str) -> None:
+        self.lines.append(line)
+
+    def message(self, now: object, message: dict[str, Any], delivered: bool) -> None:
+        self.told.append(f"{message['kind']} {delivered}")
+
+
+class BadDisk(Faults):
+    """The history worker fails so many times in one way."""
+
+    def __init__(self, word: str, times: int) -> None:
+        self.word, self.left = word, times
+
+    def take(self, subject: str, host: SimHost) -> str:
+        if subject != ("spawn:history" if self.word == "spawn" else "history") or self.left <= 0:
+            return ""
+        self.left -= 1
+        return self.word
+
+
+def play(
+    faults: Faults | None = None, hold: float | None = None, script: list[Phase] | None = None, **policy: Any
+) -> tuple[SimHost, Journal, Loop]:
+    """A day of one GPU; ends by itself."""
+    journal = Journal()
+    host = SimHost(Machine(gpus=1, script=script or DAY), seed=3, until=20000.0, watch=journal, faults=faults)
+    host.world.history = deque()
+    if hold is not None:
+        host.world.at(hold, lambda: hold_it(host))
+    loop = Loop(
+        host, effective(**{"kill_duration": 1800.0, "mode": "live", "kill_action": "command", **policy}), host.start()
+    )
+    try:
+        loop.run()
+    except SimOff:
+        host.die()
+    return host, journal, loop
+
+
+def hold_it(host: SimHost) -> None:
+    host.request(0, {"command": "hold", "seconds": 600, "reason": "a look"})
+
+
+def events(host: SimHost) -> list[Event]:
+    rows = [(batch, row) for batch in host.world.history for row in batch["events"]]
+    return [Event(row[0], row[1], row[2], batch["instance"], "node", json.loads(row[3])) for batch, row in rows]
+
+
+def what(event: Event) -> tuple[object, ...]:
+    return (event.kind, *(event.data.get(name) for name in ("name", "to", "status", "detail")))
+
+
+def only(host: SimHost) -> Summary:
+    (found,) = summaries(events(host))
+    return found
+
+
+def test_every_minute_is_recorded_once() -> None:
+    """From the first tick to the end: no minute is missing, none comes twice, and they add up to the time."""
+    host, _journal, _loop = play()
+    minutes = [row[0] for batch in host.world.history for row in batch["machine"]]
+    assert minutes == sorted(set(minutes))
+    assert minutes[-1] - minutes[0] == 60 * (len(minutes) - 1)
+    seconds = sum(sum(row[1:]) for batch in host.world.history for row in batch["machine"])
+    assert seconds == pytest.approx(20000.0, abs=15.0)
+    works = sum(row[1] for batch in host.world.history for row in batch["machine"])
+    assert works == pytest.approx(3600.0 + 11800.0, abs=60.0)
+
+
+def test_an_incident_is_recorded_from_its_warning_to_its_end() -> None:
+    """Reason, evidence, who was told and over what, the plan, what was released and what became of it."""
+    host, _journal, _loop = play()
+    found = only(host)
+    assert (found.reason, found.action, found.mode, found.result) == ("idle", "command", "live", "acted")
+    assert found.proof.startswith("sim-")
+    assert (found.delivered, found.undelivered) == (3, 0)
+    kinds = [event.kind for event in events(host)]
+    assert kinds[:3] == ["phase", "told", "outcome"]
+    told = next(event for event in events(host) if event.kind == "told")
+    assert told.data["facts"]["readings"], "the readings that it was decided on"
+    assert told.data["facts"]["sentence"].startswith("WARNING: ")
+    words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in story(events(host)))
+    for part in (
+        "told: the configured command on node will be run at",
+        "delivered over wall",
+        "plan of command: go",
+        "command: the worker says: ready",
+        "command was released, on these readings:\nGPU 0 (Simulated GPU): 0 %",
+        "command: outcome: done (proof: sim-",
+    ):
+        assert part in words
+
+
+def test_a_hold_a_return_of_work_and_a_dry_run_end_differently() -> None:
+    """Each end of an incident is told apart, with who or why."""
+    assert (
+        only(play(hold=6400.0, script=[*DAY[:2], Phase(2200, 0.0), Phase(9**9, 0.9)])[0]).words
+        == "postponed by root: a look"
+    )
+    cancelled = only(play(script=[*DAY[:2], Phase(2000, 0.0), Phase(9**9, 0.9)])[0])
+    assert cancelled.words.startswith("cancelled: ")
+    assert only(play(mode="dry-run")[0]).result == "would"
+
+
+def test_the_machines_own_end_leaves_the_record_on_the_disk() -> None:
+    """Every event is handed to the disk at once, so a shutdown that works leaves who was told and what was accepted."""
+    host, _journal, _loop = play(kill_action="shutdown")
+    found = only(host)
+    assert found.result == "accepted"
+    assert found.proof.startswith("sim-")
+
+
+@pytest.mark.parametrize("word", ["hang", "die", "garbage", "fail", "spawn"])
+def test_a_disk_that_fails_changes_no_decision_and_loses_nothing(word: str) -> None:
+    """The same messages and steps; told once, and once when it works again; every row comes later."""
+    good, calm, _loop = play()
+    bad, upset, _loop = play(BadDisk(word, 20))
+    assert sorted(upset.told) == sorted(calm.told)
+    extra = [line for line in upset.lines if line not in calm.lines]
+    assert [line[:3] for line in extra] == ["<3>", "<5>"]
+    assert "history" in extra[0]
+    assert extra[1] == "<5>history works again"
+
+    def rows(host: SimHost) -> list[object]:
+        return [row for batch in host.world.history for row in batch["gpus"]]
+
+    assert rows(bad) == rows(good)
+    assert [what(event) for event in events(bad)] == [what(event) for event in events(good)]
+
+
+def test_memory_is_bounded_and_the_loss_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fails for long costs the oldest rows, never memory; how many is recorded."""
+    monkeypatch.setattr(recorder, "ROWS_KEPT", 30)
+    host, journal, loop = play(BadDisk("fail", 10**9))
+    assert len(host.world.history) == 0
+    assert sum("history" in line for line in journal.lines) == 1
+    assert loop.troubles["history"].endswith("disk is full")
+    recovered, _journal, _loop = play(BadDisk("fail", 15))
+    lost = [event for event in events(recovered) if event.kind == "lost"]
+    kept = sum(len(batch["gpus"]) for batch in recovered.world.history)
+    assert lost
+    assert kept + sum(event.data["rows"] for event in lost) // 2 == pytest.approx(20000 / 60, abs=2)
+
+
+def test_a_batch_is_sent_again_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file tells a repetition by the batch's name; its rows must be the same then."""
+    sent: list[bytes] = []
+    spawn = SimHost.spawn
+
+    def watched(self: SimHost, program: str, job: bytes) -> int:
+        if program == "history":
+            sent.append(job)
+        return spawn(self, program, job)
+
+    monkeypatch.setattr(SimHost, "spawn", watched)
+    play(BadDisk("die", 7))
+    names = [json.loads(job)["batch"] for job in sent]
+    assert names.count(names[0]) == 8
+    assert len(set(sent)) == len(set(names))
+
+
+def test_a_large_event_is_cut_not_refused() -> None:
+    """Findings without end must not make a line that no pipe takes."""
+    host = SimHost(Machine(gpus=1, script=DAY), seed=3, until=20000.0)
+    host.world.history = deque()
+    findings = [{"code": "x", "text": "many words " * 1000, "hint": ""}] * 3
+    host.world.verdicts["command"] = {"verdict": "consequences", "findings": findings}
+    Loop(host, effective(kill_duration=1800.0, mode="live", kill_action="command"), host.start()).run()
+    assert max(len(json.dumps(batch)) for batch in host.world.history) < 65536
+    told = next(event for event in events(host) if event.kind == "told")
+    assert told.data["cut"] is True
+    assert told.data["facts"]["sentence"]

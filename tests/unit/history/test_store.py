@@ -1,0 +1,111 @@
+"""The history's file: whole batches, once, and not for ever."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from costguard.history import store
+from tests.unit.history.conftest import NOW, batch
+
+DAY = 86400.0
+
+
+def rows(path: Path, what: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute(f"SELECT {what}").fetchall()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state/history.sqlite"
+
+
+def test_a_batch_that_comes_twice_counts_once(path: Path) -> None:
+    """The guard repeats a batch whose answer it did not get; nothing is added up twice."""
+    assert store.save(str(path), batch()) == []
+    assert store.save(str(path), batch()) == []
+    assert rows(path, "known, mean FROM minutes") == [(60.0, 0.5)]
+    assert rows(path, "works FROM quarters") == [(60.0,)]
+    assert rows(path, "count(*) FROM events") == [(1,)]
+
+
+def test_two_parts_of_a_minute_are_added_up(path: Path) -> None:
+    """After a restart within a minute: the mean by time, extremes over both, unknown keeps its numbers apart."""
+    minute = int(NOW) // 60 * 60
+    store.save(str(path), batch("b1", gpus=[[minute, "a", 30.0, 0.0, 0.2, 0.4, 0.6]]))
+    store.save(str(path), batch("b2", gpus=[[minute, "a", 10.0, 5.0, 0.0, 0.0, 0.1]]))
+    store.save(str(path), batch("b3", gpus=[[minute, "a", 0.0, 7.0, None, None, None]]))
+    assert rows(path, "known, unknown, low, mean, high FROM minutes") == [(40.0, 12.0, 0.0, pytest.approx(0.3), 0.6)]
+
+
+def test_everybody_may_read_it_and_only_the_owner_writes(path: Path) -> None:
+    """An auditor need not be root."""
+    store.save(str(path), batch())
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_old_rows_go(path: Path) -> None:
+    """Minutes after 35 days, everything else after 400."""
+    for name, age in (("new", 1.0), ("minute", 36 * DAY), ("all", 401 * DAY)):
+        wall = int(NOW - age) // 60 * 60
+        part = {"gpus": [[wall, "a", 60.0, 0.0, 0, 0, 0]], "machine": [[wall, 60.0, 0, 0]]}
+        store.save(str(path), batch(name, **part, events=[["i", wall, "told", "{}"]], dated=False))
+    store.save(str(path), batch("last", gpus=[], machine=[], events=[]))
+    assert rows(path, "count(*) FROM minutes") == [(1,)]
+    assert rows(path, "count(*) FROM quarters") == [(2,)]
+    assert rows(path, "count(*) FROM events") == [(2,)]
+
+
+def test_a_wrong_clock_deletes_nothing(path: Path) -> None:
+    """What a clock that is not synchronised takes for old stays."""
+    store.save(str(path), batch())
+    store.save(str(path), batch("b2", wall=NOW + 1000 * DAY, dated=False, gpus=[], machine=[], events=[]))
+    assert rows(path, "count(*) FROM minutes") == [(1,)]
+
+
+def test_the_file_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many events or too many bytes: the oldest go, whatever their age."""
+    monkeypatch.setattr(store, "EVENTS_KEPT", 3)
+    monkeypatch.setattr(store, "LARGEST", 64 << 10)
+    start = int(NOW) - 1_000_000
+    for number in range(10):
+        gpus = [[start + 60 * (500 * number + i), "a", 60.0, 0.0, 0.0, 0.0, 0.0] for i in range(500)]
+        store.save(str(path), batch(f"b{number}", gpus=gpus))
+    assert rows(path, "count(*) FROM events") == [(3,)]
+    kept = rows(path, "min(minute), count(*) FROM minutes")[0]
+    assert kept[0] > start  # type: ignore[operator]  # a number
+    assert path.stat().st_size < 256 << 10
+
+
+@pytest.mark.parametrize(
+    "content", [b"no database at all, but long enough to be one" * 200, b"SQLite format 3\0" + b"\xff" * 4096]
+)
+def test_a_damaged_file_is_moved_aside_and_told(path: Path, content: bytes) -> None:
+    """The history begins anew; what was there is kept for whoever can read it."""
+    path.parent.mkdir()
+    path.write_bytes(content)
+    notes = store.save(str(path), batch())
+    assert len(notes) == 1
+    assert "is damaged: moved aside to" in notes[0]
+    assert path.with_name("history.sqlite.bad-1").read_bytes() == content
+    assert rows(path, "count(*) FROM minutes") == [(1,)]
+
+
+def test_another_version_is_moved_aside_and_told(path: Path) -> None:
+    """Neither guessed at nor overwritten."""
+    store.save(str(path), batch())
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 99")
+    assert "is of an unknown version (99, this is 1): moved aside" in store.save(str(path), batch())[0]
+    assert rows(path.with_name("history.sqlite.bad-1"), "count(*) FROM minutes") == [(1,)]
+
+
+def test_a_batch_that_makes_no_sense_leaves_nothing_behind(path: Path) -> None:
+    """Whole or not at all."""
+    store.save(str(path), batch())
+    with pytest.raises((TypeError, ValueError)):
+        store.save(str(path), batch("b2", events=[["i", "soon", "told", "{}"]]))
+    assert rows(path, "count(*) FROM batches") == [(1,)]
+    assert rows(path, "known FROM minutes") == [(60.0,)]
