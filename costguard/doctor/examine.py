@@ -47,7 +47,7 @@ def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, st
         Section("Package", tuple(package.checks(sys.path, environ))),
         Section("Configuration", tuple(_configuration(configuration, agent.report))),
         Section("Agent", tuple(_agent(agent, places["procfs"]))),
-        Section("Hardware", tuple(hardware.checks(found, places))),
+        Section("Hardware", tuple(hardware.checks(found, places, read=bool(seen)))),
         Section("GPUs", tuple(_gpus(seen, answer, found, effective))),
         Section("Processes on GPUs", tuple(_holders(scan, by_minor))),
         Section("Actions", tuple(plan_checks(planned, _actions(effective, agent.report)))),

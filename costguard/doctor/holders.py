@@ -22,7 +22,7 @@ MONITORS = (
 """Programs that hold a GPU without working on it; names as the kernel cuts them, at 15 characters."""
 
 READER = "costguard.readers.nvml"
-_NODE = re.compile(r"/nvidia(\d+)( \(deleted\))?$")
+_NODE = re.compile(r"/dev/nvidia(\d+)( \(deleted\))?")
 _CONTAINERS = (
     ("docker", re.compile(r"docker[-/]([0-9a-f]{12})[0-9a-f]{52}")),
     ("podman", re.compile(r"libpod-([0-9a-f]{12})[0-9a-f]{52}")),
@@ -120,7 +120,7 @@ def _minor(path: str, target: str) -> int | None:
     try:
         device = os.stat(path).st_rdev
     except OSError:  # the node is not reachable by this name here
-        match = _NODE.search(target)
+        match = _NODE.fullmatch(target)
         return int(match[1]) if match else None
     return os.minor(device) if os.major(device) == MAJOR and os.minor(device) < NO_GPU_MINOR else None
 

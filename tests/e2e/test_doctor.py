@@ -1,0 +1,106 @@
+"""`doctor` beside a real agent and without one."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.conftest import COMMAND, Agent
+
+LIVE = ("mode=live", "kill_action=end_process")
+
+
+def doctor(agent: Agent, *settings: str) -> subprocess.CompletedProcess[str]:
+    """What it says, given the options that the agent was given."""
+    given = [part for setting in (*agent.settings, *settings) for part in ("--set", setting)]
+    return agent.ask("doctor", *given)
+
+
+def facts(agent: Agent, *settings: str) -> dict[str, Any]:
+    given = [part for setting in (*agent.settings, *settings) for part in ("--set", setting)]
+    found = json.loads(agent.ask("doctor", "--json", *given).stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_guarded_machine_and_then_its_agent_hangs(agent: Agent) -> None:
+    """Exit code 0 and GUARDED in the last line; an agent that does not answer is found out in seconds."""
+    agent.start(*LIVE)
+    done = doctor(agent, *LIVE)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("GUARDED")
+    assert "end_process: may be carried out" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert agent.process is not None
+    agent.process.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    try:
+        hung = doctor(agent, *LIVE)
+    finally:
+        agent.process.send_signal(signal.SIGCONT)
+    assert hung.returncode == 1
+    assert "NOT GUARDED, because\n  - the costguard agent at" in hung.stdout
+    assert time.monotonic() - began < 20.0
+
+
+def test_a_dry_run_is_not_guarded_and_says_how_to_change_that(agent: Agent) -> None:
+    """Nothing would be stopped: that is the plain truth about the bill."""
+    agent.start("kill_action=end_process")
+    done = doctor(agent, "kill_action=end_process")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-2:] == ["NOT GUARDED, because", "  - mode is dry-run: it warns, and stops nothing"]
+    assert 'set mode = "live"' in done.stdout
+
+
+def test_a_lost_gpu_is_named_with_what_to_do(agent: Agent) -> None:
+    """By the agent's own reading; the reason, and the next command."""
+    agent.start(*LIVE)
+    agent.gpus.set(1, lost=True)
+    agent.until(lambda report: report["gpus"][1]["state"] == "unknown")
+    found = facts(agent, *LIVE)
+    assert found["guarded"] is False
+    assert [gpu["known"] for gpu in found["gpus"]] == [True, False]
+    (bad,) = [check for check in found["sections"]["GPUs"] if check["level"] == "bad"]
+    assert "GPU 1 (NVIDIA H200) cannot be read" in bad["text"]
+    assert "reboot" in bad["hint"]
+
+
+def test_without_an_agent_it_reads_for_itself(agent: Agent) -> None:
+    """GPUs by a reading of its own, plans by a worker of its own, and what an agent would decide."""
+    found = facts(agent, *LIVE)
+    assert found["guarded"] is False
+    assert len(found["why"]) == 1
+    assert "no costguard agent runs" in found["why"][0]
+    assert [gpu["label"] for gpu in found["gpus"]] == ["GPU 0 (NVIDIA H200)", "GPU 1 (NVIDIA H200)"]
+    assert found["plans"][0]["verdict"] in {"go", "consequences"}
+    assert "2 GPUs" in found["sentence"] or "both GPUs" in found["sentence"]
+
+
+def test_a_driver_that_hangs_does_not_hang_it(agent: Agent) -> None:
+    """A reading has a deadline; then the GPUs are unknown, with advice, and the exit code is 1."""
+    agent.gpus.hang("nvmlInit_v2")
+    agent.gpus.hang("nvmlInitWithFlags")
+    agent.gpus.hang("nvmlDeviceGetHandleByPciBusId_v2")
+    began = time.monotonic()
+    done = doctor(agent, *LIVE)
+    assert done.returncode == 1
+    assert "the driver did not answer within 20 s" in done.stdout
+    assert "the driver hangs" in done.stdout
+    assert time.monotonic() - began < 28.0
+
+
+def test_a_configuration_with_problems_is_told_whole(tmp_path: Path) -> None:
+    """Every problem, and that nothing would start."""
+    file = tmp_path / "config.toml"
+    file.write_text('grace = "soon"\nno_such_thing = 1\n')
+    argv = [*COMMAND, "doctor", "--state-dir", str(tmp_path), "--config", str(file)]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=False, env=os.environ | {"COLUMNS": "100"}
+    )
+    assert done.returncode == 1
+    assert "grace" in done.stdout
+    assert "no_such_thing" in done.stdout
+    assert f"costguard config check {file}" in done.stdout.replace("\n       ", " ")
