@@ -26,6 +26,8 @@ VERBS: Mapping[str, Verb] = {
     "hold": Verb("costguard.cli.hold:command", "Postpone an action: costguard hold 2h."),
     "release": Verb("costguard.cli.release:command", "End a hold early."),
     "demo": Verb("costguard.cli.demo:command", "Watch it decide, without a GPU or a cloud account."),
+    "replay": Verb("costguard.cli.replay:command", "Say what it would have decided on a recording."),
+    "record": Verb("costguard.cli.record:command", "Write a recording of this machine's GPUs."),
     "config": Verb("costguard.cli.config:command", "Write, check or show the configuration."),
 }
 """The overview is printed from this table, so that it costs no import."""

@@ -1,0 +1,218 @@
+"""``costguard replay``: what a policy would have decided on a recording."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from costguard.errors import CostguardError
+
+if TYPE_CHECKING:
+    from costguard.engine.policy import Policy
+    from costguard.replay.show import Result
+    from costguard.replay.trace import Recording
+
+NEXT_SETTING = re.compile(r"[\s,;]+(?=[a-z_]+(?:\.[a-z_]+)*\s*=)")
+"""Between two settings: ``grace=5m, kill_duration=2h``."""
+
+MANY = 20
+"""With more machines than this the time line is left out."""
+
+BIG = 4 << 20
+"""Bytes from which on progress is shown."""
+
+
+class Named(NamedTuple):
+    """A policy and what to call it."""
+
+    label: str
+    policy: "Policy"
+
+
+@click.command()
+@click.argument("file")
+@click.option(
+    "--policy", "specs", multiple=True, metavar="POLICY",
+    help="A file.toml, preset:NAME, or settings such as 'kill_duration=2h, grace=5m'. Several are compared.",
+)  # fmt: skip
+@click.option("--config", metavar="FILE", help="Read this file instead of /etc/costguard/config.toml.")
+@click.option("--preset", metavar="NAME", help="Start from a preset, such as gpu-sentinel.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set one option, in every policy: grace=5m."
+)
+@click.option("--machine-column", "machine", metavar="NAME", help="The column that tells machines apart.")
+@click.option(
+    "--columns", metavar="NAMES", help="Names of the columns of a table without header; a dash passes one over."
+)
+@click.option(
+    "--reader", type=click.Choice(["auto", "standard", "fast"]), default="auto", show_default=True,
+    help="Who reads a CSV file; fast needs the extra of that name.",
+)  # fmt: skip
+@click.option("--every-sample", is_flag=True, help="Ask the engine about every sample: slow, and the same decisions.")
+@click.option("--no-timeline", is_flag=True, help="Print the numbers only.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    file: str,
+    specs: tuple[str, ...],
+    config: str | None,
+    preset: str | None,
+    assignments: tuple[str, ...],
+    machine: str | None,
+    columns: str | None,
+    reader: str,
+    *,
+    every_sample: bool,
+    no_timeline: bool,
+    as_json: bool,
+) -> None:
+    """Say what costguard would have decided on the recording FILE (a dash for standard input).
+
+    FILE is what `costguard record` wrote, or what nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv
+    printed; both may be packed with gzip. Nothing is stopped: every policy is replayed in dry run.
+    """
+    from costguard.replay import files, show
+    from costguard.replay.table import Options
+
+    base: dict[str, object] = {"config": config, "preset": preset, "set": list(assignments)}
+    policies = [_policy(spec, base) for spec in specs] or [Named(preset or "the configuration", _load(base))]
+    with _progress(file, len(policies)) as (reading, deciding):
+        recording = files.read(file, Options(machine, columns), reader, reading)
+        for note in recording.notes:
+            click.echo(f"note: {note}", err=True)
+        results = _decide(recording, _distinct(policies), deciding, every_sample=every_sample)
+    notes = [*show.warnings(results)]
+    for note in notes:
+        click.echo(f"warning: {note}", err=True)
+    if as_json:
+        said = show.as_json(file, recording, results, [*recording.notes, *notes])
+        click.echo(json.dumps(said, ensure_ascii=False, indent=2))
+        return
+    for words in _report(file, recording, results, timeline=not no_timeline):
+        click.echo(words)
+
+
+def _decide(
+    recording: "Recording", policies: Sequence[Named], progress: Callable[[float], None], *, every_sample: bool
+) -> "list[Result]":
+    """Every policy on every machine."""
+    from costguard.replay.levels import Levels
+    from costguard.replay.show import Result
+    from costguard.replay.summary import account
+    from costguard.replay.walk import walk
+
+    results = []
+    whole = sum(len(trace.times) for trace in recording.traces) * len(policies) or 1
+    done = 0
+    for trace in recording.traces:
+        levels, count = Levels(trace), len(trace.times)
+        for label, policy in policies:
+            show_at = partial(_report_progress, progress, done, whole)
+            walked = walk(levels, policy, every_sample=every_sample, progress=show_at)
+            results.append(Result(label, trace, walked, account(levels, walked)))
+            done += count
+            progress(done / whole)
+    return results
+
+
+def _report_progress(progress: Callable[[float], None], done: int, whole: int, ticks: int) -> None:
+    progress((done + ticks) / whole)
+
+
+def _report(file: str, recording: "Recording", results: "Sequence[Result]", *, timeline: bool) -> Iterator[str]:
+    from costguard.replay import show
+    from costguard.replay.levels import Levels
+
+    yield from show.heading("standard input" if file == "-" else os.path.basename(file), recording)
+    labels = list(dict.fromkeys(result.label for result in results))
+    single = len(recording.traces) == 1
+    if timeline and len(recording.traces) <= MANY:
+        for result in results:
+            named = f" under {result.label}" if len(labels) > 1 else ""
+            of = f" of {result.trace.name}" if not single else ""
+            yield f"\nDecisions{of}{named}"
+            yield from map(show.line, result.walked.decisions)
+    elif timeline:
+        yield f"(no time line for {len(recording.traces)} machines; --json has them)"
+    if single and sys.stdout.encoding.lower().startswith("utf"):
+        yield ""
+        yield from show.picture(Levels(recording.traces[0]), results[:8])
+    yield "\nWhat came of it (dry run: nothing was stopped)"
+    yield from show.table(results)
+
+
+# -- policies ------------------------------------------------------------------------------------------------
+
+
+def _policy(spec: str, base: dict[str, object]) -> Named:
+    """One ``--policy``: a file, a preset, or settings; on top of what the other options say."""
+    if spec.startswith("preset:"):
+        return Named(spec, _load({**base, "preset": spec.removeprefix("preset:")}))
+    if "=" in spec:
+        given = base["set"]
+        assert isinstance(given, list)  # built in command()
+        return Named(spec, _load({**base, "set": [*given, *NEXT_SETTING.split(spec.strip())]}))
+    if not os.path.exists(spec):
+        hint = "A policy is a file.toml, preset:NAME, or settings such as kill_duration=2h."
+        raise CostguardError(f"the policy {spec!r} is no file", hint)
+    return Named(os.path.basename(spec), _load({**base, "config": spec}))
+
+
+def _load(arguments: dict[str, object]) -> "Policy":
+    from costguard.config.effective import policy
+    from costguard.config.load import load
+    from costguard.engine.policy import Policy
+
+    # a replay runs nothing, so a preset whose action is a command needs none; and it has no effect, so mode is dry-run
+    given = [*_list(arguments["set"]), "actions.command.run=true"]
+    fields = policy(load({**arguments, "mode": "dry-run", "set": given}, os.environ).settings)
+    allowed = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    return Policy(**allowed)  # type: ignore[arg-type]  # the validated configuration has the types that Policy names
+
+
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list) else []
+
+
+def _distinct(policies: Sequence[Named]) -> list[Named]:
+    """Two policies of one name are numbered."""
+    labels = [named.label for named in policies]
+    return [
+        named if labels.count(named.label) == 1 else Named(f"{named.label} ({number})", named.policy)
+        for number, named in enumerate(policies, 1)
+    ]
+
+
+# -- progress ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(file: str, policies: int) -> Iterator[tuple[Callable[[int], None] | None, Callable[[float], None]]]:
+    """Two bars on standard error, where somebody looks at a terminal and the work is long."""
+    size = os.path.getsize(file) if os.path.isfile(file) else 0
+    if not sys.stderr.isatty() or (size < BIG and policies < MANY):
+        yield None, lambda _share: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        reading = bars.add_task("reading", total=size or None)
+        deciding = bars.add_task("deciding", total=1.0)
+
+        def decided(share: float) -> None:
+            bars.update(reading, completed=size)
+            bars.update(deciding, completed=share)
+
+        yield (lambda read: bars.update(reading, completed=read)), decided

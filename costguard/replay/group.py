@@ -1,0 +1,226 @@
+"""From rows to ticks: every GPU of one machine at one time.
+
+`nvidia-smi` writes one row for each GPU, with times some milliseconds apart. A tick ends when a GPU comes again,
+or when a row is later than half a step. Where rows come in an unbroken rhythm, whole columns are cut at once.
+"""
+
+from array import array
+from collections.abc import Sequence
+from operator import eq, itemgetter, le
+
+from costguard.engine.observation import Device
+from costguard.replay.cells import Moments
+from costguard.replay.trace import Palette, Trace, step_of, unknown
+
+MOST_GPUS = 16
+"""Rows in a tick that are told apart by their place alone."""
+
+SAMPLE = 4096
+"""Rows from which the rhythm is learnt."""
+
+NO_ROW = unknown("no row of this GPU at this time")
+NOT_ALL = unknown("rows are missing at this time, and nothing says of which GPU")
+
+
+class Grouper:
+    """Collects the rows of one machine, in pieces of any size."""
+
+    def __init__(self, name: str, palette: Palette, moments: Moments) -> None:
+        self.name = name
+        self.keys: dict[str, int] = {}
+        self.sorted = True
+        self._palette = palette
+        self._moments = moments
+        self._times: array[float] = array("d")
+        self._columns: list[array[int]] = []
+        self._rhythm: list[str] = []
+        self._regular: bool | None = None
+        self._named = True
+        self._spread = float("inf")
+        self._rest: tuple[list[str], list[str], list[int]] = ([], [], [])
+        self._open: dict[int, int] = {}
+        self._open_since = 0.0
+        self._open_last = 0.0
+
+    def feed(self, times: Sequence[str], gpus: Sequence[str] | None, codes: Sequence[int]) -> None:
+        """More rows, as columns of cells; ``gpus`` is None where no column tells them apart."""
+        if not times:
+            return
+        rest_times, rest_gpus, rest_codes = self._rest
+        if self._regular is None:
+            self.learn([*times[:SAMPLE]], gpus)
+        if gpus is None:
+            gpus = []
+        if rest_times:
+            times, gpus, codes = [*rest_times, *times], [*rest_gpus, *gpus], [*rest_codes, *codes]
+        self._rest = ([], [], [])
+        if self._regular and self._cut(times, gpus, codes):
+            return
+        self._regular = False
+        moments = self._moments.column(list(times))
+        if self._named:
+            self._one_by_one(moments, [self._position(key) for key in gpus], codes)
+        else:
+            self._by_place(moments, codes)
+
+    def _position(self, key: str) -> int:
+        known = self.keys.get(key)
+        if known is None:
+            known = self.keys[key] = len(self._columns)
+            self._columns.append(array("L", [self._palette.number(NO_ROW)] * len(self._times)))
+        return known
+
+    # -- whole columns ---------------------------------------------------------------------------------------
+
+    def learn(self, times: list[str], gpus: Sequence[str] | None) -> list[str]:
+        """The rhythm: which GPUs come in which order. Also how far apart the rows of one tick may be."""
+        self._named = gpus is not None
+        moments = self._moments.column(times)
+        if gpus is None:
+            self._rhythm = [f"gpu{place}" for place in range(_rows_in_a_tick(moments))]
+        else:
+            seen = dict.fromkeys(gpus[:SAMPLE])
+            self._rhythm = list(dict.fromkeys(gpus[: len(seen)]))
+        for key in self._rhythm:
+            self._position(key)
+        count = len(self._rhythm)
+        if count > 1:
+            same = moments[::count] if gpus is None else [
+                m for m, key in zip(moments, gpus, strict=False) if key == self._rhythm[0]
+            ]  # fmt: skip
+            self._spread = step_of(same) / 2 or float("inf")
+        self._regular = True
+        return self._rhythm
+
+    def _cut(self, times: Sequence[str], gpus: Sequence[str], codes: Sequence[int]) -> bool:
+        """Take the rows column by column; False when they do not keep the rhythm."""
+        count = len(self._rhythm)
+        whole = len(times) - len(times) % count
+        if self._named:
+            for place, key in enumerate(self._rhythm):
+                column = gpus[place::count]
+                if column.count(key) != len(column):
+                    return False
+        cut = [codes[place:whole:count] for place in range(count)]
+        if not self.take(times[0:whole:count], times[count - 1 : whole : count], cut):
+            return False
+        self._rest = ([*times[whole:]], [*gpus[whole:]], [*codes[whole:]])
+        return True
+
+    def take(self, first: Sequence[str], last: Sequence[str], columns: Sequence[Sequence[int]]) -> bool:
+        """Whole ticks: the times of their first and last rows, and the column of each GPU; False when they are not."""
+        ends = self._moments.column(last)
+        if len(self._rhythm) > 1 and not (self._spread > 1.0 and _same_second(first, last)):
+            apart = [b - a for a, b in zip(self._moments.column(first), ends, strict=True)]
+            if apart and (min(apart) < 0 or max(apart) >= self._spread):
+                return False
+        before = self._times[-1] if self._times else float("-inf")
+        self._times.extend(ends)
+        self._check_order(before, ends)
+        for column, new in zip(self._columns, columns, strict=True):
+            column.extend(new)
+        return True
+
+    def _check_order(self, before: float, times: Sequence[float]) -> None:
+        if self.sorted and times:
+            self.sorted = before <= times[0] and all(map(le, times[:-1], times[1:]))
+
+    # -- row by row ------------------------------------------------------------------------------------------
+
+    def _one_by_one(self, moments: Sequence[float], places: Sequence[int], codes: Sequence[int]) -> None:
+        for at, place, code in zip(moments, places, codes, strict=True):
+            if self._open and (place in self._open or not 0 <= at - self._open_since < self._spread):
+                self._close()
+            if not self._open:
+                self._open_since = at
+            self._open[place] = code
+            self._open_last = at
+
+    def _by_place(self, moments: Sequence[float], codes: Sequence[int]) -> None:
+        count = len(self._rhythm)
+        for at, code in zip(moments, codes, strict=True):
+            if self._open and (len(self._open) == count or not 0 <= at - self._open_since < self._spread):
+                self._close()
+            if not self._open:
+                self._open_since = at
+            self._open[len(self._open)] = code
+            self._open_last = at
+
+    def _close(self) -> None:
+        if not self._named and len(self._open) < len(self._rhythm):
+            self._open = dict.fromkeys(range(len(self._rhythm)), self._palette.number(NOT_ALL))
+        if self.sorted and self._times and self._open_last < self._times[-1]:
+            self.sorted = False
+        self._times.append(self._open_last)
+        missing = self._palette.number(NO_ROW)
+        for place, column in enumerate(self._columns):
+            column.append(self._open.get(place, missing))
+        self._open = {}
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def finish(self, devices: Sequence[Device]) -> Trace:
+        """The trace of this machine. A last tick that is not whole is dropped; it was being written."""
+        rest_times, rest_gpus, rest_codes = self._rest
+        if rest_times:
+            self._rest = ([], [], [])
+            moments = self._moments.column(rest_times)
+            if self._named:
+                self._one_by_one(moments, [self._position(key) for key in rest_gpus], rest_codes)
+            else:
+                self._by_place(moments, rest_codes)
+        if self._open:
+            if len(self._open) == len(self._columns) or not self._times:
+                self._close()
+            self._open = {}
+        if not self.sorted:
+            self._sort()
+        return Trace(
+            self.name,
+            tuple(devices),
+            self._times,
+            tuple(self._palette.pack(column.tolist()) for column in self._columns),
+            tuple(self._palette.readings),
+            step_of(self._times),
+        )
+
+    def _sort(self) -> None:
+        """Rows out of order are put in order, then grouped anew."""
+        missing = self._palette.number(NO_ROW)
+        rows = [
+            (at, place, column[tick])
+            for tick, at in enumerate(self._times)
+            for place, column in enumerate(self._columns)
+            if column[tick] != missing
+        ]
+        rows.sort(key=lambda row: row[0])
+        self._times = array("d")
+        self._columns = [array("L") for _ in self._columns]
+        single = [at for at, place, _ in rows if place == 0]
+        self._spread = step_of(single) / 2 or float("inf")
+        self._one_by_one([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+        if self._open:
+            self._close()
+
+
+_TO_THE_SECOND = itemgetter(slice(19))
+
+
+def _same_second(first: Sequence[str], last: Sequence[str]) -> bool:
+    """Whether the texts say so; never for times that are written otherwise."""
+    return (
+        bool(first) and first[0][16:17] == ":" and all(map(eq, map(_TO_THE_SECOND, first), map(_TO_THE_SECOND, last)))
+    )
+
+
+def _rows_in_a_tick(moments: Sequence[float]) -> int:
+    """How many rows share a time, where no column tells the GPUs apart; 1 unless the rhythm is plain."""
+    for count in range(2, MOST_GPUS + 1):
+        starts = range(0, len(moments) - count, count)
+        if len(starts) < 3:
+            break
+        together = [moments[i + count - 1] - moments[i] <= 0.2 * (moments[i + count] - moments[i]) for i in starts]
+        moved = sum(moments[i + count] > moments[i] for i in starts)
+        if sum(together) >= 0.95 * len(together) and moved >= 0.95 * len(together):
+            return count
+    return 1

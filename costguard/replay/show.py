@@ -1,0 +1,227 @@
+"""A replay as people read it: the time line, the numbers side by side, and a picture of the load."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from costguard.engine.observation import Known
+from costguard.engine.policy import Policy
+from costguard.engine.words import duration
+from costguard.replay.levels import Levels
+from costguard.replay.summary import Account, Summary, total
+from costguard.replay.trace import Recording, Trace
+from costguard.replay.walk import Decision, Walked
+
+SPARKS = "▁▂▃▄▅▆▇█"
+STOPPED, NOT_SEEN = "■", "·"
+
+WIDTH = 72
+"""Marks in a line of the picture."""
+
+SLOTS = (60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0)
+"""How much time a mark may stand for, in seconds."""
+
+LOOKS = 24
+"""Samples that are looked at for one mark."""
+
+TOO_COARSE = 3
+"""A window with fewer samples than this proves nothing."""
+
+Row = tuple[str, "list[str]"]
+
+
+class Result(NamedTuple):
+    """One policy on one machine."""
+
+    label: str
+    trace: Trace
+    walked: Walked
+    account: Account
+
+
+def date(wall: float) -> str:
+    """Local date and time, as the recording has it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
+
+
+def heading(name: str, recording: Recording) -> Iterator[str]:
+    """What was recorded."""
+    traces = recording.traces
+    spans = [trace.times[-1] - trace.times[0] for trace in traces]
+    if len(traces) == 1:
+        trace = traces[0]
+        yield (
+            f"{name}: {several(len(trace.devices), 'GPU')}, {recording.rows} rows, "
+            f"{date(trace.times[0])} to {date(trace.times[-1])} ({duration(spans[0])}), a sample each {trace.interval:g} s"
+        )
+    else:
+        yield f"{name}: {several(len(traces), 'machine')}, {recording.rows} rows, {sum(spans) / 3600:.0f} machine-hours"
+
+
+def warnings(results: Sequence[Result]) -> Iterator[str]:
+    """What makes the numbers worth less than they look."""
+    seen: set[tuple[str, str]] = set()
+    for result in results:
+        policy, interval = result.walked.policy, result.trace.interval
+        window = policy.kill_duration
+        if interval > window / TOO_COARSE and (result.label, "coarse") not in seen:
+            seen.add((result.label, "coarse"))
+            yield (
+                f"{result.label}: a sample each {interval:g} s is too coarse for a window of {duration(window)}; "
+                "short work between two samples is not seen, so there seem to be more stops and more hours to recover"
+            )
+        if (words := boundless(policy)) and (result.label, words) not in seen:
+            seen.add((result.label, words))
+            yield f"{result.label}: {words}"
+
+
+def boundless(policy: Policy) -> str:
+    """Why this policy can never stop anything, as far as the recording can tell."""
+    return (
+        f"the administrator's hold ({policy.admin_hold}) keeps everything from being stopped"
+        if policy.admin_hold
+        else ""
+    )
+
+
+def line(decision: Decision, machine: str = "") -> str:
+    """One line of the time line."""
+    return f"{date(decision.wall)}  {machine + '  ' if machine else ''}{decision.kind:<9}  {decision.sentence}"
+
+
+def _hours(value: float) -> str:
+    return f"{value:.1f} h" if value < 1000 else f"{value:.0f} h"
+
+
+def _rows(summary: Summary) -> list[tuple[str, str]]:
+    share = f" ({summary.share * 100:.0f} % of idle)" if summary.share is not None else ""
+    return [
+        ("recorded", _hours(summary.hours)),
+        ("idle", _hours(summary.idle)),
+        ("work", _hours(summary.work)),
+        ("not known", _hours(summary.unknown)),
+        ("warnings", str(summary.warnings)),
+        ("cancelled", str(summary.cancelled)),
+        ("stops", str(summary.stops)),
+        ("work back within an hour", str(summary.back_within_hour)),
+        ("work ever back", str(summary.back_ever)),
+        ("hours recovered", _hours(summary.recovered) + share),
+        ("  clean, nothing came back", _hours(summary.recovered_clean)),
+        ("  interrupted somebody", _hours(summary.recovered_interrupted)),
+    ]
+
+
+def table(results: Sequence[Result]) -> Iterator[str]:
+    """The numbers, one column for each policy; one line for each when there are many."""
+    groups: dict[str, list[Summary]] = {}
+    for result in results:
+        groups.setdefault(result.label, []).append(result.account.summary)
+    sums = {label: total(group) for label, group in groups.items()}
+    if len(sums) <= 4:
+        yield from _upright(sums)
+    else:
+        yield from _flat(sums)
+
+
+def _upright(sums: dict[str, Summary]) -> Iterator[str]:
+    columns = [[label, *[value for _, value in _rows(summary)]] for label, summary in sums.items()]
+    names = ["", *[name for name, _ in _rows(next(iter(sums.values())))]]
+    widths = [max(map(len, column)) for column in columns]
+    for position, name in enumerate(names):
+        cells = [column[position].rjust(width) for column, width in zip(columns, widths, strict=True)]
+        if position or len(sums) > 1:
+            yield f"{name:<28}" + "   ".join(cells)
+
+
+def _flat(sums: dict[str, Summary]) -> Iterator[str]:
+    head = ["policy", "idle", "stops", "back < 1 h", "ever", "recovered", "of idle", "clean", "interrupted"]
+    rows = [head]
+    for label, summary in sums.items():
+        share = f"{summary.share * 100:.0f} %" if summary.share is not None else ""
+        numbers = [str(summary.stops), str(summary.back_within_hour), str(summary.back_ever)]
+        hours = [_hours(summary.recovered_clean), _hours(summary.recovered_interrupted)]
+        rows.append([label, _hours(summary.idle), *numbers, _hours(summary.recovered), share, *hours])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    for row in rows:
+        first, *rest = zip(row, widths, strict=True)
+        yield (first[0].ljust(first[1]) + "   " + "   ".join(cell.rjust(width) for cell, width in rest)).rstrip()
+
+
+def picture(levels: Levels, results: Sequence[Result]) -> Iterator[str]:
+    """The load of the busiest GPU over time, and under it where each policy would have stopped."""
+    times = levels.times
+    span = times[-1] - times[0]
+    slot = next((size for size in SLOTS if span / size <= WIDTH * 2), SLOTS[-1])
+    loads, count = _loads(levels.trace, slot), int(span / slot) + 1
+    yield f"load of the busiest GPU, a mark each {duration(slot)} ({NOT_SEEN} not seen, {STOPPED} stopped)"
+    for start in range(0, count, WIDTH):
+        marks = "".join(loads.get(i, NOT_SEEN) for i in range(start, min(count, start + WIDTH)))
+        yield f"  {date(times[0] + start * slot)[5:16]}  {marks}"
+        for result in results:
+            stops = {int((stop.wall - times[0]) / slot) - start for stop in result.account.stops}
+            if shown := "".join(STOPPED if i in stops else " " for i in range(len(marks))).rstrip():
+                yield f"  {'':11}  {shown.ljust(len(marks))}  {result.label if len(results) > 1 else ''}".rstrip()
+
+
+def _loads(trace: Trace, slot: float) -> dict[int, str]:
+    """A mark for every slot that holds samples."""
+    times = trace.times
+    values = [reading.load if isinstance(reading, Known) else None for reading in trace.readings]
+    samples = max(1, int(slot / max(trace.interval, 0.001) / LOOKS))
+    sums: dict[int, list[float]] = {}
+    for tick in range(0, len(times), samples):
+        known = [value for column in trace.codes if (value := values[column[tick]]) is not None]
+        if known:
+            sums.setdefault(int((times[tick] - times[0]) / slot), []).append(max(known))
+    return {i: SPARKS[min(7, round(sum(found) / len(found) * 7))] for i, found in sums.items()}
+
+
+def as_json(name: str, recording: Recording, results: Sequence[Result], notes: Sequence[str]) -> dict[str, object]:
+    """Everything for programs: seconds since the epoch, hours."""
+    policies: dict[str, list[Result]] = {}
+    for result in results:
+        policies.setdefault(result.label, []).append(result)
+    return {
+        "file": name,
+        "rows": recording.rows,
+        "machines": [
+            {
+                "name": trace.name,
+                "gpus": [device._asdict() for device in trace.devices],
+                "samples": len(trace.times),
+                "from": trace.times[0],
+                "to": trace.times[-1],
+                "interval": trace.interval,
+            }
+            for trace in recording.traces
+        ],
+        "notes": list(notes),
+        "policies": [
+            {
+                "policy": label,
+                "summary": _numbers(total(result.account.summary for result in group)),
+                "machines": [_machine(result) for result in group],
+            }
+            for label, group in policies.items()
+        ],
+    }
+
+
+def _numbers(summary: Summary) -> dict[str, object]:
+    return {name: value if isinstance(value, int) else round(value, 6) for name, value in summary._asdict().items()} | {
+        "share": summary.share
+    }
+
+
+def _machine(result: Result) -> dict[str, object]:
+    decisions = [
+        {"at": decision.wall, "kind": decision.kind, "state": decision.state, "sentence": decision.sentence}
+        for decision in result.walked.decisions
+    ]
+    stops = [{"at": stop.wall, "back": stop.back, "recovered": stop.recovered / 3600} for stop in result.account.stops]
+    return {"machine": result.trace.name, "decisions": decisions, "stops": stops, "steps": result.walked.steps}
+
+
+def several(count: int, noun: str) -> str:
+    """``1 GPU``, ``8 GPUs``."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -1,0 +1,122 @@
+"""What came of a policy on a recording: three numbers that are honest only together.
+
+How many stops; after how many of them work came back; how many idle hours they would have saved, those of stops after
+which nothing came (clean) apart from those that interrupted somebody. A sample stands for the time since the one before;
+what lies in a hole, or cannot be read, is neither idle nor work. Work is any sample above the policy's threshold, also a burst
+that its window rule would have tolerated, so that no stop looks better than it was.
+"""
+
+from collections.abc import Iterable
+from itertools import accumulate
+from operator import mul
+from typing import NamedTuple
+
+from costguard.engine.rules import Rules, rules_of
+from costguard.replay.levels import LOUD, QUIET, UNKNOWN, Levels
+from costguard.replay.walk import Walked
+
+HOUR = 3600.0
+
+_IDLE, _WORK, _BLIND = 0, 1, 2
+_ALL = bytes(_WORK if bits & LOUD else _BLIND if bits & UNKNOWN else _IDLE for bits in range(256))
+_ANY = bytes(_IDLE if bits & QUIET else _BLIND if bits & UNKNOWN else _WORK for bits in range(256))
+
+
+class Stop(NamedTuple):
+    """One stop that would have happened. Dates in seconds since the epoch; ``recovered`` idle seconds after it."""
+
+    wall: float
+    back: float | None  # the first sample with work after it
+    recovered: float
+
+
+class Summary(NamedTuple):
+    """Of one policy on one machine or several; all durations in hours."""
+
+    machines: int
+    hours: float
+    idle: float
+    work: float
+    unknown: float
+    warnings: int
+    cancelled: int
+    stops: int
+    back_within_hour: int
+    back_ever: int
+    recovered: float
+    recovered_clean: float
+    recovered_interrupted: float
+
+    @property
+    def share(self) -> float | None:
+        """Recovered of all idle hours."""
+        return self.recovered / self.idle if self.idle else None
+
+
+class Account(NamedTuple):
+    """A summary and the stops it was made of."""
+
+    summary: Summary
+    stops: tuple[Stop, ...]
+
+
+def account(levels: Levels, walked: Walked) -> Account:
+    """Count what came of a policy on one trace."""
+    rules, times = rules_of(walked.policy), levels.times
+    machine, idle, work = _times(levels, rules, walked)
+    whole = times[-1] - times[0]
+    stops = []
+    for decision in walked.decisions:
+        if decision.kind == "stop":
+            back = machine.find(bytes([_WORK]), decision.tick + 1)
+            until = back - 1 if back >= 0 else len(times) - 1
+            date = times[back] if back >= 0 else None
+            stops.append(Stop(decision.wall, date, idle[until] - idle[decision.tick]))
+    clean = sum(stop.recovered for stop in stops if stop.back is None)
+    torn = sum(stop.recovered for stop in stops if stop.back is not None)
+    kinds = [decision.kind for decision in walked.decisions]
+    summary = Summary(
+        machines=1,
+        hours=whole / HOUR,
+        idle=idle[-1] / HOUR,
+        work=work / HOUR,
+        unknown=max(0.0, whole - idle[-1] - work) / HOUR,
+        warnings=kinds.count("warning"),
+        cancelled=kinds.count("cancelled"),
+        stops=len(stops),
+        back_within_hour=sum(stop.back is not None and stop.back - stop.wall <= HOUR for stop in stops),
+        back_ever=sum(stop.back is not None for stop in stops),
+        recovered=(clean + torn) / HOUR,
+        recovered_clean=clean / HOUR,
+        recovered_interrupted=torn / HOUR,
+    )
+    return Account(summary, tuple(stops))
+
+
+def total(summaries: Iterable[Summary]) -> Summary:
+    """Several machines together."""
+    sums = [sum(column) for column in zip(*summaries, strict=True)]
+    counts = {"machines", "warnings", "cancelled", "stops", "back_within_hour", "back_ever"}
+    values = {name: int(value) if name in counts else value for name, value in zip(Summary._fields, sums, strict=True)}
+    return Summary(**values)
+
+
+def _times(levels: Levels, rules: Rules, walked: Walked) -> tuple[bytes, list[float], float]:
+    """What the machine was in every tick, the idle seconds up to there, and the seconds of work."""
+    some = rules.policy.aggregate == "any" and not rules.ends_machine
+    which = walked.state.core.picked if rules.judges_mean else walked.judged
+    key = (rules.quiet_threshold, rules.heeds_signs, rules.judges_mean, some, which, rules.gap)
+    if key not in levels.times_spent:
+        machine, steps = _machine(levels, rules, walked), levels.steps(rules.gap)
+        idle = list(accumulate(map(mul, steps, machine.translate(bytes([1, 0, 0]).ljust(256, b"\0")))))
+        work = sum(map(mul, steps, machine.translate(bytes([0, 1, 0]).ljust(256, b"\0"))))
+        levels.times_spent[key] = (machine, idle, work)
+    return levels.times_spent[key]
+
+
+def _machine(levels: Levels, rules: Rules, walked: Walked) -> bytes:
+    """Idle, work or unknown for every tick, in the eyes of the policy."""
+    if rules.judges_mean:
+        return levels.mean(rules, walked.state.core.picked).levels.translate(_ALL)
+    joined = levels.joined(rules, walked.judged).levels
+    return joined.translate(_ANY if rules.policy.aggregate == "any" and not rules.ends_machine else _ALL)

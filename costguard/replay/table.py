@@ -1,0 +1,368 @@
+"""Reading tables: what `nvidia-smi --query-gpu=… --format=csv` wrote, and what people made of it."""
+
+import csv
+import gzip
+import io
+import re
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import IO, NamedTuple
+
+from costguard.engine.observation import Device, Known, Reading
+from costguard.replay.cells import Moments, load, moment
+from costguard.replay.group import SAMPLE, Grouper
+from costguard.replay.shape import Columns, from_header, guess, is_header, plain
+from costguard.replay.trace import Palette, Recording, TraceError
+
+CHUNK = 1 << 21
+"""Characters that are read at a time."""
+
+Progress = Callable[[int], None]
+"""Is told how many bytes have been read."""
+
+_DIGITS = re.compile(r"[\d.,]+")
+
+ALLOWED = "allowed: rows of nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv"
+
+
+class Options(NamedTuple):
+    """What the caller says about a table; empty where it should be found out."""
+
+    machine: str | None = None  # the column that tells machines apart
+    columns: str | None = None  # names for the columns of a table without header
+
+
+class Source(NamedTuple):
+    """An opened file: how to call it, its bytes, its size (0: nobody knows)."""
+
+    name: str
+    raw: IO[bytes]
+    size: int
+
+
+def text_of(source: Source) -> io.TextIOWrapper:
+    """The text of a file: unpacked where it is gzip, in the encoding its first bytes tell."""
+    raw: IO[bytes] = source.raw
+    head = raw.peek(4)[:4] if isinstance(raw, io.BufferedReader) else b""
+    if head[:2] == b"\x1f\x8b":
+        raw = io.BufferedReader(gzip.GzipFile(fileobj=raw))
+        try:
+            head = raw.peek(4)[:4]
+        except (OSError, EOFError) as error:
+            raise TraceError(f"{source.name} cannot be unpacked: {error}") from None
+    encoding = "utf-8-sig"
+    if head[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        encoding = "utf-16"
+    elif len(head) == 4 and head[1] == head[3] == 0 and head[0]:
+        encoding = "utf-16-le"
+    return io.TextIOWrapper(raw, encoding=encoding, errors="replace")
+
+
+def chunks(source: Source, text: io.TextIOWrapper, progress: Progress | None) -> Iterator[tuple[list[str], bool]]:
+    """Lines in large pieces, and whether a piece is the last one."""
+    waiting: list[str] | None = None
+    while True:
+        try:
+            lines = text.readlines(CHUNK)
+        except EOFError:
+            lines = []  # a packed file that was still being written
+        except OSError as error:
+            raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
+        if progress is not None and source.size:
+            progress(source.raw.tell())
+        if waiting is not None:
+            yield waiting, not lines
+        if not lines:
+            return
+        waiting = lines
+
+
+class Table:
+    """One table in the making."""
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self.source = source
+        self.options = options
+        self.notes: list[str] = []
+        self.rows = 0
+        self.first_lines: list[str] = []
+        self._columns: Columns | None = None
+        self._header: list[str] = []
+        self._header_line = ""
+        self._shape: list[str] = []
+        self._before = 0  # lines before this chunk
+        self._palette = Palette()
+        self._moments = Moments()
+        self._numbers = _Numbers(self._palette)
+        self._groupers: dict[str, Grouper] = {}
+        self._facts: dict[tuple[str, str], Sequence[str]] = {}
+
+    @property
+    def columns(self) -> Columns | None:
+        """What each column means, once it is known."""
+        return self._columns
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def take(self, lines: list[str], *, last: bool) -> None:
+        """A piece of the file."""
+        if self._columns is None:
+            skipped = self.begin(lines)
+            self._before += skipped
+            lines = lines[skipped:]
+        if not lines:
+            return
+        self.take_columns(*self._split(lines, last=last))
+        self._before += len(lines)
+
+    def begin(self, lines: list[str]) -> int:
+        """Learn the columns from the first lines; gives how many of them are used up."""
+        self.first_lines = lines[:SAMPLE]
+        count = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+        if count == len(lines):
+            return count
+        cells = cells_of(lines[count])
+        try:
+            if self.options.columns:
+                self._header = [name.strip() for name in self.options.columns.split(",")]
+                self._columns = from_header(self._header, self.options.machine)
+            elif is_header(cells):
+                self._header, self._header_line = cells, lines[count]
+                self._columns = from_header(cells, self.options.machine)
+                count += 1
+            else:
+                self._columns, words = guess([cells], moment)
+                self.notes.append(words)
+        except ValueError as error:
+            raise self._error(count + 1, str(error), lines[count]) from None
+        found = self._columns
+        if found.machine is not None and not self.options.machine:
+            self.notes.append(f"the column {plain(self._header[found.machine])!r} is taken to tell machines apart")
+        return count
+
+    def _split(self, lines: list[str], *, last: bool) -> Sequence[Sequence[str]]:
+        """The cells, column by column; line by line where something is odd."""
+        found = self._columns
+        assert found is not None  # take() saw to it
+        kept = lines
+        if self._header_line and self._header_line in lines:
+            kept = [line for line in lines if line != self._header_line]
+        if last and kept and not kept[-1].endswith("\n"):
+            return self._carefully(lines, found, last=True)
+        try:
+            rows = list(csv.reader(kept, skipinitialspace=True))
+            columns = list(zip(*rows, strict=True))
+            if len(columns) == found.width and len(rows) == len(kept):
+                for cell in set(columns[found.load]):
+                    self._numbers[cell]
+                return columns
+        except (ValueError, csv.Error):
+            pass
+        return self._carefully(lines, found, last=last)
+
+    def _carefully(self, lines: list[str], found: Columns, *, last: bool) -> Sequence[Sequence[str]]:
+        """Each line for itself: empty ones and headers are left out, what is wrong is named with its line."""
+        good: list[list[str]] = []
+        for number, line in enumerate(lines, self._before + 1):
+            cells = cells_of(line)
+            end = last and number == self._before + len(lines)
+            if not line.strip() or (self._header and cells == [cell.strip() for cell in self._header]):
+                continue
+            if end and self._is_cut(line, cells, good, found):
+                self.notes.append(f"line {number} is cut off and was left out")
+                continue
+            self._check(number, line, cells, found)
+            good.append(cells)
+        return list(zip(*good, strict=True)) if good else [()] * found.width
+
+    def _is_cut(self, line: str, cells: list[str], good: list[list[str]], found: Columns) -> bool:
+        if line.endswith("\n") and len(cells) == found.width:
+            return False
+        if len(cells) < found.width:
+            return True
+        pattern = self._shape or ([_shape(cell) for cell in good[-1]] if good else [])
+        return bool(pattern) and [_shape(cell) for cell in cells] != pattern
+
+    def _check(self, number: int, line: str, cells: list[str], found: Columns) -> None:
+        if len(cells) != found.width:
+            raise self._error(number, f"{len(cells)} columns where {found.width} are expected", line)
+        try:
+            moment(cells[found.time])
+            load(cells[found.load])
+            for position in found.engines:
+                load(cells[position])
+        except ValueError as error:
+            raise self._error(number, str(error), line) from None
+
+    def _error(self, number: int, words: str, line: str) -> TraceError:
+        shown = "".join(c if c.isprintable() else "·" for c in line.strip())
+        shown = shown if len(shown) <= 80 else shown[:77] + "…"
+        return TraceError(f"{self.source.name}:{number}: {words}; read: {shown!r}", f"{ALLOWED}; see docs/replay.md.")
+
+    # -- grouping --------------------------------------------------------------------------------------------
+
+    def take_columns(self, *columns: Sequence[str]) -> None:
+        """Rows as columns of cells."""
+        found = self._columns
+        if found is None or not columns or not columns[0]:
+            return
+        self.count(len(columns[0]), columns)
+        codes = self._codes(columns, found)
+        gpus = columns[found.gpu] if found.gpu is not None else None
+        try:
+            self._hand_out(
+                columns[found.time], gpus, codes, columns[found.machine] if found.machine is not None else None
+            )
+        except ValueError:
+            self._find_bad_time(columns, found)
+            raise
+
+    def count(self, rows: int, columns: Sequence[Sequence[str]]) -> None:
+        """So many rows were read; ``columns`` holds them, or the first of them, for the names of the GPUs."""
+        self.rows += rows
+        if not self._shape:
+            self._shape = [_shape(column[-1]) for column in columns]
+        self._remember(columns)
+
+    def number(self, cell: str) -> int:
+        """The number of a load; raises ValueError in words."""
+        return self._numbers[cell]
+
+    def _codes(self, columns: Sequence[Sequence[str]], found: Columns) -> "array[int]":
+        numbers = self._numbers
+        if not found.engines:
+            return array("L", map(numbers.__getitem__, columns[found.load]))
+        return array("L", map(numbers.several, columns[found.load], *[columns[i] for i in found.engines]))
+
+    def _hand_out(
+        self, times: Sequence[str], gpus: Sequence[str] | None, codes: "array[int]", machines: Sequence[str] | None
+    ) -> None:
+        if machines is None:
+            self.grouper("").feed(times, gpus, codes)
+            return
+        start = 0
+        for name, group in groupby(machines):
+            end = start + sum(1 for _ in group)
+            self.grouper(name).feed(times[start:end], gpus[start:end] if gpus else None, codes[start:end])
+            start = end
+
+    def grouper(self, name: str) -> Grouper:
+        """Who collects the rows of one machine."""
+        found = self._groupers.get(name)
+        if found is None:
+            found = self._groupers[name] = Grouper(name, self._palette, self._moments)
+        return found
+
+    def _find_bad_time(self, columns: Sequence[Sequence[str]], found: Columns) -> None:
+        """Name the first row whose time is none; its line is known only about, where headers were repeated."""
+        for number, cell in enumerate(columns[found.time], self._before + 1):
+            try:
+                moment(cell)
+            except ValueError as error:
+                raise self._error(number, str(error), cell) from None
+
+    def _remember(self, columns: Sequence[Sequence[str]]) -> None:
+        """The first row of every GPU, for its name and UUID."""
+        found = self._columns
+        if found is None or found.gpu is None:
+            return
+        machines = columns[found.machine] if found.machine is not None else None
+        for key in set(columns[found.gpu]):
+            if machines is None and ("", key) not in self._facts:
+                row = columns[found.gpu].index(key)
+                self._facts["", key] = [column[row] for column in columns]
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def finish(self) -> Recording:
+        """Everything that was read."""
+        if not self.rows:
+            raise TraceError(f"{self.source.name} holds no row of a recording", f"{ALLOWED}; see docs/replay.md.")
+        traces = []
+        for grouper in self._groupers.values():
+            devices = [self._device(grouper.name, key, place) for key, place in grouper.keys.items()]
+            traces.append(grouper.finish(devices))
+        odd = [grouper.name for grouper in self._groupers.values() if not grouper.sorted]
+        if odd:
+            of = f" of {len(odd)} machines" if len(self._groupers) > 1 else ""
+            self.notes.append(f"the rows{of} were out of order and were sorted by time")
+        self._fractions(traces)
+        return Recording(tuple(traces), self.rows, tuple(self.notes))
+
+    def _fractions(self, traces: Sequence[object]) -> None:
+        """A column that never exceeds 1 and has fractions may hold shares of 1, not per cent: told, not guessed."""
+        loads = [reading.load for reading in self._palette.readings if isinstance(reading, Known)]
+        if loads and traces and max(loads) <= 0.01 and any(0.0 < value < 0.01 for value in loads):
+            self.notes.append(
+                "no load is above 1: they are read as per cent; if they are shares of 1, multiply them by 100"
+            )
+
+    def _device(self, machine: str, key: str, place: int) -> Device:
+        found = self._columns
+        assert found is not None  # finish() is called after rows were read
+        if found.gpu is None:
+            return Device(key, place)
+        row = self._facts.get((machine, key), ())
+        name = row[found.name].strip() if found.name is not None and row else ""
+        uuid = row[found.uuid].strip() if found.uuid is not None and row else ""
+        bus = row[found.bus].strip().lower() if found.bus is not None and row else ""
+        key = key.strip()
+        number = int(key) if key.isdecimal() else place
+        return Device(bus or uuid or (f"gpu{key}" if key.isdecimal() else key), number, uuid, name)
+
+
+class _Numbers(dict[str, int]):
+    """The number of a cell's reading in the palette, worked out once for every text."""
+
+    def __init__(self, palette: Palette) -> None:
+        super().__init__()
+        self._palette = palette
+        self._several: dict[tuple[str, ...], int] = {}
+
+    def __missing__(self, cell: str) -> int:
+        found = self[cell] = self._palette.number(load(cell))
+        return found
+
+    def several(self, *cells: str) -> int:
+        """The highest load of several engines; one that cannot be read is passed over, unless it is the GPU's own."""
+        found = self._several.get(cells)
+        if found is None:
+            found = self._several[cells] = self._palette.number(_highest([load(cell) for cell in cells]))
+        return found
+
+
+def _highest(readings: list[Reading]) -> Reading:
+    if not isinstance(readings[0], Known):
+        return readings[0]
+    return max((reading for reading in readings if isinstance(reading, Known)), key=lambda known: known.load)
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of one line, without the blanks around them."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
+    except csv.Error:
+        return [line.strip()]
+
+
+def _shape(cell: str) -> str:
+    return _DIGITS.sub("0", cell.strip())
+
+
+def read_table(source: Source, options: Options, progress: Progress | None = None) -> Recording:
+    """Read a table with the standard library; raises TraceError that names the line."""
+    table = Table(source, options)
+    for lines, last in chunks(source, text_of(source), progress):
+        table.take(lines, last=last)
+    return table.finish()
+
+
+def standard_input() -> Source:
+    """What comes through a pipe."""
+    return Source(
+        "standard input",
+        io.BufferedReader(sys.stdin.buffer.raw) if hasattr(sys.stdin.buffer, "raw") else sys.stdin.buffer,
+        0,
+    )

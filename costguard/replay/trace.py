@@ -1,0 +1,92 @@
+"""A recording in memory: one column of numbers for each GPU, one of times for all."""
+
+import math
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple, TypeAlias
+
+from costguard.engine.observation import Device, Known, Reading, Unknown
+from costguard.errors import CostguardError
+
+Codes: TypeAlias = "bytes | array[int]"
+"""For each tick the position of its reading in `Trace.readings`; bytes while there are at most 256 of them."""
+
+SMALL = 256
+
+
+class TraceError(CostguardError):
+    """A recording that cannot be read; the words name the file and the line."""
+
+
+class Trace(NamedTuple):
+    """What was recorded of one machine. ``times`` are dates in seconds since the epoch and never run backwards.
+
+    ``interval`` is the median of their steps, in seconds; ``codes`` stand in the order of ``devices``.
+    """
+
+    name: str
+    devices: tuple[Device, ...]
+    times: "array[float]"
+    codes: tuple[Codes, ...]
+    readings: tuple[Reading, ...]
+    interval: float
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The keys of the GPUs."""
+        return tuple(device.key for device in self.devices)
+
+    def column(self, gpu: int) -> list[Reading]:
+        """The readings of one GPU, tick by tick."""
+        return list(map(self.readings.__getitem__, self.codes[gpu]))
+
+
+class Recording(NamedTuple):
+    """A file that was read: its machines, its size in rows, and what had to be assumed."""
+
+    traces: tuple[Trace, ...]
+    rows: int
+    notes: tuple[str, ...]
+
+
+class Palette:
+    """Gives every different reading a number."""
+
+    def __init__(self) -> None:
+        self.readings: list[Reading] = []
+        self._numbers: dict[Reading, int] = {}
+
+    def number(self, reading: Reading) -> int:
+        """The number of a reading."""
+        known = self._numbers.get(reading)
+        if known is None:
+            known = self._numbers[reading] = len(self.readings)
+            self.readings.append(reading)
+        return known
+
+    def pack(self, numbers: Iterable[int]) -> Codes:
+        """Numbers as compactly as they fit."""
+        return bytes(numbers) if len(self.readings) <= SMALL else array("L", numbers)
+
+
+def percent(value: float) -> Reading:
+    """A load from per cent; raises ValueError when it is none."""
+    if not 0.0 <= value <= 100.0:
+        raise ValueError(f"{value:g} is not between 0 and 100")
+    return Known(value / 100)
+
+
+def unknown(words: str) -> Reading:
+    """A GPU of which nothing was recorded."""
+    return Unknown(words)
+
+
+def step_of(times: Sequence[float]) -> float:
+    """The usual step of a recording in seconds; 0 when there is none."""
+    if len(times) < 2:
+        return 0.0
+    steps = [b - a for a, b in pairwise(times) if b > a]
+    found = median(steps) if steps else 0.0
+    return round(found, 3) if math.isfinite(found) else 0.0
