@@ -75,6 +75,7 @@ class Loop:
         self._persist: tuple[int, float] | None = None
         self._configure: tuple[int, float] | None = None
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
+        self._written: tuple[object, object, str] = (None, None, "")  # core and tracks as JSON, by identity
         self._bugs = 0
         self._begin: list[str] = []  # why the engine begins again, before anything else
         self._last = self._restore()
@@ -207,9 +208,15 @@ class Loop:
             self._start(effect)
 
     def _save(self, essence: tuple[object, ...]) -> None:
-        data = {"engine": dump(self._last.state), "counters": self._counters, "rules": self._rules()}
-        failed = self.host.save(json.dumps(data, separators=(",", ":")).encode())
-        self._saved, self._saved_at = essence, self._last.state.at
+        state = self._last.state
+        if state.core is not self._written[0] or state.tracks is not self._written[1]:
+            same = {name: value for name, value in dump(state).items() if name != "at"}
+            text = json.dumps({"rules": self._rules(), "engine": same}, separators=(",", ":"))
+            self._written = (state.core, state.tracks, text[1:-2])
+        counters = json.dumps(self._counters, separators=(",", ":"))
+        # in a tick that changes nothing only the time is new
+        failed = self.host.save(f'{{"counters":{counters},{self._written[2]},"at":{state.at!r}}}}}'.encode())
+        self._saved, self._saved_at = essence, state.at
         self._trouble("state", failed)
 
     def _commit(self, at: float, wall: float) -> None:

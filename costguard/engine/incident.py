@@ -339,7 +339,9 @@ def notice(turn: Turn, event: Notice) -> None:
 def begin_again(turn: Turn, event: Began) -> None:
     """The guard was restarted within the boot, or reloaded its policy."""
     core = turn.core
-    turn.set(fresh=event.why, checking=(), check=event.at)
+    # what the next tick was to begin again with is not forgotten when the guard ends before it
+    fresh = core.fresh if core.fresh == "boot" or (core.fresh and event.why == "restart") else event.why
+    turn.set(fresh=fresh, checking=(), check=event.at)
     now = core.incident
     if event.why == "reload":
         if core.phase == WARNING:

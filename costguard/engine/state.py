@@ -188,7 +188,7 @@ def dump(state: State) -> dict[str, Any]:
     for name in ("incident", "alarm", "work", "mean", "shadow", "host"):
         value = saved[name]
         saved[name] = _finite(value._asdict()) if value is not None else None
-    for name in ("next", "vetoes", "fresh"):
+    for name in ("next", "vetoes"):
         del saved[name]
     return {
         "at": state.at,

@@ -77,7 +77,7 @@ def policy(rng: random.Random) -> dict[str, Any]:
     machine = kill_action not in {"command", "end_process"} or bool(fallback)
     return effective(
         mode="live" if rng.random() < 0.8 else "dry-run",
-        interval=rng.choice((30.0, 60.0, 60.0, 60.0, 60.0)),
+        interval=rng.choice((30.0, *[60.0] * 7)),
         arm_duration=rng.choice((60.0, 60.0, 300.0, None)),
         kill_duration=rng.choice((10.0, 20.0, 30.0, 60.0, 90.0)) * MINUTE,
         window_rule="share" if share else "unbroken",

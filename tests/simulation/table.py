@@ -1,7 +1,8 @@
 """Which pairs of phase and fault were met."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from tests.simulation.story import Report
 from tests.simulation.troubles import EVENTS, OPERATIONS, PHASES
 
 NAMES = (*(f"{subject} {word}" for subject, words in OPERATIONS.items() for word in words), *EVENTS)
@@ -12,3 +13,14 @@ def table(met: Mapping[tuple[str, str], int]) -> str:
     rows = [f"{'':24}" + "".join(f"{phase:>11}" for phase in PHASES)]
     rows.extend(f"{name:24}" + "".join(f"{met.get((phase, name), 0) or '-':>11}" for phase in PHASES) for name in NAMES)
     return "\n".join(rows)
+
+
+def account(counts: Mapping[str, int], reports: Sequence[Report], seconds: float) -> str:
+    """What happened, in two lines."""
+    days = seconds / 86400
+    faults = sum(sum(report.met.values()) for report in reports)
+    guards, boots = sum(report.guards for report in reports), sum(report.boots for report in reports)
+    return (
+        ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+        + f"\n{days:.0f} machine-days, {faults} faults ({faults / max(days, 1e-9):.0f} a day), {guards} guards, {boots} boots"
+    )
