@@ -82,7 +82,12 @@ def _show(report: "Report") -> None:
             table.add_row(Text(MARKS[check.level], style=STYLES[check.level]), text)
         parts += [Padding(table, (0, 0, 0, 2)), Text()]
     if report.guarded:
-        parts.append(Text("GUARDED: an idle machine is warned about and then stopped", style="bold green"))
+        parts.append(
+            Text(
+                f"GUARDED: when nothing works here any more, people are warned, then comes {report.facts['action']}",
+                style="bold green",
+            )
+        )
     else:
         parts.append(Text("NOT GUARDED, because", style="bold red"))
         parts += [Padding(Text(f"- {clean(why)}", style="red"), (0, 0, 0, 2)) for why in report.why]

@@ -58,6 +58,7 @@ def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, st
     facts = {
         "gpus": seen,
         "holders": [{**holder._asdict(), "gpus": [by_minor(m) for m in holder.minors]} for holder in scan.holders],
+        "action": next(iter(_actions(effective, agent.report)), None),
         "plans": [plan._asdict() for plan in planned],
         "hidden_processes": scan.hidden,
         "agent": agent.report["agent"] if agent.report else None,
@@ -110,7 +111,8 @@ def _agent(agent: Agent, procfs: str) -> Iterator[Check]:
             "note", "it is not run as a service, so it ends with its terminal and is not there after a reboot", hint
         )
     for subject, words in about["troubles"].items():
-        yield Check("warn", f"{subject}: {words}", "see `journalctl -u costguard`")
+        text = words if words.startswith(subject) else f"{subject}: {words}"
+        yield Check("warn", text, "see `journalctl -u costguard`")
     if about["reader"] != "answers":
         yield Check("warn", f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
     if about["unreaped"]:
