@@ -49,6 +49,8 @@ def _arming(state: State, rules: Rules) -> float:
 def _alarm(state: State, rules: Rules) -> float:
     """When the alarm could begin, be told or end."""
     core = state.core
+    if core.alarm is not None and core.blind is None and core.phase in {DONE, FAILED}:
+        return -NEVER  # nothing is delayed any more: the alarm ends with the next tick
     if core.alarm is not None:
         really = min(idle_at(state, rules), unused_at(state, rules))
         return min(core.alarm.next, really)

@@ -198,3 +198,15 @@ def test_a_step_does_not_cost_more_with_a_longer_window() -> None:
         for number in range(3000):
             world.tick(BUSY if number % 2 else QUIET)
         assert max(len(track.past) for track in world.state.tracks) <= 62
+
+
+def test_an_alarm_ends_with_the_stop_that_it_delayed() -> None:
+    """I6: the stop came (here a person's, in a dry run): nothing is delayed any more, and the next tick says so."""
+    world = World(BASE._replace(mode="dry-run"), 1)
+    world.run(60.0, BUSY)
+    world.run(500.0, DARK)
+    assert "unknown_alarm" in world.kinds()
+    world.ask_stop()
+    world.run(30.0, QUIET)
+    assert world.phase() == "DONE"
+    assert "unknown_recovered" in world.kinds()
