@@ -72,6 +72,7 @@ class Loop:
         self._saved: tuple[object, ...] = ()
         self._saved_at = self._committed_at = -SAVE_EVERY
         self._committed: tuple[object, ...] = ()
+        self._unused = True  # whether the saved commitments tell of unused time; of an earlier process: perhaps
         self._persist: tuple[int, float] | None = None
         self._configure: tuple[int, float] | None = None
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
@@ -198,9 +199,10 @@ class Loop:
             essence = (core.serial, core.phase, core.done, core.armed, core.started, core.holds, core.plans, core.alarm)
             if essence != self._saved or at - self._saved_at >= SAVE_EVERY or isinstance(event, Outcome):
                 self._save(essence)
-            unused = core.armed is None and not (core.work and core.work.loud)
-            lasting = (core.holds, core.stops, core.phase in {ACTING, CONFIRMING}, unused)
-            if lasting != self._committed:
+            # work that is seen while the disk still tells of unused time: a crash of the machine must not lose it
+            worked = self._unused and (core.armed is not None or (core.work is not None and core.work.loud))
+            lasting = (core.holds, core.stops, core.phase in {ACTING, CONFIRMING})
+            if worked or lasting != self._committed:
                 self._committed = lasting
                 now = self.host.clock()
                 self._commit(now.boot, now.wall)
@@ -221,9 +223,9 @@ class Loop:
 
     def _commit(self, at: float, wall: float) -> None:
         """Commitments: at once in memory, and by a process of their own onto the disk, which may hang."""
-        data = json.dumps(
-            commitments(self._last.state, wall, self.policy.price_per_hour), separators=(",", ":")
-        ).encode()
+        lasting = commitments(self._last.state, wall, self.policy.price_per_hour)
+        self._unused = bool(lasting["unused"])
+        data = json.dumps(lasting, separators=(",", ":")).encode()
         self._committed_at = at
         self._trouble("commitments", self.host.save_commitments(data))
         if self._persist is not None:
