@@ -16,6 +16,9 @@ WAIT = 5.0
 """Seconds to wait for the writer, which needs a blink."""
 
 
+_FACTS = "SELECT incident, wall, kind, instance, machine, data FROM events"
+
+
 class Event(NamedTuple):
     """One recorded fact. ``kind``: phase, told, outcome, prepare, go, abandon, confirm, released, lost."""
 
@@ -93,12 +96,12 @@ def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
 
 
 def events(database: sqlite3.Connection, since: float, incident: str | None = None) -> list[Event]:
-    """Recorded facts in the order in which they happened; of one incident, or of all."""
-    wanted, values = ("wall >= ?", [since]) if incident is None else ("incident = ?", [incident])
-    rows = database.execute(
-        f"SELECT incident, wall, kind, instance, machine, data FROM events WHERE {wanted} ORDER BY id",  # noqa: S608 - both texts stand above
-        values,
-    )
+    """Recorded facts in the order in which they happened: of one incident, or of every one that went on after ``since``."""
+    if incident is not None:
+        rows = database.execute(f"{_FACTS} WHERE incident = ? ORDER BY id", (incident,))
+    else:
+        recent = "incident != '' AND incident IN (SELECT incident FROM events WHERE wall >= ?)"
+        rows = database.execute(f"{_FACTS} WHERE {recent} OR (incident = '' AND wall >= ?) ORDER BY id", (since, since))
     return [Event(*row)._replace(data=_object(row[5])) for row in rows]
 
 

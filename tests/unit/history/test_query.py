@@ -2,7 +2,9 @@
 
 import calendar
 import json
+import os
 import sqlite3
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -52,10 +54,11 @@ def test_days_are_local_days_and_what_nobody_saw_is_not_watched(path: str) -> No
 @pytest.mark.usefixtures("central_europe")
 def test_the_day_on_which_summer_time_ends_has_25_hours(path: str) -> None:
     """Hours are counted, not assumed."""
-    rows = machine(at("2026-10-24 22:00"), HOUR, 1) + machine(at("2026-10-26 00:00"), HOUR, 1)
-    store.save(path, batch(machine=rows))
+    rows = machine(at("2026-10-23 22:00"), HOUR, 0) + machine(at("2026-10-24 22:00"), HOUR, 1)
+    store.save(path, batch(machine=rows + machine(at("2026-10-26 00:00"), HOUR, 1)))
     with query.reading(path) as database:
-        sunday, _monday = query.days(database, 0.0, at("2026-10-26 01:00"))
+        saturday, sunday, _monday = query.days(database, 0.0, at("2026-10-26 01:00"))
+    assert saturday == ("2026-10-24", HOUR, 0.0, 0.0, 23 * HOUR)
     assert sunday == ("2026-10-25", 0.0, HOUR, 0.0, 24 * HOUR)
 
 
@@ -133,5 +136,32 @@ def test_events_come_in_the_order_in_which_they_were_recorded(path: str) -> None
             ("lost", {}),
         ]
         assert [event.wall for event in query.events(database, 0.0, "i")] == [NOW, NOW - 50]
-        assert [event.kind for event in query.events(database, NOW - 1)] == ["phase", "lost"]
+        assert [event.kind for event in query.events(database, NOW - 1)] == ["phase", "told", "lost"]
         assert json.dumps([event._asdict() for event in found])
+
+
+def test_an_incident_that_began_before_is_told_whole(path: str) -> None:
+    """Of what happened since a date, also the earlier part: an end without its warning would mislead."""
+    events = [
+        ["i", NOW - 500, "phase", "{}"],
+        ["", NOW - 500, "told", "{}"],
+        ["i", NOW, "phase", "{}"],
+        ["j", 1.0, "phase", "{}"],
+    ]
+    store.save(path, batch(events=events, dated=False))
+    with query.reading(path) as database:
+        assert [event.wall for event in query.events(database, NOW - 100)] == [NOW - 500, NOW]
+
+
+def test_any_user_can_read_what_the_owner_writes() -> None:
+    """From a folder that this user cannot write."""
+    with tempfile.TemporaryDirectory() as folder:  # the folders of pytest are closed to others
+        Path(folder).chmod(0o755)
+        store.save(f"{folder}/history.sqlite", batch())
+        user = os.geteuid()
+        os.seteuid(user or 65534)
+        try:
+            with query.reading(f"{folder}/history.sqlite") as database:
+                assert len(query.events(database, 0.0)) == 1
+        finally:
+            os.seteuid(user)
