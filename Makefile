@@ -29,7 +29,7 @@ lint: $(DEV_STAMP) ## style, types and import contracts
 	$(PY) -m mypy --strict $(wildcard costguard providers tests bench)
 	$(VENV)/bin/lint-imports
 
-soak: $(DEV_STAMP) ## long simulation with crashes and clock jumps
+soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
 	$(PY) -m tests.simulation.soak
 
 mutants: $(DEV_STAMP) ## break rules on purpose and see the tests fail

@@ -325,7 +325,10 @@ class Historian(Program):
         failed = self.fault == "fail"
         if not failed:
             self.world.history.append(self.job)
-        self.write(0.05, {"failed": "history is not written: database or disk is full"} if failed else {"saved": 1, "notes": []})
+        self.write(
+            0.05,
+            {"failed": "history is not written: database or disk is full"} if failed else {"saved": 1, "notes": []},
+        )
         self.end(0.06, int(failed))
 
 

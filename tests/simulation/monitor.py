@@ -5,6 +5,7 @@ It shares nothing with the engine but the policy's fields. Times are true second
 
 import json
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent.ports import Instant
@@ -56,16 +57,19 @@ class Monitor(Watch):
         self._work_began: float | None = None
         self._load_began: float | None = None
         self._cursor = 0.0
+        self._last_phase = "WATCHING"
 
     # -- the truth -------------------------------------------------------------------------------------------
 
     def _fields(self) -> dict[str, Any]:
-        return self.story.config["policy"]
+        fields: dict[str, Any] = self.story.config["policy"]
+        return fields
 
     def _threshold(self) -> float:
         fields = self._fields()
         careful = self._ends_machine() and not fields["stop_below_load"]
-        return min(fields["kill_threshold"], 0.2) if careful else fields["kill_threshold"]
+        threshold = float(fields["kill_threshold"])
+        return min(threshold, 0.2) if careful else threshold
 
     def _ends_machine(self) -> bool:
         fields = self._fields()
@@ -115,8 +119,9 @@ class Monitor(Watch):
         now = self.story.world.now
         self.began = now
         self.worked = False
+        stalled = self.served_at
         self.disturb()
-        self.served_at = now
+        self.served_at = max(now, stalled)
 
     def disturb(self) -> None:
         """From here on a stop needs its whole time again."""
@@ -138,6 +143,7 @@ class Monitor(Watch):
 
     def guard_began(self) -> None:
         """A guard starts; unless its predecessor's state is there, it starts afresh."""
+        self.asked.clear()
         before = self.disturbed
         self.phase_since = (*self.phase_since[:2], self.story.world.now)
         self.disturb()
@@ -178,7 +184,7 @@ class Monitor(Watch):
             self.said_stop = self.story.world.now
             self.counts[kind] += 1
         if kind == "warning":
-            core = self.story.loop.last.state.core
+            core = self.story.core()
             assert core.incident is not None
             self.tried.setdefault(core.incident.id, []).append(self.story.world.now)
 
@@ -250,13 +256,11 @@ class Monitor(Watch):
                 self._load_began = None
 
     def _leaks(self, at: float) -> None:
-        core = self.story.loop.last.state.core
-        self.story.phase = core.phase
+        core = self.story.core()
         fields = self._fields()
         incident = core.incident.id if core.incident is not None else ""
         if (core.phase, incident) != self.phase_since[:2]:
             self.phase_since = (core.phase, incident, at)
-            self.story.entered(core.phase)
             self.counts[f"entered {core.phase}"] += 1
         limit = {
             "WARNING": 2 * fields["grace"] + fields["boot_grace"] + 1500.0,
@@ -276,7 +280,7 @@ class Monitor(Watch):
         fields = self._fields()
         if fields["admin_hold"] or fields["aggregate"] == "any":
             return
-        core = self.story.loop.last.state.core
+        core = self.story.core()
         if core.holds:
             self.touched = at
             self.disturbed = self.disturbed if core.phase == "DONE" else at
@@ -312,9 +316,10 @@ class Monitor(Watch):
             if at - self.began < fields["boot_grace"] - 1e-6:
                 raise Violation(f"I9: acts {at - self.began:.0f} s after boot or resume")
             recent = [stop for stop in self.stops if at - stop < DAY]
-            if len(recent) >= 2 and self.jumped < recent[-2]:
+            again = any(entry[0] == incident for entry in self.released_ids - {(incident, action)})  # a fall-back
+            if not again and len(recent) >= 2 and self.jumped < recent[-2]:
                 raise Violation("I9: a third stop within a day and no work in between")
-            if not any(entry[0] == incident for entry in self.released_ids - {(incident, action)}):
+            if not again:
                 self.stops.append(at)
 
     def _check_quiet(self, at: float, reason: str) -> None:
@@ -348,9 +353,16 @@ class Monitor(Watch):
             raise Violation(f"I2: acts without a warning {grace:.0f} s before")
         interval = self._fields()["interval"]
         ticks = [warned, *(tick for tick in self.ticks if tick > warned), at]
-        hole = max(b - a for a, b in zip(ticks, ticks[1:], strict=False))
+        hole = max(b - a for a, b in pairwise(ticks))
         if hole > max(60.0, 1.5 * interval) + interval + BLINK:  # the last tick before a crash is not seen here
             raise Violation(f"I7: it acts on a warning although it saw nothing for {hole:.0f} s of the countdown")
+
+    def turned(self, now: Instant, until: float) -> None:
+        """The loop waits: a phase that began just now is seen here."""
+        phase = self.story.phase
+        if phase != self._last_phase:
+            self._last_phase = phase
+            self.story.entered(phase)
 
     def acted(self, now: Instant, job: dict[str, Any]) -> None:
         """An action was carried out, for good."""

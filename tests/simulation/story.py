@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from costguard.agent.loop import Loop
+from costguard.engine.state import Core
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.monitor import Monitor, Violation
 from tests.simulation.surroundings import policy, script
@@ -41,7 +42,6 @@ class Story:
         self.world = World(self.machine, seed=seed + 1)
         self.config: dict[str, Any] = policy(self.rng)
         self.log: deque[str] = deque(maxlen=60)
-        self.phase = "WATCHING"
         self.damage: Callable[[], object] | None = None
         self.off_for: float | None = None
         self.crashes = 0
@@ -50,8 +50,18 @@ class Story:
         self.monitor = Monitor(self)
         self.troubles = Troubles(self)
         self.host: SimHost
-        self.loop: Loop
+        self.loop: Loop | None = None
         self._fault_due = 0.0
+
+    @property
+    def phase(self) -> str:
+        """The phase that the guard is in, or was."""
+        return self.core().phase if self.loop is not None else "WATCHING"
+
+    def core(self) -> Core:
+        """What the guard's engine remembers, to be looked at only."""
+        assert self.loop is not None
+        return self.loop.last.state.core
 
     # -- the life --------------------------------------------------------------------------------------------
 
@@ -124,7 +134,6 @@ class Story:
             self.machine.cut(self.world.now, Phase(self.rng.uniform(1.0, 6.0) * 3600.0, 0.002, "forgotten"))
         if self.rng.random() < 0.3:
             self.config = policy(self.rng)
-        self.phase = "WATCHING"
         self.monitor.booted()
         self._plan_faults()
         self.world.pass_time(15.0)
@@ -142,11 +151,19 @@ class Story:
 
     def entered(self, phase: str) -> None:
         """A phase began; the rare ones draw trouble."""
-        spread = {"WARNING": self.config["policy"]["grace"], "ACTING": 3.0, "CONFIRMING": 60.0, "FAILED": 3000.0}.get(phase)
-        if spread is not None:
-            for _ in range(self.rng.choice((0, 1, 2))):
-                host = self.host
-                self.world.after(self.rng.uniform(0.0, spread), lambda: strike(self, self.rng) if host.alive else None)
+        spread = {"WARNING": self.config["policy"]["grace"], "ACTING": 2.0, "CONFIRMING": 30.0, "FAILED": 3000.0}.get(
+            phase
+        )
+        if spread is None:
+            return
+        host = self.host
+
+        def trouble() -> None:
+            if host.alive:
+                strike(self, self.rng)
+
+        for _ in range(self.rng.choice((1, 3, 5) if phase == "FAILED" else (0, 1, 2))):
+            self.world.after(self.rng.uniform(0.0, spread), trouble)
 
     def crash_again(self, times: int) -> None:
         """The next guards are killed early as well."""
@@ -178,7 +195,7 @@ class Story:
         text = f"{self.world.now:12.1f} boot {self.world.now - self.world.boot_zero:9.1f}  {line}"
         self.log.append(text)
         if self.verbose:
-            print(text, flush=True)  # noqa: T201  # asked for
+            print(text, flush=True)
 
     def _epilogue(self) -> str:
         lines = list(self.log)[-40:]

@@ -24,3 +24,22 @@ def account(counts: Mapping[str, int], reports: Sequence[Report], seconds: float
         ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
         + f"\n{days:.0f} machine-days, {faults} faults ({faults / max(days, 1e-9):.0f} a day), {guards} guards, {boots} boots"
     )
+
+
+EVERYDAY = ("WATCHING", "WARNING", "DONE")
+MORE = {
+    "prepare": ("WARNING",),
+    "go": ("ACTING",),
+    "confirm": ("CONFIRMING",),
+    "plan": ("WATCHING",),
+    "notify": PHASES[:5],
+}
+"""When an operation can happen at all: workers of an attempt only in their phase, a preflight mostly while watching."""
+
+
+def required() -> set[tuple[str, str]]:
+    """Pairs that a year must meet. The others: an operation that does not happen in that phase, or hardly ever."""
+    pairs = {(phase, name) for name in EVENTS for phase in PHASES}
+    for subject, words in OPERATIONS.items():
+        pairs |= {(phase, f"{subject} {word}") for word in words for phase in MORE.get(subject, EVERYDAY)}
+    return pairs

@@ -89,8 +89,16 @@ def strike(story: "Story", rng: random.Random) -> None:
     """Bring about one fault, fitting for the phase."""
     names = list(EVENTS)
     subjects = list(OPERATIONS)
-    wanted = {"WARNING": ("prepare", "go", "notify"), "ACTING": ("confirm", "notify"), "CONFIRMING": ("confirm", "notify")}
+    wanted = {
+        "WARNING": ("prepare", "go", "notify"),
+        "ACTING": ("confirm", "notify"),
+        "CONFIRMING": ("confirm", "notify"),
+    }
     choice = rng.random()
+    if choice < 0.1 and story.phase == "WARNING":  # the way to FAILED is long
+        story.troubles.arm("go", "fail", 3)
+        story.troubles.arm("confirm", "die", 30)
+        return
     if choice < 0.3 and story.phase in wanted:
         subjects = list(wanted[story.phase])
     elif choice > 0.6:
@@ -133,6 +141,11 @@ def _suspend(story: "Story", rng: random.Random) -> None:
 
 def _kill(story: "Story", rng: random.Random) -> None:
     story.host.doom = rng.randint(1, 40)
+
+
+def _kill_often(story: "Story", rng: random.Random) -> None:
+    story.crash_again(rng.randint(2, 5))
+    _kill(story, rng)
 
 
 def _torn(story: "Story", rng: random.Random) -> None:
@@ -178,7 +191,7 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "stall": _stall,
     "suspend": _suspend,
     "guard killed": _kill,
-    "guard killed often": lambda story, rng: (story.crash_again(rng.randint(2, 5)), _kill(story, rng))[1],
+    "guard killed often": _kill_often,
     "state torn": _torn,
     "state absent": _absent,
     "runtime emptied": _emptied,
@@ -191,5 +204,7 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "release": lambda story, _: story.release(),
     "status": lambda story, _: story.ask({"command": "status"}),
     "senseless request": lambda story, rng: story.ask(rng.choice((b"", b"x", b'{"command":["hold"]}', b"[]"))),
-    "senseless hold": lambda story, rng: story.ask({"command": "hold", "seconds": rng.choice((-1, 0, "1", None, 1e999))}),
+    "senseless hold": lambda story, rng: story.ask(
+        {"command": "hold", "seconds": rng.choice((-1, 0, "1", None, 1e999))}
+    ),
 }

@@ -1,0 +1,42 @@
+"""A machine-year with at least twenty faults a day: no rule of the design is broken, every fault is met in its phases."""
+
+import pytest
+
+from tests.simulation.story import Report, Story
+from tests.simulation.table import account, required, table
+from tests.simulation.year import run, together
+
+STORIES, DAYS = 8, 46.0
+
+
+@pytest.mark.timeout(290)
+def test_machine_year() -> None:
+    """I1 to I9, nothing leaks, nothing is silent, the guard always ticks: on the truth, whatever fails."""
+    results = run(range(1, STORIES + 1), DAYS)
+    failed = [text for _, _, text in results if text]
+    assert not failed, "\n".join(failed)
+    reports = [report for _, report, _ in results if isinstance(report, Report)]
+    met, counts, seconds = together(reports)
+    print(table(met))
+    print(account(counts, reports, seconds))
+    assert seconds >= 365 * 86400
+    assert sum(met.values()) >= 20 * seconds / 86400
+    missed = sorted(pair for pair in required() if not met[pair])
+    assert not missed, f"pairs of phase and fault that the year did not meet: {missed}"
+    for done in (
+        "acted shutdown",
+        "acted stop",
+        "acted command",
+        "acted reboot",
+        "would_act",
+        "unknown_alarm",
+        "failed",
+    ):
+        assert counts[done], f"{done} never happened: the year proves nothing about it"
+
+
+def test_same_seed_same_story() -> None:
+    """A story is told by its seed alone, so that a failure can be seen again."""
+    first, second = Story(3, 2.0), Story(3, 2.0)
+    assert first.run() == second.run()
+    assert list(first.log) == list(second.log)
