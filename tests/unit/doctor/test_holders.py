@@ -31,7 +31,7 @@ def test_holders_are_named_with_their_gpus_and_their_place(tmp_path: Path) -> No
     )
     process(tmp_path, 11, "/dev/nvidia1", "/dev/null", name="train")
     process(tmp_path, 12, "/dev/nvidiactl", "/dev/nvidia-uvm", "socket:[17]", name="nvidia-smi")
-    process(tmp_path, 13, "/home/me/nvidia0", name="cat")
+    process(tmp_path, 13, "/data/nvidia0", name="cat")
     found = holders.scan(str(tmp_path))
     assert [(h.pid, h.name, h.minors, h.place) for h in found.holders] == [
         (10, "python3", (0, 1), f"docker {DOCKER[:12]}"),
