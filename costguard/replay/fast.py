@@ -40,12 +40,12 @@ def read_fast(path: str, source: Source, options: Options) -> Recording | None:
     if begun is None:
         return None
     table, columns, skipped = begun
-    import pyarrow
+    import pyarrow as pa
 
     try:
         data = _load(path, columns, skipped)
         return _recording(table, columns, data)
-    except (pyarrow.ArrowInvalid, ValueError, OSError):
+    except (pa.ArrowInvalid, ValueError, OSError):
         return None
 
 
@@ -74,11 +74,11 @@ def _begin(source: Source, options: Options) -> tuple[Table, Columns, int] | Non
 
 
 def _load(path: str, columns: Columns, skipped: int) -> "pa.Table":
-    import pyarrow
+    import pyarrow as pa
     from pyarrow import csv
 
-    few = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    types = {f"f{i}": few for i in columns.used} | {f"f{columns.time}": pyarrow.string()}
+    few = pa.dictionary(pa.int32(), pa.string())
+    types = {f"f{i}": few for i in columns.used} | {f"f{columns.time}": pa.string()}
     return csv.read_csv(
         path,
         read_options=csv.ReadOptions(skip_rows=skipped, autogenerate_column_names=True, block_size=1 << 22),
@@ -87,7 +87,7 @@ def _load(path: str, columns: Columns, skipped: int) -> "pa.Table":
 
 
 def _recording(table: Table, columns: Columns, data: "pa.Table") -> Recording | None:
-    import pyarrow
+    import pyarrow as pa
     from pyarrow import compute
 
     rows = data.num_rows
@@ -105,7 +105,7 @@ def _recording(table: Table, columns: Columns, data: "pa.Table") -> Recording | 
     if places is not None and any(set(places[place::count]) != {places[place]} for place in range(count)):
         return None
     first_times, last_times = (
-        compute.utf8_trim_whitespace(times.take(pyarrow.array(range(start, rows, count)))) for start in (0, count - 1)
+        compute.utf8_trim_whitespace(times.take(pa.array(range(start, rows, count)))) for start in (0, count - 1)
     )
     ends = last_times.to_pylist()
     begins = ends if _same_second(first_times, last_times) else first_times.to_pylist()

@@ -71,7 +71,10 @@ def account(levels: Levels, walked: Walked) -> Account:
             back = machine.find(bytes([_WORK]), decision.tick + 1)
             until = back - 1 if back >= 0 else len(times) - 1
             date = times[back] if back >= 0 else None
-            stops.append(Stop(decision.wall, date, idle[until] - idle[decision.tick]))
+            recovered = idle[until] - idle[decision.tick]
+            if recovered > 0:  # a stop between two samples
+                recovered -= min(recovered, decision.wall - times[decision.tick])
+            stops.append(Stop(decision.wall, date, recovered))
     clean = sum(stop.recovered for stop in stops if stop.back is None)
     torn = sum(stop.recovered for stop in stops if stop.back is not None)
     kinds = [decision.kind for decision in walked.decisions]

@@ -29,7 +29,7 @@ PROGRESS_EVERY = 2048
 
 
 class Decision(NamedTuple):
-    """One line of the time line. ``tick`` is the position in the trace, ``wall`` its date."""
+    """One line of the time line. ``tick`` is the position in the trace at or before it, ``wall`` its date."""
 
     tick: int
     wall: float
@@ -61,9 +61,10 @@ def walk(
     progress: Callable[[int], None] | None = None,
 ) -> Walked:
     """Decide on a whole trace. The first sample counts as the boot of the machine."""
-    walker = _Walker(levels, policy_for(policy, levels.trace))
+    walker = _Walker(levels, policy_for(policy, levels.trace), policy.interval)
     count, k, turns = len(levels.times), 0, 0
     while k < count:
+        walker.between(k)
         before = walker.state
         walker.tick(k)
         k += 1
@@ -76,12 +77,13 @@ def walk(
 
 
 class _Walker:
-    def __init__(self, levels: Levels, policy: Policy) -> None:
+    def __init__(self, levels: Levels, policy: Policy, look: float) -> None:
         self.levels = levels
         self.trace = levels.trace
         self.times = levels.times
         self.start = levels.times[0] if levels.times else 0.0
         self.policy = policy
+        self.look = look  # how often a guard would have looked
         self.rules = rules_of(policy)
         self.decisions: list[Decision] = []
         self.steps = 0
@@ -93,26 +95,43 @@ class _Walker:
 
     # -- one sample ------------------------------------------------------------------------------------------
 
+    def between(self, k: int) -> None:
+        """When a countdown ends well before sample ``k``: the guard, which looks more often, would not have waited.
+
+        What it would have seen is what the sample says, because a sample stands for the time since the one before.
+        """
+        state, core = self.state, self.state.core
+        now = core.incident
+        if core.phase != WARNING or now is None or now.warned is None or k == 0:
+            return
+        at = self.times[k] - self.start
+        due = max(due_at(Turn(state, self.rules, state.at, self._wall(state.at), synced=None), now), state.at + self.look)
+        if at - due > self.look and at - state.at <= self.rules.gap:
+            self._ask(k, self._wall(due), k - 1)
+
     def tick(self, k: int) -> None:
-        """Ask the engine about one sample, tell it that people got its messages, note what it decided."""
+        """Ask the engine about one sample."""
+        self._ask(k, self.times[k], k)
+
+    def _ask(self, k: int, wall: float, tick: int) -> None:
+        """Ask the engine, tell it that people got its messages, note what it decided."""
         trace, before = self.trace, self.state
         readings = tuple([trace.readings[column[k]] for column in trace.codes])
-        wall = self.times[k]
         seen = Tick(wall - self.start, Observation(trace.gpus, readings), wall)
         done = step(before, seen, self.policy)
         self.steps += 1
         self.state = done.state
         if done.state.core is before.core:
             return
-        self._note(k, before, done)
+        self._note(tick, wall, before, done)
         for effect in done.effects:
             if type(effect) is Tell:
                 self.state = step(self.state, Outcome(seen.at, effect.id, "delivered"), self.policy).state
 
-    def _note(self, k: int, before: State, done: Step) -> None:
+    def _note(self, k: int, wall: float, before: State, done: Step) -> None:
         old, new = before.core, done.state.core
         kinds = [kind for effect in done.effects if (kind := _kind(effect))]
-        if k == 0:
+        if before.core.work is None:
             kinds.insert(0, "begin")
         if old.phase == DONE and new.phase != DONE:
             kinds.insert(0, "work")
@@ -120,7 +139,7 @@ class _Walker:
             kinds.insert(0, "armed")
         if kinds:
             sentence = done.sentence
-            self.decisions += [Decision(k, self.times[k], kind, sentence.word, str(sentence)) for kind in kinds]
+            self.decisions += [Decision(k, wall, kind, sentence.word, str(sentence)) for kind in kinds]
 
     # -- what may be left out --------------------------------------------------------------------------------
 

@@ -1,0 +1,85 @@
+"""The numbers of a replay, against what a person counts."""
+
+import random
+from bisect import bisect_left
+
+import pytest
+
+from costguard.engine import Known
+from costguard.replay.levels import Levels
+from costguard.replay.summary import Stop, account, total
+from costguard.replay.walk import walk
+from tests.unit.replay.made import ROOMY, START, restless, trace
+
+
+def test_clean_and_interrupted_are_counted_apart() -> None:
+    """One stop is followed by work 20 minutes later, one by nothing; each recovers the idle time after it."""
+    loads = [0.9] * 30 + [0.0] * 191 + [0.9] * 30 + [0.0] * 300
+    levels = Levels(trace(loads))
+    found = account(levels, walk(levels, ROOMY))
+    assert found.stops == (
+        Stop(START + 950.0, START + 2210.0, 1250.0),
+        Stop(START + 3160.0, None, 2340.0),
+    )
+    summary = found.summary
+    assert (summary.stops, summary.back_within_hour, summary.back_ever) == (2, 1, 1)
+    assert (summary.recovered_interrupted * 3600, summary.recovered_clean * 3600) == pytest.approx((1250.0, 2340.0))
+    assert (summary.idle * 3600, summary.work * 3600) == pytest.approx((1910.0 + 3000.0, 290.0 + 300.0))
+
+
+def test_back_after_more_than_an_hour_counts_as_ever_only() -> None:
+    """Work that returns 61 minutes after the stop did not return within an hour."""
+    levels = Levels(trace([0.9] * 30 + [0.0] * (95 - 29 + 366) + [0.9] * 10))
+    summary = account(levels, walk(levels, ROOMY)).summary
+    assert (summary.stops, summary.back_within_hour, summary.back_ever) == (1, 0, 1)
+
+
+def test_holes_and_unknown_are_neither_idle_nor_work() -> None:
+    """Time that nobody saw is counted by itself."""
+    times = [START + 10.0 * k for k in range(100)] + [START + 10_000.0 + 10.0 * k for k in range(100)]
+    levels = Levels(trace([0.0] * 150 + [None] * 50, times=times))
+    summary = account(levels, walk(levels, ROOMY)).summary
+    assert summary.idle * 3600 == pytest.approx(990.0 + 490.0)
+    assert summary.unknown * 3600 == pytest.approx(10_000.0 - 990.0 + 500.0)
+    assert summary.hours == pytest.approx(summary.idle + summary.work + summary.unknown)
+
+
+def test_numbers_of_several_machines_add_up() -> None:
+    """Two machines have twice of everything."""
+    levels = Levels(trace([0.9] * 30 + [0.0] * 300))
+    summary = account(levels, walk(levels, ROOMY)).summary
+    assert total([summary, summary]).stops == 2
+    assert total([summary, summary]).share == pytest.approx(summary.share)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_numbers_agree_with_a_plain_count(seed: int) -> None:
+    """Sample by sample, without any of the shortcuts."""
+    made = restless(seed, 2000)
+    levels, policy = Levels(made), ROOMY._replace(kill_duration=random.Random(seed).choice([300.0, 1200.0]))
+    walked = walk(levels, policy)
+    found = account(levels, walked)
+    rows = list(zip(*[made.column(i) for i in range(len(made.devices))], strict=True))
+    gap = 1.5 * max(10.0, made.interval)
+    idle = work = recovered = 0.0
+    state = ["work" if any(isinstance(r, Known) and (r.load >= 0.05 or r.signs) for r in row)
+             else "idle" if all(isinstance(r, Known) for r in row) else "" for row in rows]  # fmt: skip
+    for k in range(1, len(rows)):
+        step = made.times[k] - made.times[k - 1]
+        if step <= gap:
+            idle += step * (state[k] == "idle")
+            work += step * (state[k] == "work")
+    back = hour = 0
+    stops = [decision.wall for decision in walked.decisions if decision.kind == "stop"]
+    for stop in stops:
+        for k in range(bisect_left(made.times, stop), len(rows)):
+            if made.times[k] > stop and state[k] == "work":
+                back, hour = back + 1, hour + (made.times[k] - stop <= 3600)
+                break
+            step = min(made.times[k] - made.times[k - 1], made.times[k] - stop)
+            whole = made.times[k] - made.times[k - 1] <= gap
+            recovered += step * (state[k] == "idle" and whole)
+    summary = found.summary
+    assert (summary.stops, summary.back_ever, summary.back_within_hour) == (len(stops), back, hour)
+    assert (summary.idle * 3600, summary.work * 3600) == pytest.approx((idle, work))
+    assert summary.recovered * 3600 == pytest.approx(recovered)
