@@ -65,6 +65,12 @@ class _Slot:
         self.code = 0  # NVML's, of the last failure
         self.failures = 0
 
+    def close(self) -> None:
+        """Forget the opened GPU."""
+        if self.gpu is not None:
+            self.gpu.close()
+            self.gpu = None
+
     def failed(self, error: Exception) -> None:
         self.code = error.code if isinstance(error, NvmlError) else 0
         told = isinstance(error, NvmlError | UnreadableError)
@@ -105,11 +111,11 @@ class Reader:
         """Let go of the driver. Reads answer unknown until `attach`."""
         if self._nvml is not None:
             self._keep_counters()
+            for slot in self._slots.values():
+                slot.close()
             self._nvml.shutdown()
         self._nvml = None
         self._error = "detached on request"
-        for slot in self._slots.values():
-            slot.gpu = None
 
     def read(self, number: object, now: float) -> dict[str, object]:
         """One answer."""
@@ -203,7 +209,7 @@ class Reader:
 
     def _open(self, nvml: Nvml, slot: _Slot, key: str, handle: "Handle") -> None:
         self._keep_counters()
-        slot.gpu = None
+        slot.close()
         try:
             slot.gpu = Gpu(nvml, handle, self._counters.get(key))
         except (NvmlError, UnreadableError) as error:

@@ -2,17 +2,20 @@
 
 from operator import sub
 
+from costguard.readers.nvml_gpm import Gpm
 from costguard.readers.nvml_library import (
+    DROPPED,
     ENGINES,
     FUNCTION_NOT_FOUND,
-    NO_PERMISSION,
     NOT_FOUND,
     NOT_SUPPORTED,
     SUCCESS,
     Nvml,
     NvmlError,
 )
+from costguard.readers.nvml_mig import Divided
 from costguard.readers.nvml_power import PowerMeter
+from costguard.readers.nvml_traffic import Traffic, Users
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
@@ -24,10 +27,9 @@ RING_SECONDS = 16.0
 """How far back the driver's ring of samples surely reaches."""
 
 _HOLE = 1_500_000  # microseconds between two samples of an unbroken ring; the slowest product samples each second
-_BUSY = 95  # percent of GPU use from which the other engines need not be asked
+_BUSY = 95  # percent of GPU use from which nothing else need be asked
 _LOOK_EVERY = 60.0  # seconds between looks at memory and processes, which cost the driver more
 _LOST_CAPABILITY = (NOT_SUPPORTED, FUNCTION_NOT_FOUND)
-_DROPPED = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, NO_PERMISSION)
 
 Reading = tuple[float, list[str], float, str]
 """Load 0 to 1, signs of work, seconds covered, evidence."""
@@ -48,46 +50,79 @@ class Gpu:
         self._ring_read = 0.0  # when
         self._look_due = 0.0
         self._memory = ""
+        self._signs: list[str] = []  # seen since the last answer
+        self._traffic_next = True
+        self._divided: Divided | None = None
+        self._whole_due = 0.0  # when to ask again whether it still is, should its instances stay unknown
         self.meter = PowerMeter(nvml, handle, old_counter)
         self.index = self._value("GetIndex", nvml.index(handle))
         self.name = _text("name", nvml.name, handle)
         self.uuid = _text("UUID", nvml.uuid, handle)
+        self._traffic = Traffic(nvml, handle)
+        self._users = Users(nvml, handle)
+        self._gpm = Gpm(nvml, handle)
+
+    def close(self) -> None:
+        """Give back what the library lent."""
+        self._gpm.close()
+        self._undivide()
 
     def read(self, now: float) -> Reading:
         """One reading at ``now`` (seconds since boot, suspended time included).
 
         Raises NvmlError or UnreadableError: the reading is unknown, and the next one reads the same
-        samples again, so that nothing that they show is lost.
+        samples again and tells the same signs, so that nothing is lost.
         """
         place = self._since, self._ring_read
         try:
-            return self._read(now)
+            reading = self._read(now)
         except Exception:
             self._since, self._ring_read = place
             raise
+        self._signs = []
+        return reading
 
     def _read(self, now: float) -> Reading:
+        if self._gpm.available and self._divided is None:
+            self._gpm.read(now)
+            self._signs += self._gpm.signs
         percent, ring_covers, evidence = self._gpu_use(now)
         if percent < _BUSY:
             engine, name = self._engine_use()
             if engine > percent:
                 percent, evidence = engine, f"{name} {engine} %"
+            if not self._gpm.available:
+                self._other_signs(now)
         if now >= self._look_due:
             self._look(now)
-        power = self.meter.read(now, quiet=percent == 0, ring=ring_covers > 0)
-        signs = [power.sign] if power.sign else []
+        quiet = percent == 0 and not self._signs
+        power = self.meter.read(now, quiet=quiet, ring=ring_covers > 0)
+        if power.sign:
+            self._signs.append(power.sign)
         covers = max(ring_covers, power.covers)
-        notes = [evidence, power.evidence, self.meter.holders(), self._memory]
+        activity = self._gpm.words if self._divided is None else ""
+        notes = [evidence, activity, power.evidence, self.meter.holders(), self._memory, self._gpm.note]
+        signs = list(dict.fromkeys(self._signs)) if self._signs else []
         return percent / 100, signs, covers, ", ".join(filter(None, notes))
+
+    def _other_signs(self, now: float) -> None:
+        """Without GPM: bytes moved and use by process, in turn, since both reach back to when they were asked last."""
+        if self._traffic.available and (self._traffic_next or not self._users.available):
+            self._signs += self._traffic.read(now)
+        elif self._users.available and self.meter.contexts != 0:
+            self._signs += self._users.read()
+        self._traffic_next = not self._traffic_next
 
     def _gpu_use(self, now: float) -> tuple[float, float, str]:
         """Highest GPU use since the last read, seconds that it covers without a hole, evidence."""
+        if self._divided is not None:
+            return self._parts(now, self._divided)
         if "samples" in self._unsupported:
-            return self._momentary(0.0)
+            return self._momentary(now, 0.0)
         code, stamps, values = self._nvml.samples(self._handle, self._since)
-        if code in _DROPPED:
+        if code in DROPPED:
             self._unsupported.add("samples")
-            return self._momentary(0.0)
+            return self._momentary(now, 0.0)
         if code not in (SUCCESS, NOT_FOUND):
             raise NvmlError(code, "GetSamples")
         if stamps and stamps[0] <= self._since:  # a driver that ignores the time we gave
@@ -95,7 +130,10 @@ class Gpu:
             stamps, values = stamps[fresh:], values[fresh:]
         before, self._ring_read = self._ring_read, now
         if not stamps:  # the ring ran dry: nothing ran, if the driver can still say so
-            return self._momentary(min(now - before, RING_SECONDS) if before else 0.0)
+            covers = min(now - before, RING_SECONDS) if before else 0.0
+            if self._gpm.still:
+                return 0, covers, "no GPU use sampled"
+            return self._momentary(now, covers)
         peak = max(values)
         if not (min(values) >= 0 and peak <= 100 and sum(values) >= 0):  # the sum finds "not a number"
             raise UnreadableError(f"corrupt answer: GPU use of {peak} % in the samples")
@@ -113,15 +151,37 @@ class Gpu:
             return gap
         return min((stamps[-1] - start) / 1e6, gap or RING_SECONDS)
 
-    def _momentary(self, covers: float) -> tuple[float, float, str]:
+    def _momentary(self, now: float, covers: float) -> tuple[float, float, str]:
         code, percent = self._nvml.rates(self._handle)
         if code in _LOST_CAPABILITY:
             self._unsupported.discard("samples")  # ask both again: unknown now, but perhaps not for ever
-            divided = self._nvml.mig(self._handle) == (SUCCESS, 1)
-            why = "the GPU is divided (MIG) and the driver" if divided else "the driver"
-            raise UnreadableError(f"{why} gives no GPU use (NVML {code}, GetUtilizationRates)")
+            if self._nvml.mig(self._handle) == (SUCCESS, 1):
+                self._divided = Divided(self._nvml, self._handle)
+                self._whole_due = now + _LOOK_EVERY
+                return self._parts(now, self._divided)
+            raise UnreadableError(f"the driver gives no GPU use (NVML {code}, GetUtilizationRates)")
         percent = self._value("GetUtilizationRates", (code, percent))
         return _percent("GPU use", percent), covers, f"GPU {percent} % now"
+
+    def _parts(self, now: float, divided: Divided) -> tuple[float, float, str]:
+        """The same for a divided GPU."""
+        try:
+            found = divided.read(now)
+        except NvmlError:
+            self._undivide()  # perhaps it is whole again: ask from the beginning
+            raise
+        self._signs += divided.signs
+        if isinstance(found, str):
+            if now >= self._whole_due:
+                self._undivide()
+            raise UnreadableError(found)
+        return found
+
+    def _undivide(self) -> None:
+        if self._divided is not None:
+            self._divided.close()
+            self._divided = None
+            self._unsupported.clear()
 
     def _engine_use(self) -> tuple[int, str]:
         """The busiest of the engines that GPU use does not count, and its name."""

@@ -1,8 +1,8 @@
 """NVML through nvidia-ml-py: the few functions that the reader calls, each answering (code, value).
 
-The rare calls are the binding's own. The hot ones (sample ring, engines, energy, rates: once per GPU
-and tick) use the functions of the library that the binding loaded, with buffers made once: measured on
-8 GPUs that takes a fifth of the CPU time. Numbers and layouts: NVIDIA's nvml.h.
+The rare calls are the binding's own. The hot ones (sample ring, engines, energy, rates, counters, use by
+process, GPM: once per GPU and tick) use the functions of the library that the binding loaded, with buffers
+made once: measured on 8 GPUs that takes a fifth of the CPU time. Numbers and layouts: NVIDIA's nvml.h.
 """
 
 import ctypes
@@ -29,6 +29,9 @@ FUNCTION_NOT_FOUND = 13
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
 UNKNOWN = 999
+
+DROPPED = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, NO_PERMISSION)
+"""Codes after which an optional signal is not asked for again: it is not there, or not for us."""
 
 ENGINES = ("encoder", "decoder", "JPEG engine", "OFA")
 
@@ -58,6 +61,10 @@ _PLACES = (
 )
 _UTILISATION_SAMPLES = 1
 _RING_ROOM = 256  # samples; rings of about 100 were seen
+_PROCESS_ROOM = 32  # entries in the list of use by process
+_ALL_LINKS = 0xFFFFFFFF  # the scope of an NVLink counter that is the sum of all links
+_COUNTER_BITS = {1: 32, 2: 64, 3: 64}  # NVML value types that a counter may have
+_ROOM_FOR_METRICS = 512  # more than NVML_GPM_METRIC_MAX, should the library clear its whole list
 # NVML value type -> how memory holds it: format, first element, step (a sample is 16 bytes, its value the last 8).
 _LAYOUTS = {
     0: ("d", 1, 2), 1: ("I", 2, 4), 2: ("Q", 1, 2), 3: ("Q", 1, 2), 4: ("q", 1, 2), 5: ("i", 2, 4), 6: ("H", 4, 8),
@@ -110,6 +117,15 @@ class Nvml:
         self._energy = _function("nvmlDeviceGetTotalEnergyConsumption")
         self._samples = _function("nvmlDeviceGetSamples")
         self._make_room(_RING_ROOM)
+        self._process_use = _function("nvmlDeviceGetProcessUtilization")
+        self._make_process_room(_PROCESS_ROOM)
+        self._fields = _function("nvmlDeviceGetFieldValues")
+        self._gpm_sample = _function("nvmlGpmSampleGet")
+        self._gpm_mig_sample = _function("nvmlGpmMigSampleGet")
+        self._gpm_metrics = _function("nvmlGpmMetricsGet")
+        self._gpm = (_Q * (3 + 5 * _ROOM_FOR_METRICS))()
+        self._gpm_words = memoryview(self._gpm).cast("B").cast("Q")
+        self._gpm_values = memoryview(self._gpm).cast("B").cast("d")
 
     def shutdown(self) -> int:
         """Let go of every GPU, so that the driver can be unloaded."""
@@ -169,8 +185,10 @@ class Nvml:
         return code, limit or 0
 
     def memory_used(self, handle: "Handle") -> tuple[int, int]:
-        """Bytes of GPU memory in use."""
-        code, memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        """Bytes of GPU memory in use, what the driver reserves for itself left out where it tells that apart."""
+        code, memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
+        if code != SUCCESS:
+            code, memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
         return code, int(memory.used) if memory is not None else 0
 
     def mig(self, handle: "Handle") -> tuple[int, int]:
@@ -178,12 +196,86 @@ class Nvml:
         code, modes = _ask(pynvml.nvmlDeviceGetMigMode, handle)
         return code, modes[0] if modes else 0
 
-    def processes(self, handle: "Handle") -> tuple[int, int]:
-        """How many compute contexts there are."""
-        code, found = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    def instances(self, handle: "Handle") -> tuple[int, list[int]]:
+        """The numbers of the MIG GPU instances that can be seen."""
+        code, most = _ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle)
+        found = set()
+        for index in range(min(most or 0, 64)):
+            code, device = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
+            if code == NOT_FOUND:  # places may be empty
+                continue
+            if code == SUCCESS:
+                code, number = _ask(pynvml.nvmlDeviceGetGpuInstanceId, device)
+            if code != SUCCESS:
+                return code, []
+            found.add(number)
+        return (SUCCESS if code == NOT_FOUND else code), sorted(found)
+
+    def processes(self, kind: str, handle: "Handle") -> tuple[int, int]:
+        """How many contexts there are: Compute, Graphics or MPSCompute."""
+        code, found = _ask(getattr(pynvml, f"nvmlDeviceGet{kind}RunningProcesses"), handle)
         if code == FUNCTION_NOT_FOUND:  # a driver older than version 3 of this call
-            code, found = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle)
+            code, found = _ask(getattr(pynvml, f"nvmlDeviceGet{kind}RunningProcesses_v2"), handle)
         return code, len(found or ())
+
+    def process_use(self, handle: "Handle", since: int) -> tuple[int, list[tuple[int, int, list[int]]]]:
+        """Use by process newer than ``since``: process id, time in microseconds, percents (SM, memory, encoder, decoder)."""
+        self._uints[0] = self._process_room
+        code = self._process_use(handle, self._process_list, self._at, _Q(since))
+        if code == INSUFFICIENT_SIZE:
+            self._make_process_room(min(2 * self._uints[0] + 8, 4096))
+            self._uints[0] = self._process_room
+            code = self._process_use(handle, self._process_list, self._at, _Q(since))
+        if code != SUCCESS:
+            return code, []
+        words = self._process_words[: 8 * min(self._uints[0], self._process_room)].tolist()
+        rows = [words[at : at + 8] for at in range(0, len(words), 8)]
+        return code, [(row[0], row[2] | row[3] << 32, row[4:]) for row in rows]
+
+    def counters(self, handle: "Handle", fields: "Counters") -> tuple[int, list[tuple[int, int, int]]]:
+        """Byte counters: for each field its own code, its value and the number of bits after which it wraps."""
+        code = self._fields(handle, len(fields), fields)
+        if code != SUCCESS:
+            return code, []
+        found = []
+        for at in range(0, 5 * len(fields), 5):
+            form, own = fields.words[at + 3] & 0xFFFFFFFF, fields.words[at + 3] >> 32
+            bits = _COUNTER_BITS.get(form, 0)
+            found.append((own or (SUCCESS if bits else NOT_SUPPORTED), fields.words[at + 4] & ((1 << bits) - 1), bits))
+        return code, found
+
+    def gpm_supported(self, handle: "Handle") -> tuple[int, bool]:
+        """Whether the GPU counts its own activity (GPM: Hopper and later)."""
+        code, support = _ask(pynvml.nvmlGpmQueryDeviceSupport, handle)
+        return code, bool(support.isSupportedDevice) if support is not None else False
+
+    def gpm_buffer(self) -> "tuple[int, Handle]":
+        """Room for one GPM sample; to be given back."""
+        code, buffer = _ask(pynvml.nvmlGpmSampleAlloc)
+        return code, ctypes.cast(buffer, ctypes.c_void_p) if buffer is not None else None
+
+    def gpm_give_back(self, buffer: "Handle") -> int:
+        """The end of `gpm_buffer`."""
+        return _ask(pynvml.nvmlGpmSampleFree, buffer)[0]
+
+    def gpm_sample(self, handle: "Handle", instance: int | None, buffer: "Handle") -> int:
+        """Take a sample of a GPU, or of one MIG instance of it."""
+        if instance is None:
+            return self._gpm_sample(handle, buffer)
+        return self._gpm_mig_sample(handle, ctypes.c_uint(instance), buffer)
+
+    def gpm_metrics(
+        self, first: "Handle", second: "Handle", metrics: tuple[int, ...]
+    ) -> tuple[int, list[float | None]]:
+        """The means of metrics between two samples, at least 0.1 s apart; None for one that is not given."""
+        words, values = self._gpm_words, self._gpm_values
+        words[0] = 1 | len(metrics) << 32
+        words[1], words[2] = first.value, second.value
+        for place, metric in enumerate(metrics):
+            words[3 + 5 * place] = metric
+        code = self._gpm_metrics(self._gpm)
+        ends = range(3, 3 + 5 * len(metrics), 5)
+        return code, [None if words[at] >> 32 or code else values[at + 1] for at in ends]
 
     def samples(self, handle: "Handle", since: int) -> tuple[int, list[int], "list[int] | list[float]"]:
         """Utilisation samples newer than ``since``: their times in microseconds (of no known clock) and percents."""
@@ -208,6 +300,25 @@ class Nvml:
         self._room = samples
         self._ring = (_Q * (2 * samples))()
         self._bytes = memoryview(self._ring).cast("B")
+
+    def _make_process_room(self, entries: int) -> None:
+        self._process_room = entries
+        self._process_list = (_Q * (4 * entries))()
+        self._process_words = memoryview(self._process_list).cast("B").cast("I")
+
+
+class Counters:
+    """The byte counters that one GPU is asked for in one call: numbers of NVML fields."""
+
+    def __init__(self, numbers: tuple[int, ...], links: tuple[int, ...]) -> None:
+        self._buffer = (_Q * (5 * len(numbers)))()
+        self._as_parameter_ = self._buffer
+        self.words = memoryview(self._buffer).cast("B").cast("Q")
+        for place, number in enumerate(numbers):
+            self.words[5 * place] = number | (_ALL_LINKS << 32 if number in links else 0)
+
+    def __len__(self) -> int:
+        return len(self.words) // 5
 
 
 def _load() -> None:

@@ -1,6 +1,6 @@
 """What a GPU draws, from its energy counter, and whether that says that it works."""
 
-from costguard.readers.nvml_library import FUNCTION_NOT_FOUND, NO_PERMISSION, NOT_SUPPORTED, SUCCESS, Nvml, NvmlError
+from costguard.readers.nvml_library import DROPPED, SUCCESS, Nvml, NvmlError
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ MARGIN_SHARE = 0.03
 
 _SHORTEST = 0.5  # seconds: the counter moves in steps of up to 0.1 s, so a shorter mean is noise
 _ABSURD_MW = 20_000_000  # more than any board draws
-_DROPPED = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, NO_PERMISSION)
 
 
 class Power:
@@ -41,8 +40,7 @@ class PowerMeter:
         self._before_restart = old_counter
         self._energy = True  # whether the driver gives it
         self._momentary = True
-        self._counted = True
-        self._contexts: int | None = None
+        self._kinds: tuple[str, ...] = ("Compute", "MPSCompute")  # lists of processes that the driver gives
         self._state_since = 0.0
         self._looked = -1.0
         self._lowest: dict[bool | None, float] = {}
@@ -50,25 +48,32 @@ class PowerMeter:
         self._last = Power()
         self.anchor: tuple[float, int] | None = None
         """The last reading of the counter: seconds since boot, millijoules."""
+        self.contexts: int | None = None
+        """Compute contexts at the last look, those behind an MPS server included; None: unknown."""
         code, limit = nvml.power_limit(handle)
         if code == SUCCESS and 0 < limit < _ABSURD_MW:
             self._margin = max(self._margin, MARGIN_SHARE * limit)
 
     def holders(self) -> str:
         """How many compute contexts were seen at the last look, in words."""
-        if self._contexts is None:
+        if self.contexts is None:
             return ""
-        return f"{self._contexts} compute process{'' if self._contexts == 1 else 'es'}"
+        return f"{self.contexts} compute process{'' if self.contexts == 1 else 'es'}"
 
     def look(self, now: float) -> None:
         """Count the contexts."""
         self._looked = now
-        if not self._counted:
-            return
         state = self._state()
-        code, number = self._nvml.processes(self._handle)
-        self._counted = code not in _DROPPED
-        self._contexts = number if code == SUCCESS else None
+        total: int | None = None
+        for kind in self._kinds:
+            code, number = self._nvml.processes(kind, self._handle)
+            if code in DROPPED:
+                self._kinds = tuple(one for one in self._kinds if one != kind) if kind != "Compute" else ()
+            if code == SUCCESS:
+                total = (total or 0) + number
+            elif kind == "Compute":
+                break  # without the main list, the other one tells nothing
+        self.contexts = total
         if state is not self._state() or not self._state_since:
             self._state_since = now
 
@@ -80,7 +85,7 @@ class PowerMeter:
         if not self._energy:
             return self._by_moment(now, quiet)
         code, energy = self._nvml.energy(self._handle)
-        if code in _DROPPED:
+        if code in DROPPED:
             self._energy = False
             return self._by_moment(now, quiet)
         if code != SUCCESS:
@@ -105,7 +110,7 @@ class PowerMeter:
         if not self._momentary:
             return Power()
         code, power = self._nvml.power(self._handle)
-        if code in _DROPPED or (code == SUCCESS and power > _ABSURD_MW):
+        if code in DROPPED or (code == SUCCESS and power > _ABSURD_MW):
             self._momentary = False
             return Power()
         if code != SUCCESS:
@@ -139,4 +144,4 @@ class PowerMeter:
         return Power()
 
     def _state(self) -> bool | None:
-        return None if self._contexts is None else self._contexts > 0
+        return None if self.contexts is None else self.contexts > 0

@@ -5,71 +5,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 import costguard
-from costguard.testing.nvml import NA, NoAnswerError, Process, ReaderProcess, Script, Values, build, write_sysfs
-
-Answer = dict[str, Any]
-
-KEYS = ["0000:01:00.0", "0000:02:00.0"]
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-class World:
-    """Two GPUs on a bus, a script for them, and readers on demand."""
-
-    def __init__(self, folder: Path, library: Path, stack: ExitStack) -> None:
-        self.folder = folder
-        self.library = library
-        self.sysfs = write_sysfs(folder / "sys", KEYS)
-        self.script = Script(folder / "gpus", gpus=2, ring_dry=False)
-        self.log = folder / "calls"
-        self._stack = stack
-
-    def reader(
-        self,
-        environment: Mapping[str, str] | None = None,
-        sysfs: Path | None = None,
-        counters: Mapping[str, object] | None = None,
-    ) -> ReaderProcess:
-        found = self.script.environment(self.library, self.log) if environment is None else environment
-        return self._stack.enter_context(
-            ReaderProcess(found, sysfs=sysfs or self.sysfs, devfs=self.folder / "dev", counters=counters)
-        )
-
-    def calls(self) -> list[tuple[str, str]]:
-        return [(line.split()[2], line.split()[3]) for line in self.log.read_text().splitlines()]
-
-
-@pytest.fixture
-def world(tmp_path: Path, library: Path) -> Iterator[World]:
-    with ExitStack() as stack:
-        yield World(tmp_path, library, stack)
-
-
-def loads(answer: Answer) -> list[float | None]:
-    return [row[1] for row in answer["gpus"]]
-
-
-def words(answer: Answer, gpu: int = 0) -> str:
-    text: str = answer["gpus"][gpu][4]
-    return text
-
-
-def settle(seconds: float = 0.6) -> None:
-    """Let the energy counter grow for a measurable time."""
-    time.sleep(seconds)
-
+from costguard.testing.nvml import NA, NoAnswerError, Process, Values, build, write_sysfs
+from tests.faults.nvml_world import KEYS, World, loads, settle, signs, words
 
 # ---- the library or the driver fails altogether ----------------------------------------------
 
@@ -313,15 +257,6 @@ def test_other_engines_are_load(world: World, values: Values) -> None:
     """Encoding video is load although no kernel runs."""
     world.script.set(1, **values)
     assert loads(world.reader().read()) == [0, 0.3]
-
-
-def signs(reader: ReaderProcess, reads: int = 1) -> list[str]:
-    """What the first GPU shows after so many reads, each over a measurable time."""
-    found: list[str] = []
-    for _ in range(reads):
-        settle()
-        found = reader.read()["gpus"][0][2]
-    return found
 
 
 def test_power_above_the_idle_mean_is_a_sign_of_work(world: World) -> None:

@@ -10,6 +10,7 @@ NA: Final = "na"
 """A value that the driver does not give: the call answers NOT_SUPPORTED."""
 
 Number = float | Literal["na"]
+_NEARLY_WRAPPED = 2.0**32 - 1000
 _REMEMBERED = 40.0  # seconds of past utilisation: more than the ring ever holds
 
 
@@ -56,6 +57,8 @@ class Values(TypedDict, total=False):
     pci: str
     processes: Sequence[Process]
     gpm_metrics: dict[int, float]
+    instances: dict[int, dict[int, float]]  # MIG GPU instances by number, each with its GPM metrics
+    counters: dict[int, float]  # NVML field: growth per second (bytes; KiB for NVLink)
 
 
 class _Gpu:
@@ -64,6 +67,7 @@ class _Gpu:
         self.history: list[tuple[float, Number]] = [(0.0, 0.0)]
         self.energy = 0.0
         self.energy_at = boottime()
+        self.counters: dict[int, tuple[float, float, float]] = {}  # value, when, growth per second
 
 
 class Script:
@@ -161,6 +165,10 @@ class Script:
         elif isinstance(energy, int | float):
             gpu.energy = energy
             gpu.values.pop("energy", None)
+        rates = values.pop("counters", None)
+        if isinstance(rates, dict):
+            old = {field: value + (at - since) * rate for field, (value, since, rate) in gpu.counters.items()}
+            gpu.counters = {field: (old.get(field, _NEARLY_WRAPPED), at, rate) for field, rate in rates.items()}
         gpu.values.update(values)
 
 
@@ -172,6 +180,8 @@ def _gpu_lines(gpu: _Gpu) -> list[str]:
     lines = [f"util {first[1]}", *(f"util {value} {since:.6f}" for since, value in later)]
     if "energy" not in gpu.values:
         lines.append(f"energy {gpu.energy:.0f} {gpu.energy_at:.6f}")
+    for field, (count, since, rate) in gpu.counters.items():
+        lines.append(f"counter {field} {count:.0f} {since:.6f} {rate}")
     for key, value in gpu.values.items():
         if key == "processes":
             assert isinstance(value, Sequence)
@@ -179,6 +189,11 @@ def _gpu_lines(gpu: _Gpu) -> list[str]:
         elif key == "gpm_metrics":
             assert isinstance(value, dict)
             lines += [f"gpm_metric {metric} {number}" for metric, number in value.items()]
+        elif key == "instances":
+            assert isinstance(value, dict)
+            for instance, metrics in value.items():
+                lines.append(f"instance {instance}")
+                lines += [f"instance {instance} {metric} {number}" for metric, number in metrics.items()]
         else:
             lines.append(f"{key} {int(value) if isinstance(value, bool) else value}")
     return lines

@@ -32,7 +32,9 @@
 #define MAX_RULES 256
 #define MAX_SEGMENTS 64
 #define MAX_PROCESSES 32
-#define MAX_METRICS 32
+#define MAX_METRICS 64
+#define MAX_INSTANCES 8
+#define MAX_COUNTERS 16
 #define SAMPLE_SECONDS (1.0 / 6.0)
 
 typedef unsigned int uint;
@@ -65,7 +67,7 @@ typedef struct {
 } field_t;
 typedef struct { uint version, supported; } gpm_support_t;
 typedef struct { uint id, code; double value; const char *short_name, *long_name, *unit; } gpm_metric_t;
-typedef struct { int gpu; double at; } gpm_sample_t;
+typedef struct { int gpu, instance; double at; } gpm_sample_t; /* instance -1: the whole GPU */
 typedef struct { uint version, count; gpm_sample_t *first, *second; gpm_metric_t metrics[]; } gpm_get_t;
 typedef struct { uint version; uint sensor; int celsius; } temperature_t;
 
@@ -83,7 +85,10 @@ typedef struct {
     int ring, ring_dry, ring_type, lost, handle, gpm;
     char name[96], uuid[96], pci[32];
     process_t process[MAX_PROCESSES];
-    struct { uint id; double value; } metric[MAX_METRICS];
+    struct { int instance; uint id; double value; } metric[MAX_METRICS];
+    int instance[MAX_INSTANCES], instances; /* MIG GPU instances, by their numbers */
+    struct { uint field; double value, at, rate; } counter[MAX_COUNTERS];
+    int counters;
 } gpu_t;
 
 enum rule_kind { CODE, LATENCY, HANG, UNINTERRUPTIBLE };
@@ -190,6 +195,15 @@ static void util_line(gpu_t *g, char *rest) {
     g->util[g->utils++] = (segment_t){n.absent, since, n.number};
 }
 
+/* A MIG instance, alone or with one of its metrics. */
+static void instance_line(gpu_t *g, char *rest) {
+    int number = 0, m = g->metrics, known = 0;
+    int n = sscanf(rest, "%d %u %lf", &number, &g->metric[m].id, &g->metric[m].value);
+    for (int i = 0; i < g->instances; i++) known |= g->instance[i] == number;
+    if (n >= 1 && !known && g->instances < MAX_INSTANCES) g->instance[g->instances++] = number;
+    if (n == 3) g->metric[g->metrics++].instance = number;
+}
+
 static void gpu_line(struct world *w, int i, const char *key, char *rest) {
     static const char *const engines[] = {"encoder", "decoder", "jpeg", "ofa"};
     gpu_t *g = &w->gpu[i];
@@ -219,7 +233,13 @@ static void gpu_line(struct world *w, int i, const char *key, char *rest) {
         g->energy_at = 0;
         if (sscanf(rest, "%39s %lf", text, &g->energy_at) >= 1) g->energy = number(text);
     } else if (!strcmp(key, "gpm_metric") && g->metrics < MAX_METRICS) {
+        g->metric[g->metrics].instance = -1;
         if (sscanf(rest, "%u %lf", &g->metric[g->metrics].id, &g->metric[g->metrics].value) == 2) g->metrics++;
+    } else if (!strcmp(key, "instance") && g->metrics < MAX_METRICS) instance_line(g, rest);
+    else if (!strcmp(key, "counter") && g->counters < MAX_COUNTERS) {
+        int n = g->counters;
+        if (sscanf(rest, "%u %lf %lf %lf", &g->counter[n].field, &g->counter[n].value, &g->counter[n].at,
+                   &g->counter[n].rate) == 4) g->counters++;
     }
 }
 
@@ -578,7 +598,19 @@ static void field(gpu_t *g, field_t *f) {
         f->value_type = 1;
         f->code = (uint)uint_out(&f->value.u, g->power, 1000);
     } else if (f->field == 230) f->value_type = 1;
-    else f->code = NOT_SUPPORTED;
+    else {
+        f->code = NOT_SUPPORTED;
+        for (int i = 0; i < g->counters; i++) {
+            if (g->counter[i].field != f->field) continue;
+            /* PCIe counters have 32 bits; NVLink ones count KiB, and only the sum of all links is known here */
+            int pcie = f->field == 197 || f->field == 198;
+            ull value = (ull)(g->counter[i].value + (now() - g->counter[i].at) * g->counter[i].rate);
+            f->code = pcie || f->scope == ~0U ? SUCCESS : INVALID_ARGUMENT;
+            f->value_type = pcie ? 1 : 3;
+            if (pcie) f->value.u = (uint)value;
+            else f->value.ull_ = value;
+        }
+    }
 }
 API int nvmlDeviceGetFieldValues(void *device, int count, field_t *fields)
     DEVICE("nvmlDeviceGetFieldValues", for (int i = 0; i < count; i++) field(g, &fields[i]);)
@@ -588,8 +620,18 @@ API int nvmlDeviceGetMigMode(void *device, uint *current, uint *pending)
 API int nvmlDeviceIsMigDeviceHandle(void *device, uint *to) DEVICE("nvmlDeviceIsMigDeviceHandle", (void)g; *to = 0;)
 API int nvmlDeviceGetMaxMigDeviceCount(void *device, uint *to)
     DEVICE("nvmlDeviceGetMaxMigDeviceCount", *to = g->mig.absent ? 0 : 7;)
+/* The handle of an instance is that of its GPU with the place of the instance above it. */
 API int nvmlDeviceGetMigDeviceHandleByIndex(void *device, uint index, void **to)
-    DEVICE("nvmlDeviceGetMigDeviceHandleByIndex", (void)g; (void)index; (void)to; code = NOT_FOUND;)
+    DEVICE("nvmlDeviceGetMigDeviceHandleByIndex",
+    if (index >= (uint)g->instances) code = NOT_FOUND;
+    else *to = (void *)((long)(g - world.gpu) + 1 + ((long)index + 1) * 4096);)
+static int instance_number(void *whole, void *device, uint *to) {
+    long place = ((long)whole >> 12) - 1;
+    DEVICE("nvmlDeviceGetGpuInstanceId",
+    if (place < 0 || place >= g->instances) code = NOT_FOUND;
+    else *to = (uint)g->instance[place];)
+}
+API int nvmlDeviceGetGpuInstanceId(void *device, uint *to) { return instance_number(device, (void *)((long)device & 4095), to); }
 API int nvmlDeviceGetPersistenceMode(void *device, uint *to)
     DEVICE("nvmlDeviceGetPersistenceMode", code = uint_out(to, g->persistence, 1);)
 API int nvmlDeviceGetTemperature(void *device, uint sensor, uint *to)
@@ -621,14 +663,24 @@ API int nvmlGpmSampleAlloc(gpm_sample_t **to) SYSTEM("nvmlGpmSampleAlloc", *to =
 API int nvmlGpmSampleFree(gpm_sample_t *sample) SYSTEM("nvmlGpmSampleFree", free(sample);)
 API int nvmlGpmSampleGet(void *device, gpm_sample_t *to) DEVICE("nvmlGpmSampleGet",
     if (!g->gpm) code = NOT_SUPPORTED;
-    else { to->gpu = (int)(g - world.gpu); to->at = now(); })
+    else { to->gpu = (int)(g - world.gpu); to->at = now(); to->instance = -1; })
+API int nvmlGpmMigSampleGet(void *device, uint instance, gpm_sample_t *to) DEVICE("nvmlGpmMigSampleGet",
+    int found = 0;
+    for (int i = 0; i < g->instances; i++) found |= g->instance[i] == (int)instance;
+    if (!g->gpm) code = NOT_SUPPORTED;
+    else if (!found) code = INVALID_ARGUMENT;
+    else { to->gpu = (int)(g - world.gpu); to->at = now(); to->instance = (int)instance; })
 API int nvmlGpmMetricsGet(gpm_get_t *get) SYSTEM("nvmlGpmMetricsGet",
+    const gpm_sample_t *a = get->first;
+    const gpm_sample_t *b = get->second;
     if (get->version != 1) code = VERSION_MISMATCH;
-    else if (!get->first || !get->second || get->second->at <= get->first->at) code = INVALID_ARGUMENT;
+    else if (!a || !b || b->at - a->at < 0.1 || a->gpu != b->gpu || a->instance != b->instance) code = INVALID_ARGUMENT;
     else for (uint i = 0; i < get->count; i++) {
         gpm_metric_t *m = &get->metrics[i];
-        const gpu_t *g = &world.gpu[get->second->gpu];
+        const gpu_t *g = &world.gpu[b->gpu];
         m->code = NOT_SUPPORTED;
         for (int k = 0; k < g->metrics; k++)
-            if (g->metric[k].id == m->id) { m->code = SUCCESS; m->value = g->metric[k].value; }
+            if (g->metric[k].id == m->id && g->metric[k].instance == b->instance) {
+                m->code = SUCCESS; m->value = g->metric[k].value;
+            }
     })

@@ -1,0 +1,62 @@
+"""Two GPUs on a bus, the stand-in library, and readers that look at them."""
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from costguard.testing.nvml import ReaderProcess, Script, write_sysfs
+
+Answer = dict[str, Any]
+
+KEYS = ["0000:01:00.0", "0000:02:00.0"]
+
+
+class World:
+    """Two GPUs on a bus, a script for them, and readers on demand."""
+
+    def __init__(self, folder: Path, library: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.library = library
+        self.sysfs = write_sysfs(folder / "sys", KEYS)
+        self.script = Script(folder / "gpus", gpus=2, ring_dry=False)
+        self.log = folder / "calls"
+        self._stack = stack
+
+    def reader(
+        self,
+        environment: Mapping[str, str] | None = None,
+        sysfs: Path | None = None,
+        counters: Mapping[str, object] | None = None,
+    ) -> ReaderProcess:
+        found = self.script.environment(self.library, self.log) if environment is None else environment
+        return self._stack.enter_context(
+            ReaderProcess(found, sysfs=sysfs or self.sysfs, devfs=self.folder / "dev", counters=counters)
+        )
+
+    def calls(self) -> list[tuple[str, str]]:
+        return [(line.split()[2], line.split()[3]) for line in self.log.read_text().splitlines()]
+
+
+def loads(answer: Answer) -> list[float | None]:
+    return [row[1] for row in answer["gpus"]]
+
+
+def words(answer: Answer, gpu: int = 0) -> str:
+    text: str = answer["gpus"][gpu][4]
+    return text
+
+
+def settle(seconds: float = 0.6) -> None:
+    """Let the energy counter grow for a measurable time."""
+    time.sleep(seconds)
+
+
+def signs(reader: ReaderProcess, reads: int = 1, seconds: float = 0.6) -> list[str]:
+    """What the first GPU shows after so many reads, each over a measurable time."""
+    found: list[str] = []
+    for _ in range(reads):
+        settle(seconds)
+        found = reader.read()["gpus"][0][2]
+    return found
