@@ -39,6 +39,7 @@ class Monitor(Watch):
         self.counts: Counter[str] = Counter()
         self.began = -20.0  # boot or resume
         self.ticks: list[float] = []
+        self.requested = -NEVER  # an own stop
         self.seen_at = -NEVER  # every GPU was readable
         self.warned: dict[str, list[float]] = {}  # incident -> deliveries
         self.tried: dict[str, list[float]] = {}  # incident -> attempts to tell
@@ -109,6 +110,11 @@ class Monitor(Watch):
         self.worked = False
         self.disturb()
         self.forget_lost()
+
+    def went_off(self) -> None:
+        """The machine is off; by the guard's request, if that was just now."""
+        if self.story.world.now - self.requested < 120.0:
+            self.stops.append(self.requested)
 
     def suspending(self) -> None:
         """The machine falls asleep."""
@@ -319,8 +325,7 @@ class Monitor(Watch):
             again = any(entry[0] == incident for entry in self.released_ids - {(incident, action)})  # a fall-back
             if not again and len(recent) >= 2 and self.jumped < recent[-2]:
                 raise Violation("I9: a third stop within a day and no work in between")
-            if not again:
-                self.stops.append(at)
+            self.requested = at
 
     def _check_quiet(self, at: float, reason: str) -> None:
         fields = self._fields()

@@ -125,6 +125,7 @@ class Story:
         """The machine is off until a person, or the cloud, starts it again."""
         seconds = self.off_for or self.rng.choice((60.0, 600.0, 3 * 3600.0, 30 * 3600.0)) * self.rng.uniform(0.5, 2)
         self.note(f"the machine is off for {seconds:.0f} s")
+        self.monitor.went_off()
         self.off_for = None
         self.damage = None
         self.world.now += seconds

@@ -95,13 +95,13 @@ def strike(story: "Story", rng: random.Random) -> None:
         "CONFIRMING": ("confirm", "notify"),
     }
     choice = rng.random()
-    if choice < 0.1 and story.phase == "WARNING":  # the way to FAILED is long
-        story.troubles.arm("go", "fail", 3)
-        story.troubles.arm("confirm", "die", 30)
+    if choice < 0.25 and story.phase == "WARNING":  # the way to FAILED is long
+        story.troubles.arm("go", rng.choice(("fail", "fail", "nothing_happens", "hang_started")), 3)
+        story.troubles.arm("confirm", rng.choice(OPERATIONS["confirm"]), 3)
         return
-    if choice < 0.3 and story.phase in wanted:
+    if choice < 0.5 and story.phase in wanted:
         subjects = list(wanted[story.phase])
-    elif choice > 0.6:
+    elif choice > 0.6 or story.phase in {"ACTING", "CONFIRMING", "FAILED"}:
         name = rng.choice(names)
         story.troubles.count(name)
         EVENTS[name](story, rng)
