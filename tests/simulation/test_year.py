@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.story import Report, Story
-from tests.simulation.table import account, required, table
+from tests.simulation.table import account, rare, required, table
 from tests.simulation.year import run, together
 
 STORIES, DAYS = 8, 46.0
@@ -23,6 +23,8 @@ def test_machine_year() -> None:
     assert sum(met.values()) >= 20 * seconds / 86400
     missed = sorted(pair for pair in required() if not met[pair])
     assert not missed, f"pairs of phase and fault that the year did not meet: {missed}"
+    seldom = sorted(pair for pair in rare() if not met[pair])
+    assert len(seldom) <= len(rare()) // 20, f"rare pairs that the year did not meet: {seldom}"
     for done in (
         "acted shutdown",
         "acted stop",
