@@ -74,7 +74,11 @@ def _first_line(source: Source) -> str:
         return head[:64].decode("utf-8", "replace")
     if source.size == 0:
         return _unpacked(head)
-    start = text_of(source).read(64)
+    try:
+        with text_of(source) as text:
+            start = text.read(64)
+    except OSError:
+        start = ""  # the reader says what is wrong
     raw.seek(0)
     return start
 

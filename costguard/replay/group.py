@@ -170,7 +170,8 @@ class Grouper:
             else:
                 self._by_place(moments, rest_codes)
         if self._open:
-            if len(self._open) == len(self._columns) or not self._times:
+            late = self._times and self._open_last < self._times[-1]  # no end of the recording, but rows out of order
+            if len(self._open) == len(self._columns) or not self._times or late or not self.sorted:
                 self._close()
             self._open = {}
         if not self.sorted:

@@ -16,7 +16,7 @@ from typing import IO, Any
 from costguard import __version__
 from costguard.engine.observation import Device, Known, Reading, Unknown
 from costguard.replay.group import NO_ROW
-from costguard.replay.table import Progress, Source, chunks, text_of
+from costguard.replay.table import Progress, Source, chunks
 from costguard.replay.trace import Palette, Recording, Trace, TraceError, step_of
 
 FORMAT = 1
@@ -93,7 +93,7 @@ def looks_like_own(line: str) -> bool:
 def read_own(source: Source, progress: Progress | None = None) -> Recording:
     """Read a recording of costguard; raises TraceError that names the line."""
     reader = _Reader(source)
-    for lines, last in chunks(source, text_of(source), progress):
+    for lines, last in chunks(source, progress):
         for position, line in enumerate(lines):
             reader.line(line, last=last and position == len(lines) - 1)
     return reader.finish()

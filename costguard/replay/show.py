@@ -208,7 +208,7 @@ def as_json(name: str, recording: Recording, results: Sequence[Result], notes: S
 
 
 def _numbers(summary: Summary) -> dict[str, object]:
-    return {name: value if isinstance(value, int) else round(value, 6) for name, value in summary._asdict().items()} | {
+    return {name: value if isinstance(value, int) else round(value, 9) for name, value in summary._asdict().items()} | {
         "share": summary.share
     }
 

@@ -1,12 +1,12 @@
 """Reading tables: what `nvidia-smi --query-gpu=… --format=csv` wrote, and what people made of it."""
 
 import csv
-import gzip
 import io
 import re
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import IO, NamedTuple
 
@@ -15,6 +15,7 @@ from costguard.replay.cells import Moments, load, moment
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.shape import Columns, from_header, guess, is_header, plain
 from costguard.replay.trace import Palette, Recording, TraceError
+from costguard.replay.unpack import Unpacked
 
 CHUNK = 1 << 21
 """Characters that are read at a time."""
@@ -42,32 +43,40 @@ class Source(NamedTuple):
     size: int
 
 
-def text_of(source: Source) -> io.TextIOWrapper:
-    """The text of a file: unpacked where it is gzip, in the encoding its first bytes tell."""
+@contextmanager
+def text_of(source: Source) -> Iterator[io.TextIOWrapper]:
+    """The text of a file, which stays open afterwards: unpacked where it is gzip, in the encoding its first bytes tell."""
     raw: IO[bytes] = source.raw
     head = raw.peek(4)[:4] if isinstance(raw, io.BufferedReader) else b""
     if head[:2] == b"\x1f\x8b":
-        raw = io.BufferedReader(gzip.GzipFile(fileobj=raw))
+        raw = io.BufferedReader(Unpacked(raw), CHUNK)
         try:
             head = raw.peek(4)[:4]
-        except (OSError, EOFError) as error:
+        except OSError as error:
             raise TraceError(f"{source.name} cannot be unpacked: {error}") from None
     encoding = "utf-8-sig"
     if head[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         encoding = "utf-16"
     elif len(head) == 4 and head[1] == head[3] == 0 and head[0]:
         encoding = "utf-16-le"
-    return io.TextIOWrapper(raw, encoding=encoding, errors="replace")
+    text = io.TextIOWrapper(raw, encoding=encoding, errors="replace")
+    try:
+        yield text
+    finally:
+        text.detach()
 
 
-def chunks(source: Source, text: io.TextIOWrapper, progress: Progress | None) -> Iterator[tuple[list[str], bool]]:
+def chunks(source: Source, progress: Progress | None) -> Iterator[tuple[list[str], bool]]:
     """Lines in large pieces, and whether a piece is the last one."""
+    with text_of(source) as text:
+        yield from _pieces(source, text, progress)
+
+
+def _pieces(source: Source, text: io.TextIOWrapper, progress: Progress | None) -> Iterator[tuple[list[str], bool]]:
     waiting: list[str] | None = None
     while True:
         try:
             lines = text.readlines(CHUNK)
-        except EOFError:
-            lines = []  # a packed file that was still being written
         except OSError as error:
             raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
         if progress is not None and source.size:
@@ -354,7 +363,7 @@ def _shape(cell: str) -> str:
 def read_table(source: Source, options: Options, progress: Progress | None = None) -> Recording:
     """Read a table with the standard library; raises TraceError that names the line."""
     table = Table(source, options)
-    for lines, last in chunks(source, text_of(source), progress):
+    for lines, last in chunks(source, progress):
         table.take(lines, last=last)
     return table.finish()
 

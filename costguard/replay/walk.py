@@ -105,7 +105,9 @@ class _Walker:
         if core.phase != WARNING or now is None or now.warned is None or k == 0:
             return
         at = self.times[k] - self.start
-        due = max(due_at(Turn(state, self.rules, state.at, self._wall(state.at), synced=None), now), state.at + self.look)
+        due = max(
+            due_at(Turn(state, self.rules, state.at, self._wall(state.at), synced=None), now), state.at + self.look
+        )
         if at - due > self.look and at - state.at <= self.rules.gap:
             self._ask(k, self._wall(due), k - 1)
 

@@ -35,7 +35,9 @@ def restless(seed: int, samples: int) -> Trace:
     dice = random.Random(seed)
     gpus, step = dice.choice([1, 3]), dice.choice([10.0, 10.0, 90.0])
     noise, lost, hole = dice.choice([0, 0.01, 0.1, 0.4]), dice.choice([0, 0, 0.002]), dice.choice([0, 0, 0.003])
-    palette, columns, times = Palette(), [[] for _ in range(gpus)], []
+    palette = Palette()
+    columns: list[list[int]] = [[] for _ in range(gpus)]
+    times: list[float] = []
     at, left, unread = START, 0, [0] * gpus
     mode = "idle"
     for _ in range(samples):

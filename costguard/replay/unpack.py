@@ -1,0 +1,38 @@
+"""Gzip as a recorder leaves it: a file that was still being written ends where it ends, and is no error."""
+
+import io
+import zlib
+from typing import IO
+
+PIECE = 1 << 17
+
+
+class Unpacked(io.RawIOBase):
+    """The unpacked bytes of a gzip file of one or more members. Raises OSError for what is none."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        super().__init__()
+        self._packed = packed
+        self._member = zlib.decompressobj(wbits=31)
+        self._ready = b""
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]  # the base names no type that mypy can slice
+        """Fill the buffer as far as there is something; 0 at the end."""
+        while not self._ready:
+            piece = self._member.unused_data or self._packed.read(PIECE)
+            if not piece:
+                return 0
+            if self._member.eof:
+                self._member = zlib.decompressobj(wbits=31)
+            try:
+                self._ready = self._member.decompress(piece)
+            except zlib.error as error:
+                raise OSError(f"it is no sound gzip file ({error})") from None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count

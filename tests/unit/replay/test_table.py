@@ -1,0 +1,236 @@
+"""Tables as people have them: every shape is read, and what is none is named with its line."""
+
+import gzip
+import time
+from pathlib import Path
+
+import pytest
+
+from costguard.engine import Known, Unknown
+from costguard.replay.files import read
+from costguard.replay.table import Options
+from costguard.replay.trace import Recording, Trace, TraceError
+
+SMI = "timestamp, index, utilization.gpu [%]\n"
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times without a zone are local; the tests live in UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+def table(folder: Path, text: str | bytes, options: Options = Options(), reader: str = "standard") -> Recording:  # noqa: B008 - a value
+    file = folder / "log.csv"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read(str(file), options, reader)
+
+
+def only(recording: Recording) -> Trace:
+    (found,) = recording.traces
+    return found
+
+
+def loads(trace: Trace, gpu: int = 0) -> list[float | None]:
+    return [reading.load if isinstance(reading, Known) else None for reading in trace.column(gpu)]
+
+
+def test_units_in_the_cells(tmp_path: Path) -> None:
+    """As ``--format=csv`` writes it; memory and temperature are passed over."""
+    text = (
+        "timestamp, name, pci.bus_id, utilization.gpu [%], memory.used [MiB], temperature.gpu\n"
+        "2026/01/31 23:59:55.100, NVIDIA A100, 00000000:0A:00.0, 97 %, 40000 MiB, 60\n"
+        "2026/02/01 00:00:00.100, NVIDIA A100, 00000000:0A:00.0, 0 %, 40000 MiB, 61\n"
+    )
+    found = only(table(tmp_path, text))
+    assert loads(found) == [0.97, 0.0]
+    assert found.times[1] - found.times[0] == pytest.approx(5.0)
+    assert found.devices[0].key == "00000000:0a:00.0"
+    assert found.devices[0].name == "NVIDIA A100"
+
+
+def test_units_in_the_header_only(tmp_path: Path) -> None:
+    """``nounits``: the numbers stand alone."""
+    assert loads(only(table(tmp_path, SMI + "2026/01/31 10:00:00.000, 0, 5\n2026/01/31 10:00:05.000, 0, 100\n"))) == [
+        0.05,
+        1.0,
+    ]
+
+
+def test_no_header(tmp_path: Path) -> None:
+    """The first date is the time, the first percent sign the load; the assumption is told."""
+    recording = table(tmp_path, "2026/01/31 10:00:00.000, 3 %, 0 %, 2 MiB, 20146 MiB, 27, 11.64 W\n" * 2)
+    assert loads(only(recording)) == [0.03, 0.03]
+    assert "column 2 for utilization.gpu" in recording.notes[0]
+
+
+def test_no_header_with_an_index(tmp_path: Path) -> None:
+    """A small whole number before the load tells the GPUs apart."""
+    rows = [f"2026/01/31 10:00:{s:02}.0{g}0, {g}, {10 * g + s} %" for s in range(0, 50, 10) for g in range(2)]
+    found = only(table(tmp_path, "\n".join(rows) + "\n"))
+    assert [device.number for device in found.devices] == [0, 1]
+    assert loads(found, 1) == [0.10, 0.20, 0.30, 0.40, 0.50]
+
+
+def test_no_header_and_nothing_to_tell_by(tmp_path: Path) -> None:
+    """Three plain numbers could be anything: an error, and --columns helps."""
+    text = "2026/01/31 10:00:00, 12, 34, 56\n"
+    with pytest.raises(TraceError, match=r"log\.csv:1: .*--columns"):
+        table(tmp_path, text)
+    found = table(tmp_path, text, Options(columns="timestamp,-,utilization.gpu,-"))
+    assert loads(only(found)) == [0.34]
+
+
+def test_utf_16_with_a_mark_and_a_cut_last_line(tmp_path: Path) -> None:
+    """What a redirection in PowerShell writes; the line that was being written is left out and told."""
+    text = "timestamp, memory.used [MiB], utilization.gpu [%]\r\n"
+    text += "2026/08/01 03:59:40.361, 10549 MiB, 100 %\r\n2026/08/01 03:59:41.371, 1764 MiB, 63 %\r\n2026/08/01 03:5"
+    recording = table(tmp_path, b"\xff\xfe" + text.encode("utf-16-le") + b"9")
+    assert loads(only(recording)) == [1.0, 0.63]
+    assert any("cut off" in note for note in recording.notes)
+
+
+@pytest.mark.parametrize("cut", ["2026/01/31 10:00:10.000, 0, 10", "2026/01/31 10:00:10.000, 0", "2026/01/31 10:0"])
+def test_a_cut_last_line_is_no_value(tmp_path: Path, cut: str) -> None:
+    """10 of 100 % would be another load."""
+    text = SMI + "2026/01/31 10:00:00.000, 0, 100 %\n2026/01/31 10:00:05.000, 0, 100 %\n" + cut
+    assert loads(only(table(tmp_path, text))) == [1.0, 1.0]
+
+
+def test_a_whole_last_line_without_its_end_counts(tmp_path: Path) -> None:
+    """A file need not end with a line end."""
+    text = SMI + "2026/01/31 10:00:00.000, 0, 100 %\n2026/01/31 10:00:05.000, 0, 7 %"
+    assert loads(only(table(tmp_path, text))) == [1.0, 0.07]
+
+
+def test_seconds_since_the_epoch_and_names_of_ones_own(tmp_path: Path) -> None:
+    """Floats, an own header, ten samples a second."""
+    rows = "".join(f"{1736203508.75 + k / 10},0,{k}\n" for k in range(20))
+    found = only(table(tmp_path, "Time,GPU_ID,Utilization\n" + rows))
+    assert found.interval == pytest.approx(0.1)
+    assert loads(found)[:3] == [0.0, 0.01, 0.02]
+
+
+def test_a_header_before_every_row(tmp_path: Path) -> None:
+    """A loop that calls nvidia-smi again and again."""
+    assert loads(only(table(tmp_path, (SMI + "2026/01/31 10:00:00.000, 0, 22 %\n") * 3))) == [0.22] * 3
+
+
+@pytest.mark.parametrize("cell", ["[N/A]", "[Unknown Error]", "ERR!", "N/A", "[GPU is lost]", "[Not Supported]", ""])
+def test_what_could_not_be_read_is_unknown(tmp_path: Path, cell: str) -> None:
+    """Never 0, and the reason is kept."""
+    found = only(table(tmp_path, SMI + f"2026/01/31 10:00:00.000, 0, {cell}\n"))
+    (reading,) = found.column(0)
+    assert isinstance(reading, Unknown)
+    assert cell in reading.reason
+
+
+@pytest.mark.parametrize("name", ["index", "uuid", "pci.bus_id"])
+def test_several_gpus_a_tick(tmp_path: Path, name: str) -> None:
+    """Rows of one look differ by milliseconds; the tick is as late as its last row."""
+    keys = {"index": ["0", "1"], "uuid": ["GPU-a", "GPU-b"], "pci.bus_id": ["00000000:01:00.0", "00000000:02:00.0"]}[
+        name
+    ]
+    rows = [f"2026/01/31 10:00:{s:02}.{100 + g}, {keys[g]}, {10 * g + s} %" for s in range(0, 60, 10) for g in range(2)]
+    found = only(table(tmp_path, f"timestamp, {name}, utilization.gpu [%]\n" + "\n".join(rows) + "\n"))
+    assert len(found.times) == 6
+    assert loads(found, 0)[:3] == [0.0, 0.1, 0.2]
+    assert loads(found, 1)[:3] == [0.1, 0.2, 0.3]
+    assert found.times[0] % 1 == pytest.approx(0.101, abs=1e-3)
+
+
+def test_several_gpus_that_nothing_tells_apart(tmp_path: Path) -> None:
+    """Neither index nor address: the place in the tick counts."""
+    rows = [f"2026/01/31 10:00:{s:02}.{100 + g}, {10 * g + s} %" for s in range(0, 60, 10) for g in range(3)]
+    found = only(table(tmp_path, "timestamp, utilization.gpu [%]\n" + "\n".join(rows) + "\n"))
+    assert [len(found.times), len(found.devices)] == [6, 3]
+    assert loads(found, 2)[:2] == [0.2, 0.3]
+
+
+def test_a_gpu_that_is_missing_from_a_tick_is_unknown_then(tmp_path: Path) -> None:
+    """It fell off the bus for one look; the others keep their places."""
+    rows = [
+        f"2026/01/31 10:00:{s:02}.{100 + g}, {g}, {s} %"
+        for s in range(0, 60, 10)
+        for g in range(2)
+        if (s, g) != (20, 0)
+    ]
+    found = only(table(tmp_path, SMI + "\n".join(rows) + "\n"))
+    assert loads(found, 0) == [0.0, 0.1, None, 0.3, 0.4, 0.5]
+    assert loads(found, 1) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_one_log_for_each_gpu_one_after_the_other(tmp_path: Path) -> None:
+    """Rows out of order are put in order, and that is told."""
+    rows = [f"2026/01/31 10:00:{s:02}.100, {g}, {10 * g + s} %" for g in range(2) for s in range(0, 60, 10)]
+    recording = table(tmp_path, SMI + "\n".join(rows) + "\n")
+    assert loads(only(recording), 1) == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    assert any("out of order" in note for note in recording.notes)
+
+
+def test_the_encoder_is_work_too(tmp_path: Path) -> None:
+    """The highest engine is the load; an engine that the GPU does not have says nothing."""
+    head = "timestamp, index, utilization.gpu [%], utilization.encoder [%], utilization.jpeg [%]\n"
+    text = head + "2026/01/31 10:00:00, 0, 2 %, 60 %, [N/A]\n2026/01/31 10:00:10, 0, [N/A], 60 %, [N/A]\n"
+    assert loads(only(table(tmp_path, text))) == [0.6, None]
+
+
+def test_several_machines(tmp_path: Path) -> None:
+    """A column that tells machines apart makes a trace of each."""
+    text = "t,machine,gpu_util_pct,gpu_mem_bytes\n" + "".join(
+        f"{60.0 * k},{name},{load},1.0\n" for name, load in (("a", 10), ("b", 20)) for k in range(3)
+    )
+    recording = table(tmp_path, text)
+    assert [(found.name, loads(found)) for found in recording.traces] == [("a", [0.1] * 3), ("b", [0.2] * 3)]
+
+
+def test_packed(tmp_path: Path) -> None:
+    """Whatever its name, gzip is unpacked; what a recorder had not packed yet is missing, no error."""
+    rows = "".join(f"2026/01/31 10:{k // 60:02}:{k % 60:02}.000, 0, {k % 100} %\n" for k in range(3000))
+    packed = gzip.compress((SMI + rows).encode())
+    assert len(only(table(tmp_path, packed)).times) == 3000
+    assert 0 < len(only(table(tmp_path, packed[: len(packed) // 2])).times) < 3000
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (SMI + "2026/01/31 10:00:00.000, 0, 250 %\n", 2, "250"),
+        (SMI + "2026/01/31 10:00:00.000, 0, 5 %\n\n2026/01/31 10:00:05.000, 0, five\n", 4, "five"),
+        (SMI + "yesterday, 0, 5 %\n", 2, "yesterday"),
+        (SMI + "2026/13/31 10:00:00.000, 0, 5 %\n", 2, "2026/13/31"),
+        (SMI + "2026/01/31 10:00:00.000, 0\n2026/01/31 10:00:00.000, 0, 5 %\n", 2, "2 columns where 3"),
+        (SMI + "2026/01/31 10:00:00.000, 0, 5 %\n2026/01/31 10:00:10.000, 0, 5 %, 6 %\nx\n", 3, "4 columns where 3"),
+        ("timestamp, index, memory.used [MiB]\n", 1, "no column for the load"),
+        ("index, utilization.gpu [%]\n", 1, "no column for the time"),
+        ("hello\n", 1, "no header"),
+        ("{}\n", 1, "no header"),
+    ],
+)
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+def test_anything_else_is_named_with_its_line(tmp_path: Path, reader: str, text: str, line: int, words: str) -> None:
+    """File, line, what was read, what is allowed; the same with either reader."""
+    with pytest.raises(TraceError) as error:
+        table(tmp_path, text, reader=reader)
+    assert f"log.csv:{line}: " in error.value.message
+    assert words in error.value.message
+    assert "allowed" in error.value.message + error.value.hint
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", SMI.encode(), b"\x00\x01\x02\x03" * 50, b"\x1f\x8b\x08\x00garbage"])
+def test_nothing_to_read_is_an_error(tmp_path: Path, content: bytes) -> None:
+    """An empty file, a header alone, and what is no text."""
+    with pytest.raises(TraceError):
+        table(tmp_path, content)
+
+
+def test_local_time_over_the_end_of_summer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hour that comes twice makes no negative time."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    hours = ["01", "02", "02", "03"]
+    rows = [f"2025/10/26 {hour}:{minute:02}:00.000, 0, 5 %" for hour in hours for minute in range(60)]
+    found = only(table(tmp_path, SMI + "\n".join(rows) + "\n"))
+    assert list(found.times) == sorted(found.times)
+    assert len(found.times) == 240

@@ -1,0 +1,169 @@
+"""The two verbs, as people call them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from costguard.cli.main import main
+from costguard.replay.files import read
+from costguard.testing.nvml import Script, build, write_sysfs
+
+ADDRESSES = ["0000:01:00.0", "0000:02:00.0"]
+POLICY = "kill_duration=10m, grace=1m, boot_grace=0s, unused_after=off"
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Printed times are local; the tests live in UTC, without anybody's own configuration."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    for name in [name for name in os.environ if name.startswith("COSTGUARD_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Five minutes of work, half an hour of nothing, five minutes of work."""
+    loads = [90] * 30 + [0] * 180 + [90] * 30
+    rows = [
+        f"2026/01/31 {10 + k // 360}:{k // 6 % 60:02}:{10 * (k % 6):02}.000, 0, {load} %"
+        for k, load in enumerate(loads)
+    ]
+    file = tmp_path / "log.csv"
+    file.write_text("timestamp, index, utilization.gpu [%]\n" + "\n".join(rows) + "\n")
+    return file
+
+
+def replay(*arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, ["replay", *arguments], input=stdin)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_time_line_and_numbers(log: Path) -> None:
+    """Each decision with its local time and sentence, then what came of it."""
+    code, out, _ = replay(str(log), "--policy", POLICY)
+    assert code == 0
+    lines = out.splitlines()
+    (stop,) = [line for line in lines if line.startswith("2026-01-31") and "  stop  " in line]
+    assert stop.startswith("2026-01-31 10:15:50")
+    assert "DONE: " in stop
+    assert [line.split()[-1] for line in lines if line.startswith(("stops ", "work back within"))] == ["1", "1"]
+
+
+def test_json_and_every_sample_agree(log: Path) -> None:
+    """Programs get the same decisions, also when every sample is asked about."""
+    code, out, _ = replay(str(log), "--policy", POLICY, "--json")
+    each = json.loads(replay(str(log), "--policy", POLICY, "--json", "--every-sample")[1])
+    few = json.loads(out)
+    assert code == 0
+    machine, other = few["policies"][0]["machines"][0], each["policies"][0]["machines"][0]
+    assert machine["decisions"] == other["decisions"]
+    assert machine["steps"] < other["steps"]
+    assert few["policies"][0]["summary"]["recovered_interrupted"] == pytest.approx(1140 / 3600)
+
+
+def test_policies_side_by_side(log: Path, tmp_path: Path) -> None:
+    """A file, a preset and settings; more than four of them as one line each."""
+    (tmp_path / "a.toml").write_text('kill_duration = "10m"\n')
+    specs = [
+        str(tmp_path / "a.toml"),
+        "preset:gpu-sentinel",
+        "preset:gpu-idle-timeout-any",
+        POLICY,
+        "gpu_devices=0, grace=1m",
+    ]
+    code, out, _ = replay(str(log), *[part for spec in specs for part in ("--policy", spec)], "--no-timeline")
+    assert code == 0
+    rows = [
+        line for line in out.splitlines() if line.startswith(("a.toml ", "preset:", "kill_duration=", "gpu_devices="))
+    ]
+    assert len(rows) == 5
+
+
+def test_several_bad_policies_are_exit_code_2(log: Path) -> None:
+    """A file that is none, a preset that is none, a setting that is none."""
+    for spec in ("nowhere.toml", "preset:nothing", "kill_duration=soon", "no_such_key=1"):
+        code, _, err = replay(str(log), "--policy", spec)
+        assert code == 2
+        assert err.startswith("error: ")
+
+
+def test_a_recording_that_is_none_is_exit_code_2(tmp_path: Path) -> None:
+    """The error names file, line, what was read and what is allowed."""
+    (tmp_path / "log.csv").write_text("timestamp, utilization.gpu [%]\n2026/01/31 10:00:00, much\n")
+    code, _, err = replay(str(tmp_path / "log.csv"))
+    assert code == 2
+    assert "log.csv:2: 'much' is no load" in err
+    assert replay(str(tmp_path / "nothing.csv"))[0] == 2
+
+
+def test_too_coarse_is_said(tmp_path: Path) -> None:
+    """Samples of 15 minutes prove nothing about a window of 30."""
+    rows = "".join(f"{1.75e9 + 900 * k},0,0\n" for k in range(20))
+    (tmp_path / "log.csv").write_text("Time,GPU_ID,Utilization\n" + rows)
+    assert "too coarse" in replay(str(tmp_path / "log.csv"), "--policy", "kill_duration=30m")[2]
+    assert "too coarse" not in replay(str(tmp_path / "log.csv"), "--policy", "kill_duration=2h")[2]
+
+
+def test_from_a_pipe(log: Path) -> None:
+    """A dash reads standard input."""
+    done = subprocess.run(
+        [sys.executable, "-m", "costguard", "replay", "-", "--policy", POLICY, "--no-timeline"],
+        input=log.read_bytes(), capture_output=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert b"standard input: 1 GPU, 240 rows" in done.stdout
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_record_and_replay(tmp_path: Path, ending: signal.Signals) -> None:
+    """Two GPUs, one of which cannot be read; ended by a signal, the file is whole and can be replayed."""
+    library = build(tmp_path)
+    gpus = Script(tmp_path / "gpus", gpus=2, name="NVIDIA H200")
+    for index, address in enumerate(ADDRESSES):
+        gpus.set(index, pci=address)
+    gpus.set(0, util=73)
+    gpus.fail("nvmlDeviceGetUtilizationRates", 15, gpu=1)
+    gpus.fail("nvmlDeviceGetSamples", 15, gpu=1)
+    sysfs = write_sysfs(tmp_path / "sys", ADDRESSES)
+    out = tmp_path / "made.jsonl.gz"
+    command = [
+        sys.executable,
+        "-m",
+        "costguard",
+        "record",
+        "--out",
+        str(out),
+        "--interval",
+        "0.1s",
+        "--sysfs",
+        str(sysfs),
+    ]
+    process = subprocess.Popen(command, env=os.environ | gpus.environment(library), stderr=subprocess.PIPE)
+    end = time.monotonic() + 20
+    while time.monotonic() < end and not (out.exists() and out.stat().st_size > 400):
+        time.sleep(0.1)
+    process.send_signal(ending)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    (found,) = read(str(out)).traces
+    assert [device.key for device in found.devices] == ADDRESSES
+    assert found.interval == pytest.approx(0.1, abs=0.05)
+    assert any(getattr(reading, "load", None) == 0.73 for reading in found.column(0))
+    assert all(hasattr(reading, "reason") for reading in found.column(1))
+    assert replay(str(out), "--policy", "preset:gpu-sentinel")[0] == 0
+
+
+def test_record_never_overwrites(tmp_path: Path) -> None:
+    """Exit code 2, and the file is as it was."""
+    (tmp_path / "made").write_text("mine")
+    result = CliRunner().invoke(main, ["record", "--out", str(tmp_path / "made"), "--duration", "1s"])
+    assert result.exit_code == 2
+    assert (tmp_path / "made").read_text() == "mine"
