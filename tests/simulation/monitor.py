@@ -330,8 +330,12 @@ class Monitor(Watch):
     def _check_quiet(self, at: float, reason: str) -> None:
         fields = self._fields()
         if reason == "deadline":
-            seen = at - self.seen_at < fields["kill_duration"]
-            if seen and not fields["stop_busy"] and self.work_between(at - BLINK - 1, at - BLINK) > 0:
+            seen = self.seen_at  # what broke unseen is unknown, and a deadline goes by unknown
+            if (
+                not fields["stop_busy"]
+                and at - seen < fields["kill_duration"]
+                and self.work_between(seen - 1, seen) > 0
+            ):
                 raise Violation("a deadline stopped work")
             return
         window = fields["kill_duration"] if reason == "idle" else fields["unused_after"]
