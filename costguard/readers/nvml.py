@@ -3,7 +3,8 @@
 First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, millijoules]}|null}``. Then
 
 - ``{"read":n}`` is answered by ``{"read":n,"gpus":[[key,load|null,[signs],covers,words],…],"counters":{…}}``,
-  with ``"info":{key:{"index","uuid","name"}}`` when that changed, and ``"error"``, ``"hardware"`` when no GPU
+  with ``"findings":[[key,code,words],…]`` while there is something that people should know about a GPU,
+  ``"info":{key:{"index","uuid","name"}}`` when that changed, and ``"error"``, ``"hardware"`` when no GPU
   could be read because the driver or its library failed;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded; ``{"attach":true}`` takes it back.
 
@@ -130,6 +131,14 @@ class Reader:
             for row in rows:
                 row[3] = round(row[3] + late, 2) if row[3] else 0
         answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
+        findings = [
+            (key, code, words)
+            for key, slot in self._slots.items()
+            if slot.gpu is not None and slot.gpu.findings
+            for code, words in slot.gpu.findings
+        ]
+        if findings:
+            answer["findings"] = findings
         if self._info_due:
             answer["info"] = self.info()
             self._info_due = False

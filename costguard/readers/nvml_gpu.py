@@ -2,6 +2,8 @@
 
 from operator import sub
 
+from costguard.readers import nvml_ghost
+from costguard.readers.nvml_ghost import Ghost
 from costguard.readers.nvml_gpm import Gpm
 from costguard.readers.nvml_library import (
     DROPPED,
@@ -49,7 +51,11 @@ class Gpu:
         self._since = 0  # newest sample of the ring that was seen
         self._ring_read = 0.0  # when
         self._look_due = 0.0
-        self._memory = ""
+        self._memory: int | None = None  # bytes in use; None: unknown
+        self._lowest = 0.0  # percent, of the samples since the last read
+        self._ghost = Ghost()
+        self.findings: list[tuple[str, str]] = []
+        """What people should know beside the reading: a code and words."""
         self._signs: list[str] = []  # seen since the last answer
         self._traffic_next = True
         self._divided: Divided | None = None
@@ -78,6 +84,8 @@ class Gpu:
             reading = self._read(now)
         except Exception:
             self._since, self._ring_read = place
+            self._ghost.forget()
+            self.findings = []
             raise
         self._signs = []
         return reading
@@ -86,24 +94,49 @@ class Gpu:
         if self._gpm.available and self._divided is None:
             self._gpm.read(now)
             self._signs += self._gpm.signs
+        self._lowest = 0.0
         percent, ring_covers, evidence = self._gpu_use(now)
-        if percent < _BUSY:
-            engine, name = self._engine_use()
-            if engine > percent:
-                percent, evidence = engine, f"{name} {engine} %"
+        suspected = self._suspected()
+        other = 0
+        if percent < _BUSY or suspected:
+            other, name = self._engine_use()
+            if other > percent:
+                percent, evidence = other, f"{name} {other} %"
             if not self._gpm.available:
                 self._other_signs(now)
-        if now >= self._look_due:
+        if suspected or now >= self._look_due:
             self._look(now)
         quiet = percent == 0 and not self._signs
         power = self.meter.read(now, quiet=quiet, ring=ring_covers > 0)
         if power.sign:
             self._signs.append(power.sign)
         covers = max(ring_covers, power.covers)
+        alike = suspected and other == 0 and self._nothing_behind()
+        if self._ghost.see(now, ring_covers, alike=alike):
+            percent, covers, evidence = 0.0, ring_covers, f"{evidence}, but nothing behind it"
+            self.findings = [("ghost", nvml_ghost.WORDS)]
+        else:
+            self.findings = []
         activity = self._gpm.words if self._divided is None else ""
-        notes = [evidence, activity, power.evidence, self.meter.holders(), self._memory, self._gpm.note]
+        memory = "" if self._memory is None else f"{self._memory >> 20} MiB in use"
+        notes = [evidence, activity, power.evidence, self.meter.holders(), memory, self._gpm.note]
         signs = list(dict.fromkeys(self._signs)) if self._signs else []
         return percent / 100, signs, covers, ", ".join(filter(None, notes))
+
+    def _suspected(self) -> bool:
+        """Full use, flat, and by the last look nobody there to make it: worth a closer look."""
+        return self._lowest >= nvml_ghost.USE and self.meter.nobody and self._empty()
+
+    def _empty(self) -> bool:
+        return self._memory is not None and self._memory < nvml_ghost.MEMORY
+
+    def _nothing_behind(self) -> bool:
+        """After a fresh look: no process of any kind, no memory, idle power, no sign. False if any of it is unknown."""
+        if self._signs or not (self.meter.nobody and self._empty() and self.meter.at_rest):
+            return False
+        if self._gpm.available and not self._gpm.still:
+            return False
+        return self._nvml.processes("Graphics", self._handle) == (SUCCESS, 0)
 
     def _other_signs(self, now: float) -> None:
         """Without GPM: bytes moved and use by process, in turn, since both reach back to when they were asked last."""
@@ -139,6 +172,7 @@ class Gpu:
             raise UnreadableError(f"corrupt answer: GPU use of {peak} % in the samples")
         covers = self._unbroken(stamps, now - before if before else 0.0)
         self._since = stamps[-1]
+        self._lowest = min(values)
         return peak, covers, f"GPU peak {peak:g} % in {len(values)} samples"
 
     def _unbroken(self, stamps: list[int], gap: float) -> float:
@@ -202,7 +236,7 @@ class Gpu:
         self._look_due = now + _LOOK_EVERY
         self.meter.look(now)
         code, used = self._nvml.memory_used(self._handle)
-        self._memory = f"{used >> 20} MiB in use" if code == SUCCESS else ""
+        self._memory = used if code == SUCCESS else None
 
     @staticmethod
     def _value(function: str, answer: tuple[int, int]) -> int:

@@ -50,6 +50,10 @@ class PowerMeter:
         """The last reading of the counter: seconds since boot, millijoules."""
         self.contexts: int | None = None
         """Compute contexts at the last look, those behind an MPS server included; None: unknown."""
+        self.nobody = False
+        """Whether both lists, compute and MPS, were there and empty."""
+        self.at_rest = False
+        """Whether the last mean (not: a moment) was at the baseline of a GPU without processes."""
         code, limit = nvml.power_limit(handle)
         if code == SUCCESS and 0 < limit < _ABSURD_MW:
             self._margin = max(self._margin, MARGIN_SHARE * limit)
@@ -65,15 +69,18 @@ class PowerMeter:
         self._looked = now
         state = self._state()
         total: int | None = None
+        answers = 0
         for kind in self._kinds:
             code, number = self._nvml.processes(kind, self._handle)
             if code in DROPPED:
                 self._kinds = tuple(one for one in self._kinds if one != kind) if kind != "Compute" else ()
             if code == SUCCESS:
                 total = (total or 0) + number
+                answers += 1
             elif kind == "Compute":
                 break  # without the main list, the other one tells nothing
         self.contexts = total
+        self.nobody = total == 0 and answers == 2
         if state is not self._state() or not self._state_since:
             self._state_since = now
 
@@ -99,6 +106,7 @@ class PowerMeter:
             return self._last
         self.anchor = (now, energy)
         mean = (energy - before) / (now - since)
+        self.at_rest = False
         if not 0 <= mean <= _ABSURD_MW:  # the driver was loaded again, or garbage: no statement
             self._last = Power()
             return self._last
@@ -107,6 +115,7 @@ class PowerMeter:
 
     def _by_moment(self, now: float, quiet: bool) -> Power:
         """Without a counter: the power of this moment, which covers nothing."""
+        self.at_rest = False
         if not self._momentary:
             return Power()
         code, power = self._nvml.power(self._handle)
@@ -119,6 +128,8 @@ class PowerMeter:
 
     def _judge(self, mean: float, since: float, now: float, *, quiet: bool) -> Power:
         evidence = f"mean {mean / 1000:.0f} W"
+        bare = self._lowest.get(False)
+        self.at_rest = since < now and self.contexts == 0 and bare is not None and mean <= bare + self._margin
         lowest = self._lowest.get(self._state())
         surprising = lowest is None or mean < lowest or mean > lowest + self._margin
         if surprising and self._looked != now:
