@@ -29,6 +29,11 @@ def _reading(load: object, signs: Sequence[str], covers: object, words: object) 
     return Known(float(load), tuple(signs), float(covers), str(words))
 
 
+def findings(answer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What people should know about a GPU: its key, a code, words. Raises ValueError or TypeError for garbage."""
+    return [(str(key), str(code), str(words)) for key, code, words in answer["findings"]]
+
+
 def devices(answer: Mapping[str, Any]) -> tuple[Device, ...]:
     """The fixed facts of the GPUs, where the answer brings them."""
     found = []

@@ -14,7 +14,7 @@ from costguard.agent.state import Start, persist_job
 from costguard.agent.supervise import Reader
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Tell
-from costguard.engine.events import Began, Devices, Event, Outcome, Tick
+from costguard.engine.events import Began, Devices, Event, Finding, Outcome, Tick
 from costguard.engine.machine import Step, step
 from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Device, Observation, Reading, Unknown
@@ -31,6 +31,9 @@ COMMIT_EVERY = 600.0
 
 LOG_EVERY = 60.0
 """A sentence that differs while the state is the same is logged at most so often, in seconds."""
+
+FIND_EVERY = 86400.0
+"""Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
 
 PERSIST_WITHIN = 30.0
 LEAVE_WITHIN = 2.0
@@ -66,6 +69,7 @@ class Loop:
         self._counters: dict[str, Any] | None = None
         self._known: tuple[str, ...] = ()
         self._devices: dict[str, Device] = {}
+        self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
         self._answer: dict[str, Any] | None = None
         self._next_tick = 0.0
         self._reading = False
@@ -153,11 +157,25 @@ class Loop:
         self._next_tick = self._next_tick + interval if now.boot - self._next_tick < interval else now.boot + interval
         self.seen = self._observe()
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced))
+        if self._answer is not None and "findings" in self._answer:
+            self._find(self._answer, now.boot)
         self.history.tick(now, self._last, self.seen, interval)
         self.host.service(f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self._log(now.boot) else "WATCHDOG=1")
         self.last_wall = now.wall
         if now.boot - self._committed_at >= COMMIT_EVERY:
             self._commit(now.boot, now.wall)
+
+    def _find(self, answer: Mapping[str, Any], at: float) -> None:
+        """Tell what the reader found out about a GPU, once and then at most daily."""
+        try:
+            found = decode.findings(answer)
+        except (TypeError, ValueError):
+            return  # of an answer that makes no sense, the readings already tell
+        for gpu, code, words in found:
+            told = self._found.get((gpu, code))
+            if gpu in self._known and (told is None or at - told >= FIND_EVERY):
+                self._found[gpu, code] = at
+                self._step(Finding(at, gpu, code, words))
 
     def _observe(self) -> Observation:
         answer = self._answer

@@ -84,4 +84,13 @@ class Notice(NamedTuple):
     words: str
 
 
-Event = Tick | Devices | Began | Outcome | AskHold | AskRelease | AskStop | Notice
+class Finding(NamedTuple):
+    """A reader found out about a GPU what people should know. It is told, and decides nothing."""
+
+    at: float
+    gpu: str
+    code: str
+    words: str
+
+
+Event = Tick | Devices | Began | Outcome | AskHold | AskRelease | AskStop | Notice | Finding

@@ -11,7 +11,7 @@ from costguard.engine import incident as handle
 from costguard.engine import reasons
 from costguard.engine.alarm import raise_alarm
 from costguard.engine.effects import Check, Effect
-from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Devices, Event, Notice, Outcome, Tick
+from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Devices, Event, Finding, Notice, Outcome, Tick
 from costguard.engine.forecast import next_decision
 from costguard.engine.invariants import check
 from costguard.engine.narrate import Sentence
@@ -20,7 +20,7 @@ from costguard.engine.policy import Policy
 from costguard.engine.rules import RESUME_JUMP, Rules, rules_of
 from costguard.engine.state import State
 from costguard.engine.tracks import above_arm, observe, pick
-from costguard.engine.turn import Turn
+from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER
 
 CLOCK_SET = 1.0
@@ -209,6 +209,8 @@ def _other(turn: Turn, event: Event) -> None:
             handle.stop(turn, event)
         case Notice():
             handle.notice(turn, event)
+        case Finding():
+            turn.tell("finding", "warning", gpu=label(turn.core, event.gpu), code=event.code, text=event.words)
         case Tick():
             message = "a tick is handled by step"
             raise TypeError(message)

@@ -236,6 +236,17 @@ def _notice(facts: Facts) -> tuple[str, Lines]:
     return f"the cloud takes {facts.machine} away{when}", [sentence(facts.text("text") or facts.text("why")), closing]
 
 
+def _finding(facts: Facts) -> tuple[str, Lines]:
+    what = {
+        "ghost": "shows use that nothing makes",
+        "suspect_hung": "may run a job that hangs",
+    }.get(facts.text("code"), "behaves strangely")
+    return f"{facts.text('gpu') or 'a GPU'} of {facts.machine} {what}", [
+        sentence(facts.text("text")),
+        "This is only told: costguard does nothing because of it.",
+    ]
+
+
 def _notes(facts: Facts) -> tuple[str, Lines]:
     notes = [note for note in (facts.text("text"), *facts.names("notes")) if note]
     return f"something to know about costguard on {facts.machine}", [f"- {note}" for note in notes]
@@ -260,6 +271,7 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "hold_ended": _hold_ended,
     "notice": _notice,
     "notes": _notes,
+    "finding": _finding,
     "preflight_refused": _preflight_refused,
     "preflight_passed": _preflight_passed,
     "next_action": _next_action,

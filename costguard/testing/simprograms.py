@@ -133,6 +133,8 @@ class Reader(Program):
             message["info"] = {
                 key: {"index": i, "uuid": f"GPU-{i:08x}", "name": machine.model} for i, key in keys if i != victim
             }
+        if fault == "ghost":
+            message["findings"] = [[machine.keys[0], "ghost", "use that nothing makes"]]
         self.host.watch.ticked(self.world.instant(), gpus)
         return message
 

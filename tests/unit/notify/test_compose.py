@@ -16,7 +16,7 @@ from costguard.notify.worker import parse
 
 KINDS = (
     *("warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed"),
-    *("unknown_alarm", "unknown_recovered", "held", "hold_ended", "notice", "notes"),
+    *("unknown_alarm", "unknown_recovered", "held", "hold_ended", "notice", "notes", "finding"),
     *("preflight_refused", "preflight_passed", "next_action", "outcome_unknown"),
     *("reminder", "deadline_passed", "came_back", "closed"),
 )
@@ -212,3 +212,11 @@ def test_the_worker_names_the_machine_and_takes_ready_text() -> None:
     assert "this machine" not in parse({"kind": "held"}).title
     ready = parse({"id": "m1", "kind": "test", "level": "critical", "title": "t", "body": "b", "dry_run": True})
     assert (ready.id, ready.level, ready.text, ready.dry_run) == ("m1", "critical", "t\n\nb", True)
+
+
+def test_a_finding_names_the_gpu_and_that_nothing_is_done() -> None:
+    """People learn what is strange, and that no decision hangs on it."""
+    text = compose("finding", {"machine": "box", "gpu": "GPU 1 (H100)", "code": "ghost", "text": "stuck at 100 %"})
+    assert text.title == "GPU 1 (H100) of box shows use that nothing makes"
+    assert "Stuck at 100 %." in text.body
+    assert "only told" in text.body

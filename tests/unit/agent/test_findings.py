@@ -1,0 +1,55 @@
+"""What a reader found out about a GPU: told, at most daily, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from costguard.agent.loop import Loop
+from costguard.engine import Finding, Policy, initial, step
+from costguard.engine.effects import Tell
+from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
+
+
+class Strange(Faults):
+    """The reader finds something in each answer of some time."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return self.word if subject == "nvml" and host.now > 100 else ""
+
+
+class Messages(Watch):
+    """What people got."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def message(self, now: object, message: dict[str, Any], delivered: bool) -> None:
+        self.told.append(message["kind"])
+
+
+@pytest.mark.parametrize(("hours", "times"), [(1, 1), (23, 1), (30, 2)])
+def test_a_finding_is_told_once_a_day(hours: float, times: int) -> None:
+    """It stands in every answer, and people hear of it once, and again after a day."""
+    messages = Messages()
+    machine = Machine(gpus=1, script=[Phase(9**9, 0.9)])
+    host = SimHost(machine, seed=3, until=hours * 3600.0, watch=messages, faults=Strange("ghost"))
+    loop = Loop(host, effective(interval=15.0), host.start())
+    try:
+        loop.run()
+    except SimOff:
+        host.die()
+    assert messages.told.count("finding") == times
+
+
+def test_a_finding_decides_nothing() -> None:
+    """The engine asks for a message and changes nothing else."""
+    before = initial("boot", "instance")
+    done = step(before, Finding(5.0, "0000:01:00.0", "ghost", "words"), Policy())
+    (told,) = done.effects
+    assert isinstance(told, Tell)
+    assert (told.kind, told.level, told.facts["text"]) == ("finding", "warning", "words")
+    core = done.state.core
+    assert core._replace(serial=before.core.serial, next=before.core.next) == before.core
