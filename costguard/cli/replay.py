@@ -81,7 +81,7 @@ def command(
 
     base: dict[str, object] = {"config": config, "preset": preset, "set": list(assignments)}
     policies = [_policy(spec, base) for spec in specs] or [Named(preset or "the configuration", _load(base))]
-    with _progress(file, len(policies)) as (reading, deciding):
+    with files.uncollected(), _progress(file, len(policies)) as (reading, deciding):
         recording = files.read(file, Options(machine, columns), reader, reading)
         for note in recording.notes:
             click.echo(f"note: {note}", err=True)

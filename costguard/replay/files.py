@@ -20,7 +20,7 @@ def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress:
     ``reader``: ``standard`` uses the standard library alone, ``fast`` the library of the extra of that name, which must be
     installed; ``auto`` takes it where it is installed and the file is large. The result is the same.
     """
-    with _opened(path) as source, _uncollected():
+    with _opened(path) as source, uncollected():
         first = _first_line(source)
         if looks_like_own(first):
             return read_own(source, progress)
@@ -55,7 +55,7 @@ def _opened(path: str) -> Iterator[Source]:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Without the collector of cycles: millions of rows make none, and looking for them takes half of the time."""
     was = gc.isenabled()
     gc.disable()

@@ -1,15 +1,14 @@
 """What the thresholds of a policy make of a trace, for all of its ticks at once.
 
 A level is one byte a tick, so that the standard library works on whole columns: `bytes.translate` for thresholds,
-integers of a million bits for *any of the GPUs*, a regular expression for changes.
+integers of a million bits for *any of the GPUs*.
 """
 
 import math
-import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
 from costguard.engine.observation import Known, Reading
@@ -19,8 +18,6 @@ from costguard.replay.trace import Codes, Trace
 
 LOUD, UNKNOWN, QUIET = 1, 2, 4
 """The bits of one GPU in one tick."""
-
-_NOT_ZERO = re.compile(rb"[^\x00]")
 
 
 class Signal(NamedTuple):
@@ -49,7 +46,7 @@ def changes(*columns: bytes) -> list[int]:
         number = int.from_bytes(levels, "little")
         differs |= number ^ (number >> 8)
     size = max(map(len, columns), default=0)
-    return [found.end() for found in _NOT_ZERO.finditer(differs.to_bytes(size, "little")[:-1])]
+    return list(compress(range(1, size), differs.to_bytes(size, "little")))
 
 
 def signal(levels: bytes) -> Signal:

@@ -157,7 +157,7 @@ class _Walker:
         if core is before.core and state.tracks is before.tracks:
             until = core.next  # the engine just said that such a tick changes nothing
         else:
-            until = self._calm_until(state)
+            until = self._calm_until(state) - 2 * reasons.EPSILON  # which the engine adds to the time
         end = min(end, first_at(self.times, self._wall(until), k))
         while end > k and self.times[end - 1] - self.start >= until:
             end -= 1  # a date is not exact to the last bit
@@ -202,7 +202,10 @@ class _Walker:
                 reasons.idle_at(state, rules),
                 reasons.unused_at(state, rules),
             )
-            return min(core.check, due - 2 * reasons.EPSILON, *[date for date in alarming if date > state.at])
+            return min(core.check, due, *[date for date in alarming if date > state.at])
+        if core.phase == DONE and now is not None and now.reason == reasons.DEADLINE:
+            quiet = not any(track.loud for track in state.tracks)  # only work that is seen now ends it
+            return min(core.check, core.remind, core.again) if quiet else -1.0
         if rules.judges_mean and core.mean is not None and not core.mean.loud and core.mean.lost is None:
             if core.phase == WATCHING:
                 return core.next
