@@ -41,6 +41,9 @@ class Forward:
         if least >= len(self._times):
             return 0
         armed = core.armed is not None or rules.policy.arm_duration is None
+        unused = rules.policy.unused_after
+        if not armed and unused is not None and unused < rules.policy.kill_duration:
+            return 0  # the engine's alarm looks at the shorter window in the buckets of the longer one
         busy_with_people = core.holds or core.stops or core.held or core.notice is not None or core.vetoes
         if core.alarm is not None or core.blind is not None or core.lacking or busy_with_people or not core.judged:
             return 0
