@@ -18,6 +18,11 @@ WAIT_LIMIT = 7200.0
 """A worker that waits ready for longer has been forgotten."""
 
 
+def lost(kind: str) -> str:
+    """The outcome of a worker that cannot say one: who may have acted, or asks what an action did, proves nothing."""
+    return "unknown" if kind in {"act", "confirm"} else "failed"
+
+
 class Worker:
     """One process and what the engine expects of it."""
 
@@ -45,7 +50,7 @@ class Workers:
         try:
             child = self._host.spawn(program, json.dumps(job, separators=(",", ":")).encode())
         except SpawnFailed as error:
-            return Outcome(now, effect.id, "failed", str(error))
+            return Outcome(now, effect.id, lost(kind), str(error))
         self._running[child] = Worker(effect.id, kind, now + within)
         return None
 
@@ -83,8 +88,7 @@ class Workers:
             return self._report(worker, said, now) if isinstance(said, dict) else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             worker.reported = True
-            status = "unknown" if worker.kind in {"act", "confirm"} else "failed"
-            return Outcome(now, worker.effect, status, f"the worker's answer makes no sense ({error})")
+            return Outcome(now, worker.effect, lost(worker.kind), f"the worker's answer makes no sense ({error})")
 
     def ended(self, child: int, code: int, now: float) -> Outcome | None:
         """A worker is gone; when it had not reported, that is its outcome."""
@@ -92,8 +96,7 @@ class Workers:
         if worker is None or worker.reported:
             return None
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        status = "unknown" if worker.kind in {"act", "confirm"} else "failed"
-        return Outcome(now, worker.effect, status, f"the worker ended without a result ({how})")
+        return Outcome(now, worker.effect, lost(worker.kind), f"the worker ended without a result ({how})")
 
     def late(self, now: float) -> list[Outcome]:
         """Kill what is past its deadline."""
@@ -101,9 +104,9 @@ class Workers:
         for child, worker in list(self._running.items()):
             if now >= worker.deadline:
                 self._drop(child)
-                status = "unknown" if worker.kind in {"act", "confirm"} else "failed"
                 if not worker.reported:
-                    outcomes.append(Outcome(now, worker.effect, status, "no answer within its time; it was killed"))
+                    words = "no answer within its time; it was killed"
+                    outcomes.append(Outcome(now, worker.effect, lost(worker.kind), words))
         return outcomes
 
     @property
@@ -181,7 +184,7 @@ class Workers:
             )
         if "error" in said:
             worker.reported = True
-            return Outcome(now, worker.effect, "failed", str(said["error"]))
+            return Outcome(now, worker.effect, lost(worker.kind), str(said["error"]))
         return None
 
     def _planned(self, worker: Worker, plan: dict[str, Any], now: float) -> Outcome | None:

@@ -1,0 +1,80 @@
+"""Workers that fail: what the engine gets to hear, so that nothing is done twice."""
+
+import pytest
+
+from costguard.agent.workers import Workers
+from costguard.engine.effects import Check, Confirm, Effect, Go, Prepare, Tell
+from costguard.testing.simhost import Faults, SimHost, effective
+
+EFFECTS = {
+    "tell": Tell("e1", "warning", "warning", {}),
+    "check": Check("e1", "shutdown"),
+    "prepare": Prepare("e1", "shutdown", "i1"),
+    "confirm": Confirm("e1", "a1", "shutdown", "i1"),
+}
+KINDS = [("tell", "failed"), ("check", "failed"), ("prepare", "failed"), ("act", "unknown"), ("confirm", "unknown")]
+"""An action that may have been carried out is unknown, never failed: after a failure the next one would follow."""
+
+
+class NoProcesses(Faults):
+    """The machine has no room for another process."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "EAGAIN" if subject.startswith("spawn:") else ""
+
+
+class Silent(Faults):
+    """Workers that do nothing of their own accord."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "" if subject.startswith("spawn:") or subject == "send" else "hang"
+
+
+def started(kind: str) -> tuple[Workers, int]:
+    """A worker of this kind that runs, and its number."""
+    host = SimHost(seed=1, faults=Silent())
+    workers = Workers(host, effective())
+    effect = EFFECTS["prepare" if kind == "act" else kind]
+    assert not isinstance(effect, Go)
+    assert workers.start(effect, 10.0, {}) is None
+    (child,) = host.children
+    if kind == "act":
+        assert workers.go(Go("e1", "shutdown", "i1"), 20.0) is None
+    return workers, child
+
+
+@pytest.mark.parametrize(("kind", "status"), [kind for kind in KINDS if kind[0] != "act"])
+def test_a_worker_that_cannot_be_started(kind: str, status: str) -> None:
+    """No process to ask with proves nothing about the action that was asked about."""
+    effect: Effect = EFFECTS[kind]
+    assert isinstance(effect, Tell | Check | Prepare | Confirm)
+    outcome = Workers(SimHost(seed=1, faults=NoProcesses()), effective()).start(effect, 10.0, {})
+    assert outcome is not None
+    assert (outcome.effect, outcome.status) == ("e1", status)
+    assert "could not be started" in outcome.detail
+
+
+@pytest.mark.parametrize(("kind", "status"), KINDS)
+def test_a_worker_that_ends_without_a_word(kind: str, status: str) -> None:
+    """Whatever ended it."""
+    workers, child = started(kind)
+    outcome = workers.ended(child, -9, 30.0)
+    assert outcome is not None
+    assert outcome.status == status
+
+
+@pytest.mark.parametrize(("kind", "status"), KINDS)
+def test_a_worker_past_its_deadline(kind: str, status: str) -> None:
+    """It is killed, and said to be late."""
+    workers, _ = started(kind)
+    assert [outcome.status for outcome in workers.late(1e6)] == [status]
+
+
+@pytest.mark.parametrize(("kind", "status"), KINDS)
+@pytest.mark.parametrize("line", [b"Segmentation fault", b'{"plan":7}', b'{"outcome":{}}', b'{"error":"no such job"}'])
+def test_a_worker_that_makes_no_sense(kind: str, status: str, line: bytes) -> None:
+    """Garbage, and a worker that says itself that it could not work."""
+    workers, child = started(kind)
+    outcome = workers.line(child, line, 30.0)
+    assert outcome is not None
+    assert outcome.status == status
