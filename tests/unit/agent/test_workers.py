@@ -3,10 +3,10 @@
 import pytest
 
 from costguard.agent.workers import Workers
-from costguard.engine.effects import Check, Confirm, Effect, Go, Prepare, Tell
+from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
 from costguard.testing.simhost import Faults, SimHost, effective
 
-EFFECTS = {
+EFFECTS: dict[str, Tell | Check | Prepare | Confirm] = {
     "tell": Tell("e1", "warning", "warning", {}),
     "check": Check("e1", "shutdown"),
     "prepare": Prepare("e1", "shutdown", "i1"),
@@ -35,7 +35,6 @@ def started(kind: str) -> tuple[Workers, int]:
     host = SimHost(seed=1, faults=Silent())
     workers = Workers(host, effective())
     effect = EFFECTS["prepare" if kind == "act" else kind]
-    assert not isinstance(effect, Go)
     assert workers.start(effect, 10.0, {}) is None
     (child,) = host.children
     if kind == "act":
@@ -46,9 +45,7 @@ def started(kind: str) -> tuple[Workers, int]:
 @pytest.mark.parametrize(("kind", "status"), [kind for kind in KINDS if kind[0] != "act"])
 def test_a_worker_that_cannot_be_started(kind: str, status: str) -> None:
     """No process to ask with proves nothing about the action that was asked about."""
-    effect: Effect = EFFECTS[kind]
-    assert isinstance(effect, Tell | Check | Prepare | Confirm)
-    outcome = Workers(SimHost(seed=1, faults=NoProcesses()), effective()).start(effect, 10.0, {})
+    outcome = Workers(SimHost(seed=1, faults=NoProcesses()), effective()).start(EFFECTS[kind], 10.0, {})
     assert outcome is not None
     assert (outcome.effect, outcome.status) == ("e1", status)
     assert "could not be started" in outcome.detail
