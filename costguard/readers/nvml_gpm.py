@@ -52,6 +52,8 @@ class Gpm:
         """Percent of the busiest part of a MIG instance; of the SMs for a whole GPU. None: not known (yet)."""
         self.still = False
         """Whether SMs, tensor cores and memory bandwidth are all known, and none shows work."""
+        self.calm = False
+        """The same without the SMs, and with the links: a kernel that only spins keeps SMs busy."""
         self.signs: list[str] = []
         self.words = ""
         self.covers = 0.0
@@ -110,7 +112,7 @@ class Gpm:
 
     def _forget(self) -> None:
         self.use = None
-        self.still = False
+        self.still = self.calm = False
         self.signs = []
         self.words = ""
         self.covers = 0.0
@@ -128,6 +130,7 @@ class Gpm:
                 (self.signs if value >= floor else said).append(f"{name} {value:.0f} {'%' if percent else 'MiB/s'}")
         percents = sound[:_PERCENTS]
         self.still = None not in percents and not self.signs
+        self.calm = None not in percents and not [sign for sign in self.signs if not sign.startswith("SM ")]
         self.words = ", ".join(said)
         self.covers = covers
         engines = [value for value in values[len(_PARTS) :] if value is not None and 0 <= value <= _FULL]

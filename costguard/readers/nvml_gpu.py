@@ -2,9 +2,10 @@
 
 from operator import sub
 
-from costguard.readers import nvml_ghost
+from costguard.readers import nvml_ghost, nvml_hung
 from costguard.readers.nvml_ghost import Ghost
 from costguard.readers.nvml_gpm import Gpm
+from costguard.readers.nvml_hung import Hung
 from costguard.readers.nvml_library import (
     DROPPED,
     ENGINES,
@@ -54,6 +55,8 @@ class Gpu:
         self._memory: int | None = None  # bytes in use; None: unknown
         self._lowest = 0.0  # percent, of the samples since the last read
         self._ghost = Ghost()
+        self._hung = Hung()
+        self._slack = False  # whether the job drew far less than before at the last read
         self.findings: list[tuple[str, str]] = []
         """What people should know beside the reading: a code and words."""
         self._signs: list[str] = []  # seen since the last answer
@@ -85,6 +88,7 @@ class Gpu:
         except Exception:
             self._since, self._ring_read = place
             self._ghost.forget()
+            self._hung.forget()
             self.findings = []
             raise
         self._signs = []
@@ -98,7 +102,7 @@ class Gpu:
         percent, ring_covers, evidence = self._gpu_use(now)
         suspected = self._suspected()
         other = 0
-        if percent < _BUSY or suspected:
+        if percent < _BUSY or suspected or self._slack:
             other, name = self._engine_use()
             if other > percent:
                 percent, evidence = other, f"{name} {other} %"
@@ -116,12 +120,27 @@ class Gpu:
             percent, covers, evidence = 0.0, ring_covers, f"{evidence}, but nothing behind it"
             self.findings = [("ghost", nvml_ghost.WORDS)]
         else:
-            self.findings = []
+            hung = self._hangs(now, ring_covers, calm=other == 0)
+            self.findings = [("suspect_hung", nvml_hung.WORDS)] if hung else []
         activity = self._gpm.words if self._divided is None else ""
         memory = "" if self._memory is None else f"{self._memory >> 20} MiB in use"
         notes = [evidence, activity, power.evidence, self.meter.holders(), memory, self._gpm.note]
         signs = list(dict.fromkeys(self._signs)) if self._signs else []
         return percent / 100, signs, covers, ", ".join(filter(None, notes))
+
+    def _hangs(self, now: float, covers: float, *, calm: bool) -> bool:
+        """Whether the job looks as if it hung; never when a part of that is unknown."""
+        mean, margin = self.meter.mean, self.meter.margin
+        if mean is None:
+            self._hung.forget()
+            return False
+        self._slack = self._hung.off_baseline(mean, self.meter.contexts, margin)
+        if self._gpm.available:
+            calm = calm and self._gpm.calm
+        else:
+            calm = calm and self._traffic.still and self.meter.near_idle(mean, nvml_hung.IDLE_SHARE)
+        alike = calm and self._slack and self._lowest >= nvml_hung.USE and self._divided is None
+        return self._hung.see(now, covers, mean, self._gpm.use or 0.0, margin, alike=alike)
 
     def _suspected(self) -> bool:
         """Full use, flat, and by the last look nobody there to make it: worth a closer look."""

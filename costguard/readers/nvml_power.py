@@ -44,8 +44,12 @@ class PowerMeter:
         self._state_since = 0.0
         self._looked = -1.0
         self._lowest: dict[bool | None, float] = {}
-        self._margin = float(MARGIN_MW)
+        self.margin = float(MARGIN_MW)
+        """Milliwatts that are noise on this board."""
+        self._limit = 0
         self._last = Power()
+        self.mean: float | None = None
+        """Milliwatts between the last two reads of the counter; None without one."""
         self.anchor: tuple[float, int] | None = None
         """The last reading of the counter: seconds since boot, millijoules."""
         self.contexts: int | None = None
@@ -56,13 +60,19 @@ class PowerMeter:
         """Whether the last mean (not: a moment) was at the baseline of a GPU without processes."""
         code, limit = nvml.power_limit(handle)
         if code == SUCCESS and 0 < limit < _ABSURD_MW:
-            self._margin = max(self._margin, MARGIN_SHARE * limit)
+            self.margin = max(self.margin, MARGIN_SHARE * limit)
+            self._limit = limit
 
     def holders(self) -> str:
         """How many compute contexts were seen at the last look, in words."""
         if self.contexts is None:
             return ""
         return f"{self.contexts} compute process{'' if self.contexts == 1 else 'es'}"
+
+    def near_idle(self, mean: float, share: float) -> bool:
+        """Whether a mean is at most a share of the limit above the lowest one with processes, which is known."""
+        lowest = self._lowest.get(True)
+        return lowest is not None and mean <= lowest + max(self.margin, share * self._limit)
 
     def look(self, now: float) -> None:
         """Count the contexts."""
@@ -106,16 +116,17 @@ class PowerMeter:
             return self._last
         self.anchor = (now, energy)
         mean = (energy - before) / (now - since)
-        self.at_rest = False
+        self.at_rest, self.mean = False, None
         if not 0 <= mean <= _ABSURD_MW:  # the driver was loaded again, or garbage: no statement
             self._last = Power()
             return self._last
+        self.mean = mean
         self._last = self._judge(mean, since, now, quiet=quiet)
         return self._last
 
     def _by_moment(self, now: float, quiet: bool) -> Power:
         """Without a counter: the power of this moment, which covers nothing."""
-        self.at_rest = False
+        self.at_rest, self.mean = False, None
         if not self._momentary:
             return Power()
         code, power = self._nvml.power(self._handle)
@@ -129,13 +140,13 @@ class PowerMeter:
     def _judge(self, mean: float, since: float, now: float, *, quiet: bool) -> Power:
         evidence = f"mean {mean / 1000:.0f} W"
         bare = self._lowest.get(False)
-        self.at_rest = since < now and self.contexts == 0 and bare is not None and mean <= bare + self._margin
+        self.at_rest = since < now and self.contexts == 0 and bare is not None and mean <= bare + self.margin
         lowest = self._lowest.get(self._state())
-        surprising = lowest is None or mean < lowest or mean > lowest + self._margin
+        surprising = lowest is None or mean < lowest or mean > lowest + self.margin
         if surprising and self._looked != now:
             self.look(now)
             lowest = self._lowest.get(self._state())
-        if lowest is not None and mean > lowest + self._margin:
+        if lowest is not None and mean > lowest + self.margin:
             return Power(f"power {(mean - lowest) / 1000:.0f} W above idle", 0.0, evidence)
         if quiet and since >= self._state_since and (lowest is None or mean < lowest):
             self._lowest[self._state()] = mean
@@ -150,7 +161,7 @@ class PowerMeter:
             return Power()
         code, idle = self._nvml.power(self._handle)
         mean = (energy - before) / (now - since)
-        if code == SUCCESS and mean <= min(idle, _ABSURD_MW) + self._margin:
+        if code == SUCCESS and mean <= min(idle, _ABSURD_MW) + self.margin:
             return Power("", now - since, f"mean {mean / 1000:.0f} W since before the restart")
         return Power()
 

@@ -32,6 +32,8 @@ class Traffic:
         self._last: dict[int, int] = {}
         self.available = True
         """Whether there is a counter left to ask."""
+        self.still = False
+        """Whether PCIe, both ways, and all that is known of NVLink moved nothing between the last two reads."""
 
     def read(self, now: float) -> list[str]:
         """What moved since the last read, as signs of work. Raises NvmlError when the driver fails."""
@@ -55,6 +57,7 @@ class Traffic:
                 rate = (value - before[field]) % (1 << bits) / _MIB[field] / seconds
                 if rate >= (NVLINK_FLOOR if field in _LINKS else PCIE_FLOOR):
                     signs.append(f"{_NAMES[field]} {rate:.0f} MiB/s")
+        self.still = not signs and all(field in before and field in self._last for field in (197, 198))
         self._keep(tuple(self._wanted([own for own, _, _ in found])))
         return signs
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import pynvml
 import pytest
 
-from costguard.testing.nvml import build
-from tests.faults.nvml_world import World
+from costguard.testing.nvml import Script, build
+from tests.faults.nvml_world import Machine, World
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +20,16 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(tmp_path: Path, library: Path) -> Iterator[World]:
     with ExitStack() as stack:
         yield World(tmp_path, library, stack)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    script = Script(tmp_path / "gpus", ring_dry=False)
+    for name, value in script.environment(library).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(pynvml, "nvmlLib", pynvml.CDLL(str(library)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    found = Machine(script)
+    found.tick(3)  # the baseline of the idle GPU
+    yield found
+    found.close()

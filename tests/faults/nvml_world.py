@@ -6,10 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from costguard.readers.nvml_gpu import Gpu, Reading
+from costguard.readers.nvml_library import SUCCESS, Nvml
 from costguard.testing.nvml import ReaderProcess, Script, write_sysfs
 
 Answer = dict[str, Any]
 
+TICK = 10.0
 KEYS = ["0000:01:00.0", "0000:02:00.0"]
 
 
@@ -60,3 +63,34 @@ def signs(reader: ReaderProcess, reads: int = 1, seconds: float = 0.6) -> list[s
         settle(seconds)
         found = reader.read()["gpus"][0][2]
     return found
+
+
+class Machine:
+    """One GPU of the stand-in, read every ten seconds of a time of our own; its ring goes on in real time."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self._nvml = Nvml()
+        code, self._handle = self._nvml.open_index(0)
+        assert code == SUCCESS
+        self.begin_anew()
+        self.now = 1000.0
+        self.watts = 70.0
+        self._energy = 0.0
+
+    def begin_anew(self) -> None:
+        """What was learnt of the GPU is lost, as in a fresh reader."""
+        self.gpu = Gpu(self._nvml, self._handle)
+
+    def tick(self, ticks: int = 1, seconds: float = TICK) -> Reading:
+        for _ in range(ticks):
+            time.sleep(0.18)  # one sample of the ring
+            self.now += seconds
+            self._energy += self.watts * seconds * 1000
+            self.script.set(power=0, energy=self._energy)
+            reading = self.gpu.read(self.now)
+        return reading
+
+    def close(self) -> None:
+        self.gpu.close()
+        self._nvml.shutdown()

@@ -1,58 +1,12 @@
 """Use that nothing makes: quiet and told, and never when anything about it is unknown."""
 
-import time
-from collections.abc import Iterator
-from pathlib import Path
-
-import pynvml
 import pytest
 
-from costguard.readers.nvml_gpu import Gpu, Reading
-from costguard.readers.nvml_library import SUCCESS, Nvml, NvmlError
-from costguard.testing.nvml import Process, Script, Values
+from costguard.readers.nvml_library import NvmlError
+from costguard.testing.nvml import Process, Values
+from tests.faults.nvml_world import TICK, Machine
 
-TICK = 10.0
 GHOST = "GPU use is stuck at 100 %"
-
-
-class Machine:
-    """One GPU of the stand-in, read every ten seconds of a time of our own; its ring goes on in real time."""
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-        self._nvml = Nvml()
-        code, self._handle = self._nvml.open_index(0)
-        assert code == SUCCESS
-        self.gpu = Gpu(self._nvml, self._handle)
-        self.now = 1000.0
-        self.watts = 70.0
-        self._energy = 0.0
-
-    def tick(self, ticks: int = 1) -> Reading:
-        for _ in range(ticks):
-            time.sleep(0.18)  # one sample of the ring
-            self.now += TICK
-            self._energy += self.watts * TICK * 1000
-            self.script.set(power=0, energy=self._energy)
-            reading = self.gpu.read(self.now)
-        return reading
-
-    def close(self) -> None:
-        self.gpu.close()
-        self._nvml.shutdown()
-
-
-@pytest.fixture
-def machine(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    script = Script(tmp_path / "gpus", ring_dry=False)
-    for name, value in script.environment(library).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(pynvml, "nvmlLib", pynvml.CDLL(str(library)))
-    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-    found = Machine(script)
-    found.tick(3)  # the baseline of the idle GPU
-    yield found
-    found.close()
 
 
 def test_ghost_is_quiet_and_told_after_two_minutes(machine: Machine) -> None:
@@ -115,7 +69,7 @@ def test_nothing_is_a_ghost_while_part_of_it_is_unknown(machine: Machine, functi
 def test_ghost_from_the_start_is_load(machine: Machine) -> None:
     """No idle baseline was ever seen, so idle power cannot be told: it stays load."""
     machine.script.set(util=100)
-    machine.gpu = Gpu(machine._nvml, machine._handle)  # the reader began anew
+    machine.begin_anew()
     assert machine.tick(16)[0] == 1.0
 
 
@@ -137,7 +91,7 @@ def test_failed_read_begins_the_two_minutes_again(machine: Machine) -> None:
 def test_activity_counters_must_agree(machine: Machine, metrics: dict[int, float], load: float) -> None:
     """Where there is GPM, it must show that nothing runs; without a value it shows nothing."""
     machine.script.set(gpm=True, gpm_metrics={2: 0.0, 5: 0.0, 10: 0.0})
-    machine.gpu = Gpu(machine._nvml, machine._handle)  # a GPU that has GPM
+    machine.begin_anew()
     machine.tick(3)
     machine.script.set(util=100, gpm_metrics=metrics)
     assert machine.tick(16)[0] == load
