@@ -45,6 +45,7 @@ class RealHost:
         self._control = Control(self._poller, runtime, boot_clock)
         self._signals: list[str] = []
         self._child_ended = True
+        self._full = not state.keep_room(runtime)
         self._catch_signals()
         failed = self._control.open()
         if failed:
@@ -129,12 +130,16 @@ class RealHost:
         path = os.path.join(self._runtime, name)
         try:
             try:
-                state.replace(path, data)
+                self._full = state.replace(path, data) or self._full
             except FileNotFoundError:
                 lock.prepare(self._runtime)
                 state.replace(path, data)
         except OSError as error:
             return f"{path} could not be written: {error.strerror or error}"
+        if self._full:
+            self._full = not state.keep_room(self._runtime)
+            if self._full:
+                return f"{self._runtime} is full: the state took its last reserve; make room there"
         return self._restore() if self._control.lost() else None
 
     def _restore(self) -> str | None:

@@ -3,6 +3,7 @@
 Both are JSON envelopes ``{"version":1, "boot_id"|"instance":…, "data":…}`` around what the loop gave.
 """
 
+import errno
 import json
 import os
 from contextlib import suppress
@@ -11,6 +12,8 @@ from typing import NamedTuple
 VERSION = 1
 STATE = "state.json"
 COMMITMENTS = "commitments.json"
+RESERVE = "reserve"
+RESERVE_BYTES = 256 * 1024
 _LIMIT = 8 << 20  # bytes; a larger file is not ours
 
 
@@ -54,8 +57,44 @@ def persist_job(state_dir: str, instance: str, data: bytes) -> bytes:
     return b'{"path":%s,"data":%s}' % (path, wrap("instance", instance, data).strip())
 
 
-def replace(path: str, data: bytes, *, sync: bool = False) -> None:
-    """Put a file in place atomically, mode 0600; raises OSError. ``sync``: also onto the disk."""
+def keep_room(directory: str) -> bool:
+    """Set room aside while there is some: what must be remembered on a full disk takes the place of this file."""
+    path = os.path.join(directory, RESERVE)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return False
+    try:
+        os.posix_fallocate(fd, 0, RESERVE_BYTES)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def replace(path: str, data: bytes, *, sync: bool = False) -> bool:
+    """Put a file in place atomically, mode 0600; raises OSError. ``sync``: also onto the disk.
+
+    True when the disk was full and the reserve of its folder had to make room.
+    """
+    try:
+        _replace(path, data, sync=sync)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        try:
+            os.unlink(os.path.join(os.path.dirname(path), RESERVE))
+        except OSError:
+            raise error from None
+        _replace(path, data, sync=sync)
+        return True
+    return False
+
+
+def _replace(path: str, data: bytes, *, sync: bool) -> None:
     temporary = f"{path}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
