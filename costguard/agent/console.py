@@ -102,7 +102,7 @@ class Service:
         if self._socket is None:
             return
         try:
-            self._socket.sendto(message.encode(), self._address)
+            self._socket.sendto(message.encode("utf-8", "replace"), self._address)
         except OSError:
             return  # the watchdog is the manager's own remedy
 

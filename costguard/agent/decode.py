@@ -1,9 +1,19 @@
-"""From what a reader wrote to what the engine takes: nothing that looks wrong passes as a value."""
+"""From what others wrote to what the engine takes: nothing that looks wrong passes as a value."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costguard.engine.observation import Device, Known, Reading, Unknown
+
+
+def message(data: bytes) -> dict[str, Any] | None:
+    """A line that is one JSON object; None for anything else, however deeply it is nested."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def readings(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Reading, ...]]:

@@ -274,7 +274,11 @@ class Loop:
             case Leave():
                 self.exit_code = effect.code
             case Answer():
-                self.host.answer(effect.client, requests.encode({"done": effect.done, "words": effect.words}))
+                lost = self.troubles.get("commitments")
+                words = (
+                    f"{effect.words}; NOT stored, so a restart of costguard loses it: {lost}" if lost else effect.words
+                )
+                self.host.answer(effect.client, requests.encode({"done": effect.done, "words": words}))
         if outcome is not None:
             self._step(outcome)
 
@@ -288,7 +292,11 @@ class Loop:
     def _readings(self) -> list[list[object]]:
         core = self._last.state.core
         return [
-            [label(core, key), getattr(reading, "load", None), reading.reason if isinstance(reading, Unknown) else reading.evidence]
+            [
+                label(core, key),
+                getattr(reading, "load", None),
+                reading.reason if isinstance(reading, Unknown) else reading.evidence,
+            ]
             for key, reading in zip(self.seen.gpus, self.seen.readings, strict=True)
         ]
 
@@ -310,7 +318,8 @@ class Loop:
             case Line() | Ended():
                 self._other_child(event)
             case Request():
-                requests.handle(self, event)
+                if failed := requests.serve(self, event):
+                    self._trouble("request", failed)
             case Signal():
                 self._signal(event.name)
 
@@ -323,14 +332,14 @@ class Loop:
             self.history.take(event, self.host.clock().boot)
         elif self._persist and event.child == self._persist[0]:
             if isinstance(event, Line):
-                said = requests.decode(event.data)
+                said = decode.message(event.data) or {}
                 self._trouble("disk", None if said.get("saved") else str(said.get("failed", "the disk writer failed")))
             else:
                 self._persist = None
         elif self._configure and event.child == self._configure[0]:
             self._configure = None
             if isinstance(event, Line):
-                self._reload(requests.decode(event.data))
+                self._reload(decode.message(event.data) or {})
             else:
                 self._trouble("reload", "the new configuration could not be checked; the old one stays")
 
@@ -422,10 +431,7 @@ class Loop:
 
     def _survive(self, error: Exception) -> None:
         """A bug: told, and watched on from a fresh start, which can only make a stop come later."""
-        now, place = self.host.clock(), error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else "?"
+        now, where = self.host.clock(), requests.place(error)
         self._trouble("bug", f"BUG in costguard, please report it: {type(error).__name__}: {error} ({where})")
         self._bugs += 1
         if self._bugs >= BUGS_LIMIT:

@@ -187,7 +187,7 @@ class Recorder:
                 for note in said.get("notes") or ():
                     self._host.say(f"<4>{note}")
                 words = str(said.get("failed") or "the history writer made no sense")
-            except (ValueError, TypeError, AttributeError):
+            except (ValueError, TypeError, AttributeError, RecursionError):
                 words = "the history writer made no sense"
             if not self._saved:
                 self._failed(at, words)

@@ -44,6 +44,7 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
         "action": action_of(incident, rules),
         "armed": core.armed is not None or policy.arm_duration is None,
         "gpus": gpus,
+        "policy": policy._asdict(),
         "window": policy.kill_duration,
         "threshold": rules.quiet_threshold,
         "idle_at": date(idle_at(state, rules)),

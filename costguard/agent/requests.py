@@ -5,6 +5,7 @@ import os
 import pwd
 from typing import TYPE_CHECKING, Any
 
+from costguard.agent import decode
 from costguard.agent.ports import Request
 from costguard.agent.report import report
 from costguard.engine.events import AskHold, AskRelease
@@ -12,19 +13,13 @@ from costguard.engine.events import AskHold, AskRelease
 if TYPE_CHECKING:
     from costguard.agent.loop import Loop
 
+LONGEST = 10 * 366 * 86400.0
+"""Seconds of a hold that are passed on; what the configuration allows is far less."""
+
 
 def encode(answer: dict[str, Any]) -> bytes:
     """One line of JSON."""
     return json.dumps(answer, separators=(",", ":")).encode()
-
-
-def decode(data: bytes) -> dict[str, Any]:
-    """A line of JSON; anything else is an empty request."""
-    try:
-        value = json.loads(data)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def user(uid: int) -> str:
@@ -35,9 +30,27 @@ def user(uid: int) -> str:
         return f"uid {uid}"
 
 
+def serve(loop: "Loop", request: Request) -> str | None:
+    """Answer one request. Words when that failed: whatever it was, it ends with the request of this user."""
+    try:
+        handle(loop, request)
+    except Exception as error:  # noqa: BLE001 - the user's boundary: no request may cost the others their watch
+        refuse(loop, request, "the agent could not handle this request; its journal says why")
+        return f"BUG in costguard, please report it: a request failed: {type(error).__name__}: {error} ({place(error)})"
+    return None
+
+
+def place(error: Exception) -> str:
+    """Where an exception came from, as file and line."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    return f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}" if where else "?"
+
+
 def handle(loop: "Loop", request: Request) -> None:
     """Answer one request, or hand it to the engine, which answers."""
-    asked = decode(request.data)
+    asked = decode.message(request.data) or {}
     command = asked.get("command")
     if command == "status":
         loop.host.answer(request.client, encode(status(loop)))
@@ -48,22 +61,22 @@ def handle(loop: "Loop", request: Request) -> None:
     elif command in ("reload", "detach", "attach"):  # a set cannot be asked about a list
         _administer(loop, request, command)
     else:
-        _refuse(loop, request, "unknown request; this agent knows status, hold, release, reload, detach and attach")
+        refuse(loop, request, "unknown request; this agent knows status, hold, release, reload, detach and attach")
 
 
 def _hold(loop: "Loop", request: Request, asked: dict[str, Any]) -> None:
     seconds = asked.get("seconds")
-    if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
-        _refuse(loop, request, "a hold needs a number of seconds above 0")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < float("inf"):
+        refuse(loop, request, "a hold needs a number of seconds above 0")
         return
     now = loop.host.clock()
     reason = str(asked.get("reason") or "")[:200]
-    loop.ask(AskHold(now.boot, float(seconds), user(request.uid), reason, request.client, now.wall))
+    loop.ask(AskHold(now.boot, float(min(seconds, LONGEST)), user(request.uid), reason, request.client, now.wall))
 
 
 def _administer(loop: "Loop", request: Request, command: str) -> None:
     if request.uid not in {0, os.getuid()}:
-        _refuse(loop, request, f"{command} is for root and for the user whom the agent runs as")
+        refuse(loop, request, f"{command} is for root and for the user whom the agent runs as")
     elif command == "reload":
         loop.host.answer(request.client, encode({"done": True, "words": loop.reload()}))
     else:
@@ -72,7 +85,8 @@ def _administer(loop: "Loop", request: Request, command: str) -> None:
         loop.host.answer(request.client, encode({"done": done, "words": words}))
 
 
-def _refuse(loop: "Loop", request: Request, words: str) -> None:
+def refuse(loop: "Loop", request: Request, words: str) -> None:
+    """Answer that nothing was done, and why."""
     loop.host.answer(request.client, encode({"done": False, "words": words}))
 
 

@@ -6,6 +6,7 @@ One rule for all of them: hung means SIGKILL, never wait, readings unknown, star
 import json
 from typing import Any
 
+from costguard.agent import decode
 from costguard.agent.ports import Host, SpawnFailed
 
 ANSWER_WITHIN = 5.0
@@ -71,7 +72,7 @@ class Reader:
 
     def line(self, data: bytes, now: float) -> dict[str, Any] | None:
         """Take a line of the process; gives the answer to the read under way, if it is one."""
-        answer = _object(data)
+        answer = decode.message(data)
         if answer is None:
             self._lost(now, "the reader wrote something that is no answer")
             return None
@@ -129,11 +130,3 @@ class Reader:
             self.child = None
         self._start_at = now + self._pause
         self._pause = min(LONGEST_PAUSE, self._pause * 2)
-
-
-def _object(data: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(data)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None

@@ -86,7 +86,7 @@ class Workers:
         try:
             said = json.loads(data)
             return self._report(worker, said, now) if isinstance(said, dict) else None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             worker.reported = True
             return Outcome(now, worker.effect, lost(worker.kind), f"the worker's answer makes no sense ({error})")
 

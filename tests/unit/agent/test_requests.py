@@ -1,0 +1,112 @@
+"""What users of the machine may write to the control socket: nothing costs anybody else the watch."""
+
+import json
+from typing import Any
+
+import pytest
+
+from costguard.agent.loop import Loop
+from costguard.agent.ports import Instant
+from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, Watch, effective
+
+HUGE = b"9" * 401
+RUDE = [
+    b"[" * 60000,
+    b'{"command":' * 9000,
+    b'{"command":"hold","seconds":' + HUGE + b"}",
+    b'{"command":"hold","seconds":-' + HUGE + b"}",
+    b'{"command":"hold","seconds":1e999}',
+    b'{"command":"hold","seconds":NaN}',
+    b'{"command":"hold","seconds":true}',
+    b'{"command":"hold","seconds":"1"}',
+    b'{"command":"hold","seconds":60,"reason":"\\ud800\\u001b[2J"}',
+    b'{"command":"hold","seconds":60,"reason":{"a":["b"]}}',
+    b'{"command":["status"]}',
+    b'{"command":{"a":1}}',
+    b'"status"',
+    b"\xff\xfe",
+    b"",
+]
+
+
+class Ears(Watch):
+    """What clients and the journal hear."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, list[dict[str, Any]]] = {}
+        self.journal: list[str] = []
+
+    def answered(self, now: Instant, client: int, answer: bytes) -> None:
+        self.answers.setdefault(client, []).append(json.loads(answer))
+
+    def said(self, now: Instant, line: str) -> None:
+        self.journal.append(line)
+
+
+def idle(ears: Ears, until: float, kind: type[SimHost] = SimHost, **policy: Any) -> tuple[SimHost, Loop]:
+    """A guard on a machine that worked for ten minutes and is idle since."""
+    machine = Machine(gpus=1, script=[Phase(600.0, 0.9)])
+    host = kind(machine, seed=3, until=until, watch=ears)
+    return host, Loop(host, effective(mode="live", kill_action="shutdown", **policy), host.start())
+
+
+def ask_at(host: SimHost, when: float, asked: dict[str, Any] | bytes) -> None:
+    """A client asks at this virtual moment."""
+
+    def ask() -> None:
+        host.request(1000, asked)
+
+    host.world.at(when, ask)
+
+
+@pytest.mark.parametrize("line", RUDE, ids=range(len(RUDE)))
+def test_a_rude_request_is_answered_and_forgotten(line: bytes) -> None:
+    """Twenty times in a countdown: each is answered once, and only a granted hold makes the stop later."""
+    ends = []
+    for asked in (0, 20):
+        ears = Ears()
+        host, loop = idle(ears, 7200.0, kill_duration=900.0, grace=300.0, hold_max=60.0, hold_total=60.0)
+        for n in range(asked):
+            ask_at(host, 1600.0 + n, line)
+        with pytest.raises(SimOff):
+            loop.run()
+        ends.append(host.now)
+        assert not [said for said in ears.journal if "BUG" in said]
+        assert [len(said) for said in ears.answers.values()] == [1] * asked
+    granted = any(said["done"] for client in ears.answers.values() for said in client)
+    later = 60.0 + 300.0 if granted else 0.0  # after a hold people are warned again
+    assert ends[0] <= ends[1] <= ends[0] + later + 35.0  # the simulated power takes up to 35 s to go
+
+
+class Broken(SimHost):
+    """A host on which something that only `status` needs fails."""
+
+    def unreaped(self) -> int:
+        if self.now > 1500.0:
+            raise LookupError("no such thing")
+        return 0
+
+
+def test_a_bug_in_a_request_is_the_askers_alone() -> None:
+    """It is told once and refused; the countdown goes on and the guard does not end."""
+    ears = Ears()
+    host, loop = idle(ears, 3600.0, Broken, kill_duration=900.0, grace=300.0)
+    for n in range(20):
+        ask_at(host, 1600.0 + n, {"command": "status"})
+    with pytest.raises(SimOff):
+        loop.run()
+    assert len(ears.answers) == 20
+    assert all(len(said) == 1 and said[0]["done"] is False for said in ears.answers.values())
+    assert len([said for said in ears.journal if "BUG" in said]) == 1
+    assert host.now < 600.0 + 900.0 + 300.0 + 120.0
+
+
+def test_a_very_long_hold_is_cut_to_what_the_configuration_allows() -> None:
+    """A number that no clock holds is granted as far as any other."""
+    ears = Ears()
+    host, loop = idle(ears, 700.0)
+    ask_at(host, 650.0, b'{"command":"hold","seconds":' + HUGE + b"}")
+    loop.run()
+    assert ears.answers[1][0]["done"] is True
+    (hold,) = loop.last.state.core.holds
+    assert hold.until <= loop.last.state.at + loop.policy.hold_max
