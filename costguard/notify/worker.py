@@ -5,6 +5,7 @@ In: ``{"message":{"id","kind","level","facts":{…}},"channels":[…],"settings"
 Out: ``{"delivered":["wall"],"failed":{"terminal":"why"}}``.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -18,6 +19,7 @@ from typing import Any
 from costguard.masking import mask
 from costguard.notify import compose
 from costguard.notify.message import Deliver, DeliveryError, Message
+from costguard.notify.terminal import clean
 from costguard.programs import die_with_parent
 
 BAD_JOB = 2
@@ -50,8 +52,19 @@ def main() -> int:
         say({"error": f"the job makes no sense: {type(error).__name__}: {error}"})
         return BAD_JOB
     failed = deliver(message, channels, settings, deadline)
+    if len(failed) == len(channels) and not job["message"].get("facts", {}).get("attempts"):
+        reached_nobody(message, failed)
     say({"delivered": [name for name in channels if name not in failed], "failed": failed})
     return 0
+
+
+def reached_nobody(message: Message, failed: Mapping[str, str]) -> None:
+    """Standard error is the journal of the guard: there the text stands for whoever looks later."""
+    why = "; ".join(f"{name}: {words}" for name, words in failed.items()) or "no channel is configured"
+    lines = clean(f"message that reached nobody ({why}): {message.text}").splitlines()
+    with contextlib.suppress(OSError):  # nobody reads the journal either
+        sys.stderr.write("\n  ".join(lines) + "\n")
+        sys.stderr.flush()
 
 
 def parse(given: Mapping[str, Any]) -> Message:

@@ -73,8 +73,11 @@ def notify(folder: Path, channels: list[str], message: Answers = TEXT, **more: o
         timeout=20,
         check=True,
     )
-    assert done.stderr == b""
     answer: Answers = json.loads(done.stdout)
+    # what reached nobody stands in the journal, and nothing else does
+    journal = done.stderr.decode()
+    assert bool(journal) is not bool(answer["delivered"])
+    assert not journal or ("reached nobody" in journal and message["title"][:9] in journal)
     return answer
 
 
@@ -213,7 +216,7 @@ def test_a_reader_that_is_gone_makes_no_traceback(tmp_path: Path) -> None:
     worker.stdin.write(json.dumps(job).encode() + b"\n")
     worker.stdin.close()
     with worker.stderr as said:
-        assert said.read() == b""
+        assert b"Traceback" not in said.read()
     assert worker.wait(timeout=10) == 0
 
 
