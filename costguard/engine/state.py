@@ -132,7 +132,7 @@ class State(NamedTuple):
 
 
 def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None = None, now: float = 0.0) -> State:
-    """A fresh start: a new boot, or nothing saved.
+    """A fresh start: a new boot, or a boot whose state is lost.
 
     ``commitments`` is what `commitments` gave before, for the same instance; ``now`` the boot clock.
     """
@@ -143,15 +143,35 @@ def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None =
             holds=tuple(Hold(*hold) for hold in commitments["holds"]),
             held=commitments["held"],
             stops=tuple(commitments["stops"]),
-            unused=commitments["unused"],
-            ran=commitments["ran"],
             spent_since=commitments["spent_since"],
-            spent=commitments["spent"],
-            saved_wall=commitments["wall"],
-            incident=Incident(**_infinite(saved, ("retell", "recheck"))) if (saved := commitments["incident"]) else None,
-            fresh="boot",
+            incident=_incident(commitments["incident"]),
         )
+        same = commitments.get("boot_id") == boot_id
+        core = _same_boot(core, commitments, now) if same else _next_boot(core, commitments)
     return State(now, (), (), core)
+
+
+def _next_boot(core: Core, commitments: Mapping[str, Any]) -> Core:
+    """What an earlier boot left; its incident is closed and its holds are carried over by the first tick."""
+    return core._replace(
+        unused=commitments["unused"],
+        ran=commitments["ran"],
+        spent=commitments["spent"],
+        saved_wall=commitments["wall"],
+        fresh="boot",
+    )
+
+
+def _same_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
+    """The state was lost within the boot: this boot's own time counts once, and what was released is asked about.
+
+    Quiet time does not count: nobody looked in between.
+    """
+    earlier = commitments["earlier"]
+    core = core._replace(ran=earlier["ran"], spent=earlier["spent"])
+    if core.incident is None:
+        return core
+    return core._replace(phase=CONFIRMING, incident=core.incident._replace(confirm="", recheck=now))
 
 
 def commitments(state: State, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
@@ -174,6 +194,8 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
         "spent_since": core.spent_since,
         "spent": core.spent + running / 3600.0 * (price_per_hour or 0.0),
         "wall": wall,
+        "boot_id": core.boot_id,
+        "earlier": {"ran": core.ran, "spent": core.spent},  # without this boot, should its state be lost within it
         "incident": _finite(open_incident._asdict()) if open_incident else None,
     }
 
@@ -206,7 +228,7 @@ def load(saved: Mapping[str, Any]) -> State:
         devices=tuple(Device(*device) for device in core["devices"]),
         holds=tuple(Hold(*hold) for hold in core["holds"]),
         plans=tuple(Verdict(a, v, _findings(f), t) for a, v, f, t in core["plans"]),
-        incident=Incident(**_infinite(incident, ("retell", "recheck"))) if incident else None,
+        incident=_incident(incident),
         alarm=Alarm(**_infinite(alarm, ("next",))) if alarm else None,
         stops=tuple(core["stops"]),
         picked=tuple(core["picked"]),
@@ -222,6 +244,10 @@ def load(saved: Mapping[str, Any]) -> State:
         message = "as many tracks as GPUs"
         raise ValueError(message)
     return State(float(saved["at"]), gpus, tracks, Core(**core))
+
+
+def _incident(saved: Mapping[str, Any] | None) -> Incident | None:
+    return Incident(**_infinite(saved, ("retell", "recheck"))) if saved else None
 
 
 def _track(saved: Mapping[str, Any]) -> Track:

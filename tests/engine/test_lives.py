@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.engine import Known, Reading
-from costguard.engine.effects import Go, Tell
+from costguard.engine.effects import Confirm, Go, Tell
 from costguard.engine.state import commitments, dump, load
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World, reloaded
 
@@ -297,3 +297,51 @@ def test_a_budget_counts_its_own_period_only() -> None:
     world.run(2.5 * hour, QUIET)
     assert world.state.core.incident is not None
     assert world.state.core.incident.reason == "deadline"
+
+
+def test_a_state_lost_within_the_boot_counts_its_time_once() -> None:
+    """I8: stopped and started again without its state, the guard counts this boot once and tells of no closed incident."""
+    world = World(POLICY._replace(price_per_hour=3.6, unused_after=None, lifetime=4000.0), 1)
+    world.run(1000.0, QUIET)
+    world.boot(off=60.0)
+    world.run(500.0, QUIET)
+    world.hold(900.0)
+    world.lose_state()
+    world.run(100.0, QUIET)
+    assert world.state.core.ran == pytest.approx(1000.0)
+    assert world.state.core.spent == pytest.approx(1.0)
+    assert [hold.until - world.now for hold in world.state.core.holds] == [pytest.approx(900.0 - 105.0)]
+    assert "closed" not in world.kinds()
+    saved = commitments(world.state, world.wall, 3.6)
+    assert saved["ran"] == pytest.approx(1000.0 + world.now)
+    assert "warning" not in world.kinds(), "the deadline is not reached twice as fast"
+
+
+def test_quiet_time_does_not_outlive_a_state_lost_within_the_boot() -> None:
+    """Nobody looked while the guard was down: the time without work begins anew."""
+    world = World(POLICY._replace(unused_after=900.0), 1)
+    world.run(800.0, QUIET)
+    world.lose_state(down=600.0)
+    back = world.now
+    world.run(1500.0, QUIET)
+    assert world.times("warning")[0] >= back + 900.0 - POLICY.interval
+
+
+@pytest.mark.parametrize("phase", ["ACTING", "CONFIRMING"])
+def test_what_was_released_is_asked_about_when_the_state_is_lost(phase: str) -> None:
+    """I4: the commitments of this very boot hold an open attempt: it is confirmed, not called closed, not repeated."""
+    world = World(POLICY._replace(kill_action="command"), 1)
+    world.run(60.0, BUSY)
+    while world.phase() != phase:
+        world.tick(QUIET)
+        if world.phase() != phase:
+            world.settle()
+    (go,) = (effect for _, effect in world.effects if isinstance(effect, Go))
+    world.lose_state()
+    world.pending = {}
+    world.tick(QUIET)
+    asked = [effect for effect in world.pending.values() if isinstance(effect, Confirm)]
+    assert [effect.attempt for effect in asked] == [go.id]
+    assert "closed" not in world.kinds()
+    world.settle(Confirm="done")
+    assert (world.phase(), world.state.core.done) == ("DONE", "acted")

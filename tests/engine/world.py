@@ -188,6 +188,16 @@ class World:
         self.pending = {i: e for i, e in self.pending.items() if isinstance(e, Go)}
         return self.send(Began(self.now, "restart"))
 
+    def lose_state(self, down: float = 5.0) -> None:
+        """The guard ends, and within the same boot another one finds the commitments only."""
+        kept = json.loads(json.dumps(commitments(self.state, self.wall, self.policy.price_per_hour), allow_nan=False))
+        self.now += down
+        self.wall += down
+        boot_id = f"boot-{self.boots:03}-x"
+        self.state = initial(boot_id, "i-1", kept, self.now)
+        self.pending = {i: e for i, e in self.pending.items() if isinstance(e, Go)}
+        self.monitor.forget_windows()
+
     def reload(self, policy: Policy) -> Step:
         self.policy = self.monitor.policy = policy
         return self.send(Began(self.now, "reload"))
