@@ -143,7 +143,8 @@ class Loop:
         late = self.reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and now >= self._next_tick:
             self._answer = None
-            self._reading = self.reader.ask(now) or self.reader.waiting
+            self.reader.ask(now)
+            self._reading = self.reader.waiting
             if not self._reading:
                 self._tick()
         elif self._reading and (late or not self.reader.waiting):
@@ -153,8 +154,10 @@ class Loop:
         self._reading = False
         now = self.host.clock()
         interval = self.policy.interval
-        # keep the rhythm; after a hole (a suspend, a stall) begin a new one
-        self._next_tick = self._next_tick + interval if now.boot - self._next_tick < interval else now.boot + interval
+        if now.boot >= self._next_tick + interval:  # after a hole (a suspend, a stall) begin a new rhythm
+            self._next_tick = now.boot + interval
+        elif now.boot >= self._next_tick:  # an answer that no tick waited for comes between two beats
+            self._next_tick += interval
         self.seen = self._observe()
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced))
         if self._answer is not None and "findings" in self._answer:
@@ -306,8 +309,10 @@ class Loop:
         now = self.host.clock().boot
         match event:
             case Line() if event.child == self.reader.child:
-                self._answer = self.reader.line(event.data, now) or self._answer
-                if self._reading and not self.reader.waiting:
+                answer = self.reader.line(event.data, now)
+                self._answer = answer or self._answer
+                # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
+                if not self.reader.waiting and (self._reading or answer):
                     self._tick()
             case Ended() if event.child == self.reader.child:
                 self.reader.ended(event.code, now)

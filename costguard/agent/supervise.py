@@ -37,23 +37,24 @@ class Reader:
         self._within = START_WITHIN
         self.restarts = -1
 
-    def ask(self, now: float) -> bool:
-        """Ask for a reading, starting the process if need be; False when there is none to wait for."""
-        if self._asked is not None:
-            return self.waiting
-        if self.child is None and not self._start(now):
-            return False
+    def ask(self, now: float) -> None:
+        """Ask for a reading, starting the process if need be; `waiting` says whether a tick should wait for it."""
+        if self._asked is not None or (self.child is None and not self._start(now)):
+            return
         self._sequence += 1
         self._within = ANSWER_WITHIN if self._answered_once else START_WITHIN
         if self.child is None or not self._host.send(self.child, b'{"read":%d}' % self._sequence):
             self._lost(now, "the reader takes no more requests")
-            return False
+            return
         self._asked = (self._sequence, now + self._within)
-        return True
 
     @property
     def waiting(self) -> bool:
-        """Whether an answer is due that a tick should wait for."""
+        """Whether an answer is due that a tick should wait for.
+
+        For the first answer of a restarted reader none does: it may take long, and that nothing can be read must be
+        said in time.
+        """
         return self._asked is not None and (self._answered_once or self.restarts == 0)
 
     @property
