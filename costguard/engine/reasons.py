@@ -103,6 +103,15 @@ def unknown_at(state: State, rules: Rules) -> float:
     return max(core.blind, core.host.since, core.shadow.since) + after  # no work in the meantime, where it can be seen
 
 
+def concerned(state: State, rules: Rules) -> tuple[int, ...]:
+    """The positions of the GPUs that a reason rests on: those that are idle where `any` decides, else all judged."""
+    judged = state.core.judged
+    if rules.policy.aggregate != "any" or rules.ends_machine:
+        return judged
+    tracks = state.tracks
+    return tuple(i for i in judged if i < len(tracks) and tracks[i].lost is None and not tracks[i].loud)
+
+
 def works_now(state: State) -> bool:
     """Whether some judged GPU is seen working in this very tick."""
     tracks = state.tracks

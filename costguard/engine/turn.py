@@ -4,6 +4,7 @@ from typing import Any
 
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.observation import Device
+from costguard.engine.reasons import concerned
 from costguard.engine.rules import Rules
 from costguard.engine.state import Core, Incident, State
 
@@ -64,7 +65,7 @@ class Turn:
             "instance": core.instance,
             "phase": core.phase,
             "action": action_of(incident, self.rules),
-            "gpus": [label(core, key) for key in self.gpus],
+            "gpus": [label(core, self.gpus[position]) for position in concerned(self.state, self.rules)],
             "threshold": self.rules.quiet_threshold,
             "window": policy.unused_after if incident and incident.reason == "unused" else policy.kill_duration,
             "grace": policy.grace,

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from costguard.engine import Known, Outcome, Policy, Veto
+from costguard.engine import Known, Observation, Outcome, Policy, Tick, Veto, initial, step
 from costguard.engine.effects import Abandon, Confirm, Go, Prepare, Tell
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
@@ -307,3 +307,49 @@ def test_work_in_the_window_unlatches_also_when_it_has_just_ended() -> None:
     assert world.phase() == "DONE"
     world.tick(QUIET)
     assert world.phase() == "WATCHING"
+
+
+def test_under_any_only_the_idle_gpus_are_named() -> None:
+    """Whoever acts on a message or on `{gpus}` must not be told that a GPU at work is idle."""
+    policy = Policy(
+        kill_action="command", aggregate="any", arm_duration=None, window_rule="unbroken", kill_duration=30.0
+    )
+    state = initial("boot", "instance")
+    told: list[Tell] = []
+    for tick in range(1, 10):
+        seen = Observation(("a", "b", "c"), (Known(0.9), Known(0.0), Known(0.95)))
+        state, effects, _ = step(state, Tick(10.0 * tick, seen), policy)
+        told += [effect for effect in effects if isinstance(effect, Tell) and effect.kind == "warning"]
+    assert [tell.facts["gpus"] for tell in told] == [["b"]]
+
+
+@pytest.mark.parametrize("lost", ["Tell", "Prepare", "Go", "Confirm"])
+def test_an_outcome_that_never_comes_holds_nothing_up_for_ever(lost: str) -> None:
+    """The agent may lose any outcome: no phase waits for ever, nothing acts twice, and somebody is told."""
+    world = World(IDLE._replace(kill_action="command", unknown_alarm=1e9), 1)
+    wishes = {"Go": "unknown", "Confirm": "done", lost: "never"}
+    for _ in range(800):
+        world.tick(QUIET)
+        world.settle(**wishes)
+    assert world.phase() == ("FAILED" if lost == "Prepare" else "DONE")
+    assert len(gos(world)) == (0 if lost == "Prepare" else 1)
+    if lost == "Tell":
+        assert len(world.times("warning")) == IDLE.warn_attempts
+    if lost == "Confirm":
+        assert world.state.core.done == "unknown"
+
+
+def test_a_reload_while_it_confirms_asks_again() -> None:
+    """A guard that begins again with the same state has let go of the question: it is asked anew, and answered."""
+    world = until(World(IDLE, 1), "CONFIRMING")
+    world.run(60.0, QUIET, answer=False)
+    asked = [effect.id for effect in world.pending.values() if isinstance(effect, Confirm)]
+    assert asked
+    world.pending = {}
+    world.reload(IDLE)
+    world.tick(QUIET)
+    again = [effect.id for effect in world.pending.values() if isinstance(effect, Confirm)]
+    assert again
+    assert again != asked
+    world.settle(Confirm="done")
+    assert world.state.core.done == "acted"
