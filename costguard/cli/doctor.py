@@ -52,13 +52,14 @@ def _configuration(arguments: options.Arguments) -> "Configuration":
 
 
 def _agent(folder: str | None) -> "Agent":
+    from costguard.agent.client import AgentUnreachableError
     from costguard.doctor.examine import Agent
     from costguard.errors import CostguardError
 
     try:
         return Agent(reach.request(folder, {"command": "status"}, ASK_SECONDS), "", "")
     except CostguardError as error:
-        return Agent(None, error.message, error.hint)
+        return Agent(None, error.message, error.hint, silent=isinstance(error, AgentUnreachableError))
 
 
 def _show(report: "Report") -> None:

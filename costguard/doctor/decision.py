@@ -49,7 +49,9 @@ def checks(
     """The sentence, and a state in which nothing would be stopped whatever the GPUs do."""
     words = sentence(report, effective, answer)
     if report is None:
-        if words:
+        if not effective:
+            yield Check("note", "without rules or an answer of the agent nobody can say what is decided")
+        elif words:
             yield Check("note", f"an agent that was started now would say: {words}")
         return
     stuck = report["phase"] == "FAILED" or report["done"] in {"cannot", "unknown"}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from costguard.doctor import decision, hardware, holders, package
 from costguard.doctor.finding import Check, Level, Report, Section
-from costguard.doctor.plans import plan_checks, plans
+from costguard.doctor.plans import Plan, plan_checks, plans
 from costguard.engine.words import duration
 
 LATE = 60.0
@@ -17,11 +17,12 @@ DEFAULT_PLACES = {"procfs": "/proc", "sysfs": "/sys", "devfs": "/dev"}
 
 
 class Agent(NamedTuple):
-    """What the agent answered: its status, or why there is none."""
+    """What the agent answered: its status, or why there is none. ``silent``: one runs, and does not answer."""
 
     report: Mapping[str, Any] | None
     words: str
     hint: str
+    silent: bool = False
 
 
 class Configuration(NamedTuple):
@@ -34,40 +35,60 @@ class Configuration(NamedTuple):
 
 def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, str]) -> Report:
     """Look at everything. Takes some seconds, and half a minute when a driver hangs."""
-    effective = configuration.effective or {}
+    effective = judged(configuration, agent)
     places = {**DEFAULT_PLACES, **{k: v for k, v in effective.get("host", {}).items() if k in DEFAULT_PLACES}}
     found = hardware.look(places)
     # an agent's own readings are shown: a second reader could hang in a sick driver as well, or keep it from unloading
     answer = hardware.probe(places) if agent.report is None and found.present is not False else {}
     seen = decision.gpus(agent.report, answer)
     scan = holders.scan(places["procfs"])
-    planned = plans(effective, agent.report)
+    planned = plans(effective, agent.report) if not agent.silent else []
+    rules = effective if not agent.silent else {}  # nobody knows what a silent agent would decide
     by_minor = _names(holders.addresses(places["procfs"]), seen)
     sections = (
         Section("Package", tuple(package.checks(sys.path, environ))),
-        Section("Configuration", tuple(_configuration(configuration, agent.report))),
+        Section("Configuration", tuple(_configuration(configuration, agent, effective))),
         Section("Agent", tuple(_agent(agent, places["procfs"]))),
         Section("Hardware", tuple(hardware.checks(found, places, read=bool(seen)))),
         Section("GPUs", tuple(_gpus(seen, answer, found, effective))),
         Section("Processes on GPUs", tuple(_holders(scan, by_minor))),
-        Section("Actions", tuple(plan_checks(planned, _actions(effective, agent.report)))),
+        Section("Actions", tuple(_plans(planned, _actions(effective), silent=agent.silent))),
         Section("Messages", tuple(_messages(effective, places, agent.report))),
-        Section("Decision", tuple(decision.checks(agent.report, effective, answer))),
+        Section("Decision", tuple(decision.checks(agent.report, rules, answer))),
     )
     bad = tuple(check.text for section in sections for check in section.checks if check.level == "bad")
     facts = {
         "gpus": seen,
         "holders": [{**holder._asdict(), "gpus": [by_minor(m) for m in holder.minors]} for holder in scan.holders],
-        "action": next(iter(_actions(effective, agent.report)), None),
+        "action": next(iter(_actions(effective)), None),
         "plans": [plan._asdict() for plan in planned],
         "hidden_processes": scan.hidden,
         "agent": agent.report["agent"] if agent.report else None,
-        "sentence": decision.sentence(agent.report, effective, answer),
+        "sentence": decision.sentence(agent.report, rules, answer),
     }
     return Report(not bad, bad, sections, facts)
 
 
-def _configuration(given: Configuration, report: Mapping[str, Any] | None) -> Iterator[Check]:
+def judged(given: Configuration, agent: Agent) -> Mapping[str, Any]:
+    """What decides about this machine: the rules of a running agent, whatever a file says; else the file's.
+
+    Empty when there is neither. Places and settings of actions are the file's in both cases.
+    """
+    effective = given.effective or {}
+    if agent.report is None:
+        return effective
+    return {**effective, "policy": agent.report["policy"]}
+
+
+def _plans(planned: Sequence[Plan], actions: Sequence[str], *, silent: bool) -> Iterator[Check]:
+    if silent:
+        yield Check("note", "what the agent may do is not known while it does not answer")
+    else:
+        yield from plan_checks(planned, actions)
+
+
+def _configuration(given: Configuration, agent: Agent, effective: Mapping[str, Any]) -> Iterator[Check]:
+    report = agent.report
     check = f"`costguard config check {given.source}`" if given.source else "`costguard config check`"
     if given.effective is None:
         level: Level = "warn" if report else "bad"
@@ -81,12 +102,30 @@ def _configuration(given: Configuration, report: Mapping[str, Any] | None) -> It
     if report and (report["agent"]["source"] or "") != given.source:
         running = report["agent"]["source"] or "the built-in defaults"
         yield Check("note", f"the agent works with {running}", "give doctor the options that `run` was given")
-    mode = report["mode"] if report else given.effective["policy"]["mode"]
-    if mode == "live":
+    if report and (others := differences(report["policy"], given.effective["policy"])):
+        text = f"the agent runs with other values than this configuration: {'; '.join(others)}"
+        hint = "load it: `sudo systemctl reload costguard` (or SIGHUP); or give doctor the options that `run` was given"
+        yield Check("warn", text, hint)
+    if agent.silent:
+        return
+    if effective["policy"]["mode"] == "live":
         yield Check("ok", "mode is live: what is decided is done")
     else:
         hint = f'set mode = "live" in {given.source or "/etc/costguard/config.toml"}, then `sudo systemctl reload costguard`'
         yield Check("bad", "mode is dry-run: it warns, and stops nothing", hint)
+
+
+def differences(runs: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
+    """Where the agent's rules are not those of the configuration, in words; sorted by name."""
+
+    def plain(value: object) -> object:
+        return list(value) if isinstance(value, tuple) else value
+
+    return [
+        f"{name} is {plain(runs[name])!r}, not {plain(written[name])!r}"
+        for name in sorted(runs.keys() & written.keys())
+        if plain(runs[name]) != plain(written[name])
+    ]
 
 
 def _agent(agent: Agent, procfs: str) -> Iterator[Check]:
@@ -158,9 +197,9 @@ def _messages(
     """Whether a warning would reach anybody at this moment. Nothing is sent."""
     from costguard.notify.wall import terminals
 
-    if not effective:
+    if "notify" not in effective:
         return
-    channels = effective.get("notify", {}).get("channels") or []
+    channels = effective["notify"].get("channels") or []
     reached = False
     for name in channels:
         if name == "wall":
@@ -195,10 +234,9 @@ def _terminal(procfs: str, report: Mapping[str, Any] | None) -> str:
     )
 
 
-def _actions(effective: Mapping[str, Any], report: Mapping[str, Any] | None) -> list[str]:
-    policy = effective.get("policy", {})
-    listed = [policy["kill_action"], *policy.get("fallback", ())] if policy else []
-    return list(dict.fromkeys(listed or ([report["action"]] if report else [])))
+def _actions(effective: Mapping[str, Any]) -> list[str]:
+    policy = effective.get("policy")
+    return list(dict.fromkeys((policy["kill_action"], *policy["fallback"]))) if policy else []
 
 
 class _Namer:

@@ -28,16 +28,16 @@ class Plan(NamedTuple):
 
 
 def plans(effective: Mapping[str, Any], report: Mapping[str, Any] | None) -> list[Plan]:
-    """One for each configured action; the agent's own where it has one, because it acts with its own rights."""
+    """One for each action: the agent's own where one runs, because it acts with its own rights and settings."""
     found = {plan["action"]: plan for plan in (report["plans"] if report else ())}
     policy = effective.get("policy")
-    listed = [policy["kill_action"], *policy.get("fallback", ())] if policy else list(found)
+    listed = [policy["kill_action"], *policy.get("fallback", ())] if policy else []
     result = []
     for action in dict.fromkeys(listed):
         if action in found:
             findings = tuple((str(c), str(t), str(h)) for c, t, h in found[action]["findings"])
             result.append(Plan(action, str(found[action]["verdict"]), findings, "agent"))
-        elif effective:
+        elif report is None or action == "end_process":  # which the agent does by itself, with nothing to check
             result.append(_ask(action, effective))
     return result
 
@@ -76,4 +76,5 @@ def plan_checks(found: Sequence[Plan], actions: Sequence[str]) -> Iterator[Check
         for _code, text, hint in plan.findings:
             yield Check("note" if good else "warn", text, hint)
     if not found:
-        yield Check("note", "no plan is known yet", "look again in a minute")
+        level = "bad" if actions else "note"
+        yield Check(level, "whether the action may be carried out is not known yet", "look again in a minute")

@@ -46,6 +46,7 @@ def test_a_guarded_machine_and_then_its_agent_hangs(agent: Agent) -> None:
         agent.process.send_signal(signal.SIGCONT)
     assert hung.returncode == 1
     assert "NOT GUARDED, because\n  - the costguard agent at" in hung.stdout
+    assert "an agent that was started now" not in hung.stdout
     assert time.monotonic() - began < 20.0
 
 

@@ -1,6 +1,7 @@
 """Whether a machine is guarded: everything that must hold, and each thing that breaks it."""
 
 import copy
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,12 @@ class Bench:
         self.config: dict[str, Any] | None = effective(mode="live", kill_action="command")
         self.config["host"].update(sysfs=str(sysfs), procfs=str(folder / "proc"), devfs=str(folder / "dev"))
         self.problems: tuple[str, ...] = ()
+        self.silent = False
 
     def examine(self) -> Report:
-        agent = Agent(self.report, "no costguard agent runs at /x", "start one with `costguard run`")
+        agent = Agent(
+            self.report, "no costguard agent runs at /x", "start one with `costguard run`", silent=self.silent
+        )
         return examine(Configuration(self.config, self.problems, ""), agent, {"PATH": "/usr/bin"})
 
 
@@ -72,7 +76,7 @@ def broken(bench: Bench, what: str) -> str:
     assert report is not None
     assert config is not None
     if what == "dry run":
-        report["mode"] = "dry-run"
+        report["mode"] = report["policy"]["mode"] = "dry-run"
         return "mode is dry-run"
     if what == "no agent":
         bench.report = None
@@ -86,6 +90,9 @@ def broken(bench: Bench, what: str) -> str:
     if what == "refused":
         report["plans"][0].update(verdict="refuse", findings=[["denied", "the right is missing", "ask root"]])
         return "command: cannot be carried out"
+    if what == "no plan":
+        report["plans"] = []
+        return "not known yet"
     if what == "failed":
         report["phase"] = "FAILED"
         return report["sentence"]  # type: ignore[no-any-return]  # the engine's words
@@ -97,7 +104,7 @@ def broken(bench: Bench, what: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "what", ["dry run", "no agent", "silent", "unknown", "refused", "failed", "cannot", "no reading"]
+    "what", ["dry run", "no agent", "silent", "unknown", "refused", "no plan", "failed", "cannot", "no reading"]
 )
 def test_each_thing_that_is_missing_makes_it_not_guarded(bench: Bench, what: str) -> None:
     """Said once, by its cause; and every complaint that counts names what to do."""
@@ -122,6 +129,45 @@ def test_a_broken_file_counts_only_without_an_agent(bench: Bench) -> None:
     report = bench.examine()
     assert not report.guarded
     assert "grace: 'soon' is not a duration" in str(report.sections)
+
+
+@pytest.mark.parametrize("agents", ["stop", "command"])
+def test_the_agent_is_judged_by_what_it_runs(bench: Bench, agents: str) -> None:
+    """A file that was edited and not loaded changes neither verdict, and that the two differ is told by name."""
+    assert bench.report is not None
+    assert bench.config is not None
+    written = "command" if agents == "stop" else "stop"
+    bench.config["policy"]["kill_action"] = written
+    bench.report["policy"]["kill_action"] = agents
+    verdict = "refuse" if agents == "stop" else "go"
+    bench.report["plans"][0].update(action=agents, verdict=verdict, findings=[["denied", "no right", "ask root"]])
+    report = bench.examine()
+    assert report.guarded is (agents == "command")
+    assert [plan["action"] for plan in report.facts["plans"]] == [agents]
+    sections = {section.name: section.checks for section in report.sections}
+    assert any(
+        check.level == "warn" and f"kill_action is '{agents}', not '{written}'" in check.text
+        for check in sections["Configuration"]
+    )
+
+
+def test_the_same_rules_are_no_difference(bench: Bench) -> None:
+    """Also when one side came through JSON, which knows no tuples."""
+    assert bench.report is not None
+    bench.report = json.loads(json.dumps(bench.report))
+    assert "other values" not in str(bench.examine().sections)
+
+
+def test_an_agent_that_does_not_answer_is_not_described(bench: Bench) -> None:
+    """What a fresh agent would do says nothing about one that hangs."""
+    bench.report, bench.silent = None, True
+    report = bench.examine()
+    assert not report.guarded
+    text = str(report.sections)
+    assert "an agent that was started now" not in text
+    assert "not known while it does not answer" in text
+    assert report.facts["plans"] == []
+    assert report.facts["sentence"] == ""
 
 
 def test_an_agents_gpus_are_not_asked_a_second_time(bench: Bench) -> None:
