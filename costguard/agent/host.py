@@ -28,7 +28,7 @@ _MANAGER = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LIS
 class RealHost:
     """Implements `Host`. To be made in the main thread, by the holder of the runtime directory's lock.
 
-    ``programs`` are the command lines of its children, ``locks`` the descriptors of the locks held.
+    ``programs`` are the command lines of its children, ``locks`` the descriptors of the locks held, that of the runtime directory first.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class RealHost:
         self._child_ended = True
         self._full = not state.keep_room(runtime)
         self._catch_signals()
-        failed = self._control.open()
-        if failed:
-            self.say(f"<3>{failed}")
+        self._unreachable = self._control.open()
+        if self._unreachable:
+            self.say(f"<3>{self._unreachable}")
 
     def clock(self) -> Instant:
         """Read all clocks."""
@@ -140,16 +140,27 @@ class RealHost:
             self._full = not state.keep_room(self._runtime)
             if self._full:
                 return f"{self._runtime} is full: the state took its last reserve; make room there"
-        return self._restore() if self._control.lost() else None
+        self._stay_reachable()
+        return None
+
+    def _stay_reachable(self) -> None:
+        """Somebody emptied the runtime directory: without its lock and socket nobody would find this agent."""
+        failed = self._restore() if self._control.lost() else None
+        if failed != self._unreachable:
+            self._unreachable = failed
+            self.say(f"<3>{failed}" if failed else "<5>the control socket is there again")
 
     def _restore(self) -> str | None:
-        """Somebody emptied the runtime directory: without its lock and socket nobody would find this agent."""
-        try:
-            self._locks.append(lock.acquire(self._runtime, self._state_dir))
-        except lock.TakenError as taken:
-            return f"{self._runtime} was emptied and another agent took it: {taken}"
-        except lock.UnusableError as unusable:
-            return str(unusable)
+        if not self._locks or not lock.holds(self._locks[0], self._runtime):
+            try:
+                taken = lock.acquire(self._runtime, self._state_dir)
+            except lock.TakenError as other:
+                return f"{self._runtime} was emptied and another agent took it: {other}"
+            except lock.UnusableError as unusable:
+                return str(unusable)
+            for fd in self._locks[:1]:  # that of a file which nobody finds any more
+                os.close(fd)
+            self._locks[:1] = [taken]
         return self._control.open()
 
     def _catch_signals(self) -> None:

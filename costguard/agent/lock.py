@@ -41,6 +41,14 @@ def acquire(directory: str, state: str, *, private: bool = True) -> int:
     return fd
 
 
+def holds(fd: int, directory: str) -> bool:
+    """Whether the directory's lock file is still the one that ``fd`` keeps locked."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(os.path.join(directory, NAME)))
+    except OSError:
+        return False
+
+
 def prepare(directory: str, *, private: bool = True) -> None:
     """Make the directory; raises OSError. ``private``: also for one that others could have laid for us."""
     os.makedirs(directory, mode=0o755, exist_ok=True)

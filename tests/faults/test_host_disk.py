@@ -94,14 +94,48 @@ def test_a_vanished_directory_is_made_again(host: RealHost, runtime: Path, tmp_p
     assert client.communicate(timeout=20)[0] == b"{'answer': 2}\n"
 
 
-def test_another_agent_that_took_the_emptied_directory_is_named(host: RealHost, runtime: Path, tmp_path: Path) -> None:
-    """When a second agent was quicker, the first one keeps working and says who has the directory."""
+def test_another_agent_that_took_the_emptied_directory_is_named(
+    host: RealHost, runtime: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """When a second agent was quicker, the first one keeps working and says once who has the directory."""
     shutil.rmtree(runtime)
     second = lock.acquire(str(runtime), str(tmp_path))
-    words = host.save(b"{}")
+    assert [host.save(b"{}"), host.save(b"{}")] == [None, None]
     os.close(second)
-    assert words is not None
-    assert "was emptied and another agent took it" in words
+    assert capfd.readouterr().err.count("was emptied and another agent took it") == 1
+
+
+def test_a_lost_socket_is_opened_again(host: RealHost, runtime: Path, tmp_path: Path) -> None:
+    """A cleaner took the socket alone: the lock is still this agent's own, and clients find it again."""
+    (runtime / "control.sock").unlink()
+    assert host.save(b"{}") is None
+    assert (runtime / "control.sock").is_socket()
+    with pytest.raises(lock.TakenError, match=f"pid {os.getpid()}"):
+        lock.acquire(str(runtime), str(tmp_path))
+
+
+def test_an_emptied_directory_costs_no_descriptor(host: RealHost, runtime: Path) -> None:
+    """However often somebody cleans up, the guard holds one lock."""
+    counts = set()
+    for _ in range(5):
+        shutil.rmtree(runtime)
+        assert host.save(b"{}") is None
+        counts.add(len(os.listdir("/proc/self/fd")))
+    assert len(counts) == 1
+
+
+def test_a_socket_that_cannot_be_opened_is_no_failed_save(
+    host: RealHost, runtime: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The state is safe, and that alone is the answer; the socket is missed aloud, once, and then said to be back."""
+    (runtime / "control.sock").unlink()
+    (runtime / "control.sock").mkdir()
+    (runtime / "control.sock" / "in the way").touch()
+    assert [host.save(b"{}"), host.save(b"{}")] == [None, None]
+    assert capfd.readouterr().err.count("no control socket at") == 1
+    shutil.rmtree(runtime / "control.sock")
+    assert host.save(b"{}") is None
+    assert "the control socket is there again" in capfd.readouterr().err
 
 
 AS_NOBODY = f"""
