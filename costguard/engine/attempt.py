@@ -19,6 +19,15 @@ CONFIRM_EVERY = 30.0
 CONFIRM_WITHIN = 300.0
 """If the machine still lives so long after its request was accepted, nothing happened."""
 
+ANSWER_WITHIN = 300.0
+"""After so long nobody will say any more what became of a message, a preparation or a question.
+
+Longer than the agent gives each of them, so that this counts only when the agent itself lost it.
+"""
+
+ACTING_WITHIN = 4200.0
+"""As `ANSWER_WITHIN`, for what was released: the longest time-out of an action is an hour."""
+
 ENDS = {"acted": "done", "would": "would_act", "cannot": "cannot", "unknown": "outcome_unknown"}
 GOOD = frozenset({"acted", "would"})
 """How an incident ends, as messages; and which ends need nobody to look after them."""
@@ -37,7 +46,10 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
     if not now.worker and turn.at >= max(due - LEAD, now.retry):
         attempt = turn.serial("a")
         turn.effects.append(Prepare(attempt, action, now.id))
-        turn.amend(worker=attempt, ready=False)
+        turn.amend(worker=attempt, ready=False, lost=turn.at + ANSWER_WITHIN)
+    elif now.worker and not now.ready and turn.at >= now.lost:
+        turn.effects.append(Abandon(now.worker))
+        attempt_failed(turn, now, "failed", "the worker never said that it was ready")
     elif now.ready and turn.at + reasons.EPSILON >= due and not blocked:
         turn.effects.append(Go(now.worker, action, now.id))
         turn.tell("acting", "critical", attempt=now.worker)
@@ -146,7 +158,7 @@ def attempt_failed(turn: Turn, now: Incident, status: str, detail: str) -> None:
         _next_link(turn, now, detail)
     elif now.failures + 1 < TRIES_PER_LINK:
         retry = turn.at + RETRY_PAUSE * 2.0**now.failures
-        turn.amend(worker="", ready=False, failures=now.failures + 1, retry=retry)
+        turn.amend(worker="", ready=False, failures=now.failures + 1, retry=retry, lost=NEVER)
     else:
         _next_link(turn, now, detail)
 
@@ -159,7 +171,7 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
         turn.set(phase=WARNING)
         link = now.link + 1
         turn.amend(link=link, action=turn.rules.actions[link], worker="", ready=False, failures=0, retry=0.0)
-        turn.amend(asked=None, confirm="", recheck=NEVER)
+        turn.amend(asked=None, confirm="", recheck=NEVER, lost=NEVER)
         turn.tell("next_action", "critical", error=detail)
         return
     turn.amend(worker="", ready=False, detail=detail)
@@ -172,13 +184,24 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
 def _confirm(turn: Turn, now: Incident) -> None:
     effect_id = turn.serial("f")
     turn.effects.append(Confirm(effect_id, now.worker, action_of(now, turn.rules), now.id))
-    turn.amend(confirm=effect_id, recheck=NEVER)
+    turn.amend(confirm=effect_id, recheck=NEVER, lost=turn.at + ANSWER_WITHIN)
+
+
+def act_lost(turn: Turn) -> None:
+    """What was released and never reported may have happened: the world is asked, and nothing is repeated."""
+    now = turn.core.incident
+    if now is not None and now.asked is not None and turn.at >= now.asked + ACTING_WITHIN:
+        attempt_failed(turn, now, "unknown", "nobody reported what became of the request")
 
 
 def confirm_again(turn: Turn) -> None:
     """While the cloud's or the kernel's word is out, ask again from time to time."""
     now = turn.core.incident
-    if now is not None and not now.confirm and turn.at >= now.recheck:
+    if now is None:
+        return
+    if now.confirm and turn.at >= now.lost:
+        confirm_outcome(turn, now, Outcome(turn.at, now.confirm, "unknown", "the question was never answered"))
+    elif not now.confirm and turn.at >= now.recheck:
         _confirm(turn, now)
 
 

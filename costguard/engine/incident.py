@@ -2,9 +2,11 @@
 
 from costguard.engine import reasons
 from costguard.engine.attempt import (
+    ANSWER_WITHIN,
     GOOD,
     abandon,
     act,
+    act_lost,
     announce,
     attempt_failed,
     attempt_outcome,
@@ -47,11 +49,13 @@ def advance(turn: Turn, *, bridged: bool) -> None:
     phase = turn.core.phase
     if phase == WARNING:
         _warning(turn, bridged=bridged)
+    elif phase == ACTING:
+        act_lost(turn)
     elif phase == CONFIRMING:
         confirm_again(turn)
     elif phase in {DONE, FAILED}:
         _latched(turn)
-    if phase in {ACTING, CONFIRMING} and not bridged:
+    if phase in {ACTING, CONFIRMING} and turn.core.phase not in {DONE, FAILED} and not bridged:
         # should the next action of the list follow, people are warned of it in full (I7)
         turn.amend(warned=None, told="", tries=0, exhausted=False, retell=turn.at)
     if turn.core.phase == WATCHING:
@@ -97,7 +101,7 @@ def _warn(turn: Turn) -> None:
     told = turn.tell(
         "warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=turn.core.rounds
     )
-    turn.amend(told=told, tries=1, retell=NEVER)
+    turn.amend(told=told, tries=1, retell=NEVER, lost=turn.at + ANSWER_WITHIN)
 
 
 def _first_link(turn: Turn) -> int:
@@ -142,6 +146,8 @@ def _warning(turn: Turn, *, bridged: bool) -> None:
     if now.warned is None:
         if turn.at >= now.retell:
             _repeat_warning(turn, now)
+        elif now.told and turn.at >= now.lost:
+            _warning_told(turn, now, Outcome(turn.at, now.told, "failed", "nobody said whether anybody got it"))
         return
     due = due_at(turn, now)
     blocked = standing.holds == "blocked"
@@ -167,7 +173,7 @@ def due_at(turn: Turn, now: Incident) -> float:
 def _repeat_warning(turn: Turn, now: Incident) -> None:
     grace = turn.rules.policy.grace
     told = turn.tell("warning", "warning", due_in_seconds=grace, due_wall=turn.wall + grace, attempts=now.tries + 1)
-    turn.amend(told=told, tries=now.tries + 1, retell=NEVER)
+    turn.amend(told=told, tries=now.tries + 1, retell=NEVER, lost=turn.at + ANSWER_WITHIN)
 
 
 def back_to_watching(turn: Turn, why: str) -> None:
@@ -349,6 +355,9 @@ def begin_again(turn: Turn, event: Began) -> None:
         elif core.phase in {DONE, FAILED}:
             turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
         else:
+            # the agent may have let go of the question too; what was released is out of reach, and has its limit
+            if core.phase == CONFIRMING:
+                turn.amend(confirm="", recheck=event.at)
             turn.amend(link=len(turn.rules.actions))  # what is under way does not go on down another policy's list
         turn.set(armed=core.armed, arm_since=None, plans=(), picked=())
         return

@@ -63,6 +63,7 @@ class Incident(NamedTuple):
     proof: str = ""
     confirm: str = ""  # effect id of the confirmation under way
     recheck: float = NEVER  # when to confirm again
+    lost: float = NEVER  # when what is under way counts as lost: nobody will say what became of it
     detail: str = ""  # last error, in words
 
 
@@ -247,7 +248,7 @@ def load(saved: Mapping[str, Any]) -> State:
 
 
 def _incident(saved: Mapping[str, Any] | None) -> Incident | None:
-    return Incident(**_infinite(saved, ("retell", "recheck"))) if saved else None
+    return Incident(**_infinite(saved, ("retell", "recheck", "lost"))) if saved else None
 
 
 def _track(saved: Mapping[str, Any]) -> Track:
@@ -267,6 +268,6 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
 def _infinite(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     result = dict(values)
     for name in names:
-        if result[name] is None:
+        if name in result and result[name] is None:
             result[name] = NEVER
     return result

@@ -10,6 +10,7 @@ from costguard.engine.policy import MACHINE_ACTIONS
 
 EPS = 1e-3
 DAY = 86400.0
+SILENCE = 300.0  # a message of whose fate nothing was heard for so long counts as not delivered
 Span = tuple[float, float, bool]
 
 
@@ -64,6 +65,7 @@ class Monitor:
         self.noticed_until = -1.0
         self.told: dict[str, str] = {}  # effect -> incident
         self.tells: Counter[str] = Counter()
+        self.told_at: dict[str, float] = {}  # incident -> its last warning
         self.warned: dict[str, float] = {}
         self.reasons: dict[str, str] = {}
         self.ready: set[str] = set()
@@ -187,6 +189,7 @@ class Monitor:
         if tell.kind == "warning":
             self.told[tell.id] = incident
             self.tells[incident] += 1
+            self.told_at[incident] = self.at
             self.warned.pop(incident, None)  # a new warning begins the countdown anew
             if self.policy.grace <= 0:
                 self.warned[incident] = self.at
@@ -229,6 +232,9 @@ class Monitor:
             return
         assert event.at >= self.held_until - EPS, "I3: acts while held"
         assert event.at > self.noticed_until, "I3: acts although the cloud takes the machine"
+        given_up = self.told_at.get(incident, event.at) + SILENCE
+        if self.tells[incident] >= policy.warn_attempts and event.at >= given_up:
+            self.warned.setdefault(incident, given_up)
         assert incident in self.warned, "I2: acts without a warning that was delivered or exhausted"
         assert event.at >= self.warned[incident] + policy.grace - EPS, "I2: acts before the grace is over"
         if ends_machine(policy):
