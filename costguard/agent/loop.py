@@ -37,6 +37,9 @@ FIND_EVERY = 86400.0
 
 PERSIST_WITHIN = 30.0
 LEAVE_WITHIN = 2.0
+LAST_WORDS = 5.0
+"""Seconds that a guard which ends waits for its files, and for messages that are on their way to people."""
+
 KEPT = ("paths", "environment")
 """What a reload leaves as it was at the start of the process."""
 
@@ -454,13 +457,23 @@ class Loop:
         self._save(())
         self._commit(now.boot, now.wall)
         self.reader.stop()
-        self.workers.abandon_all()
+        self.workers.abandon_all(but="tell")
         self.history.close(now)
-        while (self._persist or self.history.pending) and self.host.clock().boot < now.boot + LEAVE_WITHIN:
-            for event in self.host.wait(now.boot + LEAVE_WITHIN):
+        hurry = False
+        while not hurry and (until := self._worth_waiting(now.boot)):
+            for event in self.host.wait(until):
                 if isinstance(event, Line | Ended):
-                    self._other_child(event)
+                    self._handle(event)
+                hurry = hurry or isinstance(event, Signal)  # asked a second time
             self.history.run(now)
+        self.workers.abandon_all()
+
+    def _worth_waiting(self, since: float) -> float:
+        """Until when what is under way gets its time; 0 when there is nothing, or the time is over."""
+        limits = [LEAVE_WITHIN] if self._persist or self.history.pending else []
+        limits += [LAST_WORDS] if self.workers.telling else []
+        until = since + max(limits, default=0.0)
+        return until if until > self.host.clock().boot else 0.0
 
 
 _PRIORITY = {"info": "<5>", "warning": "<4>", "critical": "<2>"}

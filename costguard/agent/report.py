@@ -21,7 +21,7 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
         return None if boot is None or abs(boot) == NEVER else wall + boot - state.at
 
     gpus = []
-    for key, track in zip(state.gpus, state.tracks, strict=True):
+    for position, (key, track) in enumerate(zip(state.gpus, state.tracks, strict=True)):
         reading = readings.get(key)
         known = isinstance(reading, Known)
         gpus.append(
@@ -34,6 +34,7 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
                 "signs": list(reading.signs) if isinstance(reading, Known) else [],
                 "words": reading.evidence if isinstance(reading, Known) else getattr(reading, "reason", "not listed"),
                 "known": known,
+                "judged": position in core.judged,
             }
         )
     return {

@@ -72,10 +72,15 @@ class Workers:
             if worker.effect == effect_id and worker.kind != "act":
                 self._drop(child)
 
-    def abandon_all(self) -> None:
-        """End every worker but one that acts: that one finishes under its own deadline and records its result."""
+    @property
+    def telling(self) -> bool:
+        """Whether a message is on its way to people."""
+        return any(worker.kind == "tell" and not worker.reported for worker in self._running.values())
+
+    def abandon_all(self, *, but: str = "") -> None:
+        """End every worker but those of a kind, and but one that acts: that one finishes and records its result."""
         for child, worker in list(self._running.items()):
-            if worker.kind != "act":
+            if worker.kind not in {"act", but}:
                 self._drop(child)
 
     def line(self, child: int, data: bytes, now: float) -> Outcome | None:

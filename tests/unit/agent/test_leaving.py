@@ -1,0 +1,66 @@
+"""A guard that ends: its last words reach people, and nothing keeps it for long."""
+
+from typing import Any
+
+import pytest
+
+from costguard.agent.loop import LAST_WORDS, Loop
+from costguard.agent.ports import Instant
+from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
+
+
+class Messages(Watch):
+    """What reached people."""
+
+    def __init__(self) -> None:
+        self.got: list[str] = []
+        self.stopping = 0.0
+
+    def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
+        if delivered:
+            self.got.append(message["kind"])
+
+    def served(self, now: Instant, message: str) -> None:
+        if message == "STOPPING=1":
+            self.stopping = now.boot
+
+
+class Mute(Faults):
+    """No message gets out."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "hang" if subject == "notify" else ""
+
+
+def ended(faults: Faults, mode: str = "live") -> tuple[Messages, float]:
+    """A guard whose action is to end itself; gives what people got, and how long the end took."""
+    messages = Messages()
+    machine = Machine(gpus=1, script=[Phase(600.0, 0.9)])
+    host = SimHost(machine, seed=3, until=7200.0, watch=messages, faults=faults)
+    config = effective(mode=mode, kill_action="end_process", kill_duration=900.0, grace=300.0)
+    assert Loop(host, config, host.start()).run() == 0
+    return messages, host.clock().boot - messages.stopping
+
+
+def test_the_last_words_of_an_ended_process_are_delivered() -> None:
+    """That it ends, and that it ended as it should: both are waited for."""
+    messages, seconds = ended(Faults())
+    assert set(messages.got[-2:]) == {"acting", "done"}
+    assert seconds < LAST_WORDS
+
+
+def test_messages_that_hang_do_not_keep_the_guard() -> None:
+    """Five seconds, then it ends all the same."""
+    messages, seconds = ended(Mute())
+    assert messages.got == []
+    assert seconds == pytest.approx(LAST_WORDS, abs=0.1)
+
+
+def test_a_second_request_to_end_is_obeyed_at_once() -> None:
+    """Whoever asks twice waits no longer."""
+    messages = Messages()
+    host = SimHost(Machine(gpus=1), seed=3, until=1000.0, watch=messages, faults=Mute())
+    loop = Loop(host, effective(mode="live", unused_after=900.0, boot_grace=0.0), host.start())
+    host.world.at(1001.0, lambda: host.signal("TERM"))
+    loop.run()
+    assert host.clock().boot - messages.stopping == pytest.approx(1.0, abs=0.1)
