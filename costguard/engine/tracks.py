@@ -47,7 +47,9 @@ def observe(state: State, tick: Tick, rules: Rules) -> Seen:
     fresh_since: list[float] = []
     point = 0.0 if core.fresh == "restart" else rules.gap  # what the dead guard last saw may not have been saved
     for position, (key, reading) in enumerate(zip(gpus, readings, strict=True)):
-        old = None if core.fresh in {"reload", "resume"} else known.get(key)
+        old = known.get(key)
+        if old is not None and core.fresh in {"reload", "resume"}:
+            old = _last_seen(old, tick.at, before) if isinstance(reading, Unknown) else None
         track, restarted = _carry(old, reading, tick.at, before, rules, window, point, first=not state.gpus)
         tracks.append(track)
         if restarted and position in core.judged:
@@ -84,6 +86,14 @@ def _names(device: Device) -> set[str]:
     return names if device.number is None else names | {str(device.number)}
 
 
+def _last_seen(old: Track, at: float, before: float) -> Track:
+    """A GPU that cannot be read as everything begins anew: only how and when it was last seen is kept.
+
+    A deadline must not stop, unseen, a machine that was seen working a moment ago.
+    """
+    return Track(old.loud, at, at, (), before if old.lost is None else old.lost)
+
+
 def _carry(
     old: Track | None,
     reading: Reading,
@@ -105,7 +115,7 @@ def _carry(
         return lose(old, before), False
     loud = is_loud(reading, rules)
     reach = max(reading.covers, point)
-    if old is not None:
+    if old is not None and (old.lost is None or old.lost >= old.known_since):  # else nothing but `_last_seen`
         last = before if old.lost is None else old.lost
         # a momentary value after unknown says nothing about the hole; evidence that reaches across it does
         if at - last <= (reach if old.lost is None else reading.covers):

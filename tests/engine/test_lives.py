@@ -345,3 +345,35 @@ def test_what_was_released_is_asked_about_when_the_state_is_lost(phase: str) -> 
     assert "closed" not in world.kinds()
     world.settle(Confirm="done")
     assert (world.phase(), world.state.core.done) == ("DONE", "acted")
+
+
+@pytest.mark.parametrize("how", ["reload", "resume"])
+def test_a_gpu_that_was_last_seen_working_is_not_stopped_unseen(how: str) -> None:
+    """A deadline heeds work that cannot be seen at the moment, also when everything begins anew meanwhile."""
+    policy = POLICY._replace(unused_after=None, lifetime=700.0, boot_grace=0.0, kill_duration=3600.0)
+    world = World(policy, 1)
+    world.run(600.0, BUSY)
+    world.run(50.0, DARK)
+    if how == "reload":
+        world.reload(policy)
+    else:
+        world.suspend(60.0)
+    world.run(3000.0, DARK)
+    assert "warning" not in world.kinds()
+    assert "deadline_passed" in world.kinds()
+    world.run(1000.0, DARK)
+    assert "warning" in world.kinds(), "a whole window after work was last seen"
+
+
+@pytest.mark.parametrize("covers", [0.0, 30.0, 500.0])
+def test_what_is_kept_of_an_unseen_gpu_is_no_quiet_time(covers: float) -> None:
+    """I7: after a reload the window begins anew, whatever the evidence of the first reading reaches back over."""
+    world = World(POLICY._replace(unused_after=None), 1)
+    world.run(200.0, BUSY)
+    world.run(100.0, DARK)
+    world.reload(world.policy)
+    changed = world.now
+    world.run(30.0, DARK)
+    world.tick(Known(0.0, (), covers))
+    world.run(1000.0, QUIET)
+    assert world.times("warning")[0] >= changed + POLICY.kill_duration - POLICY.interval
