@@ -12,6 +12,7 @@ MARGIN_MW = 10_000
 MARGIN_SHARE = 0.03
 """The same as a share of the power limit, for large boards."""
 
+_MARGIN_SECONDS = 60.0  # the energy that may be hidden: the margin for so long, a second or two of full load
 _SHORTEST = 0.5  # seconds: the counter moves in steps of up to 0.1 s, so a shorter mean is noise
 _ABSURD_MW = 20_000_000  # more than any board draws
 
@@ -150,7 +151,12 @@ class PowerMeter:
             return Power(f"power {(mean - lowest) / 1000:.0f} W above idle", 0.0, evidence)
         if quiet and since >= self._state_since and (lowest is None or mean < lowest):
             self._lowest[self._state()] = mean
-        return Power("", 0.0 if lowest is None else now - since, evidence)
+        proven = lowest is not None and self._hides_nothing(mean - lowest, now - since)
+        return Power("", now - since if proven else 0.0, evidence)
+
+    def _hides_nothing(self, excess: float, seconds: float) -> bool:
+        """A mean proves a short time quiet; over a long one the same mean could hide minutes of work."""
+        return excess * seconds <= self.margin * _MARGIN_SECONDS
 
     def _bridge(self, now: float, energy: int) -> Power:
         """After a restart: did the gap use more than this GPU, quiet by its whole ring of samples, draws now?"""
@@ -161,7 +167,8 @@ class PowerMeter:
             return Power()
         code, idle = self._nvml.power(self._handle)
         mean = (energy - before) / (now - since)
-        if code == SUCCESS and mean <= min(idle, _ABSURD_MW) + self.margin:
+        idle = min(idle, _ABSURD_MW)
+        if code == SUCCESS and mean <= idle + self.margin and self._hides_nothing(mean - idle, now - since):
             return Power("", now - since, f"mean {mean / 1000:.0f} W since before the restart")
         return Power()
 
