@@ -237,21 +237,29 @@ def outcome(turn: Turn, event: Outcome) -> None:
 
 
 def _plan_known(turn: Turn, action: str, event: Outcome) -> None:
-    """Keep what the plan says; a right that came back ends *cannot*."""
+    """Keep what the plan says; one that passes ends *cannot*, unless something else stands in the way."""
     core = turn.core
-    others = tuple(plan for plan in core.plans if plan.action != action)
     before = next((plan.verdict for plan in core.plans if plan.action == action), "")
     checking = tuple(entry for entry in core.checking if not entry.startswith(event.effect + " "))
-    turn.set(plans=(*others, Verdict(action, event.status, event.findings, event.at)), checking=checking)
-    usable = {"go", "consequences"}
+    turn.set(checking=checking)
     if event.status == "failed":
-        turn.set(check=min(turn.core.check, event.at + PREFLIGHT_RETRY))
+        turn.set(check=min(core.check, event.at + PREFLIGHT_RETRY))
+        if before:
+            return  # a check that failed takes back nothing of what an earlier one found
+    others = tuple(plan for plan in core.plans if plan.action != action)
+    turn.set(plans=(*others, Verdict(action, event.status, event.findings, event.at)))
     if event.status == "refuse" and before != "refuse":
         turn.tell("preflight_refused", "critical", action=action, findings=[list(f) for f in event.findings])
-    elif before == "refuse" and event.status in usable:
+    if event.status not in {"go", "consequences"}:
+        return
+    now = core.incident
+    latched = core.phase == DONE and core.done == "cannot" and now is not None and now.action == action
+    refused = before in {"refuse", "another"} or (now is not None and now.asked is not None)  # else: a third stop
+    unlatched = latched and refused and not _cannot(turn)
+    if before == "refuse" or unlatched:
         turn.tell("preflight_passed", "info", action=action)
-        if core.phase == DONE and core.done == "cannot":
-            turn.set(phase=WATCHING, done="", incident=None, remind=NEVER)
+    if unlatched:
+        turn.set(phase=WATCHING, done="", incident=None, remind=NEVER)
 
 
 def _warning_told(turn: Turn, now: Incident, event: Outcome) -> None:

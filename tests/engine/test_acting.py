@@ -353,3 +353,35 @@ def test_a_reload_while_it_confirms_asks_again() -> None:
     assert again != asked
     world.settle(Confirm="done")
     assert world.state.core.done == "acted"
+
+
+@pytest.mark.parametrize("between", ["failed", "another"])
+def test_a_right_that_comes_back_ends_cannot_whatever_was_found_in_between(between: str) -> None:
+    """*cannot* ends with a plan that passes, also when the check before it failed or pointed elsewhere."""
+    world = World(IDLE, 1)
+    world.tick(QUIET)
+    world.settle(Check="refuse")
+    world.run(400.0, QUIET)
+    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
+    for word in (between, "go"):
+        world.state = world.state._replace(core=world.state.core._replace(check=0.0, next=0.0))
+        world.tick(QUIET)
+        world.settle(Check=word)
+    assert world.kinds().count("preflight_passed") == 1
+    world.run(200.0, QUIET)
+    assert gos(world) == ["stop"]
+
+
+def test_a_check_that_failed_does_not_forget_a_refusal() -> None:
+    """A check without a result takes back nothing: what was refused is not warned of, and not refused aloud again."""
+    world = World(IDLE, 1)
+    world.tick(QUIET)
+    world.settle(Check="refuse")
+    world.run(100.0, QUIET)
+    for word in ("failed", "refuse", "failed"):
+        world.state = world.state._replace(core=world.state.core._replace(check=0.0, next=0.0))
+        world.tick(QUIET)
+        world.settle(Check=word)
+    assert world.kinds().count("preflight_refused") == 1
+    world.run(250.0, QUIET, answer=False)
+    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
