@@ -21,8 +21,12 @@ class Verb(NamedTuple):
 VERBS: Mapping[str, Verb] = {
     "run": Verb("costguard.cli.run:command", "Guard this machine."),
     "status": Verb("costguard.cli.status:command", "Say why the machine is still up, and what would stop it."),
-    "history": Verb("costguard.cli.history:command", "Show what was seen and done: the hours of each day, and every incident."),
-    "doctor": Verb("costguard.cli.doctor:command", "Say whether this machine is guarded, and what to do where it is not."),
+    "history": Verb(
+        "costguard.cli.history:command", "Show what was seen and done: the hours of each day, and every incident."
+    ),
+    "doctor": Verb(
+        "costguard.cli.doctor:command", "Say whether this machine is guarded, and what to do where it is not."
+    ),
     "hold": Verb("costguard.cli.hold:command", "Postpone an action: costguard hold 2h."),
     "release": Verb("costguard.cli.release:command", "End a hold early."),
     "demo": Verb("costguard.cli.demo:command", "Watch it decide, without a GPU or a cloud account."),

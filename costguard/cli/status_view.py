@@ -9,7 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
+from costguard.engine.narrate import below
+from costguard.engine.policy import Policy
 from costguard.engine.reasons import TABLE
+from costguard.engine.rules import rules_of
 from costguard.engine.words import duration
 from costguard.engine.words import percent as share
 
@@ -42,8 +45,25 @@ def view(report: Report, screen: Console) -> RenderableType:
 
 def _rule(report: Report) -> Text:
     mode = "LIVE" if report["mode"] == "live" else "DRY RUN, nothing is stopped"
-    below = f"every GPU below {share(report['threshold'])} for {duration(report['window'])}"
+    below = f"{judged(report)} below {share(report['threshold'])} for {duration(report['window'])}"
     return Text(f"{mode} · {report['action']} after {below}", style="dim")
+
+
+def judged(report: Report) -> str:
+    """Which load decides: that of every GPU, of any one, or the mean."""
+    policy = _policy(report)
+    chosen = "selected GPU" if policy.gpu_devices and not policy.ends_machine else "GPU"
+    return {"mean": f"the mean of the {chosen}s", "any": f"any {chosen}"}.get(policy.judges, f"every {chosen}")
+
+
+def _policy(report: Report) -> Policy:
+    """The agent's rules; of another version's, the fields that are known here."""
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in report.get("policy", {}).items()
+        if name in Policy._fields
+    }
+    return Policy(**given)
 
 
 def _gpus(report: Report, screen: Console) -> Table:
@@ -55,9 +75,10 @@ def _gpus(report: Report, screen: Console) -> Table:
     table.add_column("load", no_wrap=True)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("evidence", overflow="fold")
+    quiet = below(rules_of(_policy(report)))
     for gpu in report["gpus"]:
-        state = str(gpu["state"])
-        colour = COLOURS.get(state, "white")
+        colour = COLOURS.get(str(gpu["state"]), "white")
+        state = quiet if gpu["state"] == "quiet" else str(gpu["state"])
         since = f" for {duration(report['time'] - gpu['since'])}" if gpu["since"] is not None else ""
         evidence = ", ".join(map(clean, gpu["signs"])) or clean(gpu["words"])
         load = bar(gpu["load"], width, colour, unicode=unicode)
@@ -82,10 +103,7 @@ def keeps_up(report: Report) -> list[str]:
     gpus: Sequence[Report] = report["gpus"]
     lines = [f"held by {_hold(hold, report['time'])}" for hold in report["holds"]]
     lines += [f"{clean(veto['source'])}: {clean(veto['reason'])}" for veto in report["vetoes"]]
-    lines += [f"{_short(gpu)} works" for gpu in gpus if gpu["state"] == "works"]
-    for gpu in gpus:
-        if gpu["state"] == "unknown":
-            lines.append(f"{_short(gpu)} cannot be read, and unknown is never idle")
+    lines += _busy(report)
     if not gpus:
         lines.append("no GPU has been read yet")
     elif not lines and report["state"] == "STARTING":
@@ -95,10 +113,32 @@ def keeps_up(report: Report) -> list[str]:
     elif not lines and not report["armed"]:
         lines.append("no work was seen since boot, so an idle time does not count yet")
     if not lines:
-        lines.append("nothing: every GPU is quiet")
+        lines.append(f"nothing: {_idle(report)}")
     if report["mode"] != "live":
         lines.append("dry run: nothing is stopped, whatever is decided")
     return lines
+
+
+def _busy(report: Report) -> list[str]:
+    """What the GPUs themselves have against a stop, by the load that decides."""
+    gpus = [gpu for gpu in report["gpus"] if gpu.get("judged", True)] or report["gpus"]
+    unknown = [f"{_short(gpu)} cannot be read, and unknown is never idle" for gpu in gpus if gpu["state"] == "unknown"]
+    working = [f"{_short(gpu)} works" for gpu in gpus if gpu["state"] == "works"]
+    by = _policy(report).judges
+    if by == "any":
+        return [] if any(gpu["state"] == "quiet" for gpu in gpus) else [*working, *unknown]
+    if by == "mean" and gpus and not unknown:
+        mean = sum(gpu["load"] or 0.0 for gpu in gpus) / len(gpus)
+        return [f"the mean of the GPUs is {percent(mean)}"] if mean >= report["threshold"] else []
+    return unknown if by == "mean" else [*working, *unknown]
+
+
+def _idle(report: Report) -> str:
+    """That nothing of the GPUs stands in the way, in the same terms."""
+    policy, limit = _policy(report), share(report["threshold"])
+    if policy.judges == "any":
+        return f"{', '.join(_short(gpu) for gpu in report['gpus'] if gpu['state'] == 'quiet')} below {limit}"
+    return f"{judged(report)} is {below(rules_of(policy))}"
 
 
 def would_stop(report: Report) -> list[str]:

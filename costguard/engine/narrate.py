@@ -7,6 +7,9 @@ from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
 from costguard.engine.words import clock, duration, percent
 
+QUIET = 0.05
+"""The highest threshold below which a GPU is called quiet."""
+
 ON_DONE = {
     "acted": "{action} was carried out",
     "would": "DRY RUN: {action} would have been carried out",
@@ -60,7 +63,7 @@ class Sentence:
 
     def _cause(self) -> tuple[str, str]:
         """What is seen, as (code, words)."""
-        state, core = self._state, self._state.core
+        state, core, rules = self._state, self._state.core, self._rules
         if not state.gpus:
             return "none", "no GPU has been read yet"
         unknown = [label(core, key) for key, t in zip(state.gpus, state.tracks, strict=True) if t.lost is not None]
@@ -68,14 +71,21 @@ class Sentence:
         if unknown:
             since = f" for {duration(state.at - core.blind)}" if core.blind is not None else ""
             return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{since}, and unknown is never idle"
+        if rules.judges_mean and core.mean is not None and core.mean.lost is None:
+            since, limit = duration(state.at - core.mean.since), percent(rules.quiet_threshold)
+            if core.mean.loud:
+                return "works mean", f"the mean of the GPUs is not below {limit}"
+            return "quiet", f"the mean of the GPUs is below {limit} for {since}"
         loud = [label(core, key) for key, t in zip(state.gpus, state.tracks, strict=True) if t.loud]
-        if loud:
+        if loud and (rules.policy.judges != "any" or len(loud) == len(state.gpus)):
             return "works " + " ".join(loud), f"{_some(loud)} {'works' if len(loud) == 1 else 'work'}"
         if core.vetoes:
             veto = core.vetoes[0]
             return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
-        since_quiet = max((t.since for t in state.tracks), default=state.at)
-        return "quiet", f"{_all(len(state.gpus))} quiet for {duration(state.at - since_quiet)}"
+        quiet = [(key, t.since) for key, t in zip(state.gpus, state.tracks, strict=True) if not t.loud]
+        since_quiet = max((since for _key, since in quiet), default=state.at)
+        which = _some([label(core, key) for key, _since in quiet]) if loud else _all(len(state.gpus))
+        return "quiet", f"{which} {below(rules)} for {duration(state.at - since_quiet)}"
 
     def _next(self) -> str:
         """What would happen when, and who can change it."""
@@ -108,7 +118,7 @@ class Sentence:
         due = now.opened if now.reason == reasons.PERSON else max(now.warned + rules.policy.grace, grace_end)
         left = due - self._state.at
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
-        return f"{would} {when}, unless work returns or somebody runs `costguard hold 2h`"
+        return f"{would} {when}, unless {_end(rules, 'work returns')} or somebody runs `costguard hold 2h`"
 
     def _outlook(self, action: str) -> str:
         state, rules, core = self._state, self._rules, self._state.core
@@ -129,7 +139,21 @@ class Sentence:
             share = percent(policy.arm_threshold)
             return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
         would = "" if policy.mode == "live" else "DRY RUN: "
-        return f"{would}warning at {self._at(at)} ({why}), {action} {duration(policy.grace)} later, unless work is seen"
+        later, end = duration(policy.grace), _end(rules, "work is seen")
+        return f"{would}warning at {self._at(at)} ({why}), {action} {later} later, unless {end}"
+
+
+def below(rules: Rules) -> str:
+    """``quiet`` where that word means what it promises (almost no load, and no sign of work); else the load itself."""
+    return (
+        "quiet" if rules.heeds_signs and rules.quiet_threshold <= QUIET else f"below {percent(rules.quiet_threshold)}"
+    )
+
+
+def _end(rules: Rules, words: str) -> str:
+    """What would end a countdown; ``words`` where the work of any one GPU does."""
+    mean = f"the mean of the GPUs reaches {percent(rules.quiet_threshold)}"
+    return {"mean": mean, "any": "every GPU works"}.get(rules.policy.judges, words)
 
 
 def _all(count: int) -> str:

@@ -62,6 +62,11 @@ class Policy(NamedTuple):
         return any(action in MACHINE_ACTIONS for action in self.actions)
 
     @property
+    def judges(self) -> str:
+        """How the GPUs are judged together: as ``aggregate`` says, but a machine action needs every GPU (``all``)."""
+        return "all" if self.ends_machine else self.aggregate
+
+    @property
     def quiet_threshold(self) -> float:
         """Load below which a GPU may count as quiet for the configured action."""
         if self.ends_machine and not self.stop_below_load:

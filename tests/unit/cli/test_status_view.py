@@ -8,6 +8,7 @@ import pytest
 from costguard.cli.reach import places
 from costguard.cli.render import bar, clean, console, moment, show, spark
 from costguard.cli.status_view import view
+from costguard.engine.policy import Policy
 
 NOW = 1_700_000_000.0
 
@@ -22,6 +23,7 @@ def report(**changes: Any) -> dict[str, Any]:
         "action": "stop",
         "armed": True,
         "gpus": [{**gpu, "signs": [], "words": "peak 0 %", "known": True}],
+        "policy": Policy(mode="live", kill_action="stop")._asdict(),
         "window": 3600.0,
         "threshold": 0.05,
         "idle_at": NOW + 2880.0,
@@ -59,6 +61,61 @@ def test_a_quiet_machine_has_a_time() -> None:
     text = shown()
     assert "Keeps it up    nothing: every GPU is quiet\n" in text
     assert "(in 48m), if nothing works until then" in text
+
+
+def pair(first: float, second: float, threshold: float = 0.7) -> list[dict[str, Any]]:
+    """Two GPUs with these loads."""
+    (gpu,) = report()["gpus"]
+    loads = enumerate((first, second))
+    return [
+        {**gpu, "label": f"GPU {n} (H200)", "load": load, "state": "works" if load >= threshold else "quiet"}
+        for n, load in loads
+    ]
+
+
+def rules(aggregate: str, action: str = "end_process") -> dict[str, Any]:
+    policy = Policy(aggregate=aggregate, kill_threshold=0.7, kill_action=action, stop_below_load=True)
+    return {"policy": policy._asdict(), "threshold": 0.7, "action": action}
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "action", "loads", "head", "keeps"),
+    [
+        (
+            "mean",
+            "end_process",
+            (0.9, 0.1),
+            "after the mean of the GPUs below 70 %",
+            "nothing: the mean of the GPUs is",
+        ),
+        ("mean", "end_process", (0.9, 0.8), "after the mean of the GPUs below 70 %", "the mean of the GPUs is 85 %"),
+        ("any", "end_process", (0.9, 0.1), "after any GPU below 70 %", "nothing: GPU 1 below 70 %"),
+        ("any", "end_process", (0.9, 0.8), "after any GPU below 70 %", "GPU 0 works"),
+        ("mean", "shutdown", (0.9, 0.1), "after every GPU below 70 %", "GPU 0 works"),
+        ("all", "shutdown", (0.1, 0.1), "after every GPU below 70 %", "nothing: every GPU is below 70 %"),
+    ],
+)
+def test_it_names_the_load_that_decides(
+    aggregate: str, action: str, loads: tuple[float, float], head: str, keeps: str
+) -> None:
+    """The mean, any GPU, or every one; and a machine action always asks every GPU."""
+    text = shown(gpus=pair(*loads), **rules(aggregate, action))
+    assert head in text
+    assert f"Keeps it up    {keeps}" in text
+
+
+def test_load_is_not_called_quiet() -> None:
+    """*Quiet* promises almost no load and no sign of work; 60 % below a threshold of 70 % is neither."""
+    text = shown(gpus=pair(0.6, 0.6), **rules("mean"))
+    assert "quiet" not in text
+    assert "below 70 % for 12m" in text
+
+
+def test_a_report_of_another_version_is_shown() -> None:
+    """Fields of the rules that are not known here, or missing, do not end the view."""
+    policy = Policy()._asdict() | {"new": 1}
+    del policy["aggregate"]
+    assert "every GPU" in shown(policy=policy)
 
 
 def test_a_machine_that_never_worked_says_so() -> None:

@@ -1,0 +1,42 @@
+"""The sentence says which load decides."""
+
+import pytest
+
+from costguard.agent.loop import Loop
+from costguard.testing.simhost import Machine, Phase, SimHost, effective
+
+
+def said(aggregate: str, action: str, *loads: float) -> str:
+    """The sentence after ten minutes of work and ten of these loads, at a threshold of 70 %."""
+    phases = [Phase(600, (0.9, 0.9)), Phase(3600, loads)]
+    rules = {"aggregate": aggregate, "kill_action": action, "kill_threshold": 0.7, "arm_threshold": 0.5}
+    host = SimHost(Machine(gpus=2, script=phases), until=1200.0)
+    loop = Loop(host, effective({"stop_below_load": True, **rules}), host.start())
+    loop.run()
+    return str(loop.last.sentence)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "action", "loads", "cause", "end"),
+    [
+        (
+            "mean",
+            "end_process",
+            (0.9, 0.1),
+            "the mean of the GPUs is below 70 % for",
+            "the mean of the GPUs reaches 70 %",
+        ),
+        ("mean", "end_process", (0.9, 0.8), "the mean of the GPUs is not below 70 %", "nothing stops work"),
+        ("any", "end_process", (0.9, 0.1), "GPU 1 below 70 % for", "unless every GPU works"),
+        ("any", "end_process", (0.9, 0.8), "GPU 0 and GPU 1 work", "nothing stops work"),
+        ("mean", "shutdown", (0.9, 0.1), "GPU 0 works", "nothing stops work"),
+        ("all", "end_process", (0.1, 0.1), "both GPUs below 70 % for", "unless work is seen"),
+    ],
+)
+def test_the_sentence_names_the_load_that_decides(
+    aggregate: str, action: str, loads: tuple[float, float], cause: str, end: str
+) -> None:
+    """What is seen and what would end the countdown, in terms of the mean, of any GPU, or of every one."""
+    words = said(aggregate, action, *loads)
+    assert words.startswith(f"ARMED: {cause}")
+    assert end in words
