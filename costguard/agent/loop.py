@@ -10,6 +10,7 @@ from typing import Any
 from costguard.agent import decode, requests
 from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal, SpawnFailed
 from costguard.agent.recorder import Recorder
+from costguard.agent.reload import Reload
 from costguard.agent.state import Start, persist_job
 from costguard.agent.supervise import Reader
 from costguard.agent.workers import Workers
@@ -81,13 +82,13 @@ class Loop:
         self._committed: tuple[object, ...] = ()
         self._unused = True  # whether the saved commitments tell of unused time; of an earlier process: perhaps
         self._persist: tuple[int, float] | None = None
-        self._configure: tuple[int, float] | None = None
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
         self._written: tuple[object, object, str] = (None, None, "")  # core and tracks as JSON, by identity
         self._bugs = 0
         self._begin: list[str] = []  # why the engine begins again, before anything else
         self._last = self._restore()
-        self.reader = Reader(host, "nvml", {**config.get("host", {}), "counters": self._counters})
+        self.reader = self._make_reader()
+        self._reload = Reload(host, self._trouble, self._adopt)
 
     @property
     def last(self) -> Step:
@@ -118,8 +119,8 @@ class Loop:
     # -- time ------------------------------------------------------------------------------------------------
 
     def _until(self) -> float:
-        single = [process[1] for process in (self._persist, self._configure) if process]
-        deadline = min([self.workers.deadline, self.reader.deadline, self.history.deadline, *single])
+        parts = (self.workers, self.reader, self.history, self._reload)
+        deadline = min([part.deadline for part in parts] + ([self._persist[1]] if self._persist else []))
         return deadline if self._reading else min(deadline, self._next_tick)
 
     def _timers(self) -> Sequence[HostEvent]:
@@ -139,10 +140,7 @@ class Loop:
             self.host.kill(self._persist[0])
             self._persist = None
             self._trouble("disk", "the state directory does not answer; holds and deadlines may not survive a reboot")
-        if self._configure and now >= self._configure[1]:
-            self.host.kill(self._configure[0])
-            self._configure = None
-            self._trouble("reload", "the new configuration was not checked in time; the old one stays")
+        self._reload.late(now)
         late = self.reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and now >= self._next_tick:
             self._answer = None
@@ -344,12 +342,8 @@ class Loop:
                 self._trouble("disk", None if said.get("saved") else str(said.get("failed", "the disk writer failed")))
             else:
                 self._persist = None
-        elif self._configure and event.child == self._configure[0]:
-            self._configure = None
-            if isinstance(event, Line):
-                self._reload(decode.message(event.data) or {})
-            else:
-                self._trouble("reload", "the new configuration could not be checked; the old one stays")
+        elif self._reload.owns(event.child):
+            self._reload.take(event)
 
     def _signal(self, name: str) -> None:
         if name == "HUP":
@@ -358,32 +352,23 @@ class Loop:
             self.exit_code = 0
 
     def reload(self) -> str:
-        """Check the configuration in a worker; it takes over only when it is sound."""
-        self.host.service(f"RELOADING=1\nMONOTONIC_USEC={int(self.host.clock().mono * 1e6)}")
-        job = {"arguments": self.config.get("arguments", {}), "environment": self.config.get("environment", {})}
-        try:
-            child = self.host.spawn("configure", json.dumps(job, separators=(",", ":")).encode())
-        except SpawnFailed as error:
-            self._trouble("reload", f"{error}; the old configuration stays")
-            return str(error)
-        self._configure = (child, self.host.clock().boot + PERSIST_WITHIN)
-        return "the configuration is being checked"
+        """Have the configuration checked; words for whoever asked."""
+        return self._reload.begin(self.config)
 
-    def _reload(self, said: Mapping[str, Any]) -> None:
-        effective = said.get("effective")
-        if not isinstance(effective, dict):
-            errors = said.get("errors") or ["no answer"]
-            self._trouble(
-                "reload", "the new configuration is refused and the old one stays: " + "; ".join(map(str, errors))
-            )
-        else:
-            self.config = {**effective, **{name: self.config[name] for name in KEPT if name in self.config}}
-            self.policy = policy_from(self.config)
-            self.workers.config = self.config
-            self._trouble("reload", None)
-            self._step(Began(self.host.clock().boot, "reload"))
-            self.host.say("<6>the configuration was reloaded")
-        self.host.service("READY=1")
+    def _adopt(self, effective: dict[str, Any]) -> None:
+        """Work under another configuration from now on."""
+        policy = policy_from(effective)
+        before = self.config
+        self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
+        self.policy = policy
+        self.workers.config = self.config
+        if self.config.get("host") != before.get("host"):
+            self.reader.stop()
+            self.reader = self._make_reader()
+        self._step(Began(self.host.clock().boot, "reload"))
+
+    def _make_reader(self) -> Reader:
+        return Reader(self.host, "nvml", {**self.config.get("host", {}), "counters": self._counters})
 
     def _trouble(self, subject: str, words: str | None) -> None:
         """Say once that something of the guard itself fails, and once that it works again."""

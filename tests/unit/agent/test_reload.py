@@ -1,0 +1,99 @@
+"""A reload ends for the service manager however it ends, and never leaves anything of the old one behind."""
+
+import json
+from typing import Any
+
+import pytest
+
+from costguard.agent.loop import Loop
+from costguard.agent.ports import Instant
+from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
+
+
+class Manager(Watch):
+    """What the service manager hears of reloads."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def served(self, now: Instant, message: str) -> None:
+        if now.boot > 100.0:
+            self.heard += [word for word in ("RELOADING=1", "READY=1") if word in message]
+
+
+class Checks(Faults):
+    """The check of a configuration goes wrong."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return self.fault if subject in {"configure", "spawn:configure"} and self.bites(subject, host) else ""
+
+    def bites(self, subject: str, host: SimHost) -> bool:
+        del host
+        return subject.startswith("spawn:") == (self.fault == "spawn")
+
+
+class FirstHangs(Checks):
+    """Only the check that began first hangs."""
+
+    def bites(self, subject: str, host: SimHost) -> bool:
+        return super().bites(subject, host) and host.now < 300.0
+
+
+def guard(faults: Faults, found: dict[str, Any] | None = None) -> tuple[Loop, SimHost, Manager]:
+    """A guard that gets a HUP at 200 s."""
+    manager = Manager()
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=400.0, watch=manager, faults=faults)
+    host.world.configuration = effective(kill_duration=1234.0) if found is None else found
+    loop = Loop(host, effective(), host.start())
+    host.world.at(200.0, lambda: host.signal("HUP"))
+    return loop, host, manager
+
+
+@pytest.mark.parametrize("fault", ["", "refuse", "garbage", "die", "hang", "spawn"])
+def test_the_service_manager_hears_the_end(fault: str) -> None:
+    """RELOADING without READY would leave the service *reloading* for ever, and the next reload would wait for it."""
+    loop, _, manager = guard(Checks(fault))
+    loop.run()
+    assert manager.heard == ["RELOADING=1", "READY=1"]
+    assert (loop.policy.kill_duration == 1234.0) == (fault == "")
+    assert ("reload" in loop.troubles) == (fault != "")
+
+
+def test_a_second_reload_replaces_a_check_under_way() -> None:
+    """The first check may have read the older file; it is ended, not left behind."""
+    loop, host, manager = guard(FirstHangs("hang"))
+    host.world.at(210.0, lambda: host.signal("HUP"))
+    left: list[str] = []
+    host.world.at(215.0, lambda: left.extend(type(child).__name__ for child in host.children.values()))
+    host.world.at(301.0, lambda: host.signal("HUP"))
+    loop.run()
+    assert left.count("Configurer") == 1
+    assert manager.heard == ["RELOADING=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1"]
+    assert loop.policy.kill_duration == 1234.0
+
+
+def test_the_reader_follows_a_changed_host() -> None:
+    """Where the machine's files are is the reader's affair: a new configuration of it needs a new reader."""
+    found = effective()
+    found["host"] = {**found["host"], "sysfs": "/host/sys"}
+    loop, host, _ = guard(Faults(), found)
+    jobs: list[dict[str, Any]] = []
+
+    def look() -> None:
+        jobs.extend(child.job for child in host.children.values() if type(child).__name__ == "Reader")
+
+    for when in (150.0, 350.0):
+        host.world.at(when, look)
+    loop.run()
+    assert [job["sysfs"] for job in jobs] == ["/sys", "/host/sys"]
+    assert json.dumps(jobs[1]["counters"]) != "null"
+
+
+def test_the_reader_stays_when_its_host_does() -> None:
+    """A reload that changes other things costs no reading."""
+    loop, _, _ = guard(Faults())
+    loop.run()
+    assert loop.reader.restarts == 0
