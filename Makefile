@@ -4,7 +4,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 RUN_STAMP := $(VENV)/.ready-to-run
 DEV_STAMP := $(VENV)/.ready-to-develop
-JOBS ?= auto
+# more than there are cores: many tests wait for processes
+JOBS ?= 4
 WHEEL ?=
 
 .DEFAULT_GOAL := help
