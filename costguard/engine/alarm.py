@@ -1,8 +1,8 @@
 """Unknown that delays a stop is told, ever more rarely, with the money so far (I6)."""
 
-from costguard.engine.reasons import idle_at, idle_floor, unused_at
+from costguard.engine.reasons import delayed, idle_floor
 from costguard.engine.rules import Rules
-from costguard.engine.state import WARNING, WATCHING, Alarm, Core
+from costguard.engine.state import Alarm, Core
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER, clear_at
 
@@ -24,10 +24,9 @@ def raise_alarm(turn: Turn) -> None:
     """Begin, repeat or end the alarm."""
     core, rules = turn.core, turn.rules
     would, at = would_have_stopped_at(core, rules), turn.at
-    really = min(idle_at(turn.state, rules), unused_at(turn.state, rules))
-    delayed = would <= at and really > at and core.phase in {WATCHING, WARNING}
-    # a stop that was due before the unknown began is delayed from there on, not from when it was due
-    since = core.blind if core.blind is not None else would if delayed else NEVER
+    # a hold, a veto or a latch may have delayed the stop before: only what is unknown from now on counts
+    soonest = max(would, at - rules.policy.interval)
+    since = core.blind if core.blind is not None else soonest if delayed(turn.state, rules, would) else NEVER
     alarm = core.alarm
     if since == NEVER:
         if alarm is not None:
@@ -35,7 +34,7 @@ def raise_alarm(turn: Turn) -> None:
                 turn.tell("unknown_recovered", "info", unknown_seconds=at - alarm.since)
             turn.set(alarm=None)
         return
-    if alarm is None or (not alarm.told and since < alarm.since):
+    if alarm is None:
         alarm = Alarm(since, 0, since + rules.policy.unknown_alarm)
     if at >= alarm.next:
         _tell(turn, alarm)

@@ -1,7 +1,16 @@
 """When the next decision could fall, so that what changes nothing in between may be skipped."""
 
 from costguard.engine.alarm import would_have_stopped_at
-from costguard.engine.reasons import deadline_at, idle_at, unknown_at, unused_at, work_seen, works_now
+from costguard.engine.reasons import (
+    boot_grace_over,
+    deadline_at,
+    delayed,
+    idle_at,
+    unknown_at,
+    unused_at,
+    work_seen,
+    works_now,
+)
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, FAILED, WATCHING, State
 from costguard.engine.window import NEVER
@@ -55,4 +64,9 @@ def _alarm(state: State, rules: Rules) -> float:
         really = min(idle_at(state, rules), unused_at(state, rules))
         return min(core.alarm.next, really)
     would = would_have_stopped_at(core, rules)
-    return would if would > state.at else NEVER
+    if would > state.at:
+        return would
+    if delayed(state, rules, would):
+        return -NEVER
+    grace_over = boot_grace_over(core, rules) if rules.ends_machine else -NEVER
+    return grace_over if grace_over > state.at else NEVER

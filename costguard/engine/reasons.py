@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from costguard.engine.rules import SHORT_GAP, Rules
-from costguard.engine.state import Core, State
+from costguard.engine.state import WARNING, WATCHING, Core, State
 from costguard.engine.window import NEVER, clear_at, loud_seconds, tolerates
 
 IDLE, UNUSED, DEADLINE, UNKNOWN, PERSON = "idle", "unused", "deadline", "unknown", "person"
@@ -147,12 +147,32 @@ def obstacle(core: Core, rules: Rules) -> str:
     return ""
 
 
+def in_boot_grace(state: State, rules: Rules) -> bool:
+    """Whether it is too early after boot or resume even to warn of a machine action."""
+    return rules.ends_machine and state.at + EPSILON < boot_grace_over(state.core, rules)
+
+
+def boot_grace_over(core: Core, rules: Rules) -> float:
+    """From when on people may be warned of a machine action."""
+    return core.started + rules.policy.boot_grace - rules.policy.grace
+
+
+def delayed(state: State, rules: Rules, would: float) -> bool:
+    """Whether what was unknown is all that stands in the way of a stop that ``would`` have been due already."""
+    core = state.core
+    if not would <= state.at or core.phase not in {WATCHING, WARNING} or core.vetoes:
+        return False
+    if obstacle(core, rules) or in_boot_grace(state, rules):
+        return False
+    return min(idle_at(state, rules), unused_at(state, rules)) > state.at
+
+
 def choose(state: State, rules: Rules, wall: float, *, synced: bool | None) -> str:
     """The reason that holds now, if nothing stands in its way; empty when there is none."""
     core, at, policy = state.core, state.at + EPSILON, rules.policy
     if obstacle(core, rules):
         return ""
-    if rules.ends_machine and at + policy.grace < core.started + policy.boot_grace:
+    if in_boot_grace(state, rules):
         return ""
     if at >= deadline_at(state, rules, wall, synced=synced) and (policy.stop_busy or not may_work(state, rules)):
         return DEADLINE

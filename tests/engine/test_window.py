@@ -2,10 +2,12 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.engine import Known, Policy, Reading
+from costguard.engine import Known, Policy, Reading, Veto
+from costguard.engine.effects import Tell
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World, play
 
 LOADS = st.sampled_from([0.0, 0.0, 0.0, 0.04, 0.2, 0.9])
@@ -210,3 +212,36 @@ def test_an_alarm_ends_with_the_stop_that_it_delayed() -> None:
     world.run(30.0, QUIET)
     assert world.phase() == "DONE"
     assert "unknown_recovered" in world.kinds()
+
+
+@pytest.mark.parametrize("obstacle", ["hold", "veto"])
+def test_an_alarm_counts_only_time_in_which_unknown_stood_in_the_way(obstacle: str) -> None:
+    """I6: a stop that a person or a reader delayed for hours, then one unreadable tick: no alarm, no invented money."""
+    world = World(BASE._replace(arm_duration=None, price_per_hour=10.0), 1, checked=False)
+    world.run(200.0, QUIET)
+    if obstacle == "hold":
+        world.hold(70000.0)
+    else:
+        world.vetoes = (Veto("jupyter", "a kernel is busy"),)
+    world.run(60000.0, QUIET)
+    world.tick(DARK)
+    world.run(250.0, QUIET)
+    assert "unknown_alarm" not in world.kinds()
+    world.vetoes = ()
+    world.release()
+    world.tick(DARK)
+    world.run(200.0, QUIET)
+    (told,) = (e.facts for _, e in world.effects if isinstance(e, Tell) and e.kind == "unknown_alarm")
+    assert told["unknown_seconds"] == pytest.approx(BASE.unknown_alarm, abs=2 * BASE.interval)
+
+
+def test_the_alarm_is_told_when_failed_ends_in_the_tick_of_a_hole() -> None:
+    """The forecast must not sleep over an alarm that may begin in the very next tick."""
+    world = World(BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0), 1)
+    while world.phase() != "FAILED":
+        world.tick(QUIET)
+        world.settle(Go="failed")
+    world.tick(QUIET, dt=3700.0)
+    assert world.phase() == "WATCHING"
+    world.run(200.0, QUIET)
+    assert "unknown_alarm" in world.kinds()
