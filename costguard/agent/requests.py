@@ -100,6 +100,7 @@ def status(loop: "Loop") -> dict[str, Any]:
         "state_dir": loop.config["paths"]["state"],
         "runtime_dir": loop.config["paths"]["runtime"],
         "source": loop.config.get("source"),
+        "origin": loop.config.get("origin") or loop.config.get("source") or "the built-in defaults",
         "instance": loop.boot.instance,
         "interval": loop.policy.interval,
         "reader_restarts": max(0, loop.reader.restarts),

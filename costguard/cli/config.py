@@ -53,6 +53,7 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
     Every problem is reported at once; the exit code is then 2.
     """
     from costguard.config.load import ConfigurationError, load
+    from costguard.config.show import origin
     from costguard.config.summary import summary
 
     if file and arguments["config"] not in (None, file):
@@ -68,7 +69,7 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
     if as_json:
         click.echo(json.dumps({"ok": True, "file": loaded.source, "summary": sentences}, ensure_ascii=False, indent=2))
         return
-    click.echo(f"OK: {loaded.source or 'no file, the defaults'}\n")
+    click.echo(f"OK: {origin(loaded)}\n")
     click.echo("\n".join(sentences))
 
 

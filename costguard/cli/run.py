@@ -23,6 +23,7 @@ def command(arguments: options.Arguments) -> None:
     from costguard.cli.hardware import nvidia_hardware
     from costguard.config.effective import build
     from costguard.config.load import load
+    from costguard.config.show import origin
     from costguard.config.summary import summary
 
     loaded = load(_absolute(arguments), os.environ)
@@ -32,8 +33,9 @@ def command(arguments: options.Arguments) -> None:
         return
     mode, idle, *_rest = summary(loaded.settings)
     click.echo(f"costguard watches this machine. {mode}\n{idle}")
-    source = loaded.source or "the built-in defaults"
-    click.echo(f"Settings from {source}; state in {loaded.paths.state}. `costguard config check` says all of it.")
+    click.echo(
+        f"Settings from {origin(loaded)}; state in {loaded.paths.state}. `costguard config check` says all of it."
+    )
     try:
         exec_guard(build(loaded) | {"environment": _own_variables()}, os.environ)
     except OSError as error:

@@ -205,7 +205,7 @@ def _agent(report: Report) -> Iterator[str]:
     restarts = f", GPU reader restarted {agent['reader_restarts']} times" if agent["reader_restarts"] else ""
     ago = duration(agent["now"] - agent["ticked"])
     yield f"costguard {agent['version']}, pid {agent['pid']}; last look {ago} ago, every {agent['interval']:g} s{restarts}"
-    yield f"settings: {agent['source'] or 'the defaults'}"
+    yield f"settings: {agent.get('origin') or agent['source'] or 'the built-in defaults'}"
     yield f"state: {agent['state_dir']}"
 
 

@@ -5,6 +5,7 @@ from importlib.metadata import entry_points
 from costguard import __version__
 from costguard.config.load import Loaded
 from costguard.config.schema import Settings
+from costguard.config.show import origin
 
 DEFAULT_BUDGET_PERIOD = 30 * 86400.0
 """Seconds; never used, because a budget without its period is refused."""
@@ -21,6 +22,7 @@ def build(loaded: Loaded) -> dict[str, object]:
         "providers": provider_modules(),
         "paths": loaded.paths._asdict(),
         "source": loaded.source,
+        "origin": origin(loaded),
         "arguments": loaded.arguments,
         "version": __version__,
     }

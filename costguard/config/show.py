@@ -10,6 +10,9 @@ from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
 from costguard.masking import mask, mask_all
 
+_OUTSIDE = {"environment": "environment", "command": "command line"}
+"""The first word of a source outside presets and files, and what to call it."""
+
 
 def as_toml(loaded: Loaded) -> str:
     """TOML that would give the same configuration, with the source of each value as its comment."""
@@ -35,6 +38,15 @@ def value_of(settings: Settings, path: str) -> object:
 def source_of(loaded: Loaded, path: str) -> str:
     """Who set one option."""
     return loaded.written[path].source if path in loaded.written else "default"
+
+
+def origin(loaded: Loaded) -> str:
+    """Where the settings came from, in words: the preset, the file, the environment, the command line."""
+    kinds = {value.source.split(" ", 1)[0] for value in loaded.written.values()}
+    found = [value.source for value in loaded.written.values() if value.source.startswith("preset ")][:1]
+    found += [loaded.source] if loaded.source else []
+    found += [f"the {words}" for kind, words in _OUTSIDE.items() if kind in kinds]
+    return " and ".join(filter(None, (", ".join(found[:-1]), found[-1]))) if found else "the built-in defaults"
 
 
 def _lines(loaded: Loaded) -> Iterator[str]:

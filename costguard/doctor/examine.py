@@ -97,10 +97,9 @@ def _configuration(given: Configuration, agent: Agent, effective: Mapping[str, A
         for problem in given.problems:
             yield Check(level if report else "note", problem)
         return
-    source = given.source or "no file, the built-in defaults"
-    yield Check("ok", f"valid: {source}")
+    yield Check("ok", f"valid: {given.effective.get('origin') or given.source or 'the built-in defaults'}")
     if report and (report["agent"]["source"] or "") != given.source:
-        running = report["agent"]["source"] or "the built-in defaults"
+        running = report["agent"]["source"] or "no file"
         yield Check("note", f"the agent works with {running}", "give doctor the options that `run` was given")
     if report and (others := differences(report["policy"], given.effective["policy"])):
         text = f"the agent runs with other values than this configuration: {'; '.join(others)}"
