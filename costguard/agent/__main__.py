@@ -51,7 +51,7 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
     runtime, state_dir = str(places["runtime"]), str(places["state"])
     try:
         locks = [lock.acquire(runtime, state_dir)]
-        notes = _lock_state(state_dir, locks)
+        notes = _lock_state(state_dir, runtime, locks)
     except lock.TakenError as taken:
         sys.stderr.write(f"error: {taken}\n")
         return 3
@@ -84,10 +84,10 @@ def _configuration(fd: int) -> dict[str, object]:
     raise ValueError("it lacks paths or host")
 
 
-def _lock_state(state_dir: str, locks: list[int]) -> tuple[str, ...]:
+def _lock_state(state_dir: str, runtime: str, locks: list[int]) -> tuple[str, ...]:
     """Two runtime directories may belong to one state directory; a disk that cannot be written stops nothing."""
     try:
-        locks.append(lock.acquire(state_dir, state_dir, private=False))
+        locks.append(lock.acquire(state_dir, state_dir, private=False, runtime=runtime))
     except lock.UnusableError as unusable:
         return (f"{unusable}: holds and deadlines will not survive a reboot",)
     return ()

@@ -16,10 +16,10 @@ class UnusableError(Exception):
     """The directory cannot hold a lock; the words say why."""
 
 
-def acquire(directory: str, state: str, *, private: bool = True) -> int:
+def acquire(directory: str, state: str, *, private: bool = True, runtime: str = "") -> int:
     """Lock a directory, making it when it is missing; the descriptor keeps the lock while it is open.
 
-    ``state`` is told to whoever finds the lock taken. ``private``: refuse a directory that others can write.
+    ``state`` is told to whoever finds the lock taken, ``runtime`` to whoever looks for the agent's socket. ``private``: refuse a directory that others can write.
     Raises TakenError and UnusableError.
     """
     path = os.path.join(directory, NAME)
@@ -37,7 +37,7 @@ def acquire(directory: str, state: str, *, private: bool = True) -> int:
     except OSError as error:
         os.close(fd)
         raise UnusableError(f"cannot lock {path}: {error.strerror}") from error
-    _sign(fd, state)
+    _sign(fd, state, runtime)
     return fd
 
 
@@ -66,10 +66,25 @@ def holder(fd: int) -> str:
     return f"pid {lines[0]}, state directory {lines[1]}, started {lines[2]}"
 
 
-def _sign(fd: int, state: str) -> None:
+def runtime_of(directory: str) -> str:
+    """The runtime directory that the last agent of this state directory signed with; empty when nothing says so."""
+    try:
+        fd = os.open(os.path.join(directory, NAME), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        lines = os.read(fd, 4096).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    return lines[3] if len(lines) > 3 and os.path.isabs(lines[3]) else ""
+
+
+def _sign(fd: int, state: str, runtime: str) -> None:
     started = time.strftime("%Y-%m-%d %H:%M:%S %z")
     try:
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n{state}\n{started}\n".encode(), 0)
+        os.pwrite(fd, f"{os.getpid()}\n{state}\n{started}\n{runtime}\n".encode(), 0)
     except OSError:
         return  # a full disk: the lock itself holds

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from costguard.agent.client import AgentUnreachableError, ask
+from costguard.agent.lock import runtime_of
 from costguard.config.paths import resolve
 from costguard.errors import REFUSED, CostguardError
 
@@ -45,4 +46,6 @@ def places(folder: str | None, environment: Mapping[str, str], uid: int) -> list
         found.append("/run/costguard")  # where root's agent is; its socket is open to everybody
     elif uid != 0 and folder:
         found.append(found[0].replace(resolve(None, environment, uid).runtime, "/run/costguard", 1))
+    if folder and (signed := runtime_of(resolve(folder, environment, uid).state)) and signed not in found:
+        found.append(signed)  # another user's agent keeps its socket where that user's agents do
     return found

@@ -1,10 +1,13 @@
 """The status for people, in states that a machine is rarely in."""
 
 import io
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from costguard.agent import lock
 from costguard.cli.reach import places
 from costguard.cli.render import bar, clean, console, moment, show, spark
 from costguard.cli.status_view import view
@@ -193,3 +196,12 @@ def test_users_reach_the_agent_of_the_machine() -> None:
     own, machines = places("/data/state", {}, 1000)
     assert own.startswith("/dev/shm/costguard-1000-")
     assert machines == own.replace("/dev/shm/costguard-1000", "/run/costguard")
+
+
+def test_the_agent_of_another_user_is_found_by_its_folder(tmp_path: Path) -> None:
+    """Its runtime folder is named after that user; the lock in the state folder says where it is."""
+    os.close(lock.acquire(str(tmp_path), str(tmp_path), private=False, runtime="/dev/shm/costguard-4711-abc"))
+    assert "/dev/shm/costguard-4711-abc" in places(str(tmp_path), {}, 0)
+    assert "/dev/shm/costguard-4711-abc" in places(str(tmp_path), {}, 1000)
+    (tmp_path / "lock").write_text("1\n/x\ntoday\n")
+    assert len(places(str(tmp_path), {}, 0)) == 1
