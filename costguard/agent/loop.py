@@ -4,6 +4,7 @@ One turn: ask the readers, wait for their answers or their deadline, step the en
 """
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,8 @@ KEPT = ("paths", "environment")
 """What a reload leaves as it was at the start of the process."""
 
 BUGS_LIMIT = 10
-"""So many bugs survived, the process ends and the service manager starts another one."""
+BUGS_WITHIN = 86400.0
+"""So many bugs survived within so many seconds, the process ends and the service manager starts another one."""
 
 EMPTY = Observation((), ())
 
@@ -84,7 +86,11 @@ class Loop:
         self._persist: tuple[int, float] | None = None
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
         self._written: tuple[object, object, str] = (None, None, "")  # core and tracks as JSON, by identity
-        self._bugs = 0
+        self._bugs: list[float] = []  # when each was survived
+        self._arrived: deque[HostEvent] = deque()
+        self._events: deque[Event] = deque()
+        self._effects: deque[Effect] = deque()
+        self._working = False
         self._begin: list[str] = []  # why the engine begins again, before anything else
         self._last = self._restore()
         self.reader = self._make_reader()
@@ -109,8 +115,10 @@ class Loop:
         self.host.service("READY=1")
         while self.exit_code is None:
             try:
-                for event in self._timers():
-                    self._handle(event)
+                while self._arrived:
+                    self._handle(self._arrived.popleft())
+                if self.exit_code is None:
+                    self._arrived.extend(self._timers())
             except Exception as error:  # noqa: BLE001 - the loop's boundary: a bug must neither stop work nor the watch
                 self._survive(error)
         self._leave()
@@ -131,6 +139,7 @@ class Loop:
     def _due(self) -> None:
         instant = self.host.clock()
         now = instant.boot
+        self._work()
         self.history.run(instant)
         while self._begin:
             self._step(Began(now, self._begin.pop(0)))
@@ -210,9 +219,28 @@ class Loop:
     # -- the engine ------------------------------------------------------------------------------------------
 
     def _step(self, event: Event) -> None:
-        """Step the engine, commit what it remembers, start what it asks for."""
+        """Step the engine and start what it asks for; what comes of that at once is its next event, not this one."""
+        self._events.append(event)
+        if not self._working:
+            self._work()
+
+    def _work(self) -> None:
+        """Do what is queued. After a bug the rest is still there, and is done next time."""
+        self._working = True
+        try:
+            while self._effects or self._events:
+                if self._effects:
+                    self._start(self._effects.popleft())
+                else:
+                    self._advance(self._events.popleft())
+        finally:
+            self._working = False
+
+    def _advance(self, event: Event) -> None:
+        """One step of the engine, and the commit of what it remembers."""
         before = self._last.state.core
         self._last = step(self._last.state, event, self.policy)
+        self._effects.extend(self._last.effects)
         core = self._last.state.core
         at = self._last.state.at
         if core is not before:
@@ -228,8 +256,6 @@ class Loop:
                 self._committed = lasting
                 now = self.host.clock()
                 self._commit(now.boot, now.wall)
-        for effect in self._last.effects:
-            self._start(effect)
 
     def _save(self, essence: tuple[object, ...]) -> None:
         state = self._last.state
@@ -426,11 +452,11 @@ class Loop:
         """A bug: told, and watched on from a fresh start, which can only make a stop come later."""
         now, where = self.host.clock(), requests.place(error)
         self._trouble("bug", f"BUG in costguard, please report it: {type(error).__name__}: {error} ({where})")
-        self._bugs += 1
-        if self._bugs >= BUGS_LIMIT:
+        self._bugs = [at for at in self._bugs if now.boot - at < BUGS_WITHIN] + [now.boot]
+        if len(self._bugs) >= BUGS_LIMIT:
             self.host.save(b"{}")  # should the state be what the bug needs, the next process begins without it
             raise error
-        self.workers.abandon_all()
+        self.workers.abandon_all("prepare")  # the others cannot act, and the engine waits for what they find
         self._begin.append("reload")
         self._reading = False
         self._next_tick = now.boot + self.policy.interval
@@ -442,7 +468,7 @@ class Loop:
         self._save(())
         self._commit(now.boot, now.wall)
         self.reader.stop()
-        self.workers.abandon_all(but="tell")
+        self.workers.abandon_all("prepare", "check", "confirm")
         self.history.close(now)
         hurry = False
         while not hurry and (until := self._worth_waiting(now.boot)):
@@ -451,7 +477,7 @@ class Loop:
                     self._handle(event)
                 hurry = hurry or isinstance(event, Signal)  # asked a second time
             self.history.run(now)
-        self.workers.abandon_all()
+        self.workers.abandon_all("tell")
 
     def _worth_waiting(self, since: float) -> float:
         """Until when what is under way gets its time; 0 when there is nothing, or the time is over."""

@@ -77,10 +77,10 @@ class Workers:
         """Whether a message is on its way to people."""
         return any(worker.kind == "tell" and not worker.reported for worker in self._running.values())
 
-    def abandon_all(self, *, but: str = "") -> None:
-        """End every worker but those of a kind, and but one that acts: that one finishes and records its result."""
+    def abandon_all(self, *kinds: str) -> None:
+        """End every worker of these kinds. One that acts is out of reach: it finishes and records its result."""
         for child, worker in list(self._running.items()):
-            if worker.kind not in {"act", but}:
+            if worker.kind in kinds and worker.kind != "act":
                 self._drop(child)
 
     def line(self, child: int, data: bytes, now: float) -> Outcome | None:
