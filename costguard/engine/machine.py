@@ -174,7 +174,8 @@ def _budget(turn: Turn) -> None:
     periods = (turn.wall - core.spent_since) // policy.budget_period
     if periods >= 1:
         since = core.spent_since + periods * policy.budget_period
-        earlier = max(0.0, turn.at - (turn.wall - since))  # seconds of this boot before the period
+        awake = min(turn.wall - since, turn.at - core.started)  # of the new period; `started`: no longer than awake
+        earlier = max(0.0, turn.at - core.suspended - awake)  # running seconds of this boot before it
         turn.set(spent_since=since, spent=-earlier / 3600.0 * (policy.price_per_hour or 0.0))
 
 

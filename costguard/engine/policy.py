@@ -38,7 +38,7 @@ class Policy(NamedTuple):
     unused_after: float | None = 14400.0  # None: off
     unknown_alarm: float = 900.0
     unknown_stop_after: float | None = None  # None: off; otherwise at least 4 h
-    lifetime: float | None = None  # deadline: running seconds since boot or resume, over reboots
+    lifetime: float | None = None  # deadline: running seconds, added up over reboots
     lease_until: float | None = None  # deadline: wall clock, seconds since the epoch
     budget: float | None = None  # deadline: money per budget_period
     budget_period: float = 30 * 86400.0

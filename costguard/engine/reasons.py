@@ -81,15 +81,15 @@ def unused_at(state: State, rules: Rules) -> float:
 
 
 def deadline_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
-    """The earliest of lifetime, lease and budget, on the boot clock."""
+    """The earliest of lifetime, lease and budget, on the boot clock; time asleep is neither running nor billed."""
     policy, core = rules.policy, state.core
     times = [NEVER]
     if policy.lifetime is not None:
-        times.append(policy.lifetime - core.ran)
+        times.append(policy.lifetime - core.ran + core.suspended)
     if policy.lease_until is not None and synced is not False:
         times.append(state.at + policy.lease_until - wall)
     if policy.budget is not None and policy.price_per_hour:
-        times.append((policy.budget - core.spent) / policy.price_per_hour * 3600.0)
+        times.append((policy.budget - core.spent) / policy.price_per_hour * 3600.0 + core.suspended)
     return min(times)
 
 

@@ -82,7 +82,7 @@ class Core(NamedTuple):
     instance: str
     began: float  # the guard's first tick in this boot
     started: float  # boot or last resume: boot_grace counts from here
-    suspended: float
+    suspended: float  # seconds asleep in this boot
     serial: int = 0  # numbers effects and incidents
     devices: tuple[Device, ...] = ()
     picked: tuple[int, ...] = ()  # positions of the GPUs that gpu_devices selects
@@ -178,7 +178,7 @@ def _same_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
 def commitments(state: State, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
     """What must survive a boot (I8), as JSON values; ``wall`` is the date now."""
     core = state.core
-    running = max(0.0, state.at)
+    running = max(0.0, state.at - core.suspended)  # a machine that sleeps is not billed
     quiet = 0.0
     open_incident = core.incident if core.phase in (ACTING, CONFIRMING) else None
     # a person who starts the machine again after an own stop gets the whole time anew

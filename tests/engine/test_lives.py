@@ -377,3 +377,38 @@ def test_what_is_kept_of_an_unseen_gpu_is_no_quiet_time(covers: float) -> None:
     world.tick(Known(0.0, (), covers))
     world.run(1000.0, QUIET)
     assert world.times("warning")[0] >= changed + POLICY.kill_duration - POLICY.interval
+
+
+@pytest.mark.parametrize("limit", ["lifetime", "budget"])
+def test_time_asleep_is_neither_running_nor_billed(limit: str) -> None:
+    """A suspended machine costs nothing: only time awake counts for lifetime and budget, over boots too."""
+    hour = 3600.0
+    policy = POLICY._replace(unused_after=None, price_per_hour=1.0)
+    change = {"lifetime": 3 * hour} if limit == "lifetime" else {"budget": 3.0}
+    world = World(policy._replace(**change), 1, checked=False)
+    world.run(hour, QUIET)
+    world.suspend(10 * hour)
+    world.run(hour, QUIET)
+    assert "warning" not in world.kinds()
+    world.boot(off=600.0)
+    assert world.state.core.ran == pytest.approx(2 * hour, abs=30.0)
+    assert world.state.core.spent == pytest.approx(2.0, abs=0.02)
+    world.run(hour - 100.0, QUIET)
+    assert "warning" not in world.kinds()
+    world.run(200.0, QUIET)
+    assert "warning" in world.kinds()
+
+
+def test_a_budget_period_that_ends_asleep_begins_with_the_wake() -> None:
+    """Only what the machine was awake for since the period began belongs to it."""
+    hour = 3600.0
+    policy = POLICY._replace(unused_after=None, price_per_hour=1.0, budget=3.0, budget_period=24 * hour)
+    world = World(policy, 1, checked=False)
+    world.run(hour, QUIET)
+    world.suspend(40 * hour)
+    world.run(100.0, QUIET)
+    assert world.state.core.spent == pytest.approx(-1.0, abs=0.02)
+    world.run(3 * hour - 200.0, QUIET)
+    assert "warning" not in world.kinds()
+    world.run(300.0, QUIET)
+    assert "warning" in world.kinds()
