@@ -1,11 +1,19 @@
 """``costguard run``: check the configuration, say what will happen, become the guard."""
 
 import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 
 from costguard.cli import options
 from costguard.errors import CostguardError
+
+if TYPE_CHECKING:
+    from costguard.config.paths import Paths
+
+ASK_SECONDS = 2.0
+"""Patience with an agent that may run already."""
 
 NO_HARDWARE = "No NVIDIA GPU on this machine: there is nothing to watch, so costguard ends here (exit code 0)."
 
@@ -28,22 +36,57 @@ def command(arguments: options.Arguments) -> None:
 
     loaded = load(_absolute(arguments), os.environ)
     if nvidia_hardware(loaded.settings.host.model_dump(mode="json")) is False:
-        click.echo(NO_HARDWARE)
+        _say(NO_HARDWARE)
         Service(os.environ).tell(f"READY=1\nSTATUS={NO_HARDWARE}")  # an end before READY counts as a failed start
         return
     mode, idle, *_rest = summary(loaded.settings)
-    click.echo(f"costguard watches this machine. {mode}\n{idle}")
-    click.echo(
-        f"Settings from {origin(loaded)}; state in {loaded.paths.state}. `costguard config check` says all of it."
-    )
+    if not _taken(loaded.paths):  # else the guard says who it is, and this would be untrue
+        about = (
+            f"Settings from {origin(loaded)}; state in {loaded.paths.state}. `costguard config check` says all of it."
+        )
+        _say(f"costguard watches this machine. {mode}", idle, about)
     try:
         exec_guard(build(loaded) | {"environment": _own_variables()}, os.environ)
     except OSError as error:
         raise CostguardError(
-            f"the guard could not be started ({error.strerror}); nothing watches this machine",
+            f"the guard could not be started ({_named(error)}); nothing watches this machine",
             "see whether Python and costguard are still where they were installed, then install again",
             1,
         ) from error
+
+
+def _say(*lines: str) -> None:
+    """Tell it now or never: a pipe that nobody reads must not keep the machine without its guard."""
+    from costguard.agent.console import Console
+
+    with suppress(OSError):  # no standard output at all
+        console = Console(1, {})
+        for line in lines:
+            console.say(line)
+        console.close()
+
+
+def _taken(paths: "Paths") -> bool:
+    """Whether another agent answers for these folders, so that this one will end at their lock."""
+    from costguard.agent.client import AgentUnreachableError, ask
+    from costguard.agent.lock import runtime_of
+
+    for runtime in dict.fromkeys(filter(None, (paths.runtime, runtime_of(paths.state)))):
+        try:
+            ask(runtime, {"command": "status"}, ASK_SECONDS)
+        except AgentUnreachableError as error:
+            if not isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
+                return True
+        else:
+            return True
+    return False
+
+
+def _named(error: OSError) -> str:
+    """Which file it is about; the name is lost when the error comes from execve(2)."""
+    from costguard.agent.programs import command_lines
+
+    return f"{error.strerror}: {error.filename or command_lines()['guard'][0]}"
 
 
 def _own_variables() -> dict[str, str]:

@@ -1,12 +1,14 @@
 """``costguard run`` up to the moment when it becomes the guard."""
 
 import os
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -110,3 +112,55 @@ def test_it_says_what_it_will_do_and_becomes_the_guard(script: Script, tmp_path:
     assert sentence.strip()
     assert guard.returncode == 0
     assert os.path.exists(tmp_path / "state" / "lock")
+
+
+def test_nobody_who_reads_its_words_is_no_reason_to_wait(script: Script, tmp_path: Path) -> None:
+    """With standard output a pipe that is full, there is a guard all the same; the words are dropped."""
+    state = str(tmp_path / "state")
+    reading, writing = os.pipe2(os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while os.write(writing, b"x" * 65536):
+            pass
+    os.set_blocking(writing, True)
+    argv = [sys.executable, "-m", "costguard", "run", "--state-dir", state, "--set", "interval=1s"]
+    with subprocess.Popen(argv, stdout=writing, stderr=subprocess.PIPE, text=True) as guard:
+        assert guard.stderr is not None
+        try:
+            assert select.select([guard.stderr], [], [], 15.0)[0], "the guard speaks"
+        finally:
+            guard.terminate()
+            os.close(writing)
+            os.close(reading)
+        guard.communicate(timeout=30)
+    shutil.rmtree(resolve(state, os.environ).runtime)
+
+
+def test_a_second_agent_promises_nothing(run: Run, script: Script, tmp_path: Path) -> None:
+    """It ends at the lock of the first with exit code 3, and does not say before that it watches."""
+    sysfs = write_sysfs(tmp_path / "sys", [ADDRESS])
+    argv = [sys.executable, "-m", "costguard", "run", "--state-dir", str(tmp_path / "state")]
+    argv += ["--set", "interval=1s", "--set", f"host.sysfs={sysfs}"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stderr is not None
+        first.stderr.readline()  # it holds the lock
+        second = run(sysfs=sysfs)
+        first.terminate()
+        first.communicate(timeout=30)
+    shutil.rmtree(resolve(str(tmp_path / "state"), os.environ).runtime)
+    assert second.returncode == 3
+    assert second.stdout == ""
+    assert "another costguard agent already runs" in second.stderr
+
+
+def test_what_cannot_be_started_is_named(script: Script, tmp_path: Path) -> None:
+    """The words of the system alone name no file."""
+    source = "import sys; from costguard.cli.main import main; sys.executable = sys.argv.pop(1); main()"
+    file = tmp_path / "python"
+    file.write_text("no program\n")
+    file.chmod(0o644)
+    sysfs = write_sysfs(tmp_path / "sys", [ADDRESS])
+    argv = [sys.executable, "-c", source, str(file), "run", "--state-dir", str(tmp_path / "state")]
+    argv += ["--set", f"host.sysfs={sysfs}"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert f"(Permission denied: {file})" in done.stderr
