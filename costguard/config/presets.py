@@ -29,7 +29,8 @@ PRESETS: Mapping[str, Preset] = {
     "gpu-sentinel": Preset(
         "Arms when the mean load is above 80% for 30 s, acts when it is below 70% for 30 s, looks every second, "
         "gives no warning time. Load alone decides, for machine actions too. As there, the action ends costguard itself "
-        "with exit code 0, so that `costguard run && something` goes on; set kill_action for shutdown or reboot.",
+        "with exit code 0, so that `costguard run && something` goes on; set kill_action for shutdown or reboot. "
+        "A machine action judges every GPU, not the mean.",
         {
             "interval": "1s",
             "arm_threshold": "80%",

@@ -32,8 +32,8 @@ def _mode(settings: Settings) -> str:
 def _idle(settings: Settings) -> str:
     which = f"GPU {', '.join(settings.gpu_devices)}" if settings.gpu_devices else "GPU"
     idle = {"all": f"every {which} is", "any": f"any {which} is", "mean": "the mean of the GPUs is"}[settings.aggregate]
-    if ends_machine(settings) and not settings.stop_below_load:
-        idle = "every GPU of the machine is quiet (no sign of work) and"
+    if ends_machine(settings):  # which judges every GPU, whatever aggregate and gpu_devices say
+        idle = "every GPU of the machine is" + ("" if settings.stop_below_load else " quiet (no sign of work) and")
     share = settings.window_rule == "share"
     slack = f", of which {show_share(settings.window_share)} may be above" if share else " without a break"
     armed = "When "
@@ -80,7 +80,8 @@ def _notes(settings: Settings) -> Iterator[str]:
         yield f"Note: the administrator blocks every action: {settings.admin.hold}"
     if machine and settings.stop_below_load:
         yield "Note: stop_below_load is set, so a machine that works below the threshold is stopped."
-    if machine and not settings.stop_below_load and (settings.aggregate != "all" or settings.gpu_devices):
-        yield "Note: aggregate and gpu_devices do not let a machine action happen while another GPU works."
+    if machine and (settings.aggregate != "all" or settings.gpu_devices):
+        other = "the mean" if settings.aggregate == "mean" else "some of them"
+        yield f"Note: a machine action judges every GPU, not {other}, whatever aggregate and gpu_devices say."
     if settings.arm_duration is not None and settings.kill_threshold > settings.arm_threshold and machine:
         yield "Note: kill_threshold is above arm_threshold: load between the two counts as work first and as idle later."

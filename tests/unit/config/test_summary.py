@@ -1,6 +1,7 @@
 """What a configuration will do, in words."""
 
 from costguard.config.load import load
+from costguard.config.presets import PRESETS
 from costguard.config.summary import summary
 
 
@@ -35,3 +36,16 @@ def test_command_is_shown_without_its_secrets() -> None:
     text = words("kill_action=command", "actions.command.run=notify --password S3CRET")
     assert "notify --password ***" in text
     assert "S3CRET" not in text
+
+
+def test_a_machine_action_never_promises_the_mean() -> None:
+    """Every GPU must be idle before the machine is stopped, also under a preset that judges the mean."""
+    given = {"preset": "gpu-sentinel", "set": ["kill_action=shutdown"]}
+    sentences = summary(load(given, {}, "/nonexistent/x.toml").settings)
+    assert "every GPU of the machine is below 70% for 30s" in sentences[1]
+    assert any("judges every GPU, not the mean" in sentence for sentence in sentences)
+    assert (
+        "the mean of the GPUs is below"
+        in summary(load({"preset": "gpu-sentinel"}, {}, "/nonexistent/x.toml").settings)[1]
+    )
+    assert "judges every GPU, not the mean" in PRESETS["gpu-sentinel"].text
