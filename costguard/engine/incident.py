@@ -40,6 +40,12 @@ PREFLIGHT_RETRY = 300.0
 PATIENCE = 60.0
 """How long past its time a blocked warning is kept before it is taken back."""
 
+HOLDS_KEPT = 32
+"""At most so many people hold at once; one of them has at most one hold."""
+
+HOLD_TOLD_EVERY = 60.0
+"""Holds of one person are told at most so often, in seconds."""
+
 DAY = 86400.0
 REPEATED_STOPS = 2
 
@@ -290,23 +296,40 @@ def hold(turn: Turn, event: AskHold) -> None:
             done=False,
         )
         return
-    left = policy.hold_total - core.held
-    seconds = min(event.seconds, policy.hold_max, left)
-    if not seconds > 0:  # nor for a number that is none
+    mine = max((held.until - event.at for held in core.holds if held.owner == event.owner), default=0.0)
+    wish = min(event.seconds, policy.hold_max)
+    if 0 < wish <= mine:
+        _answer(turn, event.client, f"held for {mine:.0f} s: an earlier hold of yours lasts longer", done=True)
+        return
+    seconds = min(wish, mine + policy.hold_total - core.held)
+    if not seconds > mine:  # nor for a number that is none
         _answer(
             turn, event.client, "refused: the holds since work was last seen add up to the limit already", done=False
         )
         return
-    granted = Hold(event.owner, event.reason, event.at + seconds, event.wall + seconds)
     if core.phase == WARNING:
         abandon(turn)
         turn.set(phase=WATCHING, incident=None)
     elif core.phase == FAILED:
         turn.set(phase=WATCHING, incident=None, again=NEVER, remind=NEVER)
-    turn.set(holds=(*turn.core.holds, granted), held=core.held + seconds)
-    turn.tell("held", "info", owner=event.owner, hold=event.reason, hold_seconds=seconds, hold_until_wall=granted.wall)
+    granted = Hold(event.owner, event.reason, event.at + seconds, event.wall + seconds)
+    _grant(turn, granted, seconds, seconds - mine)
     cut = "" if seconds == event.seconds else f" (asked for {event.seconds:.0f} s; the limit cuts it)"
     _answer(turn, event.client, f"held for {seconds:.0f} s{cut}", done=True)
+
+
+def _grant(turn: Turn, granted: Hold, seconds: float, more: float) -> None:
+    """Keep the hold; its price is at least what it costs: the countdown, which begins anew after it."""
+    core, policy = turn.core, turn.rules.policy
+    others = sorted((hold for hold in core.holds if hold.owner != granted.owner), key=lambda hold: hold.until)
+    kept = (*others[-(HOLDS_KEPT - 1) :], granted)  # those that end first matter least
+    turn.set(holds=kept, held=core.held + max(more, policy.grace, policy.interval))
+    told = tuple((owner, at) for owner, at in core.hold_told if 0 <= turn.at - at < HOLD_TOLD_EVERY)
+    if granted.owner not in dict(told):
+        owner, until = granted.owner, granted.wall
+        turn.tell("held", "info", owner=owner, hold=granted.reason, hold_seconds=seconds, hold_until_wall=until)
+        told = (*told[-(HOLDS_KEPT - 1) :], (owner, turn.at))
+    turn.set(hold_told=told)
 
 
 def release(turn: Turn, event: AskRelease) -> None:

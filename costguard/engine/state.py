@@ -106,7 +106,8 @@ class Core(NamedTuple):
     again: float = NEVER  # when FAILED may begin a new incident
     rounds: int = 0  # incidents that failed in a row
     holds: tuple[Hold, ...] = ()
-    held: float = 0.0  # seconds of hold granted since work was seen
+    held: float = 0.0  # seconds of hold charged since work was seen
+    hold_told: tuple[tuple[str, float], ...] = ()  # whose holds were told when
     notice: float | None = None  # the cloud takes the machine away then
     deadline_told: float = 0.0
     stops: tuple[float, ...] = ()  # dates of own stops with no work since
@@ -207,6 +208,7 @@ def dump(state: State) -> dict[str, Any]:
     saved = core._asdict()
     saved["devices"] = [list(device) for device in core.devices]
     saved["holds"] = [list(hold) for hold in core.holds]
+    saved["hold_told"] = [list(entry) for entry in core.hold_told]
     saved["plans"] = [list(plan) for plan in core.plans]
     for name in ("incident", "alarm", "work", "mean", "shadow", "host"):
         value = saved[name]
@@ -228,6 +230,7 @@ def load(saved: Mapping[str, Any]) -> State:
     core.update(
         devices=tuple(Device(*device) for device in core["devices"]),
         holds=tuple(Hold(*hold) for hold in core["holds"]),
+        hold_told=tuple((owner, at) for owner, at in core.get("hold_told", ())),
         plans=tuple(Verdict(a, v, _findings(f), t) for a, v, f, t in core["plans"]),
         incident=_incident(incident),
         alarm=Alarm(**_infinite(alarm, ("next",))) if alarm else None,

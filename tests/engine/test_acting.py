@@ -245,8 +245,8 @@ def test_a_number_that_is_none_holds_nothing() -> None:
     for seconds in (float("nan"), -1.0, 0.0):
         world.hold(seconds)
         assert not world.state.core.holds
-    for _ in range(10):
-        world.hold(1e9)
+    for number in range(10):
+        world.hold(1e9, f"user {number}")
     assert sum(hold.until - world.now for hold in world.state.core.holds) == pytest.approx(Policy().hold_total)
 
 
@@ -385,3 +385,37 @@ def test_a_check_that_failed_does_not_forget_a_refusal() -> None:
     assert world.kinds().count("preflight_refused") == 1
     world.run(250.0, QUIET, answer=False)
     assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
+
+
+def test_a_short_hold_costs_at_least_the_countdown_that_it_stops() -> None:
+    """A hold of a second just before each action must not prevent the stop for ever."""
+    for grace in (60.0, 0.0):
+        policy = IDLE._replace(grace=grace, hold_total=600.0, hold_max=300.0, unknown_alarm=1e9)
+        world = World(policy, 1)
+        for _ in range(400):
+            world.tick(QUIET)
+            if world.phase() == "WARNING":
+                world.hold(0.001)
+            world.settle(Prepare="never" if world.now < 310.0 else "ready")
+            if gos(world):
+                break
+        assert gos(world), grace
+
+
+def test_one_person_has_one_hold_and_is_told_of_once_a_minute() -> None:
+    """The longer end wins, nothing piles up, and nobody's terminal is flooded."""
+    world = World(IDLE, 1)
+    world.tick(QUIET)
+    for number in range(500):
+        world.hold(100.0 + 0.001 * number, "ann" if number % 2 else "bob")
+    assert len(world.state.core.holds) == 2
+    world.hold(10.0, "ann")
+    assert min(hold.until - world.now for hold in world.state.core.holds) > 100.0
+    assert world.kinds().count("held") == 2
+    world.run(70.0, QUIET)
+    world.hold(100.0, "bob")
+    assert world.kinds().count("held") == 3
+    for number in range(500):
+        world.hold(100.0 + number, f"user {number}")
+    assert len(world.state.core.holds) <= 32
+    assert max(hold.until - world.now for hold in world.state.core.holds) > 500.0
