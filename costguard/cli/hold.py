@@ -63,6 +63,10 @@ def told(report: dict[str, Any], asked: float) -> list[str]:
     lines = [f"Held by {clean(hold['owner'])} until {moment(hold['until'], report['time'])}."]
     if length < asked - 60.0:
         lines.append(f"You asked for {duration(asked)}; the configuration allows {duration(length)} now.")
+    last = max(report["holds"], key=lambda each: each["until"] or 0.0)
+    if last["until"] > hold["until"] + 1.0:
+        lines.append(f"The hold of {clean(last['owner'])} lasts longer, until {moment(last['until'], report['time'])}.")
+        hold = last
     if report["mode"] == "live":
         lines.append(f"No {report['action']} before that, so the machine is billed until then at least.")
     else:

@@ -99,10 +99,8 @@ def percent(load: float | None) -> str:
 
 def moment(wall: float, now: float) -> str:
     """A date near now: ``16:42 (in 48m)``, ``09:10 (5m ago)``."""
-    from time import localtime, strftime
-
     away = wall - now
-    at = clock(wall) if abs(away) < 12 * 3600 else strftime("%Y-%m-%d %H:%M", localtime(wall))
+    at = clock(wall, now)
     return f"{at} (in {duration(away)})" if away >= 0 else f"{at} ({duration(-away)} ago)"
 
 

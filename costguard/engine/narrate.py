@@ -58,8 +58,8 @@ class Sentence:
         return f"{self.word}: {self._cause()[1]}; {self._next()}."
 
     def _at(self, boot: float) -> str:
-        """A moment of the boot clock as the local time of day."""
-        return clock(self._wall + boot - self._state.at)
+        """A moment of the boot clock as the local time of day, with its date when that is not near."""
+        return clock(self._wall + boot - self._state.at, self._wall)
 
     def _cause(self) -> tuple[str, str]:
         """What is seen, as (code, words)."""

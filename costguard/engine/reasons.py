@@ -88,9 +88,14 @@ def deadline_at(state: State, rules: Rules, wall: float, *, synced: bool | None)
         times.append(policy.lifetime - core.ran + core.suspended)
     if policy.lease_until is not None and synced is not False:
         times.append(state.at + policy.lease_until - wall)
-    if policy.budget is not None and policy.price_per_hour:
+    if policy.budget is not None and policy.price_per_hour and wall < period_over(core, rules):
         times.append((policy.budget - core.spent) / policy.price_per_hour * 3600.0 + core.suspended)
     return min(times)
+
+
+def period_over(core: Core, rules: Rules) -> float:
+    """The date at which the budget period ends; what was spent in it is no reason to stop from then on."""
+    return core.spent_since + rules.policy.budget_period if core.spent_since else NEVER
 
 
 def unknown_at(state: State, rules: Rules) -> float:
@@ -143,7 +148,7 @@ def obstacle(core: Core, rules: Rules) -> str:
     if rules.policy.admin_hold:
         return f"the administrator holds this machine: {rules.policy.admin_hold}"
     if core.holds:
-        return f"held by {core.holds[-1].owner}"
+        return f"held by {max(core.holds, key=lambda hold: hold.until).owner}"  # whose hold ends last
     return ""
 
 

@@ -2,6 +2,9 @@
 
 import time
 
+FAR = 12 * 3600.0
+"""Seconds from which on a time of day alone could be that of another day."""
+
 
 def duration(seconds: float) -> str:
     """``75`` -> ``1m 15s``, ``5400`` -> ``1h 30m``, ``172800`` -> ``2d``; two units at most."""
@@ -16,9 +19,10 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2]) or "0s"
 
 
-def clock(wall: float) -> str:
-    """A date as local time of day, with the day when it is not today's neighbour: ``15:42``."""
-    return time.strftime("%H:%M", time.localtime(wall))
+def clock(wall: float, now: float | None = None) -> str:
+    """A date as local time of day, ``15:42``; half a day or more away from ``now`` with its day."""
+    far = now is not None and abs(wall - now) >= FAR
+    return time.strftime("%Y-%m-%d %H:%M" if far else "%H:%M", time.localtime(wall))
 
 
 def percent(share: float) -> str:

@@ -1,5 +1,7 @@
 """The sentence says which load decides."""
 
+import re
+
 import pytest
 
 from costguard.agent.loop import Loop
@@ -40,3 +42,18 @@ def test_the_sentence_names_the_load_that_decides(
     words = said(aggregate, action, *loads)
     assert words.startswith(f"ARMED: {cause}")
     assert end in words
+
+
+def test_a_hold_until_tomorrow_has_a_date() -> None:
+    """The sentence names the hold that ends last, and a time of day alone would be today's."""
+    host = SimHost(Machine(gpus=1, script=[Phase(600, 0.0)]), until=120.0)
+    loop = Loop(host, effective(), host.start())
+
+    def ask(uid: int, seconds: float) -> None:
+        host.request(uid, {"command": "hold", "seconds": seconds})
+
+    host.world.at(60.0, lambda: ask(1001, 86400.0))
+    host.world.at(90.0, lambda: ask(1002, 600.0))
+    loop.run()
+    words = str(loop.last.sentence)
+    assert re.search(r"held by uid 1001 until 20\d\d-\d\d-\d\d \d\d:\d\d\.", words), words

@@ -2,12 +2,14 @@
 
 import io
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costguard.agent import lock
+from costguard.cli.hold import told
 from costguard.cli.reach import places
 from costguard.cli.render import bar, clean, console, moment, show, spark
 from costguard.cli.status_view import view
@@ -205,3 +207,15 @@ def test_the_agent_of_another_user_is_found_by_its_folder(tmp_path: Path) -> Non
     assert "/dev/shm/costguard-4711-abc" in places(str(tmp_path), {}, 1000)
     (tmp_path / "lock").write_text("1\n/x\ntoday\n")
     assert len(places(str(tmp_path), {}, 0)) == 1
+
+
+def hold(owner: str, hours: float) -> dict[str, Any]:
+    return {"owner": owner, "reason": "", "until": NOW + hours * 3600.0}
+
+
+def test_of_several_holds_the_last_to_end_counts() -> None:
+    """A shorter hold ends nothing early: whoever asks is told of the one that lasts longer, with its day."""
+    lines = told(report(holds=[hold("bob", 24.0), hold("ada", 2.0)]), 7200.0)
+    assert lines[0].startswith("Held by ada until ")
+    assert re.search(r"The hold of bob lasts longer, until 20\d\d-\d\d-\d\d \d\d:\d\d \(in 1d\)", lines[1])
+    assert "lasts longer" not in str(told(report(holds=[hold("bob", 1.0), hold("ada", 2.0)]), 7200.0))
