@@ -24,10 +24,10 @@ _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGTTOU)  # ignored by the guard, and
 
 
 class _Child:
-    __slots__ = ("number", "outgoing", "output", "pid", "read", "since", "stdin", "stdout")
+    __slots__ = ("number", "outgoing", "output", "pid", "program", "read", "since", "stdin", "stdout")
 
-    def __init__(self, number: int, pid: int, stdin: int, stdout: int) -> None:
-        self.number, self.pid, self.stdin, self.stdout = number, pid, stdin, stdout
+    def __init__(self, number: int, program: str, pid: int, stdin: int, stdout: int) -> None:
+        self.number, self.program, self.pid, self.stdin, self.stdout = number, program, pid, stdin, stdout
         self.output = b""  # read, and not yet a whole line
         self.outgoing = b""  # to be written when the pipe has room
         self.read, self.since = 0, time.monotonic()
@@ -43,7 +43,7 @@ class Children:
         self._poller, self._programs, self._environment = poller, programs, environment
         self._children: dict[int, _Child] = {}
         self._by_fd: dict[int, _Child] = {}
-        self._killed: set[int] = set()  # process ids that the kernel has not given back
+        self._killed: dict[int, str] = {}  # process id that the kernel has not given back, and its program
         self._count = 0
 
     def spawn(self, program: str, job: bytes) -> int:
@@ -69,7 +69,7 @@ class Children:
         os.close(pipes[0])
         os.close(pipes[3])
         self._count += 1
-        child = _Child(self._count, pid, pipes[1], pipes[2])
+        child = _Child(self._count, program, pid, pipes[1], pipes[2])
         os.set_blocking(child.stdin, False)
         os.set_blocking(child.stdout, False)
         self._children[child.number] = child
@@ -91,16 +91,16 @@ class Children:
         if child is None:
             return
         self._forget(child)
-        self._killed.add(child.pid)
+        self._killed[child.pid] = child.program
         with suppress(OSError):  # it ended by itself just now, or the kernel forbids it: the reaper will tell
             os.killpg(child.pid, signal.SIGKILL)
         _kill_session(child.pid)
         self._collect_killed()
 
-    def unreaped(self) -> int:
-        """How many killed children still exist."""
+    def unreaped(self, program: str = "") -> int:
+        """How many killed children, of one program or of all, still exist."""
         self._collect_killed()
-        return len(self._killed)
+        return len([name for name in self._killed.values() if not program or name == program])
 
     def reap(self, events: list[HostEvent]) -> None:
         """Collect the children that ended; never waits."""
@@ -120,7 +120,7 @@ class Children:
     def _collect_killed(self) -> None:
         for pid in list(self._killed):
             if _exit_code(pid) is not None:
-                self._killed.discard(pid)
+                del self._killed[pid]
 
     def _forget(self, child: _Child) -> None:
         del self._children[child.number]

@@ -86,9 +86,9 @@ class RealHost:
         """SIGKILL the child's session and forget it; only events that `wait` has handed out already may remain."""
         self._children.kill(child)
 
-    def unreaped(self) -> int:
-        """How many killed children the kernel has not given back yet."""
-        return self._children.unreaped()
+    def unreaped(self, program: str = "") -> int:
+        """How many killed children, of one program or of all, the kernel has not given back yet."""
+        return self._children.unreaped(program)
 
     def answer(self, client: int, line: bytes) -> None:
         """Answer a control client."""

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costguard.agent import decode, requests
-from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal, SpawnFailed
+from costguard.agent.disk import Disk
+from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
-from costguard.agent.state import Start, persist_job
+from costguard.agent.state import Start
 from costguard.agent.supervise import Reader
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Tell
@@ -37,7 +38,6 @@ LOG_EVERY = 60.0
 FIND_EVERY = 86400.0
 """Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
 
-PERSIST_WITHIN = 30.0
 LEAVE_WITHIN = 2.0
 LAST_WORDS = 5.0
 """Seconds that a guard which ends waits for its files, and for messages that are on their way to people."""
@@ -67,6 +67,7 @@ class Loop:
         self.boot = boot
         self.policy = policy_from(config)
         self.workers = Workers(host, config)
+        self.disk = Disk(host, config["paths"]["state"], boot.instance, self._trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
         self.seen = EMPTY
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
@@ -83,7 +84,6 @@ class Loop:
         self._saved_at = self._committed_at = -SAVE_EVERY
         self._committed: tuple[object, ...] = ()
         self._unused = True  # whether the saved commitments tell of unused time; of an earlier process: perhaps
-        self._persist: tuple[int, float] | None = None
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
         self._written: tuple[object, object, str] = (None, None, "")  # core and tracks as JSON, by identity
         self._bugs: list[float] = []  # when each was survived
@@ -127,8 +127,8 @@ class Loop:
     # -- time ------------------------------------------------------------------------------------------------
 
     def _until(self) -> float:
-        parts = (self.workers, self.reader, self.history, self._reload)
-        deadline = min([part.deadline for part in parts] + ([self._persist[1]] if self._persist else []))
+        parts = (self.workers, self.reader, self.history, self.disk, self._reload)
+        deadline = min([part.deadline for part in parts])
         return deadline if self._reading else min(deadline, self._next_tick)
 
     def _timers(self) -> Sequence[HostEvent]:
@@ -145,10 +145,7 @@ class Loop:
             self._step(Began(now, self._begin.pop(0)))
         for outcome in self.workers.late(now):
             self._step(outcome)
-        if self._persist and now >= self._persist[1]:
-            self.host.kill(self._persist[0])
-            self._persist = None
-            self._trouble("disk", "the state directory does not answer; holds and deadlines may not survive a reboot")
+        self.disk.run(now)
         self._reload.late(now)
         late = self.reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and now >= self._next_tick:
@@ -276,14 +273,7 @@ class Loop:
         data = json.dumps(lasting, separators=(",", ":")).encode()
         self._committed_at = at
         self._trouble("commitments", self.host.save_commitments(data))
-        if self._persist is not None:
-            self.host.kill(self._persist[0])  # an older write; this one replaces the whole file
-        try:
-            child = self.host.spawn("persist", persist_job(self.config["paths"]["state"], self.boot.instance, data))
-            self._persist = (child, at + PERSIST_WITHIN)
-        except SpawnFailed as error:
-            self._persist = None
-            self._trouble("disk", str(error))
+        self.disk.save(data, at)
 
     def _start(self, effect: Effect) -> None:
         at = self.host.clock().boot
@@ -362,12 +352,8 @@ class Loop:
     def _other_child(self, event: Line | Ended) -> None:
         if self.history.owns(event.child):
             self.history.take(event, self.host.clock().boot)
-        elif self._persist and event.child == self._persist[0]:
-            if isinstance(event, Line):
-                said = decode.message(event.data) or {}
-                self._trouble("disk", None if said.get("saved") else str(said.get("failed", "the disk writer failed")))
-            else:
-                self._persist = None
+        elif self.disk.owns(event.child):
+            self.disk.take(event, self.host.clock().boot)
         elif self._reload.owns(event.child):
             self._reload.take(event)
 
@@ -481,7 +467,7 @@ class Loop:
 
     def _worth_waiting(self, since: float) -> float:
         """Until when what is under way gets its time; 0 when there is nothing, or the time is over."""
-        limits = [LEAVE_WITHIN] if self._persist or self.history.pending else []
+        limits = [LEAVE_WITHIN] if self.disk.pending or self.history.pending else []
         limits += [LAST_WORDS] if self.workers.telling else []
         until = since + max(limits, default=0.0)
         return until if until > self.host.clock().boot else 0.0

@@ -78,8 +78,11 @@ class Host(Protocol):
     def kill(self, child: int) -> None:
         """SIGKILL the child's whole session and forget it: no event of it follows. Never waits."""
 
-    def unreaped(self) -> int:
-        """How many killed children the kernel has not given back yet (uninterruptible sleep)."""
+    def unreaped(self, program: str = "") -> int:
+        """How many killed children, of one program or of all, the kernel has not given back yet.
+
+        Such a child is in uninterruptible sleep, in a driver or a file system.
+        """
 
     def answer(self, client: int, line: bytes) -> None:
         """Answer a control client (newline added)."""

@@ -169,6 +169,9 @@ class Recorder:
         if self._batch is None:
             self._due = now.boot + FLUSH_EVERY
             return
+        if self._host.unreaped("history"):  # each further writer would hang beside it
+            self._failed(now.boot, f"history is not written: the disk of {self._path} does not answer")
+            return
         try:
             child = self._host.spawn("history", self._batch)
         except SpawnFailed as error:

@@ -105,7 +105,7 @@ def status(loop: "Loop") -> dict[str, Any]:
         "interval": loop.policy.interval,
         "reader_restarts": max(0, loop.reader.restarts),
         "reader": "answers" if loop.reader.healthy else loop.reader.words,
-        "unreaped": loop.host.unreaped(),
+        "unreaped": loop.host.unreaped("nvml"),
         "troubles": dict(loop.troubles),
         "ticked": loop.last_wall,
         "now": wall,

@@ -17,7 +17,7 @@ START_WITHIN = 30.0
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
 UNREAPED_LIMIT = 3
-"""With so many children that not even SIGKILL ends, no further reader is started: each would hang as well."""
+"""With so many readers that not even SIGKILL ends, no further reader is started: each would hang as well."""
 
 
 class Reader:
@@ -111,7 +111,7 @@ class Reader:
     def _start(self, now: float) -> bool:
         if now < self._start_at:
             return False
-        if self._host.unreaped() >= UNREAPED_LIMIT:
+        if self._host.unreaped(self._program) >= UNREAPED_LIMIT:
             self.words = "readers hang in the driver and cannot be killed; no further one is started"
             return False
         try:

@@ -33,7 +33,7 @@ def command(*, duration: float, reason: str, as_json: bool, state_dir: str | Non
     refused or too late.
     """
     asked = {"command": "hold", "seconds": duration, "reason": reason}
-    answer = reach.request(state_dir, asked)
+    answer = reach.change(state_dir, asked)
     if not answer.get("done"):
         words = str(answer.get("words"))
         raise CostguardError(words, "see `costguard status` for what happens now", REFUSED)

@@ -118,7 +118,7 @@ class SimHost:
         self.watch = watch or Watch()
         self.faults = faults or Faults()
         self.children: dict[int, Program] = {}
-        self.undead: list[float] = []  # when children that SIGKILL does not end will be given back (true time)
+        self.undead: list[tuple[float, str]] = []  # when children that SIGKILL does not end will go, and what they are
         self.doom = 0  # the guard dies at the so-many-eth call from now; 0: it lives
         self.alive = True
         self._inbox: deque[HostEvent] = deque()
@@ -248,13 +248,14 @@ class SimHost:
             record["running"] = False
         self._inbox = deque(event for event in self._inbox if getattr(event, "child", None) != child)
         if self.faults.take("kill", self):
-            self.undead.append(self.now + self.world.random.uniform(60.0, 7200.0))
+            kind = next(name for name, made in PROGRAMS.items() if isinstance(program, made))
+            self.undead.append((self.now + self.world.random.uniform(60.0, 7200.0), kind))
 
-    def unreaped(self) -> int:
+    def unreaped(self, program: str = "") -> int:
         """How many killed children the kernel still has."""
         if self.undead:
-            self.undead = [until for until in self.undead if until > self.now]
-        return len(self.undead)
+            self.undead = [(until, kind) for until, kind in self.undead if until > self.now]
+        return len([kind for _, kind in self.undead if not program or kind == program])
 
     def answer(self, client: int, line: bytes) -> None:
         """An answer to a control client."""

@@ -318,3 +318,14 @@ def test_children_leave_when_the_guard_is_killed(tmp_path: Path) -> None:
         guard.wait()
         guard.stderr.close()
     assert until_gone(child)
+
+
+def test_killed_children_are_counted_by_program(host: RealHost) -> None:
+    """What the kernel has not given back belongs to a program: one that hangs must not keep another from starting."""
+    hung = host._children._children[host.spawn("deaf", b"")]
+    host._children._killed[hung.pid] = hung.program  # as if SIGKILL had been sent and did nothing
+    assert [host.unreaped(), host.unreaped("deaf"), host.unreaped("stopped")] == [1, 1, 0]
+    host.kill(hung.number)
+    end = time.monotonic() + PATIENCE
+    while host.unreaped("deaf"):
+        assert time.monotonic() < end
