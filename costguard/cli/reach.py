@@ -39,6 +39,15 @@ def request(folder: str | None, asked: Mapping[str, object], timeout: float = 10
     raise CostguardError(words, hint, REFUSED)
 
 
+def change(folder: str | None, asked: Mapping[str, object], timeout: float = 10.0) -> dict[str, Any]:
+    """As `request`, for what changes something: without an answer, nobody knows whether it did."""
+    try:
+        return request(folder, asked, timeout)
+    except AgentUnreachableError as error:
+        words = f"{error.message}; the {asked['command']} may take effect all the same"
+        raise CostguardError(words, "see with `costguard status` once it answers", REFUSED) from error
+
+
 def places(folder: str | None, environment: Mapping[str, str], uid: int) -> list[str]:
     """The runtime directories to try, in order."""
     found = [resolve(folder, environment, uid).runtime]

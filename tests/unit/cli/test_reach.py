@@ -1,0 +1,34 @@
+"""Asking the agent."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from costguard.agent import lock
+from costguard.agent.client import AgentUnreachableError
+from costguard.agent.control import SOCKET
+from costguard.cli import reach
+from costguard.errors import REFUSED, CostguardError
+
+
+def test_a_change_without_an_answer_is_not_called_undone(tmp_path: Path) -> None:
+    """A stopped agent takes the request when it goes on: nobody may read the silence as a refusal."""
+    lock.acquire(str(tmp_path), str(tmp_path), private=False, runtime=str(tmp_path))
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / SOCKET))
+        silent.listen(1)
+        with pytest.raises(CostguardError) as caught:
+            reach.change(str(tmp_path), {"command": "hold"}, 0.2)
+    assert not isinstance(caught.value, AgentUnreachableError)
+    assert "the hold may take effect all the same" in caught.value.message
+    assert "costguard status" in caught.value.hint
+    assert caught.value.exit_code == REFUSED
+
+
+def test_without_an_agent_nothing_takes_effect(tmp_path: Path) -> None:
+    """Where none runs the words are plain."""
+    with pytest.raises(CostguardError) as caught:
+        reach.change(str(tmp_path), {"command": "hold"}, 0.2)
+    assert "no costguard agent runs" in caught.value.message
+    assert "may take effect" not in caught.value.message
