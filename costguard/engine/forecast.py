@@ -6,6 +6,7 @@ from costguard.engine.reasons import (
     deadline_at,
     delayed,
     idle_at,
+    period_over,
     unknown_at,
     unused_at,
     work_seen,
@@ -31,6 +32,8 @@ def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | Non
     times.extend(hold.until for hold in core.holds)
     if core.notice is not None:
         times.append(core.notice + 600.0)
+    if rules.policy.budget is not None and (left := period_over(core, rules) - wall) > 0:
+        times.append(state.at + left)
     times.append(_arming(state, rules))
     times.append(_alarm(state, rules))
     if core.phase != WATCHING:

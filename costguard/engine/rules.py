@@ -45,7 +45,7 @@ def rules_of(policy: Policy) -> Rules:
         tolerance=policy.tolerance,
         gap=1.5 * policy.interval,
         by_mean=by_mean,
-        heeds_dates=policy.lease_until is not None,
+        heeds_dates=policy.lease_until is not None or policy.budget is not None,
         judges_mean=by_mean and not policy.ends_machine,
     )
     _last = rules

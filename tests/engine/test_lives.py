@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from costguard.engine import Known, Reading
 from costguard.engine.effects import Confirm, Go, Tell
 from costguard.engine.state import commitments, dump, load
-from tests.engine.world import BASE, BUSY, DARK, QUIET, World, reloaded
+from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World, reloaded
 
 POLICY = BASE._replace(unknown_alarm=1e9)
 READINGS = st.sampled_from([QUIET, QUIET, BUSY, DARK, Known(0.2), Known(0.0, (), 60.0)])
@@ -412,3 +412,29 @@ def test_a_budget_period_that_ends_asleep_begins_with_the_wake() -> None:
     assert "warning" not in world.kinds()
     world.run(300.0, QUIET)
     assert "warning" in world.kinds()
+
+
+def test_the_end_of_a_budget_period_is_not_slept_over() -> None:
+    """A period that ends in a quiet stretch ends then, so that the next one does not begin with its money."""
+    policy = POLICY._replace(unused_after=None, price_per_hour=1.0, budget=1.0, budget_period=3000.0)
+    world = World(policy, 1)
+    world.run(3100.0, QUIET)
+    assert world.state.core.spent_since >= EPOCH + 3000.0
+    world.run(2000.0, QUIET)
+    assert "warning" not in world.kinds()
+
+
+def test_money_of_a_period_that_is_over_is_no_reason_while_the_date_is_in_doubt() -> None:
+    """The new period cannot begin on a date that nobody trusts, and the old one is over: nobody is warned."""
+    hour = 3600.0
+    policy = POLICY._replace(unused_after=None, price_per_hour=1.0, budget=2.0, budget_period=24 * hour)
+    world = World(policy, 1, checked=False)
+    world.run(1.9 * hour, QUIET)
+    world.boot(off=23 * hour)
+    while world.now < hour:
+        world.tick(QUIET, synced=False)
+        world.settle()
+    assert "warning" not in world.kinds()
+    world.run(hour / 2, QUIET)
+    assert "warning" not in world.kinds()
+    assert world.state.core.spent < 0.1
