@@ -22,6 +22,11 @@ _DMI = (
 )
 _SHUTDOWN_OPTION = {"poweroff": "-h", "reboot": "-r"}
 _LOGIND_METHOD = {"poweroff": "CanPowerOff", "reboot": "CanReboot"}
+_VETOES = (
+    *("access denied", "inhibited", "inhibitor", "authentication required", "not authorized"),
+    *("password is required", "is not allowed to execute"),
+)
+"""What refuses, as systemctl, logind, polkit and sudo say it."""
 
 
 class GuestFacts(NamedTuple):
@@ -106,14 +111,16 @@ def execute(context: Context, command: Sequence[str]) -> Outcome:
     """Ask the init system once, and report what it said."""
     said = " ".join(command)
     try:
-        ended = effect.run(context, command)
+        ended = effect.run(context, command, environ={**os.environ, "LC_ALL": "C"})  # its words are read
     except OSError as error:
         return Outcome("failed", f"`{said}` could not be started: {error.strerror}")
     if ended.expired:
         return Outcome("unknown", f"`{said}` did not answer within {context.deadline:g} s; {_words(ended)}")
     if ended.code == 0:
         return Outcome("accepted", f"`{said}` was accepted by the init system", "exit code 0")
-    return Outcome("failed", f"`{said}` was refused: {_words(ended)}", f"exit code {ended.code}")
+    if _vetoed(ended.output):  # somebody decided so: no technical failure, and no other action goes round it
+        return Outcome("refused", f"`{said}` was refused: {_words(ended)}", f"exit code {ended.code}")
+    return Outcome("failed", f"`{said}` failed: {_words(ended)}", f"exit code {ended.code}")
 
 
 def confirm(context: Context, recorded: Outcome | None) -> Outcome:
@@ -149,6 +156,12 @@ def _tool(verb: Verb, delay: object, *, systemd: bool) -> tuple[str, ...]:
     if shutil.which("shutdown"):
         return ("shutdown", _SHUTDOWN_OPTION[verb], f"+{minutes}" if minutes > 0 else "now")
     return ()
+
+
+def _vetoed(words: str) -> bool:
+    """Whether the init system, logind, polkit or sudo said no, and did not just fail."""
+    lower = words.lower()
+    return any(sign in lower for sign in _VETOES)
 
 
 def _words(ended: programs.Ended) -> str:

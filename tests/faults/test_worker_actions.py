@@ -212,12 +212,29 @@ def test_an_empty_attempt_file_counts_as_started(machine: Machine) -> None:
     assert machine.ask(machine.job("confirm", "command"))["outcome"]["status"] == "unknown"
 
 
-def test_a_refusing_init_system_is_a_failure_with_its_words(machine: Machine) -> None:
+def test_a_failing_init_system_is_a_failure_with_its_words(machine: Machine) -> None:
     """The exit code is checked and stderr is kept."""
-    machine.tool("systemctl", "echo 'Call to PowerOff failed: Interactive authentication required.' >&2; exit 1")
+    machine.tool("systemctl", "echo 'Failed to connect to bus: No such file or directory' >&2; exit 1")
     outcome = machine.ask(machine.job("act", "shutdown"))["outcome"]
     assert (outcome["status"], outcome["proof"]) == ("failed", "exit code 1")
-    assert "Interactive authentication required" in outcome["detail"]
+    assert "No such file or directory" in outcome["detail"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Call to PowerOff failed: Interactive authentication required.",
+        "Call to PowerOff failed: Access denied",
+        'Operation inhibited by \\"backup\\" (PID 7), reason is \\"disk image\\".',
+        "sudo: a password is required",
+    ],
+)
+def test_what_the_init_system_refuses_is_no_technical_failure(machine: Machine, words: str) -> None:
+    """A veto: nothing else of the fall-back list may go round it; read in English whatever the machine speaks."""
+    machine.tool("systemctl", f'test "$LC_ALL" = C && echo "{words}" >&2; exit 1')
+    outcome = machine.ask(machine.job("act", "shutdown"))["outcome"]
+    assert (outcome["status"], outcome["proof"]) == ("refused", "exit code 1")
+    assert words.replace("\\", "") in outcome["detail"]
 
 
 def test_a_hanging_init_system_is_left_at_the_deadline(machine: Machine) -> None:
