@@ -113,11 +113,13 @@ class Sentence:
         now = core.incident
         would = action if rules.policy.mode == "live" else f"DRY RUN: {action} would come"
         if now is None or now.warned is None:
-            return f"people are being warned; {would} {duration(rules.policy.grace)} after that"
+            return f"people are being warned; {would} {_later(rules, 'after that')}"
         grace_end = core.started + rules.policy.boot_grace if rules.ends_machine else 0.0
         due = now.opened if now.reason == reasons.PERSON else max(now.warned + rules.policy.grace, grace_end)
         left = due - self._state.at
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
+        if not rules.policy.grace and left <= 0:
+            return f"{would} {when}"  # nobody is given the time for anything
         return f"{would} {when}, unless {_end(rules, 'work returns')} or somebody runs `costguard hold 2h`"
 
     def _outlook(self, action: str) -> str:
@@ -139,8 +141,8 @@ class Sentence:
             share = percent(policy.arm_threshold)
             return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
         would = "" if policy.mode == "live" else "DRY RUN: "
-        later, end = duration(policy.grace), _end(rules, "work is seen")
-        return f"{would}warning at {self._at(at)} ({why}), {action} {later} later, unless {end}"
+        later, end = _later(rules, "later"), _end(rules, "work is seen")
+        return f"{would}warning at {self._at(at)} ({why}), {action} {later}, unless {end}"
 
 
 def below(rules: Rules) -> str:
@@ -148,6 +150,11 @@ def below(rules: Rules) -> str:
     return (
         "quiet" if rules.heeds_signs and rules.quiet_threshold <= QUIET else f"below {percent(rules.quiet_threshold)}"
     )
+
+
+def _later(rules: Rules, words: str) -> str:
+    """``10m later``; without a warning time ``at once``."""
+    return f"{duration(rules.policy.grace)} {words}" if rules.policy.grace else "at once"
 
 
 def _end(rules: Rules, words: str) -> str:

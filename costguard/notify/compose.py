@@ -69,6 +69,10 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
     hold = "To postpone it: `costguard hold 2h` on this machine."
     if facts.dry:
         hold = "Nothing will happen: mode is dry-run. In live mode `costguard hold 2h` would postpone it."
+    if facts.number("grace") == 0.0:
+        hold = "Nobody has the time to postpone it: grace is 0."
+        if facts.dry:
+            hold = "Nothing will happen: mode is dry-run. In live mode nobody would have the time to postpone it: grace is 0."
     return f"{facts.subject} {verb} {deed.base} {when}".rstrip(), [
         *_cause(facts),
         hold,

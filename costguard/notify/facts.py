@@ -87,10 +87,12 @@ class Facts:
 
     @property
     def when(self) -> str:
-        """When it is due, as far as known: *at 15:40 UTC (in 10 min)*."""
+        """When it is due, as far as known: *at 15:40 UTC (in 10 min)*, *at once*."""
         seconds, wall, now = self.number("due_in_seconds"), self.number("due_wall"), self.number("wall")
         if seconds is None:
             seconds = self.number("grace")
+        if seconds is not None and seconds < 1.0:
+            return "at once"
         if wall is None and now and seconds is not None:
             wall = now + seconds
         away = "" if seconds is None else f"in {span(seconds)}"

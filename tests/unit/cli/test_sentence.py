@@ -57,3 +57,13 @@ def test_a_hold_until_tomorrow_has_a_date() -> None:
     loop.run()
     words = str(loop.last.sentence)
     assert re.search(r"held by uid 1001 until 20\d\d-\d\d-\d\d \d\d:\d\d\.", words), words
+
+
+def test_without_a_warning_time_nobody_is_promised_one() -> None:
+    """A grace of 0 reads *at once*, not *0s later*."""
+    host = SimHost(Machine(gpus=1, script=[Phase(600, 0.9), Phase(3600, 0.0)]), until=1200.0)
+    loop = Loop(host, effective(grace=0.0, kill_action="end_process", boot_grace=0.0), host.start())
+    loop.run()
+    words = str(loop.last.sentence)
+    assert "end_process at once, unless" in words
+    assert "0s later" not in words

@@ -78,6 +78,16 @@ def test_a_warning_without_a_date_takes_the_grace() -> None:
     assert compose("warning", {**facts, "wall": None}).title == "box will be stopped in 10 min"
 
 
+@pytest.mark.parametrize("mode", ["live", "dry-run"])
+def test_a_warning_without_time_offers_no_hold(mode: str) -> None:
+    """With a grace of 0 the action comes at once, and a command that would come too late is not advised."""
+    text = compose("warning", {"machine": "box", "action": "end_process", "mode": mode, "grace": 0, "wall": 1.76e9})
+    assert text.title.endswith("end with exit code 0 at once")
+    assert "in 0 s" not in text.body
+    assert "hold 2h" not in text.body
+    assert "grace is 0" in text.body
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_message_of_a_dry_run_says_so(kind: str) -> None:
     """First thing in the title, and nothing claims that something will happen."""
