@@ -25,6 +25,7 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     yield from _window(settings)
     yield from _live_minimums(settings)
     yield from _actions(settings)
+    yield from _unknown(settings)
     yield from _deadline(settings)
     yield from _administrator(settings, written)
     if settings.hold.total < settings.hold.max:
@@ -66,6 +67,12 @@ def _live_minimums(settings: Settings) -> Iterator[Problem]:
                 f"{show_seconds(value)} is too short for a live machine action; allowed: at least {show_seconds(least)}",
                 involves=("mode", "preset", "kill_action", "fallback"),
             )
+
+
+def _unknown(settings: Settings) -> Iterator[Problem]:
+    if settings.unknown_stop_after is not None:
+        text = "it needs a reader that sees the host quiet, which this version does not have, so it would never act"
+        yield Problem("unknown_stop_after", f"{text}; allowed: off (people are told: unknown_alarm)")
 
 
 def _actions(settings: Settings) -> Iterator[Problem]:

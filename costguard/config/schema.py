@@ -151,8 +151,8 @@ class ShutdownAction(Section):
         "0s",
         example="1m",
         unit="seconds",
-        allowed=f"{_DURATION}, at most 1h",
-        le=3600,
+        allowed=f"{_DURATION}, at most 4m: what has not happened 5m after the request has failed",
+        le=240,
     )
 
 
@@ -164,8 +164,8 @@ class RebootAction(Section):
         "0s",
         example="1m",
         unit="seconds",
-        allowed=f"{_DURATION}, at most 1h",
-        le=3600,
+        allowed=f"{_DURATION}, at most 4m: what has not happened 5m after the request has failed",
+        le=240,
     )
 
 
@@ -376,11 +376,11 @@ class Settings(Section):
         gt=0,
     )
     unknown_stop_after: DurationOrOff = option(
-        "Act after GPUs could not be read for this long while nothing else shows life. Think twice.",
+        "Act after GPUs could not be read for this long on a host seen quiet. Not in this version: no reader sees that.",
         "off",
-        example="12h",
+        example="off",
         unit="seconds",
-        allowed=f"{_DURATION}, at least 4h; or off",
+        allowed="off; later a duration, at least 4h",
         ge=14400,
     )
     kill_action: ActionName = option(

@@ -67,8 +67,6 @@ def _limits(settings: Settings) -> Iterator[str]:
     if ends:
         busy = "even while it works" if deadline.stop_busy else "unless it works then"
         yield f"It also happens {' or '.join(ends)}, whichever is first, {busy}."
-    if settings.unknown_stop_after is not None:
-        yield f"It also happens after {show_seconds(settings.unknown_stop_after)} of unreadable GPUs on a quiet machine."
     if settings.boot_grace:
         yield f"Never within {show_seconds(settings.boot_grace)} of boot or resume."
     yield f"`costguard hold` postpones it, by at most {show_seconds(settings.hold.max)} at a time."
