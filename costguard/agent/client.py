@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import socket
 
 from costguard.agent.control import LINE_LIMIT, SOCKET
@@ -41,6 +42,14 @@ def ask(runtime: str, request: dict[str, object], timeout: float = 10.0) -> dict
                 REFUSED,
             ) from error
     return _decode(answer, path)
+
+
+def login() -> str:
+    """The login name of the user who asks, empty when the machine knows none; it may ask a directory server."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return ""
 
 
 def _read_line(connection: socket.socket) -> bytes:

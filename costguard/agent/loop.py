@@ -71,6 +71,7 @@ class Loop:
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
         self.seen = EMPTY
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
+        self.names = {0: "root"}  # what users call themselves, by user id
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
         self._counters: dict[str, Any] | None = None

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pwd
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent import decode
@@ -16,18 +15,26 @@ if TYPE_CHECKING:
 LONGEST = 10 * 366 * 86400.0
 """Seconds of a hold that are passed on; what the configuration allows is far less."""
 
+NAME_LENGTH, NAMES_KEPT = 32, 256
+
 
 def encode(answer: dict[str, Any]) -> bytes:
     """One line of JSON."""
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
-def user(uid: int) -> str:
-    """The login name of a user id."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
+def owner(loop: "Loop", request: Request, asked: dict[str, Any]) -> str:
+    """Who asks: the kernel's user id, and beside it the login name that the client gave.
+
+    The guard asks no user database, which may be a server that hangs. A name proves nothing; the first one of a
+    user id stays, so that one user is one owner.
+    """
+    given = asked.get("user")
+    name = "".join(c for c in given if c.isalnum() or c in "._-@+")[:NAME_LENGTH] if isinstance(given, str) else ""
+    if name and len(loop.names) < NAMES_KEPT:
+        loop.names.setdefault(request.uid, name)
+    known = loop.names.get(request.uid)
+    return f"{known} (uid {request.uid})" if known else f"uid {request.uid}"
 
 
 def serve(loop: "Loop", request: Request) -> str | None:
@@ -57,7 +64,7 @@ def handle(loop: "Loop", request: Request) -> None:
     elif command == "hold":
         _hold(loop, request, asked)
     elif command == "release":
-        loop.ask(AskRelease(loop.host.clock().boot, user(request.uid), request.client))
+        loop.ask(AskRelease(loop.host.clock().boot, owner(loop, request, asked), request.client))
     elif command in ("reload", "detach", "attach"):  # a set cannot be asked about a list
         _administer(loop, request, command)
     else:
@@ -71,7 +78,9 @@ def _hold(loop: "Loop", request: Request, asked: dict[str, Any]) -> None:
         return
     now = loop.host.clock()
     reason = str(asked.get("reason") or "")[:200]
-    loop.ask(AskHold(now.boot, float(min(seconds, LONGEST)), user(request.uid), reason, request.client, now.wall))
+    loop.ask(
+        AskHold(now.boot, float(min(seconds, LONGEST)), owner(loop, request, asked), reason, request.client, now.wall)
+    )
 
 
 def _administer(loop: "Loop", request: Request, command: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from costguard.agent.client import login
 from costguard.cli import reach
 from costguard.config.values import seconds
 from costguard.errors import REFUSED, CostguardError
@@ -32,7 +33,7 @@ def command(*, duration: float, reason: str, as_json: bool, state_dir: str | Non
     Everybody on the machine may do this; the configuration bounds how long. Exit code 3 when it is
     refused or too late.
     """
-    asked = {"command": "hold", "seconds": duration, "reason": reason}
+    asked = {"command": "hold", "seconds": duration, "reason": reason, "user": login()}
     answer = reach.change(state_dir, asked)
     if not answer.get("done"):
         words = str(answer.get("words"))

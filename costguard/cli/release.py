@@ -4,6 +4,7 @@ import json
 
 import click
 
+from costguard.agent.client import login
 from costguard.cli import reach
 from costguard.errors import REFUSED, CostguardError
 
@@ -16,7 +17,7 @@ def command(*, as_json: bool, state_dir: str | None) -> None:
 
     It also lifts the limit on repeated stops. Exit code 3 when it is refused.
     """
-    answer = reach.change(state_dir, {"command": "release"})
+    answer = reach.change(state_dir, {"command": "release", "user": login()})
     if not answer.get("done"):
         raise CostguardError(str(answer.get("words")), "see `costguard status` for what happens now", REFUSED)
     report = reach.request(state_dir, {"command": "status"})

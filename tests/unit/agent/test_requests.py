@@ -50,11 +50,11 @@ def idle(ears: Ears, until: float, kind: type[SimHost] = SimHost, **policy: Any)
     return host, Loop(host, effective(mode="live", kill_action="shutdown", **policy), host.start())
 
 
-def ask_at(host: SimHost, when: float, asked: dict[str, Any] | bytes) -> None:
+def ask_at(host: SimHost, when: float, asked: dict[str, Any] | bytes, uid: int = 1000) -> None:
     """A client asks at this virtual moment."""
 
     def ask() -> None:
-        host.request(1000, asked)
+        host.request(uid, asked)
 
     host.world.at(when, ask)
 
@@ -110,3 +110,33 @@ def test_a_very_long_hold_is_cut_to_what_the_configuration_allows() -> None:
     assert ears.answers[1][0]["done"] is True
     (hold,) = loop.last.state.core.holds
     assert hold.until <= loop.last.state.at + loop.policy.hold_max
+
+
+@pytest.mark.parametrize(
+    ("uid", "given", "owner"),
+    [
+        (1000, "alice", "alice (uid 1000)"),
+        (1000, None, "uid 1000"),
+        (1000, 7, "uid 1000"),
+        (1000, "root (uid 0)\x1b[2J\n", "rootuid02J (uid 1000)"),
+        (1000, "x" * 60000, "x" * 32 + " (uid 1000)"),
+        (0, "alice", "root (uid 0)"),
+    ],
+)
+def test_an_owner_is_the_kernels_user_with_a_name_beside_it(uid: int, given: object, owner: str) -> None:
+    """The guard itself asks no user database: a directory server that hangs would stop the ticks."""
+    ears = Ears()
+    host, loop = idle(ears, 700.0)
+    ask_at(host, 650.0, {"command": "hold", "seconds": 600, "user": given}, uid)
+    loop.run()
+    assert [hold.owner for hold in loop.last.state.core.holds] == [owner]
+
+
+def test_a_user_is_one_owner_under_any_name() -> None:
+    """The name given first stays: holds are counted by owner."""
+    ears = Ears()
+    host, loop = idle(ears, 700.0)
+    for n, name in enumerate(("alice", "mallory", "")):
+        ask_at(host, 650.0 + n, {"command": "hold", "seconds": 600, "user": name})
+    loop.run()
+    assert {hold.owner for hold in loop.last.state.core.holds} == {"alice (uid 1000)"}
