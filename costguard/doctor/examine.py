@@ -145,9 +145,7 @@ def _agent(agent: Agent, procfs: str) -> Iterator[Check]:
     group = holders.place(_text(f"{procfs}/{about['pid']}/cgroup"))
     if not group.startswith(("service", "docker", "podman", "Kubernetes", "containerd", "CRI-O")):
         hint = "run it as a service: `sudo systemctl enable --now costguard`"
-        yield Check(
-            "note", "it is not run as a service, so it ends with its terminal and is not there after a reboot", hint
-        )
+        yield Check("note", "it is not run as a service: after a reboot, or when it ends, nobody starts it again", hint)
     for subject, words in about["troubles"].items():
         text = words if words.startswith(subject) else f"{subject}: {words}"
         yield Check("warn", text, "see `journalctl -u costguard`")

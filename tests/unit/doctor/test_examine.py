@@ -198,6 +198,13 @@ def test_nobody_to_be_warned_is_told(bench: Bench) -> None:
     assert "a warning would reach nobody now" in str(report.sections)
 
 
+def test_an_agent_that_is_no_service_ends_with_nothing_but_itself(bench: Bench) -> None:
+    """It outlives its terminal (a hang-up means reload); what it lacks is somebody who starts it again."""
+    text = str(bench.examine().sections)
+    assert "nobody starts it again" in text
+    assert "terminal and" not in text
+
+
 def test_a_hold_is_shown(bench: Bench) -> None:
     """Guarded, and postponed."""
     assert bench.report is not None
