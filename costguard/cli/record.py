@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PATIENCE = 10.0
 """Seconds within which the reader must answer; then it is ended and started anew, and what it owed is unknown."""
 
+NO_HARDWARE = "No NVIDIA GPU on this machine: there is nothing to record, so costguard ends here (exit code 0)."
+
 LONGEST = 10 * 365 * 86400.0
 
 
@@ -33,8 +35,9 @@ def command(out: str, interval: str, duration: str | None, sysfs: str) -> None:
     """Write what every GPU of this machine does to FILE, for `costguard replay`.
 
     Load, signs of work and what could not be read, with the reason; no policy and no decision. Ctrl-C ends it, and the file
-    is whole. An existing file is never overwritten.
+    is whole. An existing file is never overwritten. On a machine without NVIDIA hardware it says so and ends with exit code 0.
     """
+    from costguard.cli.hardware import nvidia_hardware
     from costguard.config.values import seconds
     from costguard.replay.own import Writer
 
@@ -44,6 +47,9 @@ def command(out: str, interval: str, duration: str | None, sysfs: str) -> None:
         raise click.UsageError(f"{error}; allowed: a duration such as 10 (seconds), 10s, 30m or 8h") from None
     if not 0.1 <= every <= 3600.0:
         raise click.UsageError(f"--interval {interval} is out of range; allowed: 0.1s to 1h")
+    if nvidia_hardware({"sysfs": sysfs}) is False:
+        click.echo(NO_HARDWARE)
+        return
     try:
         writer = Writer(out, time.time(), every)
     except FileExistsError:
@@ -136,8 +142,10 @@ class _Recorder:
                 if isinstance(answer, dict) and answer.get("read") == self._number:
                     self._job["counters"] = answer.get("counters") or self._job["counters"]
                     return answer
+        except BrokenPipeError:
+            self._tell("the reader ended; it is started anew")
         except (OSError, ValueError) as error:
-            self._tell(f"the reader failed: {error}")
+            self._tell(f"the reader failed: {getattr(error, 'strerror', None) or error}")
         else:
             self._tell("the reader does not answer")
         self._kill()

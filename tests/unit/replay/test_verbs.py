@@ -164,6 +164,23 @@ def test_record_and_replay(tmp_path: Path, ending: signal.Signals) -> None:
 def test_record_never_overwrites(tmp_path: Path) -> None:
     """Exit code 2, and the file is as it was."""
     (tmp_path / "made").write_text("mine")
-    result = CliRunner().invoke(main, ["record", "--out", str(tmp_path / "made"), "--duration", "1s"])
+    sysfs = write_sysfs(tmp_path / "sys", ADDRESSES)
+    asked = ["record", "--out", str(tmp_path / "made"), "--duration", "1s", "--sysfs", str(sysfs)]
+    result = CliRunner().invoke(main, asked)
     assert result.exit_code == 2
     assert (tmp_path / "made").read_text() == "mine"
+
+
+def test_record_without_hardware_ends(tmp_path: Path) -> None:
+    """As `run` does: it says so, ends with exit code 0, and leaves no file."""
+    library = build(tmp_path)
+    gpus = Script(tmp_path / "gpus", gpus=0)
+    for function in ("nvmlInit_v2", "nvmlInitWithFlags"):
+        gpus.fail(function, 9)  # NVML: the driver is not loaded
+    command = [sys.executable, "-m", "costguard", "record", "--out", str(tmp_path / "made"), "--duration", "2s"]
+    command += ["--sysfs", str(write_sysfs(tmp_path / "sys", []))]
+    environment = os.environ | gpus.environment(library)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("No NVIDIA GPU on this machine")
+    assert not (tmp_path / "made").exists()
