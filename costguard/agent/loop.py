@@ -199,6 +199,7 @@ class Loop:
         except (KeyError, TypeError, ValueError) as error:
             self.reader.words = f"the reader's answer makes no sense ({error})"
             return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
+        self._trouble("nvml", self.reader.error)
         self._counters = answer.get("counters") or self._counters
         self.reader.job["counters"] = self._counters
         if gpus != self._known:
@@ -305,8 +306,11 @@ class Loop:
 
     def _context(self) -> dict[str, Any]:
         state, core = self._last.state, self._last.state.core
-        quiet = max((track.since for track in state.tracks), default=state.at)
-        context = {"idle_seconds": state.at - quiet, "gpus": list(state.gpus), "instance": core.instance}
+        judged = [i for i in core.judged if i < len(state.tracks)]
+        quiet = [0.0 if state.tracks[i].loud else state.at - state.tracks[i].since for i in judged]
+        one = self.policy.aggregate == "any" and not rules_of(self.policy).ends_machine  # is enough to be idle
+        idle = (max if one else min)(quiet, default=0.0)
+        context = {"idle_seconds": idle, "gpus": [state.gpus[i] for i in judged], "instance": core.instance}
         reason = core.incident.reason if core.incident else ""
         return {"reason": reason, "sentence": str(self._last.sentence), "context": context}
 
@@ -465,6 +469,7 @@ class Loop:
                 hurry = hurry or isinstance(event, Signal)  # asked a second time
             self.history.run(now)
         self.workers.abandon_all("tell")
+        self.host.say("<5>stopped; nothing watches this machine now")
 
     def _worth_waiting(self, since: float) -> float:
         """Until when what is under way gets its time; 0 when there is nothing, or the time is over."""

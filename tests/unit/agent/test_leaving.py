@@ -14,11 +14,15 @@ class Messages(Watch):
 
     def __init__(self) -> None:
         self.got: list[str] = []
+        self.lines: list[str] = []
         self.stopping = 0.0
 
     def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
         if delivered:
             self.got.append(message["kind"])
+
+    def said(self, now: Instant, line: str) -> None:
+        self.lines.append(line)
 
     def served(self, now: Instant, message: str) -> None:
         if message == "STOPPING=1":
@@ -47,6 +51,11 @@ def test_the_last_words_of_an_ended_process_are_delivered() -> None:
     messages, seconds = ended(Faults())
     assert set(messages.got[-2:]) == {"acting", "done"}
     assert seconds < LAST_WORDS
+
+
+def test_the_last_line_says_that_nobody_watches() -> None:
+    """However it ends by intention: silence would read as if it went on."""
+    assert ended(Faults())[0].lines[-1] == "<5>stopped; nothing watches this machine now"
 
 
 def test_messages_that_hang_do_not_keep_the_guard() -> None:
