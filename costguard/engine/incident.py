@@ -123,7 +123,8 @@ def _cannot(turn: Turn) -> str:
     plan = next((plan for plan in turn.core.plans if plan.action == action), None)
     if plan is not None and plan.verdict in {"refuse", "another"}:
         return "; ".join(text for _, text, _ in plan.findings) or f"the plan of {action} was refused"
-    recent = [date for date in turn.core.stops if turn.wall - date < DAY]
+    # on a date that is known to be wrong nobody can say that a stop was long ago
+    recent = [date for date in turn.core.stops if turn.wall - date < DAY or turn.synced is False]
     if is_machine_action(action) and len(recent) >= REPEATED_STOPS:
         return "it was stopped twice within a day and no work was seen in between; a third stop needs a person"
     return ""
@@ -426,7 +427,10 @@ def close_after_boot(turn: Turn) -> None:
         turn.tell("closed", "info", incident=now.id, off_seconds=off, proof=now.proof)
     carried = []
     for hold_before in core.holds:
-        left = hold_before.wall - turn.wall
+        # a date that is not sure shortens nothing: the time off then does not count
+        left = hold_before.wall - turn.wall if turn.synced else hold_before.until - turn.at
         if left > 0:
             carried.append(hold_before._replace(until=turn.at + min(left, turn.rules.policy.hold_max)))
+        else:
+            turn.tell("hold_ended", "info", owner=hold_before.owner, hold=hold_before.reason)
     turn.set(incident=None, holds=tuple(carried))

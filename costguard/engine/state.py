@@ -149,13 +149,18 @@ def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None =
             incident=_incident(commitments["incident"]),
         )
         same = commitments.get("boot_id") == boot_id
-        core = _same_boot(core, commitments, now) if same else _next_boot(core, commitments)
+        core = _same_boot(core, commitments, now) if same else _next_boot(core, commitments, now)
     return State(now, (), (), core)
 
 
-def _next_boot(core: Core, commitments: Mapping[str, Any]) -> Core:
-    """What an earlier boot left; its incident is closed and its holds are carried over by the first tick."""
+def _next_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
+    """What an earlier boot left; its incident is closed and its holds are carried over by the first tick.
+
+    Until then a hold has left what it had when it was saved: only a date that is sure may shorten it.
+    """
+    left = commitments.get("holds_left") or [hold.wall - commitments["wall"] for hold in core.holds]
     return core._replace(
+        holds=tuple(hold._replace(until=now + rest) for hold, rest in zip(core.holds, left, strict=True)),
         unused=commitments["unused"],
         ran=commitments["ran"],
         spent=commitments["spent"],
@@ -189,6 +194,7 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
         quiet = max(0.0, state.at - max(work.known_since, work.since))
     return {
         "holds": [list(hold) for hold in core.holds],
+        "holds_left": [max(0.0, hold.until - state.at) for hold in core.holds],
         "held": core.held,
         "stops": list(core.stops),
         "unused": quiet,

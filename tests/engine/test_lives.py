@@ -438,3 +438,33 @@ def test_money_of_a_period_that_is_over_is_no_reason_while_the_date_is_in_doubt(
     world.run(hour / 2, QUIET)
     assert "warning" not in world.kinds()
     assert world.state.core.spent < 0.1
+
+
+@pytest.mark.parametrize("synced", [True, None, False])
+def test_a_hold_is_dropped_at_boot_only_on_a_sure_date_and_aloud(synced: bool | None) -> None:
+    """I8: a clock that is wrong after a boot ends no hold; what did end while the machine was off is told."""
+    world = World(POLICY, 1)
+    world.run(100.0, QUIET)
+    world.hold(1800.0)
+    world.boot(off=400 * 86400.0)
+    world.tick(QUIET, synced=synced)
+    if synced:
+        assert not world.state.core.holds
+        assert "hold_ended" in world.kinds()
+    else:
+        (hold,) = world.state.core.holds
+        assert hold.until - world.now == pytest.approx(1800.0, abs=20.0)
+        assert "hold_ended" not in world.kinds()
+
+
+def test_a_wrong_date_does_not_make_earlier_stops_old() -> None:
+    """I9: with a date that is known to be wrong, two stops without work in between are recent."""
+    world = World(BASE._replace(unused_after=600.0, unknown_alarm=1e9), 1)
+    for _ in range(2):
+        world.run(700.0, QUIET)
+        world.boot(off=400 * 86400.0)
+    while world.now < 2000.0:
+        world.tick(QUIET, synced=False)
+        world.settle()
+    assert len(world.stops()) == 2
+    assert "cannot" in world.kinds()
