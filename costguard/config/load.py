@@ -15,6 +15,10 @@ from costguard.config.sources import Layer, Problem, Value, read_command_line, r
 from costguard.errors import USAGE, CostguardError
 
 
+RANGED = ("greater_than", "less_than")
+"""How the validation library calls what is out of range."""
+
+
 class ConfigurationError(CostguardError):
     """The configuration has problems; ``problems`` are all of them, each one line."""
 
@@ -102,7 +106,9 @@ def _validate(written: Mapping[str, Value], problems: list[Problem]) -> Settings
         for detail in error.errors(include_url=False):
             path = _option_path(detail["loc"])
             source = written[path].source if path in written else ""
-            wrong[path] = Problem(path, _words(path, str(detail["type"]), detail), source)
+            ranged = str(detail["type"]).startswith(RANGED) and path in written  # the input is a number by then
+            given = written[path].raw if ranged else detail.get("input")
+            wrong[path] = Problem(path, _words(path, str(detail["type"]), given, str(detail["msg"])), source)
         problems += wrong.values()
         settings = Settings.model_validate(_tree({p: v for p, v in written.items() if p not in wrong}))
     bad = {problem.path for problem in problems}
@@ -131,12 +137,11 @@ def _option_path(location: tuple[int | str, ...]) -> str:
     return ".".join(str(part) for part in location if isinstance(part, str))
 
 
-def _words(path: str, kind: str, detail: Mapping[str, object]) -> str:
-    """What is wrong and what is allowed, for one error of the validation library."""
-    value = detail.get("input")
+def _words(path: str, kind: str, value: object, message: str) -> str:
+    """What is wrong and what is allowed, for one error of the validation library; ``value`` as it was written."""
     if kind == "value_error":
-        text = str(detail["msg"]).removeprefix("Value error, ")
-    elif kind.startswith(("greater_than", "less_than")):
+        text = message.removeprefix("Value error, ")
+    elif kind.startswith(RANGED):
         text = f"{value} is out of range"
     elif kind == "literal_error" and isinstance(value, str):
         text = f"{value!r} is not one of the words{_similar(value, OPTIONS[path].allowed.replace(',', ' ').split())}"

@@ -182,3 +182,9 @@ def test_reload_arguments_do_not_depend_on_the_folder(tmp_path: Path, monkeypatc
     file = written(tmp_path, "")
     monkeypatch.chdir(tmp_path)
     assert load({"config": "config.toml"}, {}, NOWHERE).arguments["config"] == str(file)
+
+
+def test_a_value_out_of_range_is_told_as_it_was_written() -> None:
+    """Whoever wrote 0s finds 0s in the words, not 0.0."""
+    (problem,) = problems("interval=0s")
+    assert "0s is out of range" in problem or "'0s' is out of range" in problem
