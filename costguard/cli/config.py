@@ -62,7 +62,8 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
         loaded = load({**arguments, "config": file or arguments["config"]}, os.environ)
     except ConfigurationError as error:
         if not as_json:
-            raise
+            hint = "correct them, then run it again; `costguard config init --path FILE` writes a commented sample."
+            raise CostguardError(error.message, hint, USAGE) from None
         click.echo(json.dumps({"ok": False, "errors": error.problems}, ensure_ascii=False, indent=2))
         raise SystemExit(USAGE) from None
     sentences = summary(loaded.settings)

@@ -65,6 +65,7 @@ def test_check_reports_everything_and_exits_2(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "At 'interval'" in result.stderr
     assert "At 'nope'" in result.stderr
+    assert "config check" not in result.stderr, "it is no advice to do what was just done"
     result = config("check", str(file), "--json")
     assert result.exit_code == 2
     answer = json.loads(result.stdout)
