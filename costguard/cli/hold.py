@@ -63,7 +63,8 @@ def told(report: dict[str, Any], asked: float) -> list[str]:
     length = hold["until"] - report["time"]
     lines = [f"Held by {clean(hold['owner'])} until {moment(hold['until'], report['time'])}."]
     if length < asked - 60.0:
-        lines.append(f"You asked for {duration(asked)}; the configuration allows {duration(length)} now.")
+        granted = f"{duration(length)} is what the configuration allows now (hold.max and hold.total)"
+        lines.append(f"You asked for {duration(asked)}; {granted}.")
     last = max(report["holds"], key=lambda each: each["until"] or 0.0)
     if last["until"] > hold["until"] + 1.0:
         lines.append(f"The hold of {clean(last['owner'])} lasts longer, until {moment(last['until'], report['time'])}.")

@@ -202,7 +202,8 @@ def _troubles(report: Report) -> list[str]:
 
 def _agent(report: Report) -> Iterator[str]:
     agent = report["agent"]
-    restarts = f", GPU reader restarted {agent['reader_restarts']} times" if agent["reader_restarts"] else ""
+    count = agent["reader_restarts"]
+    restarts = f", GPU reader restarted {'once' if count == 1 else f'{count} times'}" if count else ""
     ago = duration(agent["now"] - agent["ticked"])
     yield f"costguard {agent['version']}, pid {agent['pid']}; last look {ago} ago, every {agent['interval']:g} s{restarts}"
     yield f"settings: {agent.get('origin') or agent['source'] or 'the built-in defaults'}"

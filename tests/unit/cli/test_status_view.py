@@ -219,3 +219,10 @@ def test_of_several_holds_the_last_to_end_counts() -> None:
     assert lines[0].startswith("Held by ada until ")
     assert re.search(r"The hold of bob lasts longer, until 20\d\d-\d\d-\d\d \d\d:\d\d \(in 1d\)", lines[1])
     assert "lasts longer" not in str(told(report(holds=[hold("bob", 1.0), hold("ada", 2.0)]), 7200.0))
+
+
+def test_one_restart_is_no_plural() -> None:
+    """Once, then times."""
+    agent = report()["agent"]
+    assert "GPU reader restarted once" in shown(agent={**agent, "reader_restarts": 1})
+    assert "GPU reader restarted 2 times" in shown(agent={**agent, "reader_restarts": 2})
