@@ -199,7 +199,7 @@ class Loop:
         except (KeyError, TypeError, ValueError) as error:
             self.reader.words = f"the reader's answer makes no sense ({error})"
             return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
-        self._trouble("nvml", self.reader.error)
+        self._trouble("nvml", None if gpus else self.reader.error)  # otherwise each GPU says it
         self._counters = answer.get("counters") or self._counters
         self.reader.job["counters"] = self._counters
         if gpus != self._known:

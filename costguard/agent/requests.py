@@ -113,7 +113,7 @@ def status(loop: "Loop") -> dict[str, Any]:
         "instance": loop.boot.instance,
         "interval": loop.policy.interval,
         "reader_restarts": max(0, loop.reader.restarts),
-        "reader": "answers" if loop.reader.healthy else loop.reader.words,
+        "reader": "answers" if loop.reader.healthy else loop.reader.error or loop.reader.words,
         "unreaped": loop.host.unreaped("nvml"),
         "troubles": dict(loop.troubles),
         "ticked": loop.last_wall,

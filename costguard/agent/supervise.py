@@ -29,6 +29,7 @@ class Reader:
         self.job = job
         self.child: int | None = None
         self.words = "the reader has not answered yet"
+        self.error = ""  # why the last answer names no GPU
         self._asked: tuple[int, float] | None = None  # sequence number and deadline
         self._answered_once = False
         self._pause = FIRST_PAUSE
@@ -59,8 +60,8 @@ class Reader:
 
     @property
     def healthy(self) -> bool:
-        """Whether the process that runs now has answered."""
-        return self.child is not None and self._answered_once
+        """Whether the process that runs now has answered, and found GPUs."""
+        return self.child is not None and self._answered_once and not self.error
 
     @property
     def deadline(self) -> float:
@@ -82,6 +83,7 @@ class Reader:
         late = now >= self._asked[1]
         self._asked = None
         self._answered_once = True
+        self.error = str(answer.get("error") or "")[:300]
         if late:  # the guard itself stood still meanwhile: the reading may be as old as that
             self.words = "the answer came too late"
             return None
