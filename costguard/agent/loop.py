@@ -440,7 +440,7 @@ class Loop:
         return rules
 
     def _survive(self, error: Exception) -> None:
-        """A bug: told, and watched on from a fresh start, which can only make a stop come later."""
+        """A bug: told. What waits to act is ended, and the engine begins again: a stop can only come later by that."""
         now, where = self.host.clock(), requests.place(error)
         self._trouble("bug", f"BUG in costguard, please report it: {type(error).__name__}: {error} ({where})")
         self._bugs = [at for at in self._bugs if now.boot - at < BUGS_WITHIN] + [now.boot]

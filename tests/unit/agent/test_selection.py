@@ -49,7 +49,7 @@ class NoDriver(SimHost):
 
     def emit(self, child: int, seconds: float, line: bytes) -> None:
         if isinstance(self.children.get(child), Reader):
-            why = {"gpus": [], "error": "NVML 9: the driver is not loaded", "hardware": None}
+            why: dict[str, Any] = {"gpus": [], "error": "NVML 9: the driver is not loaded", "hardware": None}
             line = encode({"read": json.loads(line)["read"], **why})
         super().emit(child, seconds, line)
 
