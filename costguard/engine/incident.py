@@ -103,7 +103,9 @@ def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
 def _warn(turn: Turn) -> None:
     """Begin a countdown. Where the owner gives people no time to react, nothing waits for the delivery."""
     turn.amend(warned=turn.at if turn.rules.policy.grace <= 0 else None, exhausted=False)
-    due = max(turn.at + turn.rules.policy.grace, _boot_grace_end(turn))
+    due = turn.at + turn.rules.policy.grace
+    if turn.rules.ends_machine:
+        due = max(due, turn.core.started + turn.rules.policy.boot_grace)
     told = turn.tell(
         "warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=turn.core.rounds
     )
@@ -130,11 +132,6 @@ def _cannot(turn: Turn) -> str:
     return ""
 
 
-def _boot_grace_end(turn: Turn) -> float:
-    rules = turn.rules
-    return turn.core.started + rules.policy.boot_grace if rules.ends_machine else -NEVER
-
-
 def _warning(turn: Turn, *, bridged: bool) -> None:
     """The countdown: take it back, wait, prepare, or act."""
     now = turn.core.incident
@@ -156,7 +153,7 @@ def _warning(turn: Turn, *, bridged: bool) -> None:
         elif now.told and turn.at >= now.lost:
             _warning_told(turn, now, Outcome(turn.at, now.told, "failed", "nobody said whether anybody got it"))
         return
-    due = due_at(turn, now)
+    due = reasons.due_at(turn.core, turn.rules)
     blocked = standing.holds == "blocked"
     if turn.at > due + max(PATIENCE, turn.rules.policy.grace) and now.reason != reasons.PERSON:
         # too long after its warning: people are warned anew, and a retry goes on where it was in the list
@@ -167,14 +164,6 @@ def _warning(turn: Turn, *, bridged: bool) -> None:
             _warn(turn)
             return
     act(turn, now, due, blocked=blocked)
-
-
-def due_at(turn: Turn, now: Incident) -> float:
-    """When the incident's action is due; the warning must have been delivered."""
-    if now.reason == reasons.PERSON:
-        return now.opened
-    warned = now.warned if now.warned is not None else NEVER
-    return max(warned + turn.rules.policy.grace, _boot_grace_end(turn))
 
 
 def _repeat_warning(turn: Turn, now: Incident) -> None:
@@ -383,7 +372,7 @@ def begin_again(turn: Turn, event: Began) -> None:
     now = core.incident
     if event.why == "reload":
         if core.phase == WARNING:
-            back_to_watching(turn, "the configuration changed")
+            back_to_watching(turn, "the configuration changed, or the guard had to begin again")
         elif core.phase in {DONE, FAILED}:
             turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
         else:
@@ -391,7 +380,7 @@ def begin_again(turn: Turn, event: Began) -> None:
             if core.phase == CONFIRMING:
                 turn.amend(confirm="", recheck=event.at)
             turn.amend(link=len(turn.rules.actions))  # what is under way does not go on down another policy's list
-        turn.set(armed=core.armed, arm_since=None, plans=(), picked=())
+        turn.set(arm_since=None, plans=(), picked=())
         return
     if now is None:
         return

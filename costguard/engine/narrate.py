@@ -66,7 +66,9 @@ class Sentence:
         state, core, rules = self._state, self._state.core, self._rules
         if not state.gpus:
             return "none", "no GPU has been read yet"
-        unknown = [label(core, key) for key, t in zip(state.gpus, state.tracks, strict=True) if t.lost is not None]
+        # what the action does not go by blocks nothing, and is not named
+        judged = [(key, t) for i, (key, t) in enumerate(zip(state.gpus, state.tracks, strict=True)) if i in core.judged]
+        unknown = [label(core, key) for key, t in judged if t.lost is not None]
         unknown += list(core.lacking)
         if unknown:
             since = f" for {duration(state.at - core.blind)}" if core.blind is not None else ""
@@ -76,15 +78,16 @@ class Sentence:
             if core.mean.loud:
                 return "works mean", f"the mean of the GPUs is not below {limit}"
             return "quiet", f"the mean of the GPUs is below {limit} for {since}"
-        loud = [label(core, key) for key, t in zip(state.gpus, state.tracks, strict=True) if t.loud]
-        if loud and (rules.policy.judges != "any" or len(loud) == len(state.gpus)):
+        loud = [label(core, key) for key, t in judged if t.loud]
+        if loud and (rules.policy.judges != "any" or len(loud) == len(judged)):
             return "works " + " ".join(loud), f"{_some(loud)} {'works' if len(loud) == 1 else 'work'}"
         if core.vetoes:
             veto = core.vetoes[0]
             return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
-        quiet = [(key, t.since) for key, t in zip(state.gpus, state.tracks, strict=True) if not t.loud]
+        quiet = [(key, t.since) for key, t in judged if not t.loud]
         since_quiet = max((since for _key, since in quiet), default=state.at)
-        which = _some([label(core, key) for key, _since in quiet]) if loud else _all(len(state.gpus))
+        everything = len(quiet) == len(state.gpus)
+        which = _all(len(quiet)) if everything else _some([label(core, key) for key, _since in quiet])
         return "quiet", f"{which} {below(rules)} for {duration(state.at - since_quiet)}"
 
     def _next(self) -> str:
@@ -114,8 +117,7 @@ class Sentence:
         would = action if rules.policy.mode == "live" else f"DRY RUN: {action} would come"
         if now is None or now.warned is None:
             return f"people are being warned; {would} {_later(rules, 'after that')}"
-        grace_end = core.started + rules.policy.boot_grace if rules.ends_machine else 0.0
-        due = now.opened if now.reason == reasons.PERSON else max(now.warned + rules.policy.grace, grace_end)
+        due = reasons.due_at(core, rules)
         left = due - self._state.at
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
         if not rules.policy.grace and left <= 0:
@@ -132,11 +134,11 @@ class Sentence:
         times.append((deadline, "the deadline"))
         at, why = min(times)
         if rules.ends_machine:
-            at = max(at, core.started + policy.boot_grace - policy.grace)
+            at = max(at, reasons.boot_grace_over(core, rules))
         if at == NEVER:
             if any(t.loud for t in state.tracks):
                 return f"nothing stops work; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
-            if core.blind is not None:
+            if core.blind is not None or core.armed is not None or policy.arm_duration is None:
                 return "nothing is decided on what cannot be seen"
             share = percent(policy.arm_threshold)
             return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"

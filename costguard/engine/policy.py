@@ -5,9 +5,6 @@ from typing import NamedTuple
 MACHINE_ACTIONS = frozenset({"stop", "terminate", "hibernate", "shutdown", "reboot"})
 """Actions that end or restart the whole machine; only these need every GPU quiet."""
 
-LOAD_ACTIONS = frozenset({"end_process", "command"})
-"""Actions for which load alone decides, through ``aggregate`` and ``gpu_devices``."""
-
 MACHINE_THRESHOLD_LIMIT = 0.20
 """No machine action above this load unless the owner sets ``stop_below_load``."""
 
@@ -15,8 +12,8 @@ MACHINE_THRESHOLD_LIMIT = 0.20
 class Policy(NamedTuple):
     """One complete set of rules. Durations are seconds, thresholds and shares 0 to 1.
 
-    The validated configuration produces it (`costguard.config`); `check` is the engine's own
-    last line of defence against a policy built by hand.
+    The validated configuration produces it (`costguard.config`); `costguard.engine.invariants` is the
+    last line of defence against one built by hand.
     """
 
     mode: str = "dry-run"  # dry-run | live

@@ -162,6 +162,16 @@ def boot_grace_over(core: Core, rules: Rules) -> float:
     return core.started + rules.policy.boot_grace - rules.policy.grace
 
 
+def due_at(core: Core, rules: Rules) -> float:
+    """When the action of the open incident is due; NEVER before its warning was delivered or given up."""
+    now, policy = core.incident, rules.policy
+    if now is not None and now.reason == PERSON:
+        return now.opened
+    if now is None or now.warned is None:
+        return NEVER
+    return max(now.warned + policy.grace, core.started + policy.boot_grace if rules.ends_machine else -NEVER)
+
+
 def delayed(state: State, rules: Rules, would: float) -> bool:
     """Whether what was unknown is all that stands in the way of a stop that ``would`` have been due already."""
     core = state.core

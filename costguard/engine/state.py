@@ -120,7 +120,7 @@ class Core(NamedTuple):
     spent: float = 0.0  # money of this period in earlier boots
     saved_wall: float = 0.0  # the date at the last tick that changed something
     saved_at: float = 0.0  # its boot clock
-    fresh: str = ""  # restart | reload: the next tick begins again
+    fresh: str = ""  # boot | restart | reload | resume: what the next tick begins again with
     next: float = -NEVER  # nothing changes before, if the levels stay
 
 

@@ -12,7 +12,7 @@ MISSING = Unknown("not listed any more")
 
 
 class Seen(NamedTuple):
-    """The tracks after a tick. ``restarted`` is the latest moment before which some judged GPU is unknown."""
+    """The tracks after a tick. ``restarted`` says whether the history of some judged GPU began anew."""
 
     gpus: tuple[str, ...]
     tracks: tuple[Track, ...]

@@ -13,13 +13,11 @@ from costguard.engine import reasons
 from costguard.engine.alarm import would_have_stopped_at
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.events import Devices, Outcome, Tick
-from costguard.engine.incident import due_at
 from costguard.engine.machine import Step, step
 from costguard.engine.observation import Observation
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
 from costguard.engine.state import DONE, WARNING, WATCHING, State, initial
-from costguard.engine.turn import Turn
 from costguard.replay.forward import Forward
 from costguard.replay.levels import Levels, first_at
 from costguard.replay.trace import Trace
@@ -105,9 +103,7 @@ class _Walker:
         if core.phase != WARNING or now is None or now.warned is None or k == 0:
             return
         at = self.times[k] - self.start
-        due = max(
-            due_at(Turn(state, self.rules, state.at, self._wall(state.at), synced=None), now), state.at + self.look
-        )
+        due = max(reasons.due_at(core, self.rules), state.at + self.look)
         if at - due > self.look and at - state.at <= self.rules.gap:
             self._ask(k, self._wall(due), k - 1)
 
@@ -196,7 +192,7 @@ class _Walker:
             standing = reasons.standing(state, rules, now.reason, wall, synced=None)
             if standing.holds != "yes":
                 return -1.0
-            due = due_at(Turn(state, rules, state.at, wall, synced=None), now)
+            due = reasons.due_at(core, rules)
             alarming = (
                 would_have_stopped_at(core, rules),
                 reasons.idle_at(state, rules),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.engine import Known, Policy, Veto
+from costguard.engine.narrate import Sentence
 from costguard.engine.rules import rules_of
 from tests.engine.test_seeds import GPU_SENTINEL
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
@@ -159,3 +160,25 @@ def test_the_key_of_a_sentence_changes_only_when_more_than_numbers_do(stretches:
             words.setdefault(sentence.key, set()).add(re.sub(r"\d+(m|h|s|d)?\b|\s", "", cause))
             world.settle()
     assert all(len(texts) == 1 for texts in words.values()), words
+
+
+@pytest.mark.parametrize("other", [DARK, BUSY])
+def test_a_gpu_that_the_action_does_not_go_by_is_not_blamed(other: object) -> None:
+    """The sentence names what stands in the way, and an unselected GPU does not."""
+    world = World(BASE._replace(gpu_devices=("0",), kill_action="command", arm_duration=None, unused_after=None), 2)
+    world.devices()
+    world.run(100.0, QUIET, other)
+    sentence = str(world.last and world.last.sentence)
+    assert "GPU 1" not in sentence
+    assert "GPU 0 below" in sentence
+    assert "warning at" in sentence
+
+
+def test_an_armed_machine_does_not_wait_for_work() -> None:
+    """What was armed is not said to wait for load, whatever keeps the window from being known."""
+    world = World(BASE._replace(kill_action="command", aggregate="mean"), 2)
+    world.run(100.0, BUSY, BUSY)
+    world.run(20.0, QUIET, QUIET)
+    unseen = world.state._replace(core=world.state.core._replace(mean=None))
+    sentence = Sentence(unseen, rules_of(world.policy), world.wall)
+    assert "waiting for load" not in str(sentence)
