@@ -119,7 +119,7 @@ def test_a_hold_a_return_of_work_and_a_dry_run_end_differently() -> None:
     """Each end of an incident is told apart, with who or why."""
     assert (
         only(play(hold=6400.0, script=[*DAY[:2], Phase(2200, 0.0), Phase(9**9, 0.9)])[0]).words
-        == "postponed by root: a look"
+        == "postponed by root (uid 0): a look"
     )
     cancelled = only(play(script=[*DAY[:2], Phase(2000, 0.0), Phase(9**9, 0.9)])[0])
     assert cancelled.words.startswith("cancelled: ")
