@@ -49,10 +49,10 @@ def _days(days: Sequence[Day]) -> Table:
 
 
 def _hours(seconds: float) -> str:
-    """``3.2 h``; a dash for nothing at all. What is below 3 minutes is not hidden as 0.0."""
+    """``3.2 h``; a dash for nothing at all. What is below 3 minutes is not hidden as 0.0, and the unit is one."""
     if seconds < 1.0:
         return "–"
-    return f"{seconds / 3600.0:.1f} h" if seconds >= 180.0 else duration(seconds)
+    return f"{seconds / 3600.0:.1f} h" if seconds >= 180.0 else "<0.1 h"
 
 
 def _incidents(incidents: Sequence[Summary]) -> Table:

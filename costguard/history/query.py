@@ -76,7 +76,10 @@ def reading(path: str) -> Iterator[sqlite3.Connection]:
 
 
 def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
-    """Every day from ``since`` (or the first that was recorded) until today, days without any record included."""
+    """Every day from ``since`` (or the first that was recorded) until today, days without any record included.
+
+    What came before the first record within its quarter of an hour, and what is not written down yet, is left out.
+    """
     rows = database.execute(
         "SELECT start, works, quiet, unknown FROM quarters WHERE start >= ? AND start <= ? ORDER BY start", (since, now)
     ).fetchall()
@@ -92,6 +95,10 @@ def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
         day = found[_date(start)]
         for place, value in enumerate(seconds):
             day[place] += value
+        recent = now - start < 2 * store.QUARTER
+        if start == rows[0][0] or recent:
+            length = now - start if recent and start == rows[-1][0] else min(store.QUARTER, now - start)
+            day[3] -= max(0.0, length - sum(seconds))
     return [Day(date, w, q, u, max(0.0, length - w - q - u)) for date, (w, q, u, length) in found.items()]
 
 

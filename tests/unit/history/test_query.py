@@ -51,6 +51,17 @@ def test_days_are_local_days_and_what_nobody_saw_is_not_watched(path: str) -> No
     ]
 
 
+def test_the_quarter_under_way_is_not_unwatched(path: str) -> None:
+    """An agent that began ten seconds ago missed nothing before; nor is missing what is not written down yet."""
+    begin = at("2026-11-20 12:10")
+    store.save(path, batch(machine=[[begin, 9.0, 0.0, 0.0]]))
+    with query.reading(path) as database:
+        (day,) = query.days(database, 0.0, begin + 10.0)
+        assert (day.works, day.unwatched) == (9.0, 0.0)
+        (later,) = query.days(database, 0.0, begin + 4 * HOUR)
+    assert later.unwatched == pytest.approx(4 * HOUR - 300.0), "what nobody saw since then"
+
+
 @pytest.mark.usefixtures("central_europe")
 def test_the_day_on_which_summer_time_ends_has_25_hours(path: str) -> None:
     """Hours are counted, not assumed."""
