@@ -2,12 +2,18 @@
 
 import json
 import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from costguard.cli import options
 from costguard.config.paths import DEFAULT_CONFIG
 from costguard.errors import USAGE, CostguardError
+
+if TYPE_CHECKING:
+    from costguard.config.schema import Settings
 
 
 @click.group(name="config", short_help="Write, check or show the configuration.")
@@ -66,12 +72,21 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
             raise CostguardError(error.message, hint, USAGE) from None
         click.echo(json.dumps({"ok": False, "errors": error.problems}, ensure_ascii=False, indent=2))
         raise SystemExit(USAGE) from None
-    sentences = summary(loaded.settings)
+    sentences = [*summary(loaded.settings), *_passed(loaded.settings, time.time())]
     if as_json:
         click.echo(json.dumps({"ok": True, "file": loaded.source, "summary": sentences}, ensure_ascii=False, indent=2))
         return
     click.echo(f"OK: {origin(loaded)}\n")
     click.echo("\n".join(sentences))
+
+
+def _passed(settings: "Settings", now: float) -> Iterator[str]:
+    """A date that is over is no error: the agent must start with it, and people should know."""
+    lease = settings.deadline.lease
+    if lease is not None and lease <= now:
+        from costguard.config.values import show_date
+
+        yield f"Note: deadline.lease ({show_date(lease)}) has passed, so the deadline has come as soon as this is loaded."
 
 
 @command.command()

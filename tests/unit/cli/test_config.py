@@ -84,3 +84,14 @@ def test_show_json() -> None:
     answer = json.loads(config("show", "--json", "--set", "grace=5m", "--state-dir", "/x/y").stdout)
     assert answer["options"]["grace"] == {"value": 300.0, "source": "command line --set grace"}
     assert answer["paths"]["state"] == "/x/y"
+
+
+def test_check_tells_of_a_lease_that_has_passed(tmp_path: Path) -> None:
+    """No error, for an agent must start with it; and no surprise."""
+    file = tmp_path / "config.toml"
+    file.write_text('[deadline]\nlease = "2020-01-01T12:00:00Z"\n')
+    result = config("check", str(file))
+    assert result.exit_code == 0
+    assert "Note: deadline.lease (2020-01-01" in result.stdout
+    file.write_text('[deadline]\nlease = "2120-01-01T12:00:00Z"\n')
+    assert "has passed" not in config("check", str(file)).stdout
