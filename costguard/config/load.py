@@ -14,7 +14,6 @@ from costguard.config.schema import Settings
 from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment, read_file
 from costguard.errors import USAGE, CostguardError
 
-
 RANGED = ("greater_than", "less_than")
 """How the validation library calls what is out of range."""
 

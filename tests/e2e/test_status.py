@@ -78,7 +78,9 @@ def test_hold_tells_who_until_when_and_what_it_costs(agent: Agent) -> None:
     assert re.match(r"Held by \S+ \(uid \d+\) until \d\d:\d\d \(in 2h\)\.\nThe agent is in dry run", held.stdout)
     shown = agent.ask("status").stdout
     assert shown.startswith("HELD: ")
-    assert re.search(r"Keeps it up +held by \S+ \(uid \d+\) until \d\d:\d\d \(in [12]h[^)]*\): evaluation  ?\[31m tonight", shown)
+    assert re.search(
+        r"Keeps it up +held by \S+ \(uid \d+\) until \d\d:\d\d \(in [12]h[^)]*\): evaluation  ?\[31m tonight", shown
+    )
     assert "\x1b" not in shown, "a reason cannot rewrite the reader's screen"
     cut = agent.ask("hold", "5d").stdout
     assert "You asked for 5d; 1d is what the configuration allows now" in cut
