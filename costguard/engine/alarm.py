@@ -17,7 +17,8 @@ def would_have_stopped_at(core: Core, rules: Rules) -> float:
     after = rules.policy.unused_after
     if after is None or core.armed is not None or rules.policy.arm_duration is None:
         return idle
-    return min(idle, clear_at(core.shadow, -NEVER, after, rules.tolerance))
+    # the buckets of the shadow are those of `kill_duration`: without them this is late at most, and never too early
+    return min(idle, clear_at(core.shadow, -NEVER, after, 0.0))
 
 
 def raise_alarm(turn: Turn) -> None:

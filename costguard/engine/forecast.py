@@ -39,7 +39,8 @@ def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | Non
     if core.phase != WATCHING:
         if any(track.loud for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
             return -NEVER
-        return min(times)
+        idle = idle_at(state, rules)
+        return min(times) if idle <= state.at else min(*times, idle)
     times.append(idle_at(state, rules))
     times.append(unused_at(state, rules))
     times.append(unknown_at(state, rules))

@@ -204,8 +204,17 @@ def _work_ends(turn: Turn) -> bool:
     """Whether work ends DONE or FAILED; a deadline goes by work now, if it heeds work at all."""
     now = turn.core.incident
     if now is not None and now.reason == reasons.DEADLINE:
-        return not turn.rules.policy.stop_busy and reasons.works_now(turn.state)
+        if not turn.rules.policy.stop_busy:
+            return reasons.works_now(turn.state)
+        # it acted against work, so going on is no news; work that came later and has ended is
+        return turn.at + reasons.EPSILON >= reasons.idle_at(turn.state, turn.rules) and _worked_since(turn)
     return reasons.work_seen(turn.state, turn.rules)
+
+
+def _worked_since(turn: Turn) -> bool:
+    """Whether a judged GPU was seen to work after DONE or FAILED began; a history that began anew proves nothing."""
+    tracks = [turn.tracks[i] for i in turn.core.judged]
+    return any(track.since > max(track.known_since, turn.core.closed) for track in tracks if not track.loud)
 
 
 def _money_since(turn: Turn, since: float) -> float | None:

@@ -18,6 +18,7 @@ from costguard.engine.observation import Observation
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
 from costguard.engine.state import DONE, WARNING, WATCHING, State, initial
+from costguard.engine.window import NEVER
 from costguard.replay.forward import Forward
 from costguard.replay.levels import Levels, first_at
 from costguard.replay.trace import Trace
@@ -201,7 +202,8 @@ class _Walker:
             return min(core.check, due, *[date for date in alarming if date > state.at])
         if core.phase == DONE and now is not None and now.reason == reasons.DEADLINE:
             quiet = not any(track.loud for track in state.tracks)  # only work that is seen now ends it
-            return min(core.check, core.remind, core.again) if quiet else -1.0
+            idle = reasons.idle_at(state, rules)  # or work that came later and has ended
+            return min(core.check, core.remind, core.again, idle if idle > state.at else NEVER) if quiet else -1.0
         if rules.judges_mean and core.mean is not None and not core.mean.loud and core.mean.lost is None:
             if core.phase == WATCHING:
                 return core.next

@@ -419,3 +419,20 @@ def test_one_person_has_one_hold_and_is_told_of_once_a_minute() -> None:
         world.hold(100.0 + number, f"user {number}")
     assert len(world.state.core.holds) <= 32
     assert max(hold.until - world.now for hold in world.state.core.holds) > 500.0
+
+
+def test_later_work_that_ended_unlatches_a_deadline_that_heeds_no_work() -> None:
+    """A `stop_busy` deadline acted with a command; the machine works on, works again, and is idle: it acts once more."""
+    policy = BASE._replace(kill_action="command", lifetime=1000.0, stop_busy=True, unused_after=None)
+    world = World(policy, 1)
+    while world.phase() != "DONE":
+        world.tick(BUSY)
+        world.settle(Go="done")
+    world.run(1000.0, BUSY)
+    assert len(gos(world)) == 1, "work that goes on is no news"
+    world.run(250.0, QUIET)
+    assert len(gos(world)) == 1
+    while world.now < 4000.0:
+        world.tick(QUIET)
+        world.settle(Go="done")
+    assert len(gos(world)) == 2

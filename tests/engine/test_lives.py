@@ -384,8 +384,8 @@ def test_time_asleep_is_neither_running_nor_billed(limit: str) -> None:
     """A suspended machine costs nothing: only time awake counts for lifetime and budget, over boots too."""
     hour = 3600.0
     policy = POLICY._replace(unused_after=None, price_per_hour=1.0)
-    change = {"lifetime": 3 * hour} if limit == "lifetime" else {"budget": 3.0}
-    world = World(policy._replace(**change), 1, checked=False)
+    policy = policy._replace(lifetime=3 * hour) if limit == "lifetime" else policy._replace(budget=3.0)
+    world = World(policy, 1, checked=False)
     world.run(hour, QUIET)
     world.suspend(10 * hour)
     world.run(hour, QUIET)

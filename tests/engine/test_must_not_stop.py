@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.engine import Known, Policy, Veto
+from costguard.engine import Known, Policy, Reading, Veto
 from costguard.engine.narrate import Sentence
 from costguard.engine.rules import rules_of
 from tests.engine.test_seeds import GPU_SENTINEL
@@ -163,7 +163,7 @@ def test_the_key_of_a_sentence_changes_only_when_more_than_numbers_do(stretches:
 
 
 @pytest.mark.parametrize("other", [DARK, BUSY])
-def test_a_gpu_that_the_action_does_not_go_by_is_not_blamed(other: object) -> None:
+def test_a_gpu_that_the_action_does_not_go_by_is_not_blamed(other: Reading) -> None:
     """The sentence names what stands in the way, and an unselected GPU does not."""
     world = World(BASE._replace(gpu_devices=("0",), kill_action="command", arm_duration=None, unused_after=None), 2)
     world.devices()

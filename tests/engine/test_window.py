@@ -246,3 +246,17 @@ def test_the_alarm_is_told_when_failed_ends_in_the_tick_of_a_hole() -> None:
     assert world.phase() == "WATCHING"
     world.run(200.0, QUIET)
     assert "unknown_alarm" in world.kinds()
+
+
+def test_unused_is_not_called_delayed_by_a_burst_that_is_still_in_its_window() -> None:
+    """While unarmed the long window of *unused* counts, and no reading was ever unknown: no alarm."""
+    policy = BASE._replace(unused_after=7200.0, kill_duration=600.0, window_share=0.05, arm_threshold=0.99)
+    for burst in (20.0, 30.0, 40.0):
+        world = World(policy, 1, checked=False)
+        world.run(3000.0, QUIET)
+        for _ in range(4):
+            world.run(burst, BUSY)
+            world.run(1000.0, QUIET)
+        world.run(7000.0, QUIET)
+        assert "unknown_alarm" not in world.kinds(), burst
+        assert world.stops()
