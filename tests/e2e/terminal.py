@@ -27,6 +27,7 @@ class Terminal:
             dimensions=(rows, columns),
             timeout=PATIENCE,
             encoding="utf-8",
+            codec_errors="replace",  # the echo of a key may fall between the bytes of a character
         )
 
     def __enter__(self) -> Self:
