@@ -107,3 +107,13 @@ def test_a_configuration_with_problems_is_told_whole(tmp_path: Path) -> None:
     assert "grace" in done.stdout
     assert "no_such_thing" in done.stdout
     assert f"costguard config check {file}" in done.stdout.replace("\n       ", " ")
+
+
+def test_a_file_that_was_edited_and_not_loaded_guards_nothing(agent: Agent) -> None:
+    """The agent that runs cannot stop the machine, whatever the next one could; the difference is named."""
+    agent.start("mode=live", "kill_action=stop")
+    agent.until(lambda report: bool(report["plans"]))
+    done = doctor(agent, "mode=live", "kill_action=end_process")
+    assert done.returncode == 1, done.stdout
+    assert "stop: cannot be carried out" in done.stdout
+    assert "kill_action is 'stop', not 'end_process'" in " ".join(done.stdout.split())
