@@ -355,7 +355,7 @@ class Monitor(Watch):
         delivered = [told for told in self.warned.get(incident, ()) if told <= at - grace + 1e-6]
         tried = self.tried.get(incident, [])
         if delivered:
-            warned = min(delivered)
+            warned = max(delivered)  # after a hole people are warned anew, and that countdown counts
         elif len(tried) >= 3 and tried[-1] <= at - grace:
             warned = tried[-1]
         else:
