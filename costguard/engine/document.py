@@ -41,7 +41,8 @@ What people read is derived from facts: `STARTING` (nothing read yet, or within 
 def document() -> str:
     """The whole page."""
     reasons = "".join(
-        f"| {r.title} | {r.work_seen} | {r.unknown} | {r.reader_veto} | {r.user_hold} | {r.admin_hold} |\n" for r in TABLE
+        f"| {r.title} | {r.work_seen} | {r.unknown} | {r.reader_veto} | {r.user_hold} | {r.admin_hold} |\n"
+        for r in TABLE
     )
     phases = "".join(f"| {t.before} | {t.after} | {t.when} |\n" for t in TRANSITIONS)
     return HEAD + REASONS + reasons + PHASES + phases
