@@ -5,7 +5,7 @@ from typing import Any
 from costguard.engine.machine import Step
 from costguard.engine.observation import Known, Observation
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import deadline_at, idle_at, unused_at
+from costguard.engine.reasons import deadline_at, due_at, idle_at, unused_at
 from costguard.engine.rules import rules_of
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
@@ -63,7 +63,7 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
             "reason": incident.reason,
             "opened": date(incident.opened),
             "warned": date(incident.warned),
-            "due": date(incident.warned + policy.grace) if incident.warned is not None else None,
+            "due": date(due_at(core, rules)),
             "detail": incident.detail,
         },
         "done": core.done,

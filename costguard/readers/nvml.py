@@ -97,7 +97,9 @@ class Reader:
         self.attach()
 
     def attach(self) -> None:
-        """Load, initialise and open everything. What fails is told by the next `read`."""
+        """Load, initialise and open everything, unless that is done. What fails is told by the next `read`."""
+        if self._nvml is not None:
+            return
         self._error = ""
         self._scan(boottime(), opening=False)
         try:

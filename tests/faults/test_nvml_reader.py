@@ -310,6 +310,9 @@ def test_detach_lets_go_of_the_driver(world: World) -> None:
     assert words(reader.read()) == "detached on request"
     assert reader.ask({"attach": True}) == {"attached": True}
     assert loads(reader.read()) == [0, 0]
+    begun = world.calls().count(("nvmlInitWithFlags", "-"))
+    assert reader.ask({"attach": True}) == {"attached": True}
+    assert world.calls().count(("nvmlInitWithFlags", "-")) == begun > 0
 
 
 def test_end_of_input_ends_the_reader(world: World) -> None:
