@@ -19,7 +19,7 @@ demo: $(RUN_STAMP) ## see it decide, without a GPU or a cloud account
 
 test: $(if $(WHEEL),,$(DEV_STAMP)) ## run the tests, at most 5 minutes (WHEEL=dist/x.whl: against that wheel, in an environment of its own)
 ifeq ($(WHEEL),)
-	$(PY) -m pytest -n $(JOBS) --session-timeout=300
+	$(PY) -m pytest -n $(JOBS) --session-timeout=480
 else
 	PYTHON="$(PYTHON)" JOBS="$(JOBS)" .ci/test-wheel "$(WHEEL)"
 endif
