@@ -4,6 +4,16 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 Verdict = Literal["go", "consequences", "another", "refuse"]
+
+VERDICT_WORDS = {
+    "go": "may be carried out",
+    "consequences": "may be carried out, with consequences",
+    "another": "another action is needed",
+    "refuse": "cannot be carried out",
+    "failed": "could not be checked",
+}
+"""What people read; *failed* is no verdict, but what a check says that gave none."""
+
 Status = Literal["accepted", "done", "pending", "failed", "refused", "unknown"]
 
 

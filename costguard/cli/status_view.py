@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from costguard.actions.base import VERDICT_WORDS
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
 from costguard.engine.narrate import below
 from costguard.engine.policy import Policy
@@ -18,13 +19,6 @@ from costguard.engine.words import percent as share
 
 Report = Mapping[str, Any]
 
-VERDICTS = {
-    "go": "may be carried out",
-    "consequences": "may be carried out, with consequences",
-    "another": "another action is needed",
-    "refuse": "cannot be carried out",
-    "failed": "could not be checked",
-}
 TITLES = {row.reason: row.title for row in TABLE}
 REFUSALS = {"refuse", "another"}
 GOOD, BAD = "green", "red"
@@ -173,7 +167,7 @@ def who(report: Report) -> list[str]:
 
 def _plan(plan: Report) -> Iterator[RenderableType]:
     good = plan["verdict"] in {"go", "consequences"}
-    words = VERDICTS.get(plan["verdict"], plan["verdict"])
+    words = VERDICT_WORDS.get(plan["verdict"], plan["verdict"])
     yield Text(f"{plan['action']}: {words}", style=GOOD if good else BAD)
     for _code, text, hint in plan["findings"]:
         yield Padding(Text(clean(text)), (0, 0, 0, 2))

@@ -4,18 +4,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from costguard.actions.base import VERDICT_WORDS
 from costguard.doctor.child import first_answer
 from costguard.doctor.finding import Check, Level
 
 PLAN_SECONDS = 20.0
-
-VERDICTS = {
-    "go": "may be carried out",
-    "consequences": "may be carried out, with consequences",
-    "another": "another action is needed",
-    "refuse": "cannot be carried out",
-    "failed": "could not be checked",
-}
 
 
 class Plan(NamedTuple):
@@ -72,7 +65,7 @@ def plan_checks(found: Sequence[Plan], actions: Sequence[str]) -> Iterator[Check
         decides = plan is first or (first is None and plan is found[0])
         level: Level = "ok" if good else "bad" if decides and plan.verdict != "failed" else "warn"
         seen = "" if plan.seen_by == "agent" else " (as this user sees it; the agent may have other rights)"
-        yield Check(level, f"{plan.action}: {VERDICTS.get(plan.verdict, plan.verdict)}{seen}")
+        yield Check(level, f"{plan.action}: {VERDICT_WORDS.get(plan.verdict, plan.verdict)}{seen}")
         for _code, text, hint in plan.findings:
             yield Check("note" if good else "warn", text, hint)
     if not found:

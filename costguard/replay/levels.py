@@ -114,10 +114,6 @@ class Levels:
             self._joined[key] = signal(self.joined(rules, which).levels.translate(table))
         return self._joined[key]
 
-    def some_quiet(self, rules: Rules, which: tuple[int, ...]) -> Signal:
-        """1 where any of these GPUs is known and quiet."""
-        return self._masked(rules, which, QUIET)
-
     def above(self, rules: Rules, picked: tuple[int, ...]) -> Signal:
         """1 where the load that arms the guard is above its threshold."""
         limit = rules.policy.arm_threshold

@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -366,12 +365,3 @@ def read_table(source: Source, options: Options, progress: Progress | None = Non
     for lines, last in chunks(source, progress):
         table.take(lines, last=last)
     return table.finish()
-
-
-def standard_input() -> Source:
-    """What comes through a pipe."""
-    return Source(
-        "standard input",
-        io.BufferedReader(sys.stdin.buffer.raw) if hasattr(sys.stdin.buffer, "raw") else sys.stdin.buffer,
-        0,
-    )
