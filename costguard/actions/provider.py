@@ -1,8 +1,41 @@
-"""What a cloud plug-in tells the core about guest actions, and how plug-ins are loaded."""
+"""What a cloud plug-in offers the core, and how plug-ins are loaded.
+
+Importing a plug-in costs nothing: it imports its SDK inside `Provider.open`, which only a worker calls.
+`Provider.identify`, `notices` and `tags` speak to the metadata service through the standard library.
+"""
 
 import importlib
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from costguard.actions.base import Outcome, Plan
+
+Verb = Literal["stop", "terminate", "hibernate"]
+"""What a cloud can do to a machine."""
+
+Trouble = Literal["unreachable", "throttled", "internal", "credentials", "clock", "denied", "refused", "gone", "changed"]
+
+TECHNICAL: frozenset[Trouble] = frozenset(("unreachable", "throttled", "internal", "credentials", "clock"))
+"""What a fall-back action may follow; everything else is a veto that nothing bypasses."""
+
+
+class CloudError(Exception):
+    """A cloud, or its metadata service, did not do what was asked.
+
+    ``trouble`` says which kind, ``code`` is the cloud's own word for it, ``hint`` the next command to run.
+    Every error of an SDK is translated into this one in one module of the plug-in.
+    """
+
+    def __init__(self, trouble: Trouble, words: str, *, code: str = "", hint: str = "") -> None:
+        super().__init__(words)
+        self.trouble = trouble
+        self.code = code
+        self.hint = hint
+
+    @property
+    def technical(self) -> bool:
+        """Whether the next link of the fall-back list may be tried."""
+        return self.trouble in TECHNICAL
 
 
 class Consequence(NamedTuple):
@@ -18,8 +51,101 @@ class Consequence(NamedTuple):
     hint: str = ""
 
 
+class Site(NamedTuple):
+    """Where a plug-in looks, all of it replaceable.
+
+    ``dmi`` is the firmware's identity as `Provider.recognises` gets it; ``settings`` is the section
+    ``[cloud]`` of the configuration as plain values; ``environ`` has the SDK's own overrides.
+    """
+
+    dmi: Mapping[str, str]
+    settings: Mapping[str, object]
+    environ: Mapping[str, str]
+    procfs: str = "/proc"
+    sysfs: str = "/sys"
+
+
+class Identity(NamedTuple):
+    """Which machine this is. ``evidence`` names the facts that agreed, in words.
+
+    ``market`` is ``on-demand``, ``spot``, ``reserved`` (prepaid, or bound to a reservation) or empty when
+    unknown; ``details`` has what the plug-in needs to call its API (account, project, resource id …).
+    """
+
+    cloud: str
+    instance: str
+    region: str
+    zone: str
+    type: str
+    market: str
+    details: Mapping[str, str]
+    evidence: tuple[str, ...]
+
+
+class Notice(NamedTuple):
+    """The cloud takes this machine away, or interrupts it.
+
+    ``kind`` is ``stop``, ``terminate``, ``hibernate``, ``reboot``, ``freeze`` or ``rebalance``; ``at`` is
+    the wall-clock moment (seconds since the epoch), None when the cloud does not say.
+    """
+
+    id: str
+    kind: str
+    at: float | None
+    words: str
+
+
+class Price(NamedTuple):
+    """A list price of the whole machine for one hour; always an estimate."""
+
+    amount: float
+    currency: str
+    region: str
+    date: str
+    source: str
+
+
+class Ticket(NamedTuple):
+    """One attempt: its ids stand in the request, so that the cloud's audit log matches. Seconds."""
+
+    incident: str
+    attempt: str
+    deadline: float
+
+
+class Permission(NamedTuple):
+    """One right, in the cloud's own word, and what it is needed for.
+
+    ``needed`` is False for a right that only makes plans and messages better.
+    """
+
+    name: str
+    why: str
+    needed: bool = True
+
+
+class Machine(Protocol):
+    """A session with the cloud about this one machine: the SDK is loaded, authenticated and connected."""
+
+    def facts(self, verb: Verb) -> Any:  # noqa: ANN401 - each plug-in has facts of its own kind, which only it reads
+        """Gather everything the plan needs, without an effect. A fact that cannot be had is *unknown* in it."""
+
+    def plan(self, verb: Verb, facts: Any) -> Plan:  # noqa: ANN401 - as above
+        """Decide from the facts alone."""
+
+    def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Outcome:  # noqa: ANN401 - as above
+        """Send the request, the same one again after a technical failure, within ``ticket.deadline``.
+
+        ``accepted`` with the request id as proof; ``refused`` for a veto; ``failed`` when nothing was
+        accepted for a technical reason; ``unknown`` when nobody can say.
+        """
+
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+        """What the cloud says of this machine: ``done`` (closed), ``pending`` (seen stopping) or what was recorded."""
+
+
 class Provider(Protocol):
-    """A cloud. It needs no network and no SDK for any of these."""
+    """A cloud. Importing and constructing it needs no network and no SDK."""
 
     @property
     def name(self) -> str:
@@ -34,6 +160,30 @@ class Provider(Protocol):
 
     def guest_shutdown(self) -> Consequence:
         """What a shutdown from inside does to the bill and to the disks."""
+
+    def identify(self, site: Site) -> Identity:
+        """Ask the metadata service who this machine is. Raises CloudError when two facts do not agree."""
+
+    def notices(self, site: Site) -> tuple[Notice, ...]:
+        """What the cloud announces right now. Raises CloudError."""
+
+    def tags(self, site: Site) -> Mapping[str, str]:
+        """Tags, labels or attributes that the metadata service shows; empty when it shows none. Raises CloudError."""
+
+    def open(self, site: Site, identity: Identity) -> Machine:
+        """Load the SDK and authenticate. Raises CloudError."""
+
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+        """Ask the cloud, from any machine, what became of the machine of a receipt. Raises CloudError."""
+
+    def price(self, identity: Identity) -> Price | None:
+        """The list price, from the plug-in's own table; None when unknown."""
+
+    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+        """The rights these actions need."""
+
+    def policy(self, verbs: Sequence[Verb]) -> str:
+        """The least policy that grants them to this one machine only, as the text its cloud takes."""
 
 
 class Loaded(NamedTuple):
