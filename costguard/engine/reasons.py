@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from costguard.engine.rules import SHORT_GAP, Rules
 from costguard.engine.state import WARNING, WATCHING, Core, State
-from costguard.engine.window import NEVER, clear_at, loud_seconds, tolerates
+from costguard.engine.window import NEVER, Track, clear_at, loud_seconds, never_seen, tolerates
 
 IDLE, UNUSED, DEADLINE, UNKNOWN, PERSON = "idle", "unused", "deadline", "unknown", "person"
 
@@ -63,13 +63,19 @@ def idle_at(state: State, rules: Rules) -> float:
     tracks = state.tracks
     if rules.policy.aggregate == "any" and not rules.ends_machine:
         return min([clear_at(tracks[i], floor, window, tolerance) for i in core.judged])
-    latest = -NEVER
+    together = all_together(core, rules)
+    latest = clear_at(together, floor, window, tolerance) if together else -NEVER
     for i in core.judged:
         clear = clear_at(tracks[i], floor, window, tolerance)
         if clear == NEVER:
             return NEVER
         latest = max(latest, clear)
     return latest
+
+
+def all_together(core: Core, rules: Rules) -> Track | None:
+    """When any GPU was loud: bursts that each GPU may have must not add up to work of the machine. None if they cannot."""
+    return core.shadow if rules.tolerance > 0 and len(core.judged) > 1 else None
 
 
 def unused_at(state: State, rules: Rules) -> float:
@@ -124,10 +130,13 @@ def works_now(state: State) -> bool:
 
 
 def may_work(state: State, rules: Rules) -> bool:
-    """Whether some judged GPU works, or did when it was last seen and has not been unknown for a whole window since."""
+    """Whether some judged GPU works, or may have when it became unknown, less than a whole window ago."""
     since = state.at - rules.policy.kill_duration
     tracks = [state.tracks[i] for i in state.core.judged]
-    return any(track.loud and (track.lost is None or track.lost > since) for track in tracks)
+    return any(
+        track.loud if track.lost is None else track.lost > since and (track.loud or never_seen(track))
+        for track in tracks
+    )
 
 
 def work_seen(state: State, rules: Rules) -> bool:
@@ -138,7 +147,10 @@ def work_seen(state: State, rules: Rules) -> bool:
     else:
         relevant = [state.tracks[i] for i in core.judged]
     loud = [t.lost is None and loud_seconds(t, window, state.at) > rules.tolerance for t in relevant]
-    return all(loud) and bool(loud) if rules.policy.aggregate == "any" and not rules.ends_machine else any(loud)
+    if rules.policy.aggregate == "any" and not rules.ends_machine:
+        return all(loud) and bool(loud)
+    together = None if rules.judges_mean else all_together(core, rules)
+    return any(loud) or (together is not None and loud_seconds(together, window, state.at) > rules.tolerance)
 
 
 def obstacle(core: Core, rules: Rules) -> str:
@@ -248,7 +260,10 @@ def _idle_tolerated(state: State, rules: Rules) -> bool:
     if rules.judges_mean:
         return core.mean is not None and tolerates(core.mean, floor, window, rules.tolerance, at)
     held = [tolerates(state.tracks[i], floor, window, rules.tolerance, at) for i in core.judged]
-    return any(held) if rules.policy.aggregate == "any" and not rules.ends_machine else all(held)
+    if rules.policy.aggregate == "any" and not rules.ends_machine:
+        return any(held)
+    together = all_together(core, rules)
+    return all(held) and (together is None or tolerates(together, floor, window, rules.tolerance, at))
 
 
 def bridged(gap: float, rules: Rules, *, restarted: bool) -> bool:

@@ -37,6 +37,11 @@ def lose(track: Track, last_known: float) -> Track:
     return track if track.lost is not None else track._replace(lost=last_known)
 
 
+def never_seen(track: Track) -> bool:
+    """Whether the signal has been unknown ever since the track began."""
+    return track.lost is not None and track.lost == track.known_since
+
+
 def advance(track: Track, loud: bool, before: float, window: float) -> Track:
     """The level ``loud`` was seen, and holds since ``before`` (the tick before, or a bridged hole)."""
     if loud == track.loud:

@@ -69,7 +69,7 @@ class Forward:
             most, name = rules.tolerance + SLACK, (rules.quiet_threshold, rules.heeds_signs)
             window -= SLACK
             busy = levels.busy(rules, judged).levels
-            found = [levels.rare((*name, "busy", judged), busy, window, most * max(1, len(judged)))]
+            found = [levels.rare((*name, "busy", judged), busy, window, most)]
             if rules.judges_mean:
                 mean = levels.mean(rules, core.picked).levels
                 found.append(levels.rare((*name, "mean", core.picked), mean, window, most, LOUD))

@@ -135,7 +135,8 @@ class Reader(Program):
             }
         if fault == "ghost":
             message["findings"] = [[machine.keys[0], "ghost", "use that nothing makes"]]
-        self.host.watch.ticked(self.world.instant(), gpus)
+        if fault != "wrong_seq":  # which nobody believes
+            self.host.watch.ticked(self.world.instant(), gpus)
         return message
 
     def gpu(self, i: int, key: str, now: float, boot: float, why: str) -> list[object]:

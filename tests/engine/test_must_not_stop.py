@@ -47,6 +47,41 @@ def test_one_busy_gpu_of_eight_is_enough(aggregate: str, rule: str) -> None:
     assert "warning" not in world.kinds()
 
 
+@pytest.mark.parametrize(("action", "aggregate"), [("stop", "any"), ("stop", "mean"), ("command", "all")])
+def test_bursts_of_several_gpus_add_up(action: str, aggregate: str) -> None:
+    """Each GPU alone stays within the share of the window, and the machine works for three times as long."""
+    policy = BASE._replace(
+        kill_action=action,
+        aggregate=aggregate,
+        kill_duration=600.0,
+        window_share=0.1,
+        arm_duration=None,
+        unused_after=None,
+    )
+    turns = World(policy, 3)
+    alone = World(policy, 3)
+    for second in range(0, 3600, 300):
+        burst = [QUIET] * 3
+        burst[second // 300 % 3] = BUSY
+        turns.run(60.0, *burst)
+        turns.run(240.0, *[QUIET] * 3)
+    assert "warning" not in turns.kinds()
+    for _ in range(6):
+        alone.run(60.0, BUSY, QUIET, QUIET)
+        alone.run(540.0, *[QUIET] * 3)
+    assert alone.stops(), "60 s in 10 min are within the share"
+
+
+def test_a_deadline_does_not_trust_what_was_never_seen() -> None:
+    """A guard that lost its memory and cannot read a GPU from its first tick on: it may be working."""
+    policy = BASE._replace(lifetime=50.0, unused_after=None, kill_duration=600.0, boot_grace=0.0, unknown_alarm=1e9)
+    world = World(policy, 2)
+    world.run(590.0, QUIET, DARK)
+    assert "warning" not in world.kinds()
+    world.run(300.0, QUIET, DARK)
+    assert world.stops(), "unknown for a whole window, it is only told"
+
+
 def test_work_outside_gpu_devices_keeps_the_machine() -> None:
     """gpu_devices selects what arms; the machine belongs to all of them. A command goes by the selected ones."""
     for action, stops in (("stop", False), ("command", True)):

@@ -51,7 +51,7 @@ class Monitor(Watch):
         self.asked: dict[int, str] = {}
         self.disturbed = 0.0  # a stop had to wait for this: long work, boot, resume, reload, lost state, hold
         self.touched = 0.0  # anything at all, also a burst
-        self.said_stop = -NEVER
+        self.said_stop = self.alarmed = -NEVER
         self.served_at = 0.0
         self.phase_since: tuple[str, str, float] = ("", "", 0.0)
         self.worked = False  # long enough to be armed by it, since boot or resume
@@ -108,8 +108,8 @@ class Monitor(Watch):
         """A new boot."""
         self.began = self.story.world.boot_zero
         self.worked = False
-        self.disturb()
         self.forget_lost()
+        self.disturb()
 
     def went_off(self) -> None:
         """The machine is off; by the guard's request, if that was just now."""
@@ -152,10 +152,13 @@ class Monitor(Watch):
         self.asked.clear()
         before = self.disturbed
         self.phase_since = (*self.phase_since[:2], self.story.world.now)
-        self.disturb()
-        if self.story.world.start().state is None:
+        afresh = self.story.world.start().state is None
+        if afresh:
             self.worked = False
             self.forget_lost()
+        self.disturb()
+        if afresh:
+            self.alarmed = -NEVER
         elif self.story.phase == "DONE":  # what is latched stays so
             self.disturbed = before
 
@@ -189,6 +192,8 @@ class Monitor(Watch):
         if kind in STOP_KINDS:
             self.said_stop = self.story.world.now
             self.counts[kind] += 1
+        if kind == "unknown_alarm":
+            self.alarmed = self.story.world.now
         if kind == "warning":
             core = self.story.core()
             assert core.incident is not None
@@ -292,6 +297,9 @@ class Monitor(Watch):
             self.disturbed = self.disturbed if core.phase == "DONE" else at
         if core.phase == "DONE" and core.incident is not None and core.incident.reason == "deadline":
             return  # it stays so, whatever the GPUs do
+        told_after = self.alarmed - self.seen_at
+        if told_after > 0 and at - self.seen_at < min(2.0 * told_after, told_after + DAY) + 900.0:
+            return  # people know that it is blind; the next time is after twice as long
         armed = self.worked or fields["arm_duration"] is None
         window = fields["kill_duration"] if armed else fields["unused_after"]
         if window is None:

@@ -12,7 +12,7 @@ STORIES, DAYS = 8, 46.0
 @pytest.mark.timeout(290)
 def test_machine_year() -> None:
     """I1 to I9, nothing leaks, nothing is silent, the guard always ticks: on the truth, whatever fails."""
-    results = run(range(1, STORIES + 1), DAYS)
+    results = list(run(range(1, STORIES + 1), DAYS))
     failed = [text for _, _, text in results if text]
     assert not failed, "\n".join(failed)
     reports = [report for _, report, _ in results if isinstance(report, Report)]

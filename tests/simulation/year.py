@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -21,10 +21,10 @@ def live(given: tuple[int, float]) -> Result:
         return seed, None, tell(error)
 
 
-def run(seeds: Sequence[int], days: float) -> list[Result]:
-    """Stories on all cores, in the order of their seeds."""
+def run(seeds: Sequence[int], days: float) -> Iterator[Result]:
+    """Stories on all cores, in the order of their seeds, each as soon as it is over."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, len(seeds)), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(live, [(seed, days) for seed in seeds]))
+        yield from pool.map(live, [(seed, days) for seed in seeds])
 
 
 def together(reports: Sequence[Report]) -> tuple[Counter[tuple[str, str]], Counter[str], float]:
