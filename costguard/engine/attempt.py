@@ -17,7 +17,16 @@ TRIES_PER_LINK = 4
 
 CONFIRM_EVERY = 30.0
 CONFIRM_WITHIN = 300.0
-"""If the machine still lives so long after its request was accepted, nothing happened."""
+"""If nothing is seen of a request so long after it was accepted, nothing happened."""
+
+STOPPING_WITHIN = 1800.0
+"""How long a machine that is seen stopping may take: hibernation writes its whole memory to a disk first."""
+
+UNDER_WAY = {"accepted": CONFIRM_WITHIN, "pending": STOPPING_WITHIN}
+NOT_DONE = {
+    "accepted": "the request was accepted, and nothing has happened",
+    "pending": "the machine began to stop, and has not stopped",
+}
 
 ANSWER_WITHIN = 300.0
 """After so long nobody will say any more what became of a message, a preparation or a question.
@@ -211,11 +220,12 @@ def confirm_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
     turn.amend(confirm="")
     if event.status == "done":
         finish(turn, "acted")
-    elif event.status == "pending" and event.at - asked < CONFIRM_WITHIN:
+    elif event.status in UNDER_WAY and event.at - asked < UNDER_WAY[event.status]:
         turn.amend(recheck=event.at + CONFIRM_EVERY)
-    elif event.status in {"pending", "failed"}:
-        detail = event.detail if event.status == "failed" else "it was accepted, and nothing happened"
-        _next_link(turn, now, detail)
+    elif event.status in UNDER_WAY:
+        _next_link(turn, now, f"{NOT_DONE[event.status]} after {(event.at - asked) / 60.0:.0f} min")
+    elif event.status == "failed":
+        _next_link(turn, now, event.detail)
     elif event.at - asked < CONFIRM_WITHIN:
         turn.amend(recheck=event.at + CONFIRM_EVERY)
     else:

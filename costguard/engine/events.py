@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
     ``status``: delivered, failed (tell) · go, consequences, another, refuse, failed (check) ·
     ready, another, refuse, failed (prepare) · accepted, done, failed, refused, unknown (go) ·
-    done, pending, failed, unknown (confirm).
+    done, pending, accepted, failed, unknown (confirm).
     """
 
     at: float

@@ -240,7 +240,7 @@ class Actor(Program):
         self.end(after + 0.02)
 
     def confirm(self) -> None:
-        """What the record and the world say: on a machine that still runs, an accepted request is pending."""
+        """What the record and the world say: on a machine that still runs, nothing is seen of an accepted request."""
         record = self.world.results.get(self.job["attempt"])
         if record is None:
             outcome = {"status": "failed", "detail": "the attempt was never started"}
@@ -249,7 +249,7 @@ class Actor(Program):
             words = "still being executed" if alive else "its worker is gone; it is not repeated"
             outcome = {"status": "pending" if alive else "unknown", "detail": words}
         elif record["status"] == "accepted":
-            outcome = {"status": "pending", "detail": "accepted, and the machine still runs"}
+            outcome = {"status": "accepted", "detail": "accepted, and the machine still runs"}
         else:
             outcome = {"status": record["status"], "detail": ""}
         self.report({"proof": "", **outcome}, 0.05)

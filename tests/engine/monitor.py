@@ -156,7 +156,7 @@ class Monitor:
     def confirmed(self, attempt: str, status: str) -> None:
         """What the world said about an attempt, afterwards."""
         self.answered[attempt] = status
-        if status in {"failed", "pending"}:
+        if status in {"failed", "accepted", "pending"}:
             self.stops = [stop for stop in self.stops if stop[1] != attempt]
 
     # what the engine wants
@@ -208,7 +208,9 @@ class Monitor:
         assert not same, "I4: one incident acts once"
         open_ends = [old for old in self.gone.values() if old.incident == go.incident]
         for old in open_ends:
-            assert self.answered.get(old.id) in {"failed", "pending"}, "I4: acts again after an unknown outcome"
+            assert self.answered.get(old.id) in {"failed", "accepted", "pending"}, (
+                "I4: acts again after an unknown outcome"
+            )
         self.gone[go.id] = go
         self._acts(event, go.action, effects, go.incident)
         if go.action in MACHINE_ACTIONS and self.reasons[go.incident] != "person":

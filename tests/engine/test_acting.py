@@ -339,6 +339,20 @@ def test_an_outcome_that_never_comes_holds_nothing_up_for_ever(lost: str) -> Non
         assert world.state.core.done == "unknown"
 
 
+@pytest.mark.parametrize(("seen", "earliest", "latest"), [("accepted", 300.0, 420.0), ("pending", 1800.0, 1920.0)])
+def test_a_machine_that_is_seen_stopping_gets_its_time(seen: str, earliest: float, latest: float) -> None:
+    """An accepted request without any effect makes way for the next link soon; hibernation writes a whole memory first."""
+    world = until(World(IDLE._replace(fallback=("shutdown",)), 1), "CONFIRMING")
+    began = world.now
+    while world.phase() == "CONFIRMING":
+        world.tick(QUIET)
+        if world.phase() == "CONFIRMING":
+            world.settle(Confirm=seen)
+    assert earliest <= world.now - began <= latest
+    assert "next_action" in world.kinds()
+    assert gos(world) == ["stop"]
+
+
 def test_a_reload_while_it_confirms_asks_again() -> None:
     """A guard that begins again with the same state has let go of the question: it is asked anew, and answered."""
     world = until(World(IDLE, 1), "CONFIRMING")

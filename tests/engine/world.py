@@ -51,9 +51,9 @@ ANSWERS: dict[type, tuple[str, ...]] = {
     Check: ("go", "consequences", "another", "refuse", "failed"),
     Prepare: ("ready", "another", "refuse", "failed"),
     Go: ("accepted", "done", "failed", "refused", "unknown"),
-    Confirm: ("done", "pending", "failed", "unknown"),
+    Confirm: ("done", "accepted", "pending", "failed", "unknown"),
 }
-HEALTHY = {Tell: "delivered", Check: "go", Prepare: "ready", Go: "accepted", Confirm: "pending"}
+HEALTHY = {Tell: "delivered", Check: "go", Prepare: "ready", Go: "accepted", Confirm: "accepted"}
 
 
 def same(state: State) -> State:

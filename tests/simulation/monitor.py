@@ -276,7 +276,7 @@ class Monitor(Watch):
         limit = {
             "WARNING": 2 * fields["grace"] + fields["boot_grace"] + 1500.0,
             "ACTING": 1000.0,
-            "CONFIRMING": 1000.0,
+            "CONFIRMING": 2700.0,
         }.get(core.phase, NEVER)
         since = max(self.phase_since[2], self.disturbed if core.phase == "WARNING" else 0.0)
         if at - since > limit:
