@@ -10,6 +10,7 @@ from costguard.history.query import Event
 RESULTS = {
     "open": "not ended when last recorded",
     "requested": "requested; what became of it is not recorded",
+    "asked": "requested; its worker was lost, and the world is being asked what became of it",
     "accepted": "accepted; the end of the machine is not recorded",
     "acted": "done",
     "would": "dry run: it would have been done",
@@ -94,8 +95,10 @@ def _result(result: str, words: str, data: Mapping[str, Any]) -> tuple[str, str]
         return (done if done in RESULTS else "unknown"), f"{RESULTS.get(done, done)}: {detail}" if detail else ""
     if after == "FAILED":
         return "failed", f"FAILED: {detail}"
-    if after in {"ACTING", "CONFIRMING"}:
-        return {"ACTING": "requested", "CONFIRMING": "accepted"}[str(after)], ""
+    if after == "ACTING":
+        return "requested", ""
+    if after == "CONFIRMING":
+        return "accepted" if result == "accepted" else "asked", ""
     if after == "WATCHING" and before == "WARNING":
         return "cancelled", ""
     if after == "WARNING":
@@ -108,6 +111,8 @@ def _told(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple
         return result, f"cancelled: {facts.get('why')}"
     if name == "held" and result == "cancelled":
         return "held", f"postponed by {facts.get('owner')}" + (f": {facts['hold']}" if facts.get("hold") else "")
+    if name == "accepted":
+        return "accepted", ""
     if name == "closed" or (name == "came_back" and facts.get("acted")):
         return "closed", ""
     return result, words

@@ -29,6 +29,13 @@ class Journal(Watch):
         self.told.append(f"{message['kind']} {delivered}")
 
 
+class LostWorker(Faults):
+    """The worker dies right after the command was carried out, and cannot say so."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "die_after" if subject == "go" else ""
+
+
 class BadDisk(Faults):
     """The history worker fails so many times in one way."""
 
@@ -132,6 +139,15 @@ def test_the_machines_own_end_leaves_the_record_on_the_disk() -> None:
     found = only(host)
     assert found.result == "accepted"
     assert found.proof.startswith("sim-")
+
+
+def test_a_lost_worker_is_not_recorded_as_acceptance() -> None:
+    """Nobody accepted anything: while the world is asked the record says so, and it ends as unknown."""
+    host, _journal, _loop = play(LostWorker())
+    found = events(host)
+    asking = next(i for i, event in enumerate(found) if event.kind == "phase" and event.data["to"] == "CONFIRMING")
+    assert only(host).result == "unknown"
+    assert summaries(found[: asking + 1])[0].result == "asked"
 
 
 @pytest.mark.parametrize("word", ["hang", "die", "garbage", "fail", "spawn"])
