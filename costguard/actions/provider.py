@@ -174,7 +174,11 @@ class Provider(Protocol):
         """Load the SDK and authenticate. Raises CloudError."""
 
     def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
-        """Ask the cloud, from any machine, what became of the machine of a receipt. Raises CloudError."""
+        """Ask the cloud, from any machine, what became of the machine of a receipt. Raises CloudError.
+
+        ``receipt`` is flat: each of `Identity.details` under its own name, and ``cloud``, ``instance``, ``region``,
+        ``zone``, ``type``, ``action``, ``incident``, ``attempt``, ``request`` (the proof), ``accepted`` (RFC 3339).
+        """
 
     def price(self, identity: Identity) -> Price | None:
         """The list price, from the plug-in's own table; None when unknown."""
@@ -187,21 +191,28 @@ class Provider(Protocol):
 
 
 class Loaded(NamedTuple):
-    """The plug-ins that could be loaded, and words for each one that could not."""
+    """The plug-ins that could be loaded with the names of their entry points, and words for each one that could not."""
 
     providers: tuple[Provider, ...]
     failures: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
 def load(names: Iterable[str]) -> Loaded:
-    """Load plug-ins by module name (its ``PROVIDER``) or by ``module:attribute`` (a class or an instance)."""
+    """Load plug-ins by module name (its ``PROVIDER``) or by ``module:attribute`` (a class or an instance).
+
+    The name of the entry point may stand before either: ``name=module``.
+    """
     providers: list[Provider] = []
     failures: list[str] = []
-    for name in names:
-        module, _, attribute = name.partition(":")
+    loaded: list[str] = []
+    for entry in names:
+        name, _, target = entry.rpartition("=")
+        module, _, attribute = target.partition(":")
         try:
             found = getattr(importlib.import_module(module), attribute or "PROVIDER")
             providers.append(found() if isinstance(found, type) else found)
+            loaded.append(name or module)
         except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, the plan has to say so
-            failures.append(f"{name}: {type(error).__name__}: {error}")
-    return Loaded(tuple(providers), tuple(failures))
+            failures.append(f"{target}: {type(error).__name__}: {error}")
+    return Loaded(tuple(providers), tuple(failures), tuple(loaded))
