@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
-Verdict = Literal["go", "consequences", "another", "refuse"]
+Verdict = Literal["go", "consequences", "another", "failed", "refuse"]
+"""``failed``: it could not be checked for a technical reason, which may pass."""
 
 VERDICT_WORDS = {
     "go": "may be carried out",
@@ -12,7 +13,7 @@ VERDICT_WORDS = {
     "refuse": "cannot be carried out",
     "failed": "could not be checked",
 }
-"""What people read; *failed* is no verdict, but what a check says that gave none."""
+"""What people read."""
 
 Status = Literal["accepted", "done", "pending", "failed", "refused", "unknown"]
 
@@ -33,7 +34,7 @@ class Plan(NamedTuple):
     """The answer to *may I, and what follows*.
 
     ``ends_bill`` and ``keeps_disks`` are None where it is not known. ``command`` is what a guest
-    action runs; it stays in the worker.
+    action runs; it stays in the worker. ``receipt`` names the machine to whoever asks its cloud later.
     """
 
     action: str
@@ -42,6 +43,7 @@ class Plan(NamedTuple):
     ends_bill: bool | None = None
     keeps_disks: bool | None = None
     command: tuple[str, ...] = ()
+    receipt: Mapping[str, str] = {}
 
     @property
     def may_act(self) -> bool:
@@ -50,11 +52,20 @@ class Plan(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of an attempt: words for people, and a proof (request id or exit code)."""
+    """What became of an attempt: words for people, and a proof (request id or exit code).
+
+    ``receipt`` is what `costguard stop --verify` needs to ask the cloud about it.
+    """
 
     status: Status
     detail: str
     proof: str = ""
+    receipt: Mapping[str, str] = {}
+
+    @property
+    def as_json(self) -> dict[str, object]:
+        """What is reported and recorded."""
+        return {name: value for name, value in self._asdict().items() if name != "receipt" or value}
 
 
 class Host(NamedTuple):
@@ -76,6 +87,7 @@ class Context(NamedTuple):
     reason: str = ""
     sentence: str = ""
     settings: Mapping[str, object] = {}
+    cloud: Mapping[str, object] = {}
     host: Host = Host()
     providers: tuple[str, ...] = ()
     results: str = ""
@@ -123,5 +135,5 @@ class Action(Protocol[F]):
 
 def worst(*verdicts: Verdict) -> Verdict:
     """The gravest of several verdicts."""
-    order: tuple[Verdict, ...] = ("go", "consequences", "another", "refuse")
+    order: tuple[Verdict, ...] = ("go", "consequences", "another", "failed", "refuse")
     return max(verdicts, key=order.index, default="go")

@@ -1,34 +1,182 @@
-"""Cloud actions before a plug-in takes them over: planned honestly, never executed."""
+"""`stop`, `terminate`, `hibernate`: the cloud ends this machine, through the plug-in that knows it.
 
-# ruff: noqa: ARG002 - the protocol offers more than this action needs
+The core names no cloud. Whatever a plug-in raises becomes a finding here, so that people read why and what to do.
+"""
 
-from costguard.actions.base import Context, Finding, Outcome, Plan
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-_TEXT = {
-    "stop": "no plug-in can stop this machine through its cloud",
-    "terminate": "no plug-in can terminate this machine through its cloud",
-    "hibernate": "no plug-in can hibernate this machine through its cloud",
+from costguard.actions import container, receipt
+from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan, Verdict, worst
+from costguard.actions.choose import Chosen, NobodyError, choose
+from costguard.actions.provider import CloudError, Machine, Ticket, Trouble, Verb
+from costguard.masking import mask
+
+CODES: Mapping[Trouble, str] = {
+    "unreachable": "unreachable",
+    "throttled": "throttled",
+    "internal": "cloud_error",
+    "credentials": "credentials_missing",
+    "clock": "clock_skew",
+    "denied": "not_permitted",
+    "refused": "cloud_refused",
+    "gone": "not_this_machine",
+    "changed": "not_this_machine",
 }
+"""The finding for each kind of trouble."""
+
+
+class Session(NamedTuple):
+    """The SDK is loaded, the identity is sure, and the facts of one verb are gathered."""
+
+    name: str
+    machine: Machine
+    gathered: Any  # each plug-in has facts of its own kind, which only it reads
+    receipt: Mapping[str, str]
+
+
+class CloudFacts(NamedTuple):
+    """What the plan needs: a session with the cloud, or why there is none."""
+
+    action: Verb
+    container: str | None
+    stands_for_host: bool
+    live: bool
+    has_sink: bool
+    session: Session | None
+    trouble: tuple[Verdict, Finding] | None = None
 
 
 class CloudAction:
-    """The place of an action that only a cloud plug-in can do."""
+    """One verb of the cloud. It keeps the session of the last `facts` warm for `execute`."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: Verb) -> None:
+        self.name: Verb = name
+        self._session: Session | None = None
 
-    def facts(self, context: Context) -> None:
-        """Nothing to look at."""
+    def facts(self, context: Context) -> CloudFacts:
+        """Find the plug-in, identify this machine, log in, and gather what the plan needs."""
+        self._session = None
+        facts = CloudFacts(
+            action=self.name,
+            container=container.mark(context.host.procfs, os.environ),
+            stands_for_host=context.host.stands_for_host,
+            live=context.live,
+            has_sink=context.settings.get("sink") is True,
+            session=None,
+        )
+        if container.refusals(facts.container, stands_for_host=facts.stands_for_host):
+            return facts  # the host's cloud is not asked on behalf of a guest
+        try:
+            self._session = self._open(context)
+        except NobodyError as error:
+            return facts._replace(trouble=(error.verdict, error.finding))
+        except CloudError as error:
+            return facts._replace(trouble=explain(error))
+        return facts._replace(session=self._session)
 
-    def plan(self, facts: None) -> Plan:
-        """Refused, with what can be used instead."""
-        hint = 'use kill_action = "shutdown" or "command"'
-        return Plan(self.name, "refuse", (Finding("no_provider", f"{_TEXT[self.name]}; the bill would go on", hint),))
+    def plan(self, facts: CloudFacts) -> Plan:
+        """What the plug-in says, and the core's own refusals."""
+        found: list[tuple[Verdict, Finding]] = [
+            ("refuse", finding)
+            for finding in container.refusals(facts.container, stands_for_host=facts.stands_for_host)
+        ]
+        if facts.trouble is not None:
+            found.append(facts.trouble)
+        if facts.session is None:
+            verdicts = [verdict for verdict, _ in found]
+            return Plan(facts.action, worst(*verdicts), tuple(finding for _, finding in found))
+        if facts.action == "terminate" and not facts.has_sink:
+            found.append(_no_sink(live=facts.live))
+        made = facts.session.machine.plan(facts.action, facts.session.gathered)
+        return made._replace(
+            action=facts.action,
+            verdict=worst(made.verdict, *(verdict for verdict, _ in found)),
+            findings=(*(finding for _, finding in found), *made.findings),
+            receipt=facts.session.receipt,
+        )
 
     def execute(self, plan: Plan, context: Context) -> Outcome:
-        """Nothing can be done."""
-        return Outcome("refused", _TEXT[self.name])
+        """Send the request. The plug-in repeats the same one while that can help, within the deadline."""
+        if not context.live:
+            raise DryRunError("dry run")
+        session = self._session
+        if session is None or not plan.may_act:
+            return Outcome("failed", "there is no session with the cloud: nothing was sent")
+        ticket = Ticket(context.incident, context.attempt, context.deadline)
+        try:
+            outcome = session.machine.execute(self.name, session.gathered, ticket)
+        except CloudError as error:
+            return Outcome("failed" if error.technical else "refused", _words(error), error.code)
+        sent = outcome.status in {"accepted", "done", "pending", "unknown"}
+        proof = receipt.accepted(session.receipt, outcome.proof) if sent else {}
+        return outcome._replace(detail=mask(outcome.detail), receipt=proof)
 
     def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
-        """Nothing was done."""
-        return recorded or Outcome("unknown", _TEXT[self.name])
+        """What the cloud says of this machine now; what was recorded, where it says nothing."""
+        try:
+            session = self._open(context, gather=False)
+            ticket = Ticket(context.incident, context.attempt, context.deadline)
+            outcome = session.machine.confirm(self.name, ticket, recorded)
+        except NobodyError as error:
+            return _unasked(recorded, str(error))
+        except CloudError as error:
+            return _unasked(recorded, _words(error))
+        return outcome._replace(detail=mask(outcome.detail), receipt=recorded.receipt if recorded else {})
+
+    def _open(self, context: Context, *, gather: bool = True) -> Session:
+        """Raises NobodyError or CloudError; whatever else a plug-in raises becomes one of these."""
+        chosen = choose(context.providers, context.cloud, context.host)
+        if context.cloud.get("metadata") == "never":
+            text = 'cloud.metadata = "never": nobody can say which machine of the cloud this is; the bill would go on'
+            hint = 'set cloud.metadata = "auto", or use another kill_action'
+            raise NobodyError(Finding("facts_missing", text, hint))
+        try:
+            who = chosen.provider.identify(chosen.site)
+            machine = chosen.provider.open(chosen.site, who)
+            gathered = machine.facts(self.name) if gather else None
+        except CloudError:
+            raise
+        except ImportError as error:
+            raise NobodyError(_no_sdk(chosen, error)) from error
+        except Exception as error:
+            text = f"the plug-in for {chosen.provider.name} failed: {type(error).__name__}: {mask(str(error))}"
+            hint = "report it with `costguard doctor --json`; until then use another kill_action"
+            raise NobodyError(Finding("plugin_failed", f"{text}; the bill would go on", hint), "failed") from error
+        return Session(chosen.name, machine, gathered, receipt.begin(chosen.name, who, context))
+
+
+def explain(error: CloudError) -> tuple[Verdict, Finding]:
+    """A cloud that cannot be asked, as a finding: what is technical may pass, the rest is a veto."""
+    tail = "until that works this machine cannot be ended through its cloud, and the bill would go on"
+    finding = Finding(CODES[error.trouble], f"{_words(error)}; {tail}", error.hint or "see `costguard doctor`")
+    return ("failed" if error.technical else "refuse"), finding
+
+
+def _words(error: CloudError) -> str:
+    words = mask(str(error))
+    return words if not error.code or error.code in words else f"{words} ({error.code})"
+
+
+def _unasked(recorded: Outcome | None, why: str) -> Outcome:
+    """The cloud could not be asked: an acceptance alone does not say that anything happened."""
+    if recorded is None:
+        return Outcome("unknown", f"nothing is recorded of this attempt, and the cloud could not be asked: {why}")
+    if recorded.status == "accepted":
+        words = f"accepted; what became of it could not be asked: {why}"
+        return Outcome("unknown", words, recorded.proof, recorded.receipt)
+    return recorded
+
+
+def _no_sdk(chosen: Chosen, error: ImportError) -> Finding:
+    text = f"the library for {chosen.provider.name} is not installed ({error}); the bill would go on"
+    return Finding("sdk_missing", text, f"in costguard's environment: pip install 'costguard-agent[{chosen.name}]'")
+
+
+def _no_sink(*, live: bool) -> tuple[Verdict, Finding]:
+    text = "a terminated machine takes its history with it, and nothing else would keep what happened"
+    hint = 'use kill_action = "stop"'
+    if live:
+        return "refuse", Finding("no_sink", f"{text}; so it is not terminated, and the bill would go on", hint)
+    return "consequences", Finding("no_sink", f"{text}; in live mode this is refused", hint)

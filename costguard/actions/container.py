@@ -4,6 +4,8 @@ import os
 import re
 from collections.abc import Mapping
 
+from costguard.actions.base import Finding
+
 _MARKS = ("self/root/.dockerenv", "self/root/run/.containerenv", "self/root/run/systemd/container")
 _CGROUP = re.compile(r"docker|kubepods|containerd|crio|libpod|lxc|machine\.slice|garden", re.IGNORECASE)
 _ROOT_MOUNT = re.compile(r"/docker/|containerd|containers/storage|kubelet", re.IGNORECASE)
@@ -29,6 +31,18 @@ def mark(procfs: str, environ: Mapping[str, str]) -> str | None:
         if len(fields) > 4 and fields[4] == "/" and " - overlay " in line and (found := _ROOT_MOUNT.search(line)):
             return f"the root file system is a layer of {found.group().strip('/')}"
     return None if cgroups is None and mounts is None else ""
+
+
+def refusals(mark: str | None, *, stands_for_host: bool) -> list[Finding]:
+    """Why a machine action is not done from here, given what `mark` found."""
+    if stands_for_host or mark == "":
+        return []
+    if mark is None:
+        text = "costguard cannot tell whether this is a container, so it does not touch the machine"
+        return [Finding("container_unknown", text, "set host.procfs to a readable /proc")]
+    text = f"this is a container ({mark}); the machine under it may serve others"
+    hint = "run costguard on the host, or set host.stands_for_host = true when this container owns the machine"
+    return [Finding("container", text, hint)]
 
 
 def _text(procfs: str, name: str) -> str | None:

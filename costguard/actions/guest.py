@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from costguard import programs
-from costguard.actions import container, effect, permission, provider, results
+from costguard.actions import container, dmi, effect, permission, provider, results
 from costguard.actions.base import Context, Finding, Outcome
 from costguard.actions.provider import Consequence
 
@@ -16,10 +16,6 @@ Verb = Literal["poweroff", "reboot"]
 LOOK_DEADLINE = 5.0
 """Seconds for a look at the init system."""
 
-_DMI = (
-    *("sys_vendor", "product_name", "product_version", "product_family", "chassis_vendor", "chassis_asset_tag"),
-    *("board_vendor", "board_name", "board_asset_tag", "bios_vendor", "bios_version"),
-)
 _SHUTDOWN_OPTION = {"poweroff": "-h", "reboot": "-r"}
 _LOGIND_METHOD = {"poweroff": "CanPowerOff", "reboot": "CanReboot"}
 _VETOES = (
@@ -58,7 +54,7 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
     if tool:
         free = _can_gain_privileges(procfs)
         may = permission.ask(tool, _LOGIND_METHOD[verb], systemd=systemd, new_privileges=free)
-    identity = dmi(context.host.sysfs)
+    identity = dmi.identity(context.host.sysfs)
     loaded = provider.load(context.providers)
     mine = [plugin for plugin in loaded.providers if plugin.recognises(identity)]
     return GuestFacts(
@@ -75,29 +71,9 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
     )
 
 
-def dmi(sysfs: str) -> dict[str, str]:
-    """The firmware's identity; files that are missing or readable by root alone are left out."""
-    found = {}
-    paths = {name: os.path.join(sysfs, "class/dmi/id", name) for name in _DMI}
-    for name, path in {**paths, "hypervisor_uuid": os.path.join(sysfs, "hypervisor/uuid")}.items():
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                found[name] = file.read().strip()
-        except OSError:
-            continue
-    return found
-
-
 def refusals(facts: GuestFacts) -> list[Finding]:
     """Every reason not to touch this machine."""
-    found = []
-    if facts.container is None and not facts.stands_for_host:
-        text = "costguard cannot tell whether this is a container, so it does not touch the machine"
-        found.append(Finding("container_unknown", text, "set host.procfs to a readable /proc"))
-    elif facts.container and not facts.stands_for_host:
-        text = f"this is a container ({facts.container}); the machine under it may serve others"
-        hint = "run costguard on the host, or set host.stands_for_host = true when this container owns the machine"
-        found.append(Finding("container", text, hint))
+    found = container.refusals(facts.container, stands_for_host=facts.stands_for_host)
     if not facts.tool:
         text = "nothing here can do it: neither systemctl with a running systemd, nor shutdown in PATH"
         found.append(Finding("no_init", text, "install an init system's tools, or use another kill_action"))

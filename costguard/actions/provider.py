@@ -13,7 +13,9 @@ from costguard.actions.base import Outcome, Plan
 Verb = Literal["stop", "terminate", "hibernate"]
 """What a cloud can do to a machine."""
 
-Trouble = Literal["unreachable", "throttled", "internal", "credentials", "clock", "denied", "refused", "gone", "changed"]
+Trouble = Literal[
+    "unreachable", "throttled", "internal", "credentials", "clock", "denied", "refused", "gone", "changed"
+]
 
 TECHNICAL: frozenset[Trouble] = frozenset(("unreachable", "throttled", "internal", "credentials", "clock"))
 """What a fall-back action may follow; everything else is a veto that nothing bypasses."""

@@ -71,7 +71,7 @@ def finish(context: Context, outcome: Outcome) -> str:
         return ""
     path = path_of(context)
     started = json.loads(_start(context))
-    data = json.dumps({**started, **outcome._asdict()}, separators=(",", ":")).encode()
+    data = json.dumps({**started, **outcome.as_json}, separators=(",", ":")).encode()
     try:
         fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -96,7 +96,8 @@ def read(context: Context) -> Record | None:
         status: Status | str = data["status"]
         outcome = None
         if status in get_args(Status):
-            outcome = Outcome(status, str(data["detail"]), str(data["proof"]))  # type: ignore[arg-type] # checked above
+            receipt = {str(name): str(value) for name, value in dict(data.get("receipt") or {}).items()}
+            outcome = Outcome(status, str(data["detail"]), str(data["proof"]), receipt)  # type: ignore[arg-type] # checked above
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - float(data["since"])
         return Record(int(data["pid"]), int(data["start_time"]), str(data["boot_id"]), age, outcome)
     except (ValueError, KeyError, TypeError):  # cut short by a full disk or a crash: started, no more is known

@@ -54,6 +54,7 @@ def parse(job: Mapping[str, Any]) -> Context:
         reason=str(job.get("reason") or ""),
         sentence=str(job.get("sentence") or ""),
         settings=dict(job.get("settings") or {}),
+        cloud=dict(job.get("cloud") or {}),
         host=Host(**{name: host[name] for name in Host._fields if name in host}),
         providers=tuple(map(str, job.get("providers") or ())),
         results=str(job.get("results") or ""),
@@ -79,7 +80,7 @@ def act(action: Action[Any], context: Context) -> None:
     say({"ready": True})
     if not _go():
         return
-    say({"outcome": perform(action, decided, context)._asdict()})
+    say({"outcome": perform(action, decided, context).as_json})
 
 
 def perform(action: Action[Any], decided: Plan, context: Context) -> Outcome:
@@ -116,7 +117,7 @@ def confirm(action: Action[Any], context: Context) -> None:
         outcome = action.confirm(context, lost)
     else:
         outcome = action.confirm(context, record.outcome if record else None)
-    say({"outcome": outcome._asdict()})
+    say({"outcome": outcome.as_json})
 
 
 def say(message: Mapping[str, object]) -> None:
@@ -139,7 +140,8 @@ def _go() -> bool:
 
 
 def _as_json(decided: Plan) -> dict[str, object]:
-    kept = {name: value for name, value in decided._asdict().items() if name != "command"}
+    hidden = {"command"} if decided.receipt else {"command", "receipt"}
+    kept = {name: value for name, value in decided._asdict().items() if name not in hidden}
     return kept | {"findings": [finding._asdict() for finding in decided.findings]}
 
 

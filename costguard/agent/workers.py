@@ -161,6 +161,7 @@ class Workers:
             "attempt": effect.attempt if isinstance(effect, Confirm) else effect.id,
             "incident": "" if isinstance(effect, Check) else effect.incident,
             "settings": self.config.get("actions", {}).get(effect.action, {}),
+            "cloud": self.config.get("cloud", {}),
             "host": self.config.get("host", {}),
             "providers": self.config.get("providers", []),
             "results": self.config["paths"]["runtime"] + "/results",

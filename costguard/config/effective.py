@@ -17,6 +17,7 @@ def build(loaded: Loaded) -> dict[str, object]:
     return {
         "policy": policy(settings),
         "actions": settings.actions.model_dump(mode="json"),
+        "cloud": settings.cloud.model_dump(mode="json"),
         "notify": settings.notify.model_dump(mode="json"),
         "host": settings.host.model_dump(mode="json"),
         "providers": provider_modules(),
@@ -30,7 +31,7 @@ def build(loaded: Loaded) -> dict[str, object]:
 
 def policy(settings: Settings) -> dict[str, object]:
     """The fields of `costguard.engine.policy.Policy`."""
-    tables = {"deadline", "hold", "actions", "notify", "host", "admin"}
+    tables = {"deadline", "hold", "actions", "cloud", "notify", "host", "admin"}
     fields = settings.model_dump(mode="json", exclude=tables | {"preset"})
     deadline = settings.deadline
     return {
@@ -49,5 +50,5 @@ def policy(settings: Settings) -> dict[str, object]:
 
 
 def provider_modules() -> list[str]:
-    """The modules of the installed cloud plug-ins, found through their entry points, not imported."""
-    return sorted({point.module for point in entry_points(group="costguard.providers")})
+    """The installed cloud plug-ins as ``name=module``, found through their entry points, not imported."""
+    return sorted({f"{point.name}={point.module}" for point in entry_points(group="costguard.providers")})

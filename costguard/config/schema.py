@@ -20,6 +20,7 @@ from costguard.config.types import (
     Gpus,
     Money,
     Share,
+    Url,
 )
 
 ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_process; command"
@@ -175,6 +176,66 @@ class Actions(Section):
     command: CommandAction = CommandAction()
     shutdown: ShutdownAction = ShutdownAction()
     reboot: RebootAction = RebootAction()
+
+
+class Cloud(Section):
+    """The cloud that this machine is rented from: who it is, and what `stop`, `terminate` and `hibernate` may do there."""
+
+    provider: str = option(
+        "The cloud plug-in. `auto`: the one that recognises the firmware's identity. `none`: no cloud is ever asked.",
+        "auto",
+        example="none",
+        allowed="auto, none, or the name of an installed plug-in (`costguard permissions` lists them)",
+        pattern=r"^[A-Za-z0-9_.-]+$",
+    )
+    metadata: Literal["auto", "never"] = option(
+        "Whether this machine's metadata service may be asked who it is. `never` refuses every cloud action.",
+        "auto",
+        example="never",
+        allowed="auto or never",
+    )
+    metadata_endpoint: Url = option(
+        "Another address of the metadata service.",
+        "",
+        example="http://127.0.0.1:8080",
+        allowed="a URL that begins with http:// or https://, or nothing",
+    )
+    api_endpoint: Url = option(
+        "Another address of the cloud's API.",
+        "",
+        example="https://api.internal.example.org",
+        allowed="a URL that begins with http:// or https://, or nothing",
+    )
+    local_data: Literal["keep", "discard"] = option(
+        "Disks that are part of the machine lose their data when it stops. `keep` refuses while one may be in use; `discard` acts.",
+        "keep",
+        example="discard",
+        allowed="keep or discard",
+    )
+    group: Literal["notify", "leave"] = option(
+        "A member of a group that replaces its machines: `notify` only tells people; `leave` takes it out by the group's own call.",
+        "notify",
+        example="leave",
+        allowed="notify or leave",
+    )
+    prepaid: Literal["notify", "act"] = option(
+        "A machine that is paid in advance, where a stop saves nothing: `notify` only tells people; `act` stops it all the same.",
+        "notify",
+        example="act",
+        allowed="notify or act",
+    )
+    identity: str = option(
+        "With several identities on the machine: the client id of the one to use.",
+        "",
+        example="11111111-2222-3333-4444-555555555555",
+        allowed="a text",
+    )
+    notices: Literal["on", "off"] = option(
+        "Ask the metadata service whether the cloud is about to take this machine away.",
+        "on",
+        example="off",
+        allowed="on or off",
+    )
 
 
 class Notify(Section):
@@ -411,6 +472,7 @@ class Settings(Section):
     deadline: Deadline = Deadline()
     hold: Hold = Hold()
     actions: Actions = Actions()
+    cloud: Cloud = Cloud()
     notify: Notify = Notify()
     host: Host = Host()
     admin: Admin = Admin()

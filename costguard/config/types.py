@@ -44,6 +44,13 @@ def _folder(value: str) -> str:
     return value
 
 
+def _url(value: str) -> str:
+    """An address without credentials in it: they would stand in logs."""
+    if value and not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", value):
+        raise ValueError(f"{value!r} is not such a URL")
+    return value.rstrip("/")
+
+
 def _date_or_off(value: object) -> float | None:
     if value is None or (isinstance(value, str) and value.strip().lower() == "off"):
         return None
@@ -58,6 +65,7 @@ DateOrOff = Annotated[float | None, BeforeValidator(_date_or_off)]
 Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_gpu)]
 Command = Annotated[tuple[str, ...], BeforeValidator(values.command)]
 Folder = Annotated[str, AfterValidator(_folder)]
+Url = Annotated[str, AfterValidator(_url)]
 Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 ActionName = Literal["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "command"]

@@ -41,6 +41,7 @@ def _ask(action: str, effective: Mapping[str, Any]) -> Plan:
         "action": action,
         "mode": effective["policy"]["mode"],
         "settings": effective.get("actions", {}).get(action, {}),
+        "cloud": effective.get("cloud", {}),
         "host": effective.get("host", {}),
         "providers": effective.get("providers", []),
         "deadline": PLAN_SECONDS,

@@ -1,0 +1,22 @@
+"""The firmware's identity of this machine: what it is, without a network. Source: Linux, drivers/firmware/dmi-id.c."""
+
+import os
+
+_NAMES = (
+    *("sys_vendor", "product_name", "product_version", "product_family", "chassis_vendor", "chassis_asset_tag"),
+    *("board_vendor", "board_name", "board_asset_tag", "bios_vendor", "bios_version"),
+    *("product_uuid", "product_serial"),  # readable by root alone
+)
+
+
+def identity(sysfs: str) -> dict[str, str]:
+    """The files of ``class/dmi/id``, and the hypervisor's UUID; what is missing or not readable is left out."""
+    found = {}
+    paths = {name: os.path.join(sysfs, "class/dmi/id", name) for name in _NAMES}
+    for name, path in {**paths, "hypervisor_uuid": os.path.join(sysfs, "hypervisor/uuid")}.items():
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                found[name] = file.read().strip()
+        except OSError:
+            continue
+    return found
