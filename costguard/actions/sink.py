@@ -1,0 +1,149 @@
+"""Where the record of an incident goes before this machine may end, so that it outlives the machine.
+
+A web address that takes JSON (a webhook, or a pre-signed address of an object store with ``method = "PUT"``), and a
+syslog server over TCP. Credentials stand in files, never in the configuration.
+"""
+
+import contextlib
+import http.client
+import json
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import IO, NamedTuple
+
+from costguard.masking import mask
+
+PAUSES = (0.2, 1.0, 3.0)
+"""Seconds before each further try after a technical failure, while there is time."""
+
+TRY_SECONDS = 10.0
+"""The longest single try."""
+
+_AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
+_SYSLOG_PRIORITY = 10 * 8 + 5  # security/authorisation (10), notice (5); RFC 5424, section 6.2.1
+
+
+class SinkError(Exception):
+    """A record could not be delivered. ``again`` says whether another try may help."""
+
+    def __init__(self, words: str, *, again: bool) -> None:
+        super().__init__(words)
+        self.again = again
+
+
+class Delivery(NamedTuple):
+    """What became of one sink: ``trouble`` is empty when it has the record, ``proof`` is its own answer."""
+
+    sink: str
+    trouble: str = ""
+    proof: str = ""
+
+
+def configured(settings: Mapping[str, object]) -> bool:
+    """Whether the section ``[sink]`` names any place."""
+    return bool(settings.get("url") or settings.get("syslog"))
+
+
+def deliver(settings: Mapping[str, object], record: Mapping[str, object], deadline: float) -> tuple[Delivery, ...]:
+    """Give the record to every configured sink, one after the other, within ``deadline`` seconds together. Never raises."""
+    end = time.monotonic() + deadline
+    data = json.dumps(record, separators=(",", ":"), sort_keys=True).encode()
+    found = []
+    if settings.get("url"):
+        found.append(_persist("url", lambda left: _send(settings, data, left), end))
+    if settings.get("syslog"):
+        found.append(_persist("syslog", lambda left: _log(str(settings["syslog"]), record, data, left), end))
+    return tuple(found)
+
+
+def _persist(name: str, attempt: Callable[[float], str], end: float) -> Delivery:
+    """Try again after a technical failure until the time is over."""
+    words = "there was no time left for it"
+    for pause in (*PAUSES, None):
+        left = end - time.monotonic()
+        if left <= 0:
+            break
+        try:
+            return Delivery(name, "", attempt(min(left, TRY_SECONDS)))
+        except SinkError as error:
+            words = str(error)
+            if not error.again or pause is None or time.monotonic() + pause >= end:
+                break
+        time.sleep(pause)
+    return Delivery(name, words)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirected POST would arrive as a GET without its record."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> None:
+        """None makes the answer an error with its own code."""
+
+
+def _send(settings: Mapping[str, object], data: bytes, seconds: float) -> str:
+    request = urllib.request.Request(  # noqa: S310 - the configuration admits http and https only
+        str(settings["url"]),
+        data,
+        {"Content-Type": "application/json", "User-Agent": "costguard", **_authorisation(settings)},
+        method=str(settings.get("method") or "POST"),
+    )
+    opener = urllib.request.build_opener(_NoRedirect)
+    try:
+        with opener.open(request, timeout=seconds) as answer:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                answer.read(65536)
+            return f"HTTP {answer.status}"
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise SinkError(f"the sink answered HTTP {error.code}", again=error.code in _AGAIN) from None
+    except urllib.error.URLError as error:
+        refused = isinstance(error.reason, ssl.SSLCertVerificationError)
+        raise SinkError(f"the sink cannot be reached: {mask(str(error.reason))}", again=not refused) from None
+    except (OSError, http.client.HTTPException) as error:
+        words = str(error) or type(error).__name__
+        raise SinkError(f"the sink did not answer: {mask(words)}", again=True) from None
+
+
+def _authorisation(settings: Mapping[str, object]) -> dict[str, str]:
+    path = settings.get("token_file")
+    if not path:
+        return {}
+    try:
+        with open(str(path), encoding="utf-8") as file:
+            token = file.read().strip()
+    except (OSError, ValueError) as error:
+        words = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SinkError(f"the token in {path} cannot be read: {words}", again=False) from None
+    if not token.isascii() or not token.isprintable():
+        raise SinkError(f"the token in {path} has more than one line, or characters that no header takes", again=False)
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _log(address: str, record: Mapping[str, object], data: bytes, seconds: float) -> str:
+    """RFC 5424 over TCP with counted octets (RFC 6587, section 3.4.1)."""
+    host, _, port = address.rpartition(":")
+    name = str(record.get("machine") or "-").replace(" ", "-")[:255]
+    when = datetime.now(UTC).isoformat(timespec="milliseconds")
+    line = f"<{_SYSLOG_PRIORITY}>1 {when} {name} costguard - incident - ".encode() + data
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), seconds) as connection:
+            connection.sendall(b"%d " % len(line) + line)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(4096):  # its own close says that it took everything
+                pass
+    except OSError as error:
+        raise SinkError(f"the syslog server {address} did not take it: {error}", again=True) from None
+    return "connection closed by the server"

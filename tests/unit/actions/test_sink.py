@@ -1,0 +1,153 @@
+"""The record of an incident reaches a real HTTP receiver and a real syslog server, or the words say why not."""
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from costguard.actions import sink
+
+RECORD = {"incident": "boot-i1", "machine": "gpu node", "action": "terminate"}
+
+
+class Receiver(ThreadingHTTPServer):
+    """Answers with the scripted codes, then 204; keeps what it got."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.codes: list[int] = []
+        self.got: list[tuple[str, str, dict[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def _take(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append((self.command, self.path, dict(self.headers), body))
+        code = self.server.codes.pop(0) if self.server.codes else 204
+        if code == 0:
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
+        self.send_response(code)
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_POST = do_PUT = do_GET = _take  # noqa: N815 - the library's names
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Quiet."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_the_record_arrives_once_as_json(receiver: Receiver, tmp_path: Path) -> None:
+    """With the token of a file, which stands nowhere else."""
+    (tmp_path / "token").write_text("s3cret-value\n")
+    settings = {"url": receiver.url, "token_file": str(tmp_path / "token")}
+    (found,) = sink.deliver(settings, RECORD, 10.0)
+    assert found == sink.Delivery("url", "", "HTTP 204")
+    ((method, path, headers, body),) = receiver.got
+    assert (method, path, json.loads(body)) == ("POST", "/hook", RECORD)
+    assert headers["Authorization"] == "Bearer s3cret-value"
+    assert headers["Content-Type"] == "application/json"
+    assert "s3cret" not in str(found)
+
+
+def test_an_object_store_gets_it_by_put(receiver: Receiver) -> None:
+    """A pre-signed address takes one object."""
+    (found,) = sink.deliver({"url": receiver.url + "?sig=abc", "method": "PUT"}, RECORD, 10.0)
+    assert not found.trouble
+    assert receiver.got[0][:2] == ("PUT", "/hook?sig=abc")
+
+
+@pytest.mark.parametrize("codes", [[503], [0], [500, 429]])
+def test_a_technical_failure_is_tried_again(receiver: Receiver, codes: list[int]) -> None:
+    """Overload, an error inside, a connection that breaks."""
+    receiver.codes = list(codes)
+    (found,) = sink.deliver({"url": receiver.url}, RECORD, 10.0)
+    assert not found.trouble
+    assert len(receiver.got) == len(codes) + 1
+
+
+@pytest.mark.parametrize("code", [301, 302, 307, 400, 401, 403, 404])
+def test_a_refusal_is_not_repeated_and_a_redirect_is_one(receiver: Receiver, code: int) -> None:
+    """A redirected record would be lost on the way."""
+    receiver.codes = [code]
+    (found,) = sink.deliver({"url": receiver.url}, RECORD, 10.0)
+    assert str(code) in found.trouble
+    assert len(receiver.got) == 1
+
+
+def test_nobody_there_and_no_time_are_told(receiver: Receiver, tmp_path: Path) -> None:
+    """Every trouble has its words, within the deadline; the next sink is tried all the same."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{closed.getsockname()[1]}/"
+        (found,) = sink.deliver({"url": nobody}, RECORD, 0.5)
+    assert "cannot be reached" in found.trouble
+    (found,) = sink.deliver({"url": receiver.url}, RECORD, 0.0)
+    assert "no time" in found.trouble
+    (found,) = sink.deliver({"url": receiver.url, "token_file": str(tmp_path / "none")}, RECORD, 5.0)
+    assert str(tmp_path / "none") in found.trouble
+    (tmp_path / "two").write_text("a\nb")
+    (found,) = sink.deliver({"url": receiver.url, "token_file": str(tmp_path / "two")}, RECORD, 5.0)
+    assert "more than one line" in found.trouble
+    assert receiver.got == []
+
+
+def test_a_sink_that_never_answers_costs_no_more_than_the_deadline() -> None:
+    """It listens and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        (found,) = sink.deliver({"url": f"http://127.0.0.1:{silent.getsockname()[1]}/"}, RECORD, 0.3)
+    assert "timed out" in found.trouble
+
+
+def test_syslog_over_tcp_is_framed_as_its_rfc_says() -> None:
+    """Counted octets, a header that every server reads, the record as message; the server's close is the proof."""
+    got: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while piece := connection.recv(65536):
+                    got.append(piece)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        (found,) = sink.deliver({"syslog": f"127.0.0.1:{server.getsockname()[1]}"}, RECORD, 5.0)
+        thread.join()
+    assert not found.trouble
+    count, _, line = b"".join(got).partition(b" ")
+    assert int(count) == len(line)
+    header = rb"<85>1 \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00 gpu-node costguard - incident - "
+    match = re.match(header, line)
+    assert match
+    assert json.loads(line[match.end() :]) == RECORD
+
+
+def test_nothing_is_configured_by_default() -> None:
+    """No place, no delivery, and it can be asked."""
+    assert not sink.configured({})
+    assert sink.deliver({}, RECORD, 1.0) == ()
+    assert sink.configured({"syslog": "log.example.org:601"})
