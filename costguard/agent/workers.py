@@ -17,6 +17,9 @@ ACT_MARGIN = 30.0
 WAIT_LIMIT = 7200.0
 """A worker that waits ready for longer has been forgotten."""
 
+RECEIPT_LIMIT = 4096
+"""Characters of a receipt; it is kept in the state and sent in messages."""
+
 
 def lost(kind: str) -> str:
     """The outcome of a worker that cannot say one: who may have acted, or asks what an action did, proves nothing."""
@@ -26,7 +29,7 @@ def lost(kind: str) -> str:
 class Worker:
     """One process and what the engine expects of it."""
 
-    __slots__ = ("deadline", "effect", "kind", "reported", "verdict")
+    __slots__ = ("deadline", "effect", "kind", "receipt", "reported", "verdict")
 
     def __init__(self, effect: str, kind: str, deadline: float) -> None:
         self.effect = effect
@@ -34,6 +37,7 @@ class Worker:
         self.deadline = deadline
         self.reported = False
         self.verdict: tuple[str, tuple[tuple[str, str, str], ...]] = ("", ())
+        self.receipt = ""
 
 
 class Workers:
@@ -181,13 +185,13 @@ class Workers:
             return self._planned(worker, said["plan"], now)
         if said.get("ready") and worker.kind == "prepare":
             worker.deadline = now + WAIT_LIMIT
-            return Outcome(now, worker.effect, "ready", findings=worker.verdict[1])
+            return Outcome(now, worker.effect, "ready", findings=worker.verdict[1], receipt=worker.receipt)
         if "outcome" in said:
             worker.reported = True
             outcome = said["outcome"]
-            return Outcome(
-                now, worker.effect, outcome["status"], outcome.get("detail", ""), proof=str(outcome.get("proof") or "")
-            )
+            proof = str(outcome.get("proof") or "")
+            detail, receipt = outcome.get("detail", ""), _line(outcome.get("receipt"))
+            return Outcome(now, worker.effect, outcome["status"], detail, proof=proof, receipt=receipt)
         if "error" in said:
             worker.reported = True
             return Outcome(now, worker.effect, lost(worker.kind), str(said["error"]))
@@ -196,9 +200,18 @@ class Workers:
     def _planned(self, worker: Worker, plan: dict[str, Any], now: float) -> Outcome | None:
         findings = tuple((str(f["code"]), str(f["text"]), str(f.get("hint", ""))) for f in plan.get("findings", ()))
         worker.verdict = (plan["verdict"], findings)
-        final = worker.kind == "check" or plan["verdict"] in {"refuse", "another"}
+        worker.receipt = _line(plan.get("receipt"))
+        final = worker.kind == "check" or plan["verdict"] in {"refuse", "another", "failed"}
         if worker.kind not in {"check", "prepare"} or not final:
             return None
         worker.reported = True
         words = "; ".join(text for _, text, _ in findings)
         return Outcome(now, worker.effect, plan["verdict"], words, findings)
+
+
+def _line(receipt: object) -> str:
+    """A receipt as one line, as it stands in messages; empty for none, and for one that makes no sense."""
+    if not isinstance(receipt, dict) or not receipt:
+        return ""
+    text = json.dumps(receipt, separators=(",", ":"))
+    return text if len(text) <= RECEIPT_LIMIT else ""

@@ -120,7 +120,7 @@ def attempt_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
         if event.status in {"ready", "refuse", "another"}:
             _keep_plan(turn, action, event)
         if event.status == "ready":
-            turn.amend(ready=True)
+            turn.amend(ready=True, receipt=event.receipt)
         elif event.status == "refuse":
             finish(turn, "cannot", event.detail)
         else:
@@ -128,10 +128,10 @@ def attempt_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
         return
     if event.status == "accepted":
         turn.set(phase=CONFIRMING)
-        turn.amend(proof=event.proof, recheck=event.at + CONFIRM_EVERY)
+        turn.amend(proof=event.proof, receipt=event.receipt or now.receipt, recheck=event.at + CONFIRM_EVERY)
         turn.tell("accepted", "critical", proof=event.proof)
     elif event.status == "done":
-        turn.amend(proof=event.proof)
+        turn.amend(proof=event.proof, receipt=event.receipt or now.receipt)
         finish(turn, "acted")
     elif event.status == "refused":
         _did_not_stop(turn, now)

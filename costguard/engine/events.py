@@ -47,6 +47,7 @@ class Outcome(NamedTuple):
     detail: str = ""
     findings: tuple[tuple[str, str, str], ...] = ()  # (code, text, hint)
     proof: str = ""
+    receipt: str = ""  # with which anybody can ask the cloud later what became of it
 
 
 class AskHold(NamedTuple):

@@ -61,6 +61,7 @@ class Incident(NamedTuple):
     retry: float = 0.0  # not before
     asked: float | None = None  # when the request was released
     proof: str = ""
+    receipt: str = ""  # of the attempt, for whoever asks the cloud later
     confirm: str = ""  # effect id of the confirmation under way
     recheck: float = NEVER  # when to confirm again
     lost: float = NEVER  # when what is under way counts as lost: nobody will say what became of it

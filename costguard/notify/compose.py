@@ -27,6 +27,7 @@ unknown_seconds      for how long
 money                estimate of what it has cost so far, in ``currency``
 price_per_hour       price of the machine, in ``currency``
 detail, proof        what became of an attempt, and its request id or exit code
+receipt              what `costguard stop --verify` takes, one line of JSON
 error, hint          what failed, and what to do about it
 attempts             how many attempts were made; ``retry_in_seconds`` until the next one
 text, notes          free words of a notice, a list of notes
@@ -99,7 +100,7 @@ def _would_act(facts: Facts) -> tuple[str, Lines]:
 
 def _acting(facts: Facts) -> tuple[str, Lines]:
     title = f"{facts.subject} would {facts.deed.base} now" if facts.dry else f"{facts.subject} {facts.deed.doing} now"
-    return title, [*_cause(facts), *_findings(facts, hints=False)]
+    return title, [*_cause(facts), *_findings(facts, hints=False), *_receipt(facts)]
 
 
 def _accepted(facts: Facts) -> tuple[str, Lines]:
@@ -107,7 +108,8 @@ def _accepted(facts: Facts) -> tuple[str, Lines]:
     if facts.text("action") in {"command", "end_process"}:
         title = f"accepted: {facts.deed.noun} on {facts.machine}"
     open_end = "Accepted is not confirmed: only from outside can be seen whether the bill ended."
-    return title, [*_fate(facts), *_findings(facts, hints=False), open_end if facts.ends_bill else ""]
+    open_end = open_end if facts.ends_bill else ""
+    return title, [*_fate(facts), *_findings(facts, hints=False), open_end, *_receipt(facts)]
 
 
 def _done(facts: Facts) -> tuple[str, Lines]:
@@ -154,7 +156,7 @@ def _next_action(facts: Facts) -> tuple[str, Lines]:
 def _outcome_unknown(facts: Facts) -> tuple[str, Lines]:
     advice = "It is not repeated. Look in the cloud's console whether the machine is still billed."
     title = f"{facts.subject}: nobody can tell what became of the {facts.deed.noun}"
-    return title, [*_fate(facts), advice, _price(facts)]
+    return title, [*_fate(facts), advice, *_receipt(facts), _price(facts)]
 
 
 def _reminder(facts: Facts) -> tuple[str, Lines]:
@@ -341,6 +343,13 @@ def _fate(facts: Facts) -> Lines:
     proof, hint = facts.text("proof"), facts.text("hint")
     said = [sentence(facts.text(name)) for name in ("error", "detail", "why")]
     return [*dict.fromkeys(said), f"Proof: {proof}." if proof else "", sentence(f"what to do: {hint}" if hint else "")]
+
+
+def _receipt(facts: Facts) -> Lines:
+    """What outlives this machine: with it, its cloud can be asked from anywhere."""
+    receipt = facts.text("receipt")
+    how = "To ask the cloud from another machine whether the bill has ended: `costguard stop --verify RECEIPT`."
+    return [f"Receipt: {receipt}", how] if receipt and not facts.dry else []
 
 
 def _price(facts: Facts) -> str:
