@@ -88,6 +88,7 @@ class Context(NamedTuple):
     sentence: str = ""
     settings: Mapping[str, object] = {}
     cloud: Mapping[str, object] = {}
+    sink: Mapping[str, object] = {}
     host: Host = Host()
     providers: tuple[str, ...] = ()
     results: str = ""

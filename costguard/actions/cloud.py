@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costguard.actions import container, receipt
+from costguard.actions import container, receipt, sink
 from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan, Verdict, worst
 from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Machine, Ticket, Trouble, Verb
@@ -63,7 +63,7 @@ class CloudAction:
             container=container.mark(context.host.procfs, os.environ),
             stands_for_host=context.host.stands_for_host,
             live=context.live,
-            has_sink=context.settings.get("sink") is True,
+            has_sink=sink.configured(context.sink),
             session=None,
         )
         if container.refusals(facts.container, stands_for_host=facts.stands_for_host):
@@ -176,7 +176,7 @@ def _no_sdk(chosen: Chosen, error: ImportError) -> Finding:
 
 def _no_sink(*, live: bool) -> tuple[Verdict, Finding]:
     text = "a terminated machine takes its history with it, and nothing else would keep what happened"
-    hint = 'use kill_action = "stop"'
+    hint = 'name a place that keeps it under [sink], or use kill_action = "stop"'
     if live:
         return "refuse", Finding("no_sink", f"{text}; so it is not terminated, and the bill would go on", hint)
     return "consequences", Finding("no_sink", f"{text}; in live mode this is refused", hint)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions import results
+from costguard.actions import record, results
 from costguard.actions.base import Action, Context, DryRunError, Host, Outcome, Plan
 from costguard.actions.registry import ACTIONS
 from costguard.programs import die_with_parent
@@ -55,6 +55,7 @@ def parse(job: Mapping[str, Any]) -> Context:
         sentence=str(job.get("sentence") or ""),
         settings=dict(job.get("settings") or {}),
         cloud=dict(job.get("cloud") or {}),
+        sink=dict(job.get("sink") or {}),
         host=Host(**{name: host[name] for name in Host._fields if name in host}),
         providers=tuple(map(str, job.get("providers") or ())),
         results=str(job.get("results") or ""),
@@ -65,22 +66,23 @@ def parse(job: Mapping[str, Any]) -> Context:
     )
 
 
-def plan(action: Action[Any], context: Context) -> Plan:
+def plan(action: Action[Any], context: Context) -> None:
     """Look, decide, and say so."""
-    decided = action.plan(action.facts(context))
-    say({"plan": _as_json(decided)})
-    return decided
+    say({"plan": _as_json(action.plan(action.facts(context)))})
 
 
 def act(action: Action[Any], context: Context) -> None:
-    """Plan, wait for *go*, act at most once."""
-    decided = plan(action, context)
+    """Plan, let the record leave the machine, wait for *go*, act at most once."""
+    decided = record.announce(action.plan(action.facts(context)), context)
+    say({"plan": _as_json(decided)})
     if not decided.may_act:
         return
     say({"ready": True})
     if not _go():
         return
-    say({"outcome": perform(action, decided, context).as_json})
+    outcome = perform(action, decided, context)
+    say({"outcome": outcome.as_json})
+    record.conclude(outcome, context)
 
 
 def perform(action: Action[Any], decided: Plan, context: Context) -> Outcome:

@@ -166,6 +166,7 @@ class Workers:
             "incident": "" if isinstance(effect, Check) else effect.incident,
             "settings": self.config.get("actions", {}).get(effect.action, {}),
             "cloud": self.config.get("cloud", {}),
+            "sink": self.config.get("sink", {}),
             "host": self.config.get("host", {}),
             "providers": self.config.get("providers", []),
             "results": self.config["paths"]["runtime"] + "/results",

@@ -17,6 +17,7 @@ from costguard.config.types import (
     Duration,
     DurationOrOff,
     Folder,
+    FolderOrNone,
     Gpus,
     Money,
     Share,
@@ -235,6 +236,36 @@ class Cloud(Section):
         "on",
         example="off",
         allowed="on or off",
+    )
+
+
+class Sink(Section):
+    """Where the record of an incident goes before this machine may end. A live `terminate` needs a sink that takes it."""
+
+    url: Url = option(
+        "A web address that takes one JSON object for each step.",
+        "",
+        example="https://hooks.example.org/costguard",
+        allowed="a URL that begins with http:// or https://, or nothing",
+    )
+    method: Literal["POST", "PUT"] = option(
+        "How it is sent to `url`; PUT for a pre-signed address of an object store.",
+        "POST",
+        example="PUT",
+        allowed="POST or PUT",
+    )
+    token_file: FolderOrNone = option(
+        "A file with the bearer token for `url`.",
+        "",
+        example="/etc/costguard/sink-token",
+        allowed="an absolute path, or nothing",
+    )
+    syslog: str = option(
+        "A syslog server that listens on TCP.",
+        "",
+        example="log.example.org:601",
+        allowed="host:port, or nothing",
+        pattern=r"^$|^\S+:\d{1,5}$",
     )
 
 
@@ -473,6 +504,7 @@ class Settings(Section):
     hold: Hold = Hold()
     actions: Actions = Actions()
     cloud: Cloud = Cloud()
+    sink: Sink = Sink()
     notify: Notify = Notify()
     host: Host = Host()
     admin: Admin = Admin()

@@ -66,6 +66,7 @@ Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(
 Command = Annotated[tuple[str, ...], BeforeValidator(values.command)]
 Folder = Annotated[str, AfterValidator(_folder)]
 Url = Annotated[str, AfterValidator(_url)]
+FolderOrNone = Annotated[str, AfterValidator(lambda value: _folder(value) if value else value)]
 Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 ActionName = Literal["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "command"]

@@ -42,6 +42,7 @@ def _ask(action: str, effective: Mapping[str, Any]) -> Plan:
         "mode": effective["policy"]["mode"],
         "settings": effective.get("actions", {}).get(action, {}),
         "cloud": effective.get("cloud", {}),
+        "sink": effective.get("sink", {}),
         "host": effective.get("host", {}),
         "providers": effective.get("providers", []),
         "deadline": PLAN_SECONDS,

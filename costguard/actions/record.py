@@ -1,0 +1,58 @@
+"""What leaves the machine through the sinks of ``[sink]``: one record before an action may begin, one with its outcome.
+
+The first is sent while the worker waits for its moment, so that nothing stands between the last look at the GPUs and
+the request.
+"""
+
+import os
+import time
+
+from costguard.actions import sink
+from costguard.actions.base import Context, Finding, Outcome, Plan, worst
+
+ANNOUNCE_SECONDS = 20.0
+CONCLUDE_SECONDS = 15.0
+
+
+def announce(decided: Plan, context: Context) -> Plan:
+    """Send what is about to be done. A plan that needs the record to survive fails when no sink took it."""
+    if not context.live or not decided.may_act or not sink.configured(context.sink):
+        return decided
+    fate = sink.deliver(
+        context.sink, _record("prepared", context) | {"receipt": dict(decided.receipt)}, ANNOUNCE_SECONDS
+    )
+    failed = [f"{one.sink}: {one.trouble}" for one in fate if one.trouble]
+    if not failed:
+        return decided
+    lost = len(failed) == len(fate)
+    text = f"the record of this incident could not be sent ({'; '.join(failed)})"
+    verdict = decided.verdict
+    if lost and context.action == "terminate":
+        text += "; the machine is not terminated without it, and the bill goes on"
+        verdict = worst(verdict, "failed")
+    hint = "see that the address under [sink] can be reached from this machine"
+    finding = Finding("sink_failed", text, hint)
+    return decided._replace(verdict=worst(verdict, "consequences"), findings=(*decided.findings, finding))
+
+
+def conclude(outcome: Outcome, context: Context) -> None:
+    """Send what became of it, as long as the machine lives; people have heard of it already."""
+    if context.live and sink.configured(context.sink):
+        sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, CONCLUDE_SECONDS)
+
+
+def _record(step: str, context: Context) -> dict[str, object]:
+    return {
+        "product": "costguard",
+        "step": step,
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": os.uname().nodename,
+        "instance": context.instance,
+        "incident": context.incident,
+        "attempt": context.attempt,
+        "action": context.action,
+        "reason": context.reason,
+        "sentence": context.sentence,
+        "idle_seconds": context.idle_seconds,
+        "gpus": list(context.gpus),
+    }
