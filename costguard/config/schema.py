@@ -404,7 +404,7 @@ class Settings(Section):
         allowed="share or unbroken",
     )
     window_share: Share = option(
-        'With `window_rule = "share"`: how much of the window may be above the threshold.',
+        'With `window_rule = "share"`: how much of the window may be above the threshold, all GPUs together.',
         "1%",
         example="5%",
         unit="share",
@@ -499,6 +499,14 @@ class Settings(Section):
         "USD",
         example="EUR",
         allowed="three capital letters (ISO 4217)",
+    )
+    saving_limit: DurationOrOff = option(
+        "Of each time that the machine was off, so much counts as money not spent: somebody would have stopped it some day.",
+        "24h",
+        example="12h",
+        unit="seconds",
+        allowed=f"{_DURATION}, more than 0; or off: all of it counts",
+        gt=0,
     )
     deadline: Deadline = Deadline()
     hold: Hold = Hold()

@@ -222,6 +222,12 @@ def _money_since(turn: Turn, since: float) -> float | None:
     return None if price is None else (turn.at - since) / 3600.0 * price
 
 
+def _not_spent(turn: Turn, off: float) -> float | None:
+    """What the machine would have cost meanwhile: an estimate, for at most so long as the owner lets it count."""
+    price, limit = turn.rules.policy.price_per_hour, turn.rules.policy.saving_limit
+    return None if price is None else max(0.0, off if limit is None else min(off, limit)) / 3600.0 * price
+
+
 def outcome(turn: Turn, event: Outcome) -> None:
     """What became of an effect; one that belongs to nothing open any more changes nothing."""
     core = turn.core
@@ -421,8 +427,11 @@ def close_after_boot(turn: Turn) -> None:
     core = turn.core
     now = core.incident
     if now is not None:
-        off = turn.wall - core.saved_wall if core.saved_wall else None
-        turn.tell("closed", "info", incident=now.id, off_seconds=off, proof=now.proof)
+        stopped = core.saved_wall or None
+        off = turn.wall - stopped if stopped else None
+        saved = _not_spent(turn, off) if off is not None and now.asked is not None else None
+        dates: dict[str, object] = {"off_seconds": off, "stopped_wall": stopped, "started_wall": turn.wall}
+        turn.tell("closed", "info", incident=now.id, proof=now.proof, saved=saved, **dates)
     carried = []
     for hold_before in core.holds:
         # a date that is not sure shortens nothing: the time off then does not count

@@ -46,6 +46,7 @@ class Policy(NamedTuple):
     hold_total: float = 259200.0
     price_per_hour: float | None = None
     currency: str = "USD"
+    saving_limit: float | None = 86400.0  # of a time off, so much counts as money not spent; None: all of it
     admin_hold: str = ""  # reason; not empty: the administrator blocks every own action
 
     @property

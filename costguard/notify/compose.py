@@ -33,7 +33,8 @@ attempts             how many attempts were made; ``retry_in_seconds`` until the
 text, notes          free words of a notice, a list of notes
 done                 in a reminder: ``cannot``, ``unknown``; anything else: failed
 acted                true when an action was asked for before the machine came back
-off_seconds          how long the machine was off
+off_seconds          how long the machine was off, from ``stopped_wall`` to ``started_wall``
+saved                estimate of what it would have cost meanwhile, in ``currency``
 ===================  ================================================================================
 """
 
@@ -188,9 +189,13 @@ def _came_back(facts: Facts) -> tuple[str, Lines]:
 
 
 def _closed(facts: Facts) -> tuple[str, Lines]:
-    off, proof = facts.number("off_seconds"), facts.text("proof")
-    away = f"It was off, or starting, for {span(off)}." if off is not None and off > 0 else ""
-    return f"closed: {facts.machine} has started again", [away, f"Proof: {proof}." if proof else ""]
+    off, proof, saved = facts.number("off_seconds"), facts.text("proof"), facts.number("saved")
+    stopped, started = facts.number("stopped_wall"), facts.number("started_wall")
+    away = f"It was off, or starting, for {span(off)}" if off is not None and off > 0 else ""
+    if away and stopped is not None and started is not None:
+        away += f": last seen {clock(stopped, with_date=True)}, started {clock(started, with_date=True)}"
+    estimate = "" if saved is None else f"Not spent meanwhile: {money(saved, facts.text('currency'))} (an estimate)."
+    return f"closed: {facts.machine} has started again", [sentence(away), estimate, f"Proof: {proof}." if proof else ""]
 
 
 def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:

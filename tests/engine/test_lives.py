@@ -213,7 +213,28 @@ def test_an_open_incident_is_closed_by_the_next_boot() -> None:
     world.run(20.0, QUIET)
     closed = [effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "closed"]
     assert [facts["proof"] for facts in closed] == ["req-7"]
+    dates = [closed[0][name] for name in ("stopped_wall", "started_wall", "off_seconds")]
+    stopped, started, off = [float(str(date)) for date in dates]
+    assert 3600.0 <= off <= 3700.0
+    assert started - stopped == off
+    assert closed[0]["saved"] is None, "an unknown price is unknown"
     assert world.phase() == "WATCHING"
+
+
+@pytest.mark.parametrize(
+    ("off", "limit", "hours"), [(3600.0, 86400.0, 1.0), (90 * 3600.0, 86400.0, 24.0), (90 * 3600.0, None, 90.0)]
+)
+def test_money_not_spent_is_counted_up_to_the_owners_limit(off: float, limit: float | None, hours: float) -> None:
+    """A machine that is off for a month would not have run for a month."""
+    world = World(POLICY._replace(price_per_hour=10.0, saving_limit=limit), 1)
+    world.run(60.0, BUSY)
+    while world.phase() != "CONFIRMING":
+        world.tick(QUIET)
+        world.settle()
+    world.boot(off=off)
+    world.run(20.0, QUIET)
+    (closed,) = [effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "closed"]
+    assert closed["saved"] == pytest.approx(10.0 * hours, abs=1.0)
 
 
 def test_unused_is_counted_over_boots_but_not_over_an_own_stop() -> None:

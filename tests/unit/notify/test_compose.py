@@ -179,6 +179,16 @@ def test_what_comes_after_an_attempt() -> None:
     """Unknown is never repeated, closed has a duration, a reminder has the money."""
     assert "It is not repeated." in compose("outcome_unknown", FACTS).body
     assert "It was off, or starting, for 8 h." in compose("closed", {**FACTS, "off_seconds": 28_800}).body
+    off = {
+        "off_seconds": 28_800,
+        "stopped_wall": 1.7e9,
+        "started_wall": 1.7e9 + 28_800,
+        "saved": 262.16,
+        "currency": "EUR",
+    }
+    closed = compose("closed", {**FACTS, **off}).body
+    assert "last seen 2023-11-1" in closed
+    assert "Not spent meanwhile: about 262.16 EUR (an estimate)." in closed
     assert "so far" in compose("reminder", {**FACTS, "done": "cannot", "money": 3}).body
     assert "stopped and came back" in compose("came_back", {**FACTS, "acted": True}).body
     assert "stopped and came back" not in compose("came_back", FACTS).body
