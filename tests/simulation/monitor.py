@@ -255,7 +255,7 @@ class Monitor(Watch):
                 self._work_began = start if self._work_began is None else self._work_began
                 if end - self._work_began > max(120.0, 1.5 * self.tolerance()):
                     self.disturbed = max(self.disturbed, end)
-                if end - self._work_began + fields["interval"] >= 60.0:
+                if end - self._work_began + 2.0 * fields["interval"] >= 60.0:  # seen by the ticks at both of its ends
                     self.stops.clear()
             else:
                 self._work_began = None
