@@ -1,0 +1,238 @@
+"""The contract of cloud plug-ins, for whoever writes one: plain functions that raise AssertionError, no test library.
+
+>>> from costguard.testing.contract import CHECKS, Case
+>>> case = Case("costguard_mine:Mine", own=({"sys_vendor": "My Cloud"},))
+>>> for check in CHECKS:
+...     check(case)
+
+Nothing here leaves the machine: the metadata services that are asked stand on loopback, and are broken on purpose. What
+a plug-in does with a service and an API that work is for its own tests.
+"""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import combinations
+from typing import NamedTuple, get_args
+
+from costguard.actions.provider import (
+    CloudError,
+    Consequence,
+    Identity,
+    Price,
+    Provider,
+    Site,
+    Trouble,
+    Verb,
+    load,
+)
+
+VERBS: tuple[Verb, ...] = get_args(Verb)
+PATIENCE = 20.0
+"""Seconds in which a plug-in must have given up a metadata service that does not work."""
+
+HEAVY = ("boto3", "botocore", "google", "azure", "requests", "urllib3", "http", "ssl", "asyncio", "pydantic")
+
+FOREIGN: tuple[Mapping[str, str], ...] = (  # nobody's; sources: `dmidecode` output of such machines
+    {},
+    {"sys_vendor": "QEMU", "product_name": "Standard PC (Q35 + ICH9, 2009)"},
+    {"sys_vendor": "Microsoft Corporation", "product_name": "Virtual Machine"},
+    {"sys_vendor": "Dell Inc.", "product_name": "PowerEdge XE9680"},
+    {"sys_vendor": "OpenStack Foundation", "product_name": "OpenStack Nova"},
+    {"sys_vendor": "", "product_name": "", "chassis_asset_tag": "", "hypervisor_uuid": ""},
+)
+
+
+class Case(NamedTuple):
+    """One plug-in: ``module:attribute``, firmware identities of its machines, and of others that it must not claim."""
+
+    target: str
+    own: Sequence[Mapping[str, str]]
+    foreign: Sequence[Mapping[str, str]] = FOREIGN
+
+    @property
+    def provider(self) -> Provider:
+        """The plug-in, loaded as a worker loads it."""
+        loaded = load([self.target])
+        assert not loaded.failures, loaded.failures
+        return loaded.providers[0]
+
+    def site(self, endpoint: str) -> Site:
+        """One of its machines, with its metadata service at ``endpoint`` and nothing else set."""
+        return Site(self.own[0], {"metadata_endpoint": endpoint, "notices": "on"}, {})
+
+
+def check_interface(case: Case) -> None:
+    """It has every part of the interface, and a name for people."""
+    provider = case.provider
+    parts = [name for name in vars(Provider) if not name.startswith("_") and name != "name"]
+    missing = [name for name in parts if not callable(getattr(provider, name, None))]
+    assert not missing, f"it lacks {', '.join(missing)}"
+    assert provider.name.strip()
+
+
+def check_module_name(case: Case) -> None:
+    """The module name alone is enough: its ``PROVIDER`` is what the guard's workers load."""
+    loaded = load([case.target.partition(":")[0]])
+    assert not loaded.failures, loaded.failures
+    assert type(loaded.providers[0]) is type(case.provider)
+
+
+def check_import_is_cheap(case: Case) -> None:
+    """An SDK costs 50 to 150 MB; the plan of a guest action must not pay for it."""
+    module = case.target.partition(":")[0]
+    program = (
+        f"import sys; sys.path[:0] = {sys.path!r}; import {module}; print(sorted({set(HEAVY)!r} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]", f"importing {module} imports {done.stdout.strip()}"
+
+
+def check_recognises_its_own(case: Case) -> None:
+    """A machine that two plug-ins claim has an unknown bill; an empty identity is nobody's."""
+    provider = case.provider
+    for dmi in case.own:
+        assert provider.recognises(dmi) is True, dmi
+    for dmi in case.foreign:
+        assert provider.recognises(dmi) is False, dmi
+
+
+def check_guest_shutdown(case: Case) -> None:
+    """Three-valued answers with words; what goes on being billed, or may be lost, has a way out."""
+    answer = case.provider.guest_shutdown()
+    assert isinstance(answer, Consequence)
+    assert {answer.ends_bill, answer.keeps_disks} <= {True, False, None}
+    assert len(answer.text) > 20, "say in words what goes on being billed"
+    assert answer.hint or (answer.ends_bill and answer.keeps_disks), "a hint says what to do"
+
+
+def check_permissions(case: Case) -> None:
+    """Each verb needs a right of its own, each right says what for, and fewer verbs never need more rights."""
+    provider = case.provider
+    everything = {right.name for right in provider.permissions(VERBS)}
+    for verb in VERBS:
+        rights = provider.permissions((verb,))
+        assert all(right.name and right.why for right in rights), rights
+        names = [right.name for right in rights]
+        assert len(set(names)) == len(names), f"{verb} names a right twice"
+        assert any(right.needed for right in rights), f"{verb} needs no right"
+        assert set(names) <= everything
+
+
+def check_policy(case: Case) -> None:
+    """The policy grants what is declared, and no other verb's rights."""
+    provider = case.provider
+    for count in (1, 2, 3):
+        for verbs in combinations(VERBS, count):
+            text = provider.policy(verbs)
+            granted = {right.name for right in provider.permissions(verbs)}
+            others = {right.name for right in provider.permissions(VERBS)} - granted
+            lacking = [right.name for right in provider.permissions(verbs) if right.needed and right.name not in text]
+            assert not lacking, f"the policy for {verbs} lacks {lacking}"
+            more = [name for name in others if any(name == word.strip("\"',;()[]") for word in text.split())]
+            assert not more, f"the policy for {verbs} grants {more} as well"
+
+
+def check_price(case: Case) -> None:
+    """An unknown price is None, never a guess; a known one names its date and source."""
+    nothing = Identity(case.provider.name, "i", "nowhere-9", "nowhere-9z", "no.such.type", "", {}, ())
+    found = case.provider.price(nothing)
+    assert found is None or isinstance(found, Price)
+    assert found is None, "a machine type that does not exist has a price"
+
+
+def check_unreachable_metadata(case: Case) -> None:
+    """A metadata service that is not there: said soon, as a technical trouble, with what to do."""
+    with _closed() as endpoint:
+        for name, ask in _questions(case, endpoint):
+            error = _error(name, ask)
+            assert error.technical, f"{name}: {error.trouble}"
+            assert error.hint, f"{name} gives no hint"
+
+
+def check_broken_metadata(case: Case) -> None:
+    """Whatever the service answers, it becomes a CloudError or a sound answer; no other exception, and no guess."""
+    for status, body in ((200, b"garbage \xff\x00"), (200, b""), (200, b"[]"), (403, b"no"), (404, b""), (500, b"{}")):
+        with _server(status, body) as endpoint:
+            name, ask = next(iter(_questions(case, endpoint)))
+            _error(f"{name} (answered {status} {body!r})", ask)
+
+
+CHECKS: tuple[Callable[[Case], None], ...] = (
+    check_interface,
+    check_module_name,
+    check_import_is_cheap,
+    check_recognises_its_own,
+    check_guest_shutdown,
+    check_permissions,
+    check_policy,
+    check_price,
+    check_unreachable_metadata,
+    check_broken_metadata,
+)
+"""All of them."""
+
+
+def _questions(case: Case, endpoint: str) -> Iterator[tuple[str, Callable[[], object]]]:
+    provider, site = case.provider, case.site(endpoint)
+    yield "identify", lambda: provider.identify(site)
+    yield "notices", lambda: provider.notices(site)
+    yield "tags", lambda: provider.tags(site)
+
+
+def _error(name: str, ask: Callable[[], object]) -> CloudError:
+    began = time.monotonic()
+    try:
+        answer = ask()
+    except CloudError as error:
+        found = error
+    except Exception as error:
+        raise AssertionError(f"{name} raised {type(error).__name__}: {error}") from error
+    else:
+        raise AssertionError(f"{name} answered {answer!r}")
+    assert time.monotonic() - began < PATIENCE, f"{name} took too long to give up"
+    assert found.trouble in get_args(Trouble)
+    assert str(found).strip(), f"{name} gives no words"
+    return found
+
+
+@contextmanager
+def _closed() -> Iterator[str]:
+    """An address at which nothing listens, for as long as the context lasts."""
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, never listening: refused, and nobody else gets the number
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@contextmanager
+def _server(status: int, body: bytes) -> Iterator[str]:
+    """A service that gives everybody the same answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Answer."""
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_PUT = do_POST = do_GET  # noqa: N815 - the names that the base class looks for
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,177 @@
+"""Example Cloud: a plug-in as somebody else would write it, in one file.
+
+Its metadata service and its API speak JSON over HTTP. Source: `tests.contract.cloud_server`, which is that cloud.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costguard.actions.base import Finding, Outcome, Plan, Verdict, worst
+from costguard.actions.provider import (
+    CloudError,
+    Consequence,
+    Identity,
+    Notice,
+    Permission,
+    Price,
+    Site,
+    Ticket,
+    Trouble,
+    Verb,
+)
+
+TROUBLES: Mapping[int, Trouble] = {401: "credentials", 403: "denied", 404: "gone", 409: "refused", 429: "throttled"}
+TIMEOUT = 2.0
+ENDED = {"stop": "stopped", "terminate": "gone", "hibernate": "asleep"}
+
+
+class Example:
+    """What can be said of a machine of Example Cloud."""
+
+    name = "Example Cloud"
+
+    def recognises(self, dmi: Mapping[str, str]) -> bool:
+        """Its firmware names it."""
+        return dmi.get("sys_vendor") == "Example Cloud"
+
+    def guest_shutdown(self) -> Consequence:
+        """As a stop."""
+        return Consequence(True, True, "a shutdown from inside stops the machine; its disks go on being billed")
+
+    def identify(self, site: Site) -> Identity:
+        """The firmware's tag and the metadata service must agree."""
+        found = metadata(site, "/machine")
+        tag = site.dmi.get("board_asset_tag", "")
+        if tag and tag != found["id"]:
+            words = f"the firmware says {tag}, and the metadata service says {found['id']}"
+            raise CloudError("changed", words, hint="restart the machine, then run `costguard doctor`")
+        evidence = (f"firmware tag {tag or 'missing'}", f"metadata id {found['id']}")
+        details = {"project": str(found["project"])}
+        region, zone = str(found["region"]), str(found["zone"])
+        return Identity(self.name, found["id"], region, zone, found["type"], "on-demand", details, evidence)
+
+    def notices(self, site: Site) -> tuple[Notice, ...]:
+        """What the metadata service lists."""
+        listed = metadata(site, "/notices")
+        return tuple(Notice(each["id"], each["kind"], each["at"], each["words"]) for each in listed["notices"])
+
+    def tags(self, site: Site) -> Mapping[str, str]:
+        """The tags of the machine."""
+        return {str(name): str(value) for name, value in metadata(site, "/tags").items()}
+
+    def open(self, site: Site, identity: Identity) -> "ExampleMachine":
+        """A token of the metadata service opens the API."""
+        return ExampleMachine(site, identity.instance, str(metadata(site, "/token")["token"]))
+
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+        """Whoever has an account may ask."""
+        machine = ExampleMachine(site, receipt["instance"], site.environ.get("EXAMPLE_TOKEN", ""))
+        ended = ENDED[receipt["action"]]
+        status = machine.status()
+        if status == ended:
+            return Outcome("done", f"closed: the machine is {status}, computing is not billed", receipt["request"])
+        words = "seen stopping" if status == "stopping" else f"the cloud shows it {status}: the bill goes on"
+        return Outcome("pending" if status == "stopping" else "unknown", words, receipt["request"])
+
+    def price(self, identity: Identity) -> Price | None:
+        """One type has a list price."""
+        known = identity.type == "gpu.large"
+        return Price(4.0, "USD", identity.region, "2026-01-01", "price list of Example Cloud") if known else None
+
+    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+        """One right for each verb, and one to look."""
+        acts = tuple(Permission(f"machines.{verb}", f"to {verb} this machine") for verb in verbs)
+        return (Permission("machines.read", "to see what the machine is and what became of it"), *acts)
+
+    def policy(self, verbs: Sequence[Verb]) -> str:
+        """As its console takes it."""
+        return "".join(f"allow {one.name} on machine/SELF\n" for one in self.permissions(verbs))
+
+
+class ExampleMachine:
+    """A session about one machine."""
+
+    def __init__(self, site: Site, instance: str, token: str) -> None:
+        self._site = site
+        self._instance = instance
+        self._token = token
+
+    def status(self) -> str:
+        """What the API shows."""
+        return str(self._call("GET", "")["status"])
+
+    def facts(self, verb: Verb) -> dict[str, Any]:
+        """The machine as the API shows it."""
+        return self._call("GET", "") | {"verb": verb}
+
+    def plan(self, verb: Verb, facts: Any) -> Plan:
+        """A right that is missing and a protection refuse; the rest goes on being billed."""
+        found: list[tuple[Verdict, Finding]] = [
+            ("go", Finding("bill_ends", "computing ends, disks go on being billed"))
+        ]
+        if f"machines.{verb}" not in facts["rights"]:
+            found.append(("refuse", Finding("not_permitted", f"the right machines.{verb} is missing", "grant it")))
+        if facts["protected"]:
+            found.append(("refuse", Finding("protected", "the machine is protected", "see its owner")))
+        verdict = worst(*(verdict for verdict, _ in found))
+        return Plan(verb, verdict, tuple(one for _, one in found), ends_bill=True, keeps_disks=verb != "terminate")
+
+    def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Outcome:
+        """One request, under the attempt's own name."""
+        del facts
+        answer = self._call("POST", f"/{verb}?attempt={ticket.attempt}")
+        return Outcome("accepted", "accepted", str(answer["request"]))
+
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+        """What the API shows."""
+        del ticket
+        status, proof = self.status(), recorded.proof if recorded else ""
+        if status == ENDED[verb]:
+            return Outcome("done", "closed", proof)
+        if status == "stopping":
+            return Outcome("pending", "seen stopping", proof)
+        return recorded or Outcome("unknown", f"the cloud shows it {status}")
+
+    def _call(self, method: str, path: str) -> dict[str, Any]:
+        base = str(self._site.settings.get("api_endpoint") or "https://api.cloud.example")
+        return ask(method, f"{base}/machines/{self._instance}{path}", {"Authorization": f"Bearer {self._token}"})
+
+
+def metadata(site: Site, path: str) -> dict[str, Any]:
+    """Ask the metadata service."""
+    base = str(site.settings.get("metadata_endpoint") or "http://metadata.cloud.example")
+    return ask("GET", base + path, {"Metadata": "yes"})
+
+
+def ask(method: str, url: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    """One request without proxies; every failure is a CloudError."""
+    import http.client
+    import json
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=TIMEOUT)
+    try:
+        connection.request(method, parts.path + (f"?{parts.query}" if parts.query else ""), headers=dict(headers))
+        answer = connection.getresponse()
+        text = answer.read(65536)
+    except (OSError, http.client.HTTPException) as error:
+        words = f"{parts.hostname} does not answer ({type(error).__name__})"
+        raise CloudError("unreachable", words, hint="see whether the network is up") from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        trouble = TROUBLES.get(answer.status, "internal")
+        raise CloudError(
+            trouble, f"{parts.path} answered {answer.status}", code=str(answer.status), hint="see its status page"
+        )
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise CloudError("internal", f"{parts.path} answered with something that is no JSON") from error
+    if not isinstance(found, dict):
+        raise CloudError("internal", f"{parts.path} answered with something else than an object")
+    return found
+
+
+PROVIDER = Example()
