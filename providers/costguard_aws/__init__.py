@@ -1,25 +1,26 @@
 """Amazon EC2.
 
-Sources: EC2 user guide "Identify EC2 instances" (firmware identity), "Change the instance initiated
-shutdown behavior" and "Instance lifecycle" (a stopped or terminated instance is not billed; volumes
-and addresses are); cloud-init's ``ds-identify`` (Xen instances).
+Sources: EC2 user guide "Change the instance initiated shutdown behavior" and "Instance lifecycle" (a stopped
+or terminated instance is not billed; volumes and addresses are). Each module names its own.
+
+Importing this package imports no SDK and no HTTP: a method loads what it needs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from costguard.actions.provider import Consequence
+from costguard.actions.base import Outcome
+from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
+from costguard_aws import firmware
 
 
 class Aws:
-    """What can be said of an EC2 instance without asking the cloud."""
+    """The plug-in; see `costguard.actions.provider.Provider`."""
 
     name = "AWS"
 
     def recognises(self, dmi: Mapping[str, str]) -> bool:
-        """Nitro instances name their vendor; Xen instances have a hypervisor UUID that starts with ``ec2``."""
-        nitro = "Amazon EC2" in {dmi.get("sys_vendor"), dmi.get("board_vendor")}
-        xen = dmi.get("hypervisor_uuid", "").lower().startswith("ec2") and "amazon" in dmi.get("bios_version", "")
-        return nitro or xen
+        """Whether the firmware is EC2's."""
+        return firmware.recognises(dmi)
 
     def guest_shutdown(self) -> Consequence:
         """The bill ends either way; InstanceInitiatedShutdownBehavior decides what is left."""
@@ -32,6 +33,54 @@ class Aws:
             hint="`aws ec2 describe-instance-attribute --attribute instanceInitiatedShutdownBehavior "
             "--instance-id …` must say stop if the disks matter",
         )
+
+    def identify(self, site: Site) -> Identity:
+        """Metadata and firmware must agree, or two sources of the metadata. Raises CloudError."""
+        from costguard_aws import identity, metadata
+
+        return identity.identify(metadata.of(site), site.dmi)
+
+    def notices(self, site: Site) -> tuple[Notice, ...]:
+        """Spot interruptions, rebalance recommendations, scheduled events, the group's decisions. Raises CloudError."""
+        from costguard_aws import metadata, notices
+
+        return notices.notices(metadata.of(site))
+
+    def tags(self, site: Site) -> Mapping[str, str]:
+        """Instance tags, where the instance shows them in its metadata. Raises CloudError."""
+        from costguard_aws import metadata
+
+        return metadata.of(site).tags()
+
+    def open(self, site: Site, identity: Identity) -> Machine:
+        """Load boto3 and authenticate. Raises CloudError."""
+        from costguard_aws.machine import Ec2
+
+        return Ec2(site, identity)
+
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+        """Ask EC2 from any machine. The receipt needs ``instance`` and ``region``, better ``account`` too."""
+        from costguard_aws.verify import verify
+
+        return verify(site, receipt)
+
+    def price(self, identity: Identity) -> Price | None:
+        """The list price, None for Spot and prepaid machines."""
+        from costguard_aws.prices import price
+
+        return price(identity)
+
+    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+        """The rights these actions need."""
+        from costguard_aws.permissions import permissions
+
+        return permissions(verbs)
+
+    def policy(self, verbs: Sequence[Verb]) -> str:
+        """An IAM policy that lets the instance end itself only."""
+        from costguard_aws.permissions import policy
+
+        return policy(verbs)
 
 
 PROVIDER = Aws()

@@ -1,0 +1,145 @@
+"""The request itself, and what became of it.
+
+The three requests to EC2 are idempotent, so the same one may be sent again when nobody can say whether it
+arrived; the group's own call is not (it lowers the desired capacity), so it is sent once.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from costguard.actions.base import Outcome
+from costguard.actions.provider import CloudError, Ticket, Verb
+from costguard_aws import described
+from costguard_aws.backoff import pauses
+from costguard_aws.errors import CallError
+from costguard_aws.facts import Facts
+from costguard_aws.plan import plan
+from costguard_aws.session import Session
+from costguard_aws.vetoes import YOUNG, leaves_group
+
+ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
+CLOSED = frozenset(("stopped", "terminated"))
+_LOOK_SECONDS = 4.0
+
+
+class Request(NamedTuple):
+    """One call. ``repeatable``: the same one a second time changes nothing more."""
+
+    service: str
+    operation: str
+    parameters: Mapping[str, object]
+    repeatable: bool = True
+
+
+def request_for(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Request:
+    """The call that carries out a verb on this instance."""
+    me = facts.identity.instance
+    if leaves_group(facts._replace(verb=verb), settings):
+        parameters = {"InstanceId": me, "ShouldDecrementDesiredCapacity": True}
+        return Request("autoscaling", "TerminateInstanceInAutoScalingGroup", parameters, repeatable=False)
+    if verb == "terminate":
+        return Request("ec2", "TerminateInstances", {"InstanceIds": [me]})
+    more = {"Hibernate": True} if verb == "hibernate" else {}
+    return Request("ec2", "StopInstances", {"InstanceIds": [me], **more})
+
+
+def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, object], ticket: Ticket) -> Outcome:
+    """Send it until it is accepted, refused, or the ticket's deadline is over."""
+    began = time.monotonic()
+    decided = plan(verb, facts, settings)
+    if not decided.may_act:
+        return Outcome("refused", f"the plan does not allow it: {decided.findings[0].text}")
+    request = request_for(verb, facts, settings)
+    session.stamp(ticket)
+    end = began + ticket.deadline
+    for pause in pauses():
+        try:
+            answer = session.send(request.service, request.operation, end - time.monotonic(), **request.parameters)
+            return _accepted(request, answer)
+        except CloudError as error:
+            outcome = _after(session, request, facts, error, time.monotonic() - began)
+        if outcome.proof != _AGAIN or time.monotonic() + pause >= end:
+            return outcome._replace(proof="") if outcome.proof == _AGAIN else outcome
+        time.sleep(pause)
+    raise AssertionError  # the pauses never end
+
+
+_AGAIN = "again"
+"""Stands in the proof of an outcome that one more try may change; it never leaves this module."""
+
+
+def _after(session: Session, request: Request, facts: Facts, error: CloudError, spent: float) -> Outcome:
+    """What a failed try means: an outcome, marked when the same request may be sent once more."""
+    words = f"{error}; {error.hint}" if error.hint else str(error)
+    if isinstance(error, CallError) and error.unanswered:
+        return _unanswered(session, request, facts, words, error.code == "no_answer")
+    if error.trouble == "denied" and facts.uptime is not None and facts.uptime + spent < YOUNG:
+        return Outcome("refused", words, _AGAIN)
+    if error.trouble in {"unreachable", "throttled", "internal"}:
+        return Outcome("failed", f"nothing was accepted: {words}", _AGAIN)
+    if error.technical:
+        return Outcome("failed", f"nothing was accepted: {words}")
+    state = _state(session, facts.identity.instance) if error.trouble != "denied" else None
+    if state and state.state in ENDING:  # somebody else, or an earlier try, has ended it
+        return Outcome("accepted", f"seen stopping: EC2 says {state.state} ({words})", f"state {state.state}")
+    return Outcome("refused", words)
+
+
+def _unanswered(session: Session, request: Request, facts: Facts, words: str, silent: bool) -> Outcome:
+    """The request may have had its effect: ask once what EC2 shows."""
+    found = _state(session, facts.identity.instance)
+    if found is not None and found.state in ENDING:
+        text = f"accepted, though no answer came: seen stopping, EC2 says {found.state}"
+        return Outcome("accepted", text, f"state {found.state}")
+    if found is None or not request.repeatable:
+        return Outcome("unknown", f"{words}; whether it was accepted cannot be said")
+    text = f"{words}; EC2 still says {found.state}"
+    return Outcome("unknown" if silent else "failed", text, _AGAIN)
+
+
+def _state(session: Session, instance: str) -> described.Instance | None:
+    """One look; None when there is no answer."""
+    try:
+        answer = session.send("ec2", "DescribeInstances", _LOOK_SECONDS, InstanceIds=[instance])
+    except CloudError:
+        return None
+    return described.instance(answer, instance)
+
+
+def _accepted(request: Request, answer: Mapping[str, Any]) -> Outcome:
+    number = str((answer.get("ResponseMetadata") or {}).get("RequestId", ""))
+    changes = answer.get("StoppingInstances") or answer.get("TerminatingInstances") or ()
+    states = [str((change.get("CurrentState") or {}).get("Name", "")) for change in changes]
+    says = f", EC2 says {states[0]}" if states and states[0] else ""
+    return Outcome("accepted", f"accepted: {request.operation}{says} (request {number})", number)
+
+
+def confirm(session: Session, instance: str, verb: Verb, recorded: Outcome | None) -> Outcome:
+    """What EC2 says of this machine now; with nothing better, what was recorded. Never has an effect."""
+    proof = recorded.proof if recorded else ""
+    try:
+        answer = session.look("ec2", "DescribeInstances", InstanceIds=[instance])
+    except CloudError as error:
+        return _recorded(recorded, f"EC2 could not be asked ({error})")
+    found = described.instance(answer, instance)
+    if found is None:
+        return _recorded(recorded, "EC2 names no such instance")
+    if found.state in CLOSED:
+        return Outcome("done", closed(found), proof)
+    if found.state in ENDING:
+        billed = "; computing is billed until its memory is saved" if verb == "hibernate" else ""
+        return Outcome("pending", f"seen stopping: EC2 says {found.state}{billed}", proof)
+    return _recorded(recorded, f"EC2 says {found.state}: the bill goes on")
+
+
+def closed(found: described.Instance) -> str:
+    """The words of the last grade, with EC2's own reason and date."""
+    why = f" ({found.transition})" if found.transition else ""
+    return f"closed: EC2 says {found.state}{why}; computing is no longer billed"
+
+
+def _recorded(recorded: Outcome | None, seen: str) -> Outcome:
+    if recorded is None:
+        return Outcome("unknown", f"nothing is recorded of this attempt, and {seen}")
+    return recorded._replace(detail=f"{recorded.detail}; {seen}")

@@ -1,0 +1,97 @@
+"""The rules about money and data: what ends, what goes on, what is lost.
+
+Sources: EC2 user guide "Instance lifecycle" (stopped and terminated instances are not billed, volumes and
+addresses are), "Instance store" (its data is lost at stop, hibernation and termination), "How hibernation
+works" (60 days), "Change the instance initiated shutdown behavior".
+"""
+
+from costguard.actions.base import Finding, Verdict
+from costguard.actions.provider import Verb
+from costguard_aws.facts import Facts
+from costguard_aws.vetoes import Found, Settings
+
+
+def bill(facts: Facts, _: Settings) -> Found:
+    """What is no longer paid, and what is."""
+    found = facts.instance
+    if found is None or ends_bill(facts) is not True:
+        return
+    kept = [volume for volume in found.volumes if facts.verb != "terminate" or not volume.deleted]
+    addresses = f"{found.addresses} public address{'es' if found.addresses > 1 else ''}" if found.addresses else ""
+    rest = " and ".join(filter(None, (_volumes(len(kept)), addresses)))
+    words = {
+        "stop": "computing is no longer billed once the instance stops; starting it again needs free capacity",
+        "hibernate": "computing is billed until the memory is saved, then no more; it may stay so for 60 days",
+        "terminate": "computing is no longer billed, and the instance never comes back",
+    }
+    yield "go", Finding("bill_ends", words[facts.verb] + (f"; {rest} go on being billed" if rest else ""))
+    if facts.verb == "terminate" and kept:
+        text = f"{_volumes(len(kept))} outlive the instance and go on being billed"
+        hint = "delete them when they are not needed: `aws ec2 describe-volumes --filters Name=status,Values=available`"
+        yield "go", Finding("disks_go_on", text, hint)
+
+
+def disks(facts: Facts, _: Settings) -> Found:
+    """Volumes that are deleted with the instance."""
+    lost = [volume.id for volume in facts.instance.volumes if volume.deleted] if facts.instance else []
+    if facts.verb == "terminate" and lost:
+        text = (
+            f"{_volumes(len(lost))} are deleted with the instance: {', '.join(lost[:4])}{' …' if len(lost) > 4 else ''}"
+        )
+        yield "consequences", Finding("loses_disks", text, 'set kill_action = "stop" to keep them')
+
+
+def local_data(facts: Facts, settings: Settings) -> Found:
+    """Instance store disks are erased; where their use cannot be seen, they count as used."""
+    store, disks = facts.store, facts.store.disks if facts.store else None
+    if not disks and (facts.has_store is False or (facts.has_store is None and disks is not None)):
+        return
+    name = f"the local disks {', '.join(disks)}" if disks else "the local disks of this instance type"
+    if store is not None and not store.used:
+        text = f"{name} are not mounted; whatever is on them is lost"
+        yield "consequences", Finding("local_data_lost", text, "")
+        return
+    discard = settings.get("local_data") == "discard"
+    hint = "" if discard else 'copy what matters and unmount it, or set cloud.local_data = "discard"'
+    if store is None:
+        text = f"whether {name} are in use cannot be seen; their data would be lost for good"
+    else:
+        perhaps = "" if disks else " (it may be a network disk: the kernel does not say)"
+        text = f"the data of {name} at {', '.join(store.used[:4])} would be lost for good{perhaps}"
+    verdict: Verdict = "consequences" if discard else "refuse"
+    yield verdict, Finding("local_data_lost" if discard else "local_data_kept", text, hint)
+
+
+def shutdown(facts: Facts, _: Settings) -> Found:
+    """What a shutdown from inside would do, for those who have it in their fall-back list."""
+    if facts.shutdown_behavior == "terminate":
+        text = "a shutdown from inside terminates this instance and deletes disks (InstanceInitiatedShutdownBehavior)"
+        hint = (
+            f"`aws ec2 modify-instance-attribute --instance-id {facts.identity.instance} "
+            "--instance-initiated-shutdown-behavior stop`"
+        )
+        yield "go", Finding("shutdown_terminates", text, hint)
+    elif facts.shutdown_behavior == "stop" and facts.instance and facts.instance.root_device == "ebs":
+        text = "a shutdown from inside stops this instance too, and keeps its volumes"
+        yield "go", Finding("shutdown_stops", text, "")
+
+
+def ends_bill(facts: Facts) -> bool | None:
+    """Whether computing is no longer billed; None while EC2 does not say what it bills."""
+    found = facts.instance
+    if found is None:
+        return None
+    prepaid = facts.identity.market == "reserved" or found.lifecycle in {"capacity-block", "scheduled"}
+    return not (prepaid or found.block or found.reservation or found.tenancy == "host")
+
+
+def keeps_disks(verb: Verb) -> bool:
+    """Whether the network disks survive in a machine that can be started again."""
+    return verb != "terminate"
+
+
+def _volumes(number: int) -> str:
+    return f"{number} volume{'s' if number != 1 else ''}" if number else ""
+
+
+RULES = (bill, disks, local_data, shutdown)

@@ -1,0 +1,128 @@
+"""The one place where errors of the SDK become CloudError.
+
+Sources: EC2 API reference "Error codes"; Auto Scaling API reference "Common errors"; ``botocore.exceptions``.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+from botocore import exceptions
+
+from costguard.actions.provider import CloudError, Trouble
+
+
+class CallError(CloudError):
+    """A call that failed. ``unanswered``: the request may have had its effect all the same."""
+
+    unanswered = False
+
+
+class _Kind(NamedTuple):
+    trouble: Trouble
+    words: str
+    hint: str
+
+
+_THROTTLED = _Kind("throttled", "AWS throttles this account", "it is repeated by itself; see `costguard status`")
+_DENIED = _Kind("denied", "AWS denies the right", "see `costguard permissions aws`")
+_EXPIRED = _Kind(
+    "credentials",
+    "the credentials have expired",
+    "check the instance role (`aws sts get-caller-identity`), then run `costguard doctor`",
+)
+_INVALID = _Kind(
+    "credentials",
+    "AWS does not accept the credentials",
+    "check the instance role and the clock (`aws sts get-caller-identity`), then run `costguard doctor`",
+)
+_CLOCK = _Kind(
+    "clock",
+    "AWS finds the request expired: the clock of this machine is wrong, or the credentials are old",
+    "check `timedatectl` and `aws sts get-caller-identity`, then run `costguard doctor`",
+)
+_GONE = _Kind(
+    "gone",
+    "AWS does not know the instance under these credentials in this region",
+    "check that the credentials belong to the account of this machine: `aws sts get-caller-identity`",
+)
+_REFUSED = _Kind("refused", "AWS refuses", "run `costguard doctor` to see the plan of every action")
+_INTERNAL = _Kind("internal", "AWS is in trouble", "it is repeated by itself; see `costguard status`")
+
+_KINDS = {
+    _THROTTLED: (
+        *("RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
+        *("TooManyRequestsException", "RequestThrottledException", "EC2ThrottledException", "SlowDown"),
+        *("ScalingActivityInProgress", "ResourceContention", "PriorRequestNotComplete"),
+    ),
+    _DENIED: (
+        *("UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "UnauthorizedAccess"),
+        *("OptInRequired", "Blocked", "PendingVerification", "NotAuthorized"),
+    ),
+    _EXPIRED: ("ExpiredToken", "ExpiredTokenException"),
+    _INVALID: (
+        *("AuthFailure", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId"),
+        *("SignatureDoesNotMatch", "IncompleteSignature", "MissingAuthenticationToken", "InvalidToken"),
+    ),
+    _CLOCK: ("RequestExpired", "RequestTimeTooSkewed", "RequestInTheFuture"),
+    _GONE: ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidInstanceID"),
+    _INTERNAL: ("InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable", "Unavailable"),
+}
+_BY_CODE = {code: kind for kind, codes in _KINDS.items() for code in codes}
+_SECRET = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
+_LONGEST = 400  # characters of the cloud's own message
+
+_NOT_SENT = (
+    exceptions.EndpointConnectionError,
+    exceptions.ConnectTimeoutError,
+    exceptions.ProxyConnectionError,
+    exceptions.SSLError,
+)
+_CREDENTIALS = (
+    exceptions.NoCredentialsError,
+    exceptions.PartialCredentialsError,
+    exceptions.CredentialRetrievalError,
+    exceptions.MetadataRetrievalError,
+    exceptions.TokenRetrievalError,
+    exceptions.SSOError,
+    exceptions.ConfigNotFound,
+    exceptions.ProfileNotFound,
+)
+
+
+def translate(error: BaseException, doing: str) -> CloudError:
+    """What an error means; ``doing`` is the name of the call, or words for what was tried."""
+    if isinstance(error, CloudError):
+        return error
+    if isinstance(error, exceptions.ClientError):
+        return _answered(error.response, doing)
+    if isinstance(error, _CREDENTIALS):
+        words = f"{doing}: no usable AWS credentials ({error})"
+        hint = "attach an instance profile with the policy of `costguard permissions aws`, then run `costguard doctor`"
+        return CallError("credentials", words, code="credentials_missing", hint=hint)
+    if isinstance(error, _NOT_SENT):
+        words = f"{doing}: AWS cannot be reached ({type(error).__name__}: {error})"
+        hint = "check the route, DNS, proxy and endpoint to EC2 from this machine, then run `costguard doctor`"
+        return CallError("unreachable", words, code="unreachable", hint=hint)
+    if isinstance(error, exceptions.HTTPClientError | exceptions.ResponseParserError | TimeoutError):
+        words = f"{doing}: the request was sent and no answer came ({type(error).__name__})"
+        return _unanswered(CallError("unreachable", words, code="no_answer", hint="run `costguard doctor`"))
+    words = f"{doing}: the AWS SDK failed ({type(error).__name__}: {error})"
+    return CallError("internal", words, code="sdk", hint="run `costguard doctor`, and report it with its output")
+
+
+def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK's own dictionary
+    """An answer of AWS that says no."""
+    code = str(response.get("Error", {}).get("Code", ""))
+    message = _SECRET.sub("", str(response.get("Error", {}).get("Message", "")))[:_LONGEST]
+    status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    kind = _BY_CODE.get(code) or (_INTERNAL if status >= 500 else _REFUSED)
+    if code == "SignatureDoesNotMatch" and ("expired" in message or "not yet current" in message):
+        kind = _CLOCK
+    hint = f"grant {doing}: {kind.hint}" if kind is _DENIED else kind.hint
+    error = CallError(kind.trouble, f"{doing}: {kind.words} ({code or status}: {message})", code=code, hint=hint)
+    return _unanswered(error) if kind is _INTERNAL else error
+
+
+def _unanswered(error: CallError) -> CallError:
+    error.unanswered = True
+    return error

@@ -1,0 +1,182 @@
+"""Everything a plan needs, gathered in about a second: the only questions before acting, none with an effect.
+
+What could not be read is None, and `Facts.unknown` says why; a default never stands for knowledge.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+from costguard.actions.provider import CloudError, Identity, Site, Verb
+from costguard_aws import described, local, metadata
+from costguard_aws.described import Group, Instance, SpotRequest
+from costguard_aws.session import Session
+
+T = TypeVar("T")
+
+GROUP_TAG = "aws:autoscaling:groupName"
+_THREADS = 4
+_STOP, _TERMINATION = "disableApiStop", "disableApiTermination"
+_SHUTDOWN = "instanceInitiatedShutdownBehavior"
+
+
+class Unknown(NamedTuple):
+    """A fact that could not be read: which right it needs, and what came instead."""
+
+    permission: str
+    words: str
+
+
+class Facts(NamedTuple):
+    """What is known of this machine. None, where the type allows it, means unknown.
+
+    ``permitted`` is the answer of a dry run of the verb. ``in_group`` is True, False or None; ``group`` has
+    the details where they could be read. ``store`` is what the kernel shows of local disks, ``has_store``
+    what the instance type promises. ``uptime`` is in seconds.
+    """
+
+    verb: Verb
+    identity: Identity
+    instance: Instance | None
+    permitted: bool | None
+    api_stop_disabled: bool | None = False
+    api_termination_disabled: bool | None = False
+    shutdown_behavior: str | None = "stop"
+    type_hibernates: bool | None = False
+    has_store: bool | None = False
+    spot: SpotRequest | None = None
+    in_group: bool | None = False
+    group: Group | None = None
+    store: local.Store | None = local.Store((), ())
+    kubelet: bool = False
+    uptime: float | None = None
+    unknown: Mapping[str, Unknown] = {}
+
+
+class _Looks:
+    """Questions that run side by side; a denied one leaves a note instead of an answer."""
+
+    def __init__(self, session: Session, pool: ThreadPoolExecutor, me: str) -> None:
+        self.me = me
+        self._session = session
+        self._pool = pool
+        self.unknown: dict[str, Unknown] = {}
+
+    def ask(self, service: str, operation: str, **parameters: Any) -> "Future[dict[str, Any]]":
+        """Start a question."""
+        return self._pool.submit(self._session.look, service, operation, **parameters)
+
+    def read(self, name: str, asked: "Future[dict[str, Any]]", read: Callable[[dict[str, Any]], T]) -> T | None:
+        """Its answer; None when there is none."""
+        try:
+            return read(asked.result())
+        except CloudError as error:
+            self.unknown[name] = Unknown(_permission_of(error), str(error))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            self.unknown[name] = Unknown("", f"{name}: the answer makes no sense ({type(error).__name__})")
+        return None
+
+
+def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Facts:
+    """Look at everything. Raises CloudError when AWS cannot be asked at all."""
+    me = identity.instance
+    session.client("autoscaling")  # made here: the SDK does not make clients side by side
+    with ThreadPoolExecutor(_THREADS, "facts") as pool:
+        looks = _Looks(session, pool, me)
+        instance_asked = looks.ask("ec2", "DescribeInstances", InstanceIds=[me])
+        permitted_asked = pool.submit(_permitted, session, verb, me)
+        attributes = {
+            name: looks.ask("ec2", "DescribeInstanceAttribute", InstanceId=me, Attribute=name)
+            for name in (_STOP, _TERMINATION, _SHUTDOWN)
+        }
+        type_asked = looks.ask("ec2", "DescribeInstanceTypes", InstanceTypes=[identity.type])
+        group_asked = looks.ask("autoscaling", "DescribeAutoScalingInstances", InstanceIds=[me])
+        found = _instance(looks, instance_asked)
+        spot = _spot(looks, found)
+        in_group, group = _group(looks, group_asked, found, site)
+        types = looks.read("type", type_asked, lambda answer: answer["InstanceTypes"][0])
+        permitted = permitted_asked.result()
+        if isinstance(permitted, Unknown):
+            looks.unknown["permitted"] = permitted
+        return Facts(
+            verb=verb,
+            identity=identity,
+            instance=found,
+            permitted=permitted if isinstance(permitted, bool) else None,
+            api_stop_disabled=looks.read(_STOP, attributes[_STOP], _value("DisableApiStop")),
+            api_termination_disabled=looks.read(
+                _TERMINATION, attributes[_TERMINATION], _value("DisableApiTermination")
+            ),
+            shutdown_behavior=looks.read(_SHUTDOWN, attributes[_SHUTDOWN], _value("InstanceInitiatedShutdownBehavior")),
+            type_hibernates=bool(types.get("HibernationSupported")) if types else None,
+            has_store=bool(types.get("InstanceStorageSupported")) if types else None,
+            spot=spot,
+            in_group=in_group,
+            group=group,
+            store=local.store(site.procfs, site.sysfs),
+            kubelet=local.kubelet(site.procfs),
+            uptime=local.uptime(site.procfs),
+            unknown=looks.unknown,
+        )
+
+
+def _instance(looks: _Looks, asked: "Future[dict[str, Any]]") -> Instance | None:
+    """Raises CloudError for everything but a denied right: then nothing else can be known either."""
+    error = asked.exception()
+    if isinstance(error, CloudError) and error.trouble != "denied":
+        raise error
+    return looks.read("instance", asked, lambda answer: described.instance(answer, looks.me))
+
+
+def _permitted(session: Session, verb: Verb, me: str) -> bool | Unknown:
+    """A dry run: AWS checks the right and nothing else (not the state, the market or a protection)."""
+    operation = "TerminateInstances" if verb == "terminate" else "StopInstances"
+    more = {"Hibernate": True} if verb == "hibernate" else {}
+    try:
+        session.look("ec2", operation, InstanceIds=[me], DryRun=True, **more)
+    except CloudError as error:
+        if error.code == "DryRunOperation":
+            return True
+        return False if error.trouble == "denied" else Unknown(f"ec2:{operation}", str(error))
+    return Unknown(f"ec2:{operation}", "AWS answered a dry run as if it had been meant")
+
+
+def _spot(looks: _Looks, found: Instance | None) -> SpotRequest | None:
+    if found is None or not found.spot_request:
+        return None
+    asked = looks.ask("ec2", "DescribeSpotInstanceRequests", SpotInstanceRequestIds=[found.spot_request])
+    return looks.read("spot", asked, described.spot_request)
+
+
+def _group(
+    looks: _Looks, asked: "Future[dict[str, Any]]", found: Instance | None, site: Site
+) -> tuple[bool | None, Group | None]:
+    """Three sources, each enough to say yes; only the API can say no."""
+    group = looks.read("group", asked, lambda answer: described.membership(answer, looks.me))
+    if group is None and found and found.tags.get(GROUP_TAG):
+        group = Group(found.tags[GROUP_TAG])
+    if group is not None:
+        sizes_asked = looks.ask("autoscaling", "DescribeAutoScalingGroups", AutoScalingGroupNames=[group.name])
+        sizes = looks.read("sizes", sizes_asked, described.sizes)
+        return True, group._replace(minimum=sizes[0], desired=sizes[1]) if sizes else group
+    if _lifecycle_state(site):
+        return True, None
+    # Tags with the prefix aws: cannot be removed by users, so an instance without this one is in no group.
+    return (False if found is not None or "group" not in looks.unknown else None), None
+
+
+def _lifecycle_state(site: Site) -> str:
+    """What the metadata service says; empty when the instance is in no group, or nobody answers."""
+    try:
+        return metadata.of(site).text("meta-data/autoscaling/target-lifecycle-state") or ""
+    except CloudError:
+        return ""
+
+
+def _value(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda answer: answer[name]["Value"]
+
+
+def _permission_of(error: CloudError) -> str:
+    """The right whose name stands at the beginning of a translated error's words."""
+    return str(error).partition(": ")[0] if error.trouble == "denied" else ""

@@ -1,0 +1,13 @@
+"""What the firmware says, without any question to the network.
+
+Sources: EC2 user guide "Identify EC2 instances"; cloud-init's ``ds-identify`` (Xen instances).
+"""
+
+from collections.abc import Mapping
+
+
+def recognises(dmi: Mapping[str, str]) -> bool:
+    """Nitro instances name their vendor; Xen instances have a hypervisor UUID that starts with ``ec2``."""
+    nitro = "Amazon EC2" in {dmi.get("sys_vendor"), dmi.get("board_vendor")}
+    xen = dmi.get("hypervisor_uuid", "").lower().startswith("ec2") and "amazon" in dmi.get("bios_version", "")
+    return nitro or xen

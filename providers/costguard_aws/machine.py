@@ -1,0 +1,34 @@
+"""One EC2 instance that costguard runs on: the session behind `costguard.actions.provider.Machine`."""
+
+from costguard.actions.base import Outcome, Plan
+from costguard.actions.provider import Identity, Site, Ticket, Verb
+from costguard_aws import act
+from costguard_aws.facts import Facts, gather
+from costguard_aws.plan import plan
+from costguard_aws.session import Session
+
+
+class Ec2:
+    """The SDK is loaded, authenticated and, after `facts`, connected."""
+
+    def __init__(self, site: Site, identity: Identity) -> None:
+        self._site = site
+        self._identity = identity
+        self._session = Session(site, identity.region)
+
+    def facts(self, verb: Verb) -> Facts:
+        """See `facts.gather`."""
+        return gather(self._session, self._site, self._identity, verb)
+
+    def plan(self, verb: Verb, facts: Facts) -> Plan:
+        """See `plan.plan`."""
+        return plan(verb, facts, self._site.settings)
+
+    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+        """See `act.execute`."""
+        return act.execute(self._session, verb, facts, self._site.settings, ticket)
+
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+        """See `act.confirm`."""
+        self._session.stamp(ticket)
+        return act.confirm(self._session, self._identity.instance, verb, recorded)

@@ -1,0 +1,98 @@
+"""What EC2 announces to this instance.
+
+Sources: EC2 user guide "Spot Instance interruption notices", "EC2 instance rebalance recommendations",
+"View scheduled events"; Auto Scaling user guide "Retrieve the target lifecycle state".
+"""
+
+import calendar
+import time
+from collections.abc import Callable, Iterator
+from typing import cast
+
+from costguard.actions.provider import CloudError, Notice
+from costguard_aws.metadata import Imds
+
+_SPOT = ("stop", "terminate", "hibernate")
+_EVENTS = {
+    "instance-reboot": "reboot",
+    "system-reboot": "reboot",
+    "system-maintenance": "freeze",
+    "instance-stop": "stop",
+    "instance-retirement": "stop",
+}
+_OVER = ("[Completed]", "[Canceled]")
+
+
+def notices(imds: Imds) -> tuple[Notice, ...]:
+    """All announcements. A source in trouble hides no notice of another one; with none at all it raises CloudError."""
+    found: list[Notice] = []
+    trouble: list[CloudError] = []
+    sources: tuple[Callable[[Imds], Iterator[Notice]], ...] = (_spot, _rebalance, _events, _group)
+    for source in sources:
+        try:
+            found += source(imds)
+        except CloudError as error:
+            trouble.append(error)
+    if trouble and not found:
+        raise trouble[0]
+    return tuple(found)
+
+
+def _spot(imds: Imds) -> Iterator[Notice]:
+    """Two minutes before the interruption; hibernation begins at once."""
+    said = _mapping(imds, "meta-data/spot/instance-action")
+    if not said:
+        return
+    action, when = str(said.get("action", "")), str(said.get("time", ""))
+    kind = action if action in _SPOT else "terminate"  # an unknown word: expect the worst
+    words = f"EC2 interrupts this Spot instance ({action or 'it does not say how'}) at {when or 'once'}"
+    yield Notice(f"spot {action} {when}", kind, moment(when), words)
+
+
+def _rebalance(imds: Imds) -> Iterator[Notice]:
+    """A warning without a date that may come before the interruption notice."""
+    said = _mapping(imds, "meta-data/events/recommendations/rebalance")
+    if said:
+        when = str(said.get("noticeTime", ""))
+        words = f"EC2 says that this Spot instance is at elevated risk of interruption (said at {when})"
+        yield Notice(f"rebalance {when}", "rebalance", None, words)
+
+
+def _events(imds: Imds) -> Iterator[Notice]:
+    said = imds.json("meta-data/events/maintenance/scheduled")
+    for event in said if isinstance(said, list) else ():
+        if not isinstance(event, dict):
+            continue
+        code, text = str(event.get("Code", "")), str(event.get("Description", ""))
+        if text.startswith(_OVER) or str(event.get("State", "active")) != "active":
+            continue
+        begin = str(event.get("NotBefore", ""))
+        words = f"EC2 has scheduled {code or 'an event'} not before {begin}: {text}"
+        yield Notice(str(event.get("EventId") or f"{code} {begin}"), _EVENTS.get(code, "stop"), moment(begin), words)
+
+
+def _group(imds: Imds) -> Iterator[Notice]:
+    """The Auto Scaling group is taking this member away."""
+    state = (imds.text("meta-data/autoscaling/target-lifecycle-state") or "").strip()
+    if state in {"Terminated", "Warmed:Terminated"}:
+        yield Notice(f"group {state}", "terminate", None, "the Auto Scaling group terminates this member now")
+    elif state in {"Warmed:Stopped", "Warmed:Hibernated"}:
+        kind = "stop" if state == "Warmed:Stopped" else "hibernate"
+        yield Notice(
+            f"group {state}", kind, None, f"the Auto Scaling group returns this member to its warm pool ({kind})"
+        )
+
+
+def moment(text: str) -> float | None:
+    """Seconds since the epoch of a time as EC2 writes it; None for anything else."""
+    for form in ("%Y-%m-%dT%H:%M:%SZ", "%d %b %Y %H:%M:%S GMT"):
+        try:
+            return float(calendar.timegm(time.strptime(text, form)))
+        except ValueError:
+            continue
+    return None
+
+
+def _mapping(imds: Imds, path: str) -> dict[str, object]:
+    found = imds.json(path)
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}

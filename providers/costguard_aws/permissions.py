@@ -1,0 +1,53 @@
+"""The rights of each action, and the policy that grants them to the instance itself only.
+
+Sources: Service authorization reference for EC2 and EC2 Auto Scaling (describe actions take no resource);
+IAM user guide "Global condition keys" (for an instance role ``aws:userid`` is ``ROLE-ID:INSTANCE-ID``) and
+EC2's ``ec2:InstanceID`` key. With other credentials than the instance's own role the condition never holds.
+"""
+
+import json
+from collections.abc import Sequence
+
+from costguard.actions.provider import Permission, Verb
+
+_VERBS: dict[Verb, tuple[Permission, ...]] = {
+    "stop": (Permission("ec2:StopInstances", "stop this instance"),),
+    "hibernate": (Permission("ec2:StopInstances", "stop or hibernate this instance"),),
+    "terminate": (Permission("ec2:TerminateInstances", "terminate this instance"),),
+}
+_LOOKS = (
+    Permission(
+        "ec2:DescribeInstances", "state, market, disks and group of this instance; the proof that its bill ended"
+    ),
+    Permission(
+        "ec2:DescribeInstanceAttribute",
+        "stop and termination protection, what a shutdown from inside does",
+        needed=False,
+    ),
+    Permission("ec2:DescribeInstanceTypes", "whether the type has local disks and can hibernate", needed=False),
+    Permission("ec2:DescribeSpotInstanceRequests", "whether a Spot request is one-time or persistent", needed=False),
+    Permission("autoscaling:DescribeAutoScalingInstances", "membership in an Auto Scaling group", needed=False),
+    Permission("autoscaling:DescribeAutoScalingGroups", "whether the group is at its minimum", needed=False),
+)
+
+
+def permissions(verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+    """The rights for some verbs, each once."""
+    acts = {permission.name: permission for verb in verbs for permission in _VERBS[verb]}
+    return (*acts.values(), *_LOOKS)
+
+
+def policy(verbs: Sequence[Verb]) -> str:
+    """The IAM policy as JSON."""
+    acts = sorted({permission.name for verb in verbs for permission in _VERBS[verb]})
+    statements: list[dict[str, object]] = [
+        {
+            "Sid": "CostguardEndsItself",
+            "Effect": "Allow",
+            "Action": acts,
+            "Resource": "arn:aws:ec2:*:*:instance/*",
+            "Condition": {"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}},
+        },
+        {"Sid": "CostguardLooks", "Effect": "Allow", "Action": [look.name for look in _LOOKS], "Resource": "*"},
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements if acts else statements[1:]}, indent=2)

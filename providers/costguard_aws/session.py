@@ -1,0 +1,197 @@
+"""The SDK, opened for one instance: clients, credentials, time limits, and the name in the audit log.
+
+The SDK repeats nothing by itself: `send` and its callers decide, because after some failures a request
+may have had its effect. Credentials come from the SDK's own chain, except that the instance role is read
+by `metadata`, which no proxy of the environment can divert.
+"""
+
+import datetime as dt
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import boto3
+import botocore.credentials
+import botocore.session
+from botocore.config import Config
+
+import costguard
+from costguard.actions.provider import CloudError, Site, Ticket
+from costguard_aws import errors, metadata
+from costguard_aws.backoff import pauses
+
+CONNECT_SECONDS = 3.0
+READ_SECONDS = 10.0
+CALL_SECONDS = CONNECT_SECONDS + READ_SECONDS
+LOOK_TRIES = 3
+"""How often a question without an effect is asked before its answer counts as unknown."""
+
+_ROLES = "meta-data/iam/security-credentials/"
+_SAFE = re.compile(r"[^A-Za-z0-9._:-]")
+_GRACE = dt.timedelta(minutes=15)
+
+
+class Session:
+    """Clients for one region. Raises CloudError when there are no credentials."""
+
+    def __init__(self, site: Site, region: str) -> None:
+        self.region = region
+        self._endpoint = str(site.settings.get("api_endpoint") or "") or None
+        self._stamp = ""
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        try:
+            self._session = _authenticated(site, region)
+            self.client("ec2")
+        except Exception as error:
+            raise errors.translate(error, "opening the AWS session") from error
+
+    def client(self, service: str) -> Any:  # noqa: ANN401 - the SDK has no types
+        """The client of a service, made when first asked for."""
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._make(service)
+            return self._clients[service]
+
+    def stamp(self, ticket: Ticket) -> None:
+        """From now on each request carries the ids of this attempt, so that the audit log shows them."""
+        ids = {"incident": ticket.incident, "attempt": ticket.attempt}
+        self._stamp = "".join(f" costguard-{name}/{_SAFE.sub('-', value)}" for name, value in ids.items() if value)
+
+    def send(self, service: str, operation: str, within: float = CALL_SECONDS, **parameters: Any) -> dict[str, Any]:
+        """One request, once. Gives up waiting after ``within`` seconds. Raises CloudError."""
+        permission = f"{service}:{operation}"
+        method = getattr(self.client(service), re.sub(r"(?<!^)(?=[A-Z])", "_", operation).lower())
+        try:
+            return _bounded(lambda: method(**parameters), within)
+        except Exception as error:
+            raise errors.translate(error, permission) from error
+
+    def look(self, service: str, operation: str, tries: int = LOOK_TRIES, **parameters: Any) -> dict[str, Any]:
+        """A question without an effect, repeated after a technical failure. Raises CloudError."""
+        for attempt, pause in enumerate(pauses(cap=1.0), 1):
+            try:
+                return self.send(service, operation, **parameters)
+            except CloudError as error:
+                if attempt >= tries or error.trouble not in {"unreachable", "throttled", "internal"}:
+                    raise
+            time.sleep(pause)
+        raise AssertionError  # the pauses never end
+
+    def _make(self, service: str) -> Any:  # noqa: ANN401 - the SDK has no types
+        config = Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"mode": "standard", "total_max_attempts": 1},
+            user_agent_extra=f"costguard/{costguard.__version__}",
+        )
+        client = self._session.client(service, endpoint_url=self._endpoint, config=config)
+        client.meta.events.register(f"before-call.{client.meta.service_model.service_id.hyphenize()}", self._sign_off)
+        return client
+
+    def _sign_off(self, params: dict[str, Any], **_: object) -> None:
+        params["headers"]["User-Agent"] = params["headers"].get("User-Agent", "") + self._stamp
+
+
+def _authenticated(site: Site, region: str) -> Any:  # noqa: ANN401 - the SDK has no types
+    core = botocore.session.Session()
+    resolver = core.get_component("credential_provider")
+    resolver.insert_after("iam-role", _Role(site))
+    resolver.remove("iam-role")  # ours takes its place: the SDK's would use a proxy
+    session = boto3.session.Session(botocore_session=core, region_name=region)
+    found = session.get_credentials()
+    if found is None:
+        raise _no_credentials()
+    found.get_frozen_credentials()
+    return session
+
+
+def _bounded(call: Callable[[], Any], within: float) -> dict[str, Any]:
+    """Wait for a call no longer than ``within``. Raises TimeoutError; the call itself is left behind."""
+    if within >= CALL_SECONDS:
+        return cast("dict[str, Any]", call())
+    box: list[Any] = []
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            box.append(call())
+        except Exception as error:  # noqa: BLE001 - handed to the thread that waits
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(max(0.0, within))
+    if failed:
+        raise failed[0]
+    if not box:
+        raise TimeoutError
+    return cast("dict[str, Any]", box[0])
+
+
+class _Role(botocore.credentials.CredentialProvider):  # type: ignore[misc]  # the SDK has no types
+    """The instance role's temporary credentials, renewed by the SDK when it finds them old."""
+
+    METHOD = "costguard-role"
+    CANONICAL_NAME = "Ec2InstanceMetadata"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self._site = site
+
+    def load(self) -> Any:  # noqa: ANN401 - the SDK has no types
+        """None when the instance has no role, or when this is no instance."""
+        if not metadata.wanted(self._site):
+            return None
+        first = self._fetch()
+        if first is None:
+            return None
+        return botocore.credentials.RefreshableCredentials.create_from_metadata(
+            metadata=first, method="iam-role", refresh_using=self._renew
+        )
+
+    def _renew(self) -> dict[str, str]:
+        found = self._fetch()
+        if found is None:
+            raise _no_credentials()
+        return found
+
+    def _fetch(self) -> dict[str, str] | None:
+        imds = metadata.of(self._site)
+        name = (imds.text(_ROLES) or "").partition("\n")[0].strip()
+        found = imds.json(_ROLES + name) if name else None
+        if found is None:
+            return None
+        if not isinstance(found, dict) or found.get("Code") != "Success":
+            code = str(found.get("Code", "")) if isinstance(found, dict) else ""
+            words = f"the metadata service gives no credentials for the role {name} ({code or 'no code'})"
+            hint = "check the role's trust policy and the instance profile, then run `costguard doctor`"
+            raise CloudError("credentials", words, code=code or "credentials_missing", hint=hint)
+        return _as_sdk(found)
+
+
+def _as_sdk(found: Mapping[str, Any]) -> dict[str, str]:
+    """In the SDK's words. Old credentials get a little more time, as the SDK does it: AWS itself shall judge them."""
+    try:
+        end = dt.datetime.fromisoformat(str(found["Expiration"]))
+        now = dt.datetime.now(dt.UTC)
+        if end <= now + _GRACE:
+            end = now + _GRACE + dt.timedelta(minutes=1)
+        return {
+            "access_key": str(found["AccessKeyId"]),
+            "secret_key": str(found["SecretAccessKey"]),
+            "token": str(found["Token"]),
+            "expiry_time": end.isoformat(),
+        }
+    except (KeyError, ValueError, TypeError):
+        words = "the metadata service gives credentials that make no sense"
+        hint = "look at the instance profile, then run `costguard doctor`"
+        raise CloudError("credentials", words, code="credentials_garbage", hint=hint) from None
+
+
+def _no_credentials() -> CloudError:
+    words = "this machine has no AWS credentials: no instance profile, and none in the environment"
+    hint = "attach an instance profile with the policy of `costguard permissions aws`, then run `costguard doctor`"
+    return CloudError("credentials", words, code="credentials_missing", hint=hint)

@@ -1,0 +1,62 @@
+"""Ask EC2 from any machine what became of the machine of a receipt."""
+
+import datetime as dt
+from collections.abc import Mapping
+
+from costguard.actions.base import Outcome
+from costguard.actions.provider import CloudError, Site
+from costguard_aws import described
+from costguard_aws.act import CLOSED, ENDING, closed
+from costguard_aws.session import Session
+
+
+def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
+    """``done`` when the bill has ended, ``pending`` while it ends, ``failed`` when it runs. Raises CloudError."""
+    instance, region = receipt.get("instance", ""), receipt.get("region", "")
+    if not instance or not region:
+        words = "the receipt names no instance and region of AWS"
+        raise CloudError(
+            "refused", words, code="receipt", hint="take the receipt from the acting message or `costguard history`"
+        )
+    session = Session(site, region)
+    try:
+        found = described.instance(session.look("ec2", "DescribeInstances", InstanceIds=[instance]), instance)
+    except CloudError as error:
+        if error.trouble != "gone":
+            raise
+        found = None
+    if found is None:
+        return _forgotten(session, instance, receipt.get("account", ""))
+    account = receipt.get("account", "")
+    if account and found.owner and account != found.owner:
+        raise CloudError(
+            "changed", f"{instance} belongs to account {found.owner}, the receipt names {account}", code="receipt"
+        )
+    if found.state in CLOSED:
+        return Outcome("done", closed(found))
+    if found.state in ENDING:
+        return Outcome("pending", f"seen stopping: EC2 says {found.state}")
+    since = f" since {_moment(found.launched)}" if found.launched is not None else ""
+    hint = "if it was started again after the stop, this is a new bill; look at `costguard history` there"
+    return Outcome("failed", f"EC2 says {found.state}{since}: the bill goes on; {hint}")
+
+
+def _forgotten(session: Session, instance: str, account: str) -> Outcome:
+    """EC2 forgets a terminated instance after about an hour; other accounts never knew it."""
+    try:
+        mine = str(session.look("sts", "GetCallerIdentity").get("Account", ""))
+    except CloudError as error:
+        return Outcome(
+            "unknown", f"EC2 does not know {instance}, and whose credentials these are cannot be told ({error})"
+        )
+    if account and mine == account:
+        text = f"closed: EC2 no longer knows {instance} in account {account}; a terminated instance is forgotten after an hour"
+        return Outcome("done", text)
+    whose = f"the receipt names account {account}" if account else "the receipt names no account"
+    return Outcome(
+        "unknown", f"account {mine} does not know {instance}, and {whose}: ask with that account's credentials"
+    )
+
+
+def _moment(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,265 @@
+"""The rules that can say no, or name another action. Each takes facts and settings and yields what it finds.
+
+Sources: EC2 user guide "Enable stop protection", "Enable termination protection", "Stop a Spot Instance",
+"Hibernation prerequisites", "Instance lifecycle" (root device types), "Capacity Blocks for ML"; Auto Scaling
+user guide "Health checks for instances" (a stopped member is replaced) and "Detach or remove instances".
+"""
+
+from collections.abc import Iterator, Mapping
+
+from costguard.actions.base import Finding, Verdict
+from costguard_aws.facts import Facts
+
+Found = Iterator[tuple[Verdict, Finding]]
+Settings = Mapping[str, object]
+
+YOUNG = 600.0
+"""Seconds of a machine's life in which a denied right may just not have arrived yet."""
+
+_DOCTOR = "then run `costguard doctor`"
+_NODE_TAGS = {
+    "aws:eks:cluster-name": "EKS",
+    "eks:cluster-name": "EKS",
+    "eks:nodegroup-name": "EKS",
+    "karpenter.sh/nodepool": "Karpenter",
+    "aws:ecs:clusterName": "ECS",
+    "AWSBatchServiceTag": "AWS Batch",
+    "parallelcluster:cluster-name": "ParallelCluster",
+    "aws:elasticmapreduce:job-flow-id": "EMR",
+}
+_FLEET_TAGS = ("aws:ec2:fleet-id", "aws:ec2spot:fleet-request-id")
+
+
+def this_machine(facts: Facts, _: Settings) -> Found:
+    """The API's instance must be the one that the metadata describes, in the same account."""
+    found, said = facts.instance, facts.identity
+    if found is None:
+        if "instance" not in facts.unknown:
+            text = f"EC2 does not know {said.instance} under these credentials, so nothing is done in its name"
+            hint = f"check account and region: `aws sts get-caller-identity`, {_DOCTOR}"
+            yield "refuse", Finding("not_this_machine", text, hint)
+        return
+    pairs = {
+        "account": (found.owner, said.details.get("account", "")),
+        "type": (found.type, said.type),
+        "image": (found.image, said.details.get("image", "")),
+    }
+    for name, (api, metadata) in pairs.items():
+        if api and metadata and api != metadata:
+            text = f"EC2 says {name} {api} of {found.id} and this machine's metadata says {metadata}: it may be another one"
+            yield "refuse", Finding("not_this_machine", text, f"find out which is right, {_DOCTOR}")
+
+
+def state(facts: Facts, _: Settings) -> Found:
+    """Only a running instance can be ended."""
+    if facts.instance and facts.instance.state != "running":
+        text = f"EC2 says that the instance is {facts.instance.state or 'in no state'}, not running: nothing is sent"
+        yield "refuse", Finding("not_running", text, "wait for it, or look with `aws ec2 describe-instances`")
+
+
+def readable(facts: Facts, _: Settings) -> Found:
+    """Facts that decide between ending a bill and having the machine replaced or its data lost."""
+    needed = {
+        "instance": facts.instance is None and "instance" in facts.unknown,
+        "group": facts.in_group is None,
+    }
+    if facts.verb == "terminate" and facts.instance and facts.instance.lifecycle == "spot":
+        needed["spot"] = facts.spot is None
+    words = {
+        "instance": "what EC2 knows of this instance (market, group, disks)",
+        "group": "whether an Auto Scaling group would replace it",
+        "spot": "whether its Spot request is persistent and would start a new one",
+    }
+    for name, missing in needed.items():
+        if missing:
+            yield "refuse", _missing(facts, name, words[name])
+
+
+def permitted(facts: Facts, settings: Settings) -> Found:
+    """The dry run; it says nothing of the group's own call, which has none."""
+    if leaves_group(facts, settings):
+        text = "whether the Auto Scaling group's own call is allowed cannot be checked without making it"
+        hint = "grant autoscaling:TerminateInstanceInAutoScalingGroup on the group"
+        yield "consequences", Finding("permission_unknown", text, hint)
+        return
+    right = "ec2:TerminateInstances" if facts.verb == "terminate" else "ec2:StopInstances"
+    hint = f"grant {right} on this instance: `costguard permissions aws` prints the policy"
+    if facts.permitted is False and facts.uptime is not None and facts.uptime < YOUNG:
+        text = f"AWS denies {right}, but this machine is {facts.uptime / 60:.0f} min old and rights arrive late; it is asked again"
+        yield "consequences", Finding("rights_may_be_late", text, hint)
+    elif facts.permitted is False:
+        text = f"AWS denies {right} to this machine: it cannot {facts.verb} itself, and the bill goes on"
+        yield "refuse", Finding("not_permitted", text, hint)
+    elif facts.permitted is None:
+        why = facts.unknown["permitted"].words if "permitted" in facts.unknown else "no answer"
+        text = f"whether {right} is allowed could not be checked ({why})"
+        yield "consequences", Finding("permission_unknown", text, hint)
+
+
+def protection(facts: Facts, _: Settings) -> Found:
+    """A flag that a person set is never removed. Stop protection holds back a termination too."""
+    flags = {"disableApiStop": facts.api_stop_disabled}
+    if facts.verb == "terminate":
+        flags["disableApiTermination"] = facts.api_termination_disabled
+    options = {"disableApiStop": "--no-disable-api-stop", "disableApiTermination": "--no-disable-api-termination"}
+    for name, value in flags.items():
+        remove = f"`aws ec2 modify-instance-attribute --instance-id {facts.identity.instance} {options[name]}`"
+        if value:
+            text = f"{name} protects this instance; costguard never removes a protection, and the bill goes on"
+            yield "refuse", Finding("protected", text, f"if it may be ended, a person removes it: {remove}")
+        elif value is None:
+            text = f"{name} could not be read; if it is set, EC2 will refuse and the bill goes on"
+            yield "consequences", Finding("permission_unknown", text, "grant ec2:DescribeInstanceAttribute")
+    if facts.group and facts.group.protected:
+        text = f"the group {facts.group.name} protects this member from scale-in; costguard never removes a protection"
+        hint = "`aws autoscaling set-instance-protection --no-protected-from-scale-in …`, if it may be ended"
+        yield "refuse", Finding("protected", text, hint)
+
+
+def node(facts: Facts, _: Settings) -> Found:
+    """A machine of a cluster belongs to its scheduler, which would see a failure and replace it."""
+    found, tags = facts.instance, facts.instance.tags if facts.instance else {}
+    owners = [name for tag, name in _NODE_TAGS.items() if tag in tags]
+    owners += ["Kubernetes" for tag in tags if tag.startswith("kubernetes.io/cluster/")]
+    owners += ["Kubernetes (a kubelet runs here)"] if facts.kubelet else []
+    owners += [found.operator] if found and found.operator else []
+    if owners:
+        text = f"this instance is managed by {owners[0]}, which takes its end for a failure and may replace it"
+        yield "refuse", Finding("managed_node", text, "scale the node group or the job queue down instead")
+
+
+def group(facts: Facts, settings: Settings) -> Found:
+    """A stopped member fails its health check: it is terminated and replaced. Only leaving the group ends the bill."""
+    if not facts.in_group:
+        return
+    name = facts.group.name if facts.group else "whose name could not be read"
+    if settings.get("group") != "leave":
+        text = f"this instance is a member of the Auto Scaling group {name}, which replaces it: the bill would go on"
+        hint = 'lower the group\'s desired capacity, or let costguard do both: kill_action = "terminate", cloud.group = "leave"'
+        yield "refuse", Finding("group_member", text, hint)
+    elif facts.verb != "terminate":
+        text = f"a member leaves the Auto Scaling group {name} only by being terminated; {facts.verb} would have it replaced"
+        yield "another", Finding("group_member", text, 'set kill_action = "terminate" if its disks may be deleted')
+    else:
+        text = f"the Auto Scaling group {name} terminates this member and lowers its desired capacity by one"
+        yield "consequences", Finding("group_member", text, "")
+        yield from _at_minimum(facts, name)
+
+
+def _at_minimum(facts: Facts, name: str) -> Found:
+    known = facts.group
+    if known and known.minimum is not None and known.desired is not None and known.desired <= known.minimum:
+        text = f"the group {name} is at its minimum of {known.minimum}: it would refuse to shrink, and the bill goes on"
+        hint = f"`aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --min-size …`"
+        yield "refuse", Finding("group_at_minimum", text, hint)
+
+
+def fleet(facts: Facts, settings: Settings) -> Found:
+    """An EC2 or Spot Fleet that maintains its capacity starts a new instance; its type cannot be seen from here."""
+    tags = facts.instance.tags if facts.instance else {}
+    fleets = [tags[tag] for tag in _FLEET_TAGS if tag in tags]
+    if not fleets or facts.in_group:
+        return
+    leave = settings.get("group") == "leave"
+    text = (
+        f"this instance comes from the fleet {fleets[0]}; one of type maintain starts a new one, and the bill goes on"
+    )
+    hint = 'lower its target capacity, or set cloud.group = "leave" if it is of type instant or request'
+    yield "consequences" if leave else "refuse", Finding("group_member", text, hint)
+
+
+def spot(facts: Facts, _: Settings) -> Found:
+    """One-time requests can only be terminated, persistent ones start a new instance after that."""
+    if facts.instance is None or facts.instance.lifecycle != "spot":
+        return
+    request, number = facts.spot, facts.instance.spot_request
+    if facts.verb == "hibernate":
+        text = "EC2 hibernates a Spot instance only when it interrupts it, never on request"
+        yield "another", Finding("cannot_hibernate", text, _instead(facts))
+    elif request is None and facts.verb == "stop":
+        text = "the type of the Spot request could not be read; if it is one-time, EC2 will refuse to stop"
+        yield "consequences", Finding("permission_unknown", text, "grant ec2:DescribeSpotInstanceRequests")
+    elif request and facts.verb == "stop" and request.type == "persistent" and not request.launch_group:
+        text = "a stopped Spot instance starts again only when you start it and EC2 has spare capacity at your price"
+        yield "consequences", Finding("spot_may_not_return", text, "")
+    elif request and facts.verb == "stop":
+        kind = f"in the launch group {request.launch_group}" if request.launch_group else "one-time"
+        text = f"EC2 cannot stop a Spot instance whose request is {kind}: it can only be terminated"
+        yield "another", Finding("one_time_spot", text, 'set kill_action = "terminate" if its disks may be deleted')
+    elif request and request.type == "persistent" and request.state in {"active", "open", "disabled", ""}:
+        text = (
+            f"the persistent Spot request {number} would start a new instance after a termination: the bill would go on"
+        )
+        hint = f'set kill_action = "stop", or first `aws ec2 cancel-spot-instance-requests --spot-instance-request-ids {number}`'
+        yield "another", Finding("persistent_spot", text, hint)
+
+
+def hibernation(facts: Facts, _: Settings) -> Found:
+    """Only instances that were launched for it can hibernate, and no GPU type can."""
+    if facts.verb != "hibernate":
+        return
+    found = facts.instance
+    if facts.type_hibernates is False:
+        text = f"instances of type {facts.identity.type} cannot hibernate (no GPU type of EC2 can)"
+        yield "another", Finding("cannot_hibernate", text, _instead(facts))
+    elif found and not found.hibernation:
+        text = "hibernation was not configured when this instance was launched, and cannot be added"
+        yield "another", Finding("cannot_hibernate", text, _instead(facts))
+    elif facts.type_hibernates is None:
+        text = f"whether type {facts.identity.type} can hibernate could not be read; if not, EC2 will refuse"
+        yield "consequences", Finding("permission_unknown", text, "grant ec2:DescribeInstanceTypes")
+
+
+def root_device(facts: Facts, _: Settings) -> Found:
+    """An instance whose root disk is an instance store has no stopped state."""
+    if facts.verb != "terminate" and facts.instance and facts.instance.root_device == "instance-store":
+        text = f"the root disk of this instance is an instance store: it cannot {facts.verb}, only be terminated"
+        yield "another", Finding("instance_store_root", text, 'set kill_action = "terminate" if its data may be lost')
+
+
+def prepaid(facts: Facts, settings: Settings) -> Found:
+    """Ending an instance does not end a reservation."""
+    found = facts.instance
+    act = settings.get("prepaid") == "act"
+    verdict: Verdict = "consequences" if act else "refuse"
+    hint = "" if act else 'set cloud.prepaid = "act" to end it all the same'
+    lifecycle = facts.identity.details.get("lifecycle", "")
+    if lifecycle in {"capacity-block", "scheduled"} or (
+        found and (found.block or found.lifecycle in {"capacity-block", "scheduled"})
+    ):
+        text = (
+            "this capacity is paid in advance: ending it saves nothing, and it cannot start again after the block's end"
+        )
+        yield verdict, Finding("prepaid", text, hint)
+    elif (found and found.reservation) or lifecycle == "interruptible-capacity-reservation":
+        name = found.reservation if found and found.reservation else "that it runs in"
+        text = f"the capacity reservation {name} is billed whether it is used or not: ending the instance saves nothing"
+        yield verdict, Finding("reservation_goes_on", text, hint or "cancel the reservation when it is not needed")
+    elif found and found.tenancy == "host":
+        text = "the dedicated host is billed as long as it is allocated: ending the instance saves nothing"
+        yield verdict, Finding("reservation_goes_on", text, hint or "release the host when it is empty")
+
+
+def leaves_group(facts: Facts, settings: Settings) -> bool:
+    """Whether the group's own call is made in place of EC2's."""
+    return facts.in_group is True and settings.get("group") == "leave" and facts.verb == "terminate"
+
+
+def _missing(facts: Facts, name: str, what: str) -> Finding:
+    unknown = facts.unknown.get(name)
+    why = unknown.words if unknown else "EC2 did not say"
+    right = unknown.permission if unknown else ""
+    late = "; rights of a young machine may still arrive" if facts.uptime is not None and facts.uptime < YOUNG else ""
+    hint = f"grant {right}: `costguard permissions aws` prints the policy" if right else "run `costguard doctor` again"
+    return Finding("facts_missing", f"{what} could not be read ({why}){late}", hint)
+
+
+def _instead(facts: Facts) -> str:
+    once = facts.spot is not None and facts.spot.type == "one-time"
+    return f'set kill_action = "{"terminate" if once else "stop"}"'
+
+
+RULES = (
+    *(this_machine, state, readable, permitted, protection, node),
+    *(group, fleet, spot, root_device, hibernation, prepaid),
+)
