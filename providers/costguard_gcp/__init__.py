@@ -5,19 +5,23 @@ guest shutdown leads to TERMINATED, which bills no CPU, memory or GPU; disks and
 on); google-auth (the product name starts with "Google").
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from costguard.actions.provider import Consequence
+from costguard.actions.base import Outcome
+from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
+
+PRODUCTS = frozenset(("Google Compute Engine", "Google"))
+"""What ``product_name`` of the firmware says. Source: cloud-init ds-identify; older images say "Google"."""
 
 
 class Gcp:
-    """What can be said of a Compute Engine instance without asking the cloud."""
+    """What can be said of a Compute Engine instance, each part loaded when it is needed."""
 
     name = "Google Cloud"
 
     def recognises(self, dmi: Mapping[str, str]) -> bool:
         """The product name is "Google Compute Engine"; older images say "Google"."""
-        return dmi.get("product_name", "") in {"Google Compute Engine", "Google"}
+        return dmi.get("product_name", "") in PRODUCTS
 
     def guest_shutdown(self) -> Consequence:
         """As good as a stop, except for local SSDs."""
@@ -27,6 +31,54 @@ class Gcp:
             text="a shutdown from inside ends the charge for the machine and its GPUs and keeps its disks; the data "
             "of local SSDs is lost; disks and static addresses go on being billed",
         )
+
+    def identify(self, site: Site) -> Identity:
+        """See `costguard_gcp.identity.identify`."""
+        from costguard_gcp.identity import identify
+
+        return identify(site)
+
+    def notices(self, site: Site) -> tuple[Notice, ...]:
+        """See `costguard_gcp.notices.notices`."""
+        from costguard_gcp.notices import notices
+
+        return notices(site)
+
+    def tags(self, site: Site) -> Mapping[str, str]:
+        """See `costguard_gcp.notices.tags`."""
+        from costguard_gcp.notices import tags
+
+        return tags(site)
+
+    def open(self, site: Site, identity: Identity) -> Machine:
+        """Load the SDK, which only a worker can afford, and sign in."""
+        from costguard_gcp.machine import GcpMachine
+
+        return GcpMachine.open(site, identity)
+
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+        """See `costguard_gcp.machine.verify`."""
+        from costguard_gcp.machine import verify
+
+        return verify(site, receipt)
+
+    def price(self, identity: Identity) -> Price | None:
+        """See `costguard_gcp.prices.price`."""
+        from costguard_gcp.prices import price
+
+        return price(identity)
+
+    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+        """See `costguard_gcp.permissions.permissions`."""
+        from costguard_gcp.permissions import permissions
+
+        return permissions(verbs)
+
+    def policy(self, verbs: Sequence[Verb]) -> str:
+        """See `costguard_gcp.permissions.policy`."""
+        from costguard_gcp.permissions import policy
+
+        return policy(verbs)
 
 
 PROVIDER = Gcp()

@@ -1,0 +1,156 @@
+"""Send the request, and say what became of it."""
+
+import datetime as dt
+import uuid
+from typing import Any
+
+from costguard.actions.base import Outcome, Status
+from costguard.actions.provider import CloudError, Ticket, Verb
+from costguard_gcp import errors, retry
+from costguard_gcp.facts import Facts
+from costguard_gcp.plan import GRACE_OF_RIGHTS
+from costguard_gcp.session import TIMEOUT, Api
+
+LOOK = 10.0
+"""Seconds for asking what the cloud shows."""
+
+_CLOSED = {"TERMINATED", "STOPPED"}
+_ENDING = {"STOPPING", "PENDING_STOP", "SUSPENDING", "DEPROVISIONING"}
+_FOR_A_LOOK = 0.2  # the part of the deadline that is kept for a look after a request whose answer got lost
+_SKEW = 60.0  # seconds by which this machine's clock may be ahead of Google's
+_NAMESPACE = uuid.UUID("6f1f1a3e-5d0b-4a52-9a55-4c1c0a4c6d10")  # of this plug-in's request ids
+
+
+def request_id(verb: Verb, ticket: Ticket) -> str:
+    """The same for every try of an attempt: Google Cloud then carries it out once. Source: ``requestId`` of the API."""
+    return str(uuid.uuid5(_NAMESPACE, f"{ticket.incident} {ticket.attempt} {verb}"))
+
+
+def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool) -> Outcome:
+    """Send the request, and the same one again after troubles that pass. Never a different one."""
+    lost = trouble = False
+    age = facts.young
+
+    def send(left: float) -> Any:  # noqa: ANN401 - an operation of the SDK
+        nonlocal lost, trouble
+        try:
+            found = _send(api, verb, facts, ticket, discard=discard, timeout=min(left, TIMEOUT))
+        except CloudError as error:
+            lost = lost or error.code == errors.NO_ANSWER
+            trouble = trouble or error.trouble == "internal"
+            raise
+        failure = errors.operation(found.error.errors)
+        if failure:
+            raise failure
+        return found
+
+    def late(error: CloudError) -> bool:
+        return error.trouble == "denied" and age is not None and age < GRACE_OF_RIGHTS
+
+    try:
+        operation = retry.insist(send, ticket.deadline * (1 - _FOR_A_LOOK), also=late)
+    except CloudError as error:
+        shown = _state(api, ticket.deadline * _FOR_A_LOOK) if lost or trouble else ""
+        return _failed(error, shown, lost=lost)
+    return Outcome("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name))
+
+
+def confirm(api: Api, verb: Verb, instance: str, recorded: Outcome | None, since: float = 0.0) -> Outcome:
+    """What Google Cloud shows of the machine ``instance``; the proof is the name of the operation.
+
+    ``since`` is when the request was accepted, in seconds since the epoch, 0 when unknown: a machine that was
+    stopped after it and runs again did what was asked.
+    """
+    try:
+        vm = retry.insist(lambda left: api.instance(min(left, TIMEOUT)), LOOK)
+    except CloudError as error:
+        if error.trouble == "gone":
+            return _seen("done", "closed: Google Cloud knows this machine no more", recorded)
+        return _recorded(recorded, f"what the cloud shows cannot be read: {error}")
+    if str(vm.id) != instance:
+        words = f"closed: the machine is gone, and its name belongs to another one ({vm.id})"
+        return _seen("done", words, recorded)
+    status = str(vm.status)
+    if status in _CLOSED or status == "SUSPENDED":
+        rest = "; it was not deleted, so its disks go on being billed" if verb == "terminate" else ""
+        return _seen("done", f"closed: Google Cloud shows {status}{_since(vm, status)}{rest}", recorded)
+    if status in _ENDING:
+        return _seen("pending", f"seen stopping: Google Cloud shows {status}", recorded)
+    return _still_there(api, vm, recorded, since)
+
+
+def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, timeout: float) -> Any:  # noqa: ANN401
+    token = request_id(verb, ticket)
+    if facts.group:
+        return api.act_in_group(verb, facts.group, ticket, token, timeout)
+    local = any(disk.local for disk in facts.vm.disks) if facts.vm else False
+    return api.act(verb, ticket, token, discard=discard if local else None, timeout=timeout)
+
+
+def _failed(error: CloudError, shown: str, *, lost: bool) -> Outcome:
+    """No acceptance was seen. When a request may have arrived, the machine's state says more than the error."""
+    if shown in _ENDING | _CLOSED or shown == "SUSPENDED":
+        return Outcome("accepted", f"accepted: no answer came, but Google Cloud shows {shown}")
+    words = f"{error} ({error.code})" if error.code else str(error)
+    if not error.technical:
+        return Outcome("refused", f"{words}; {error.hint}" if error.hint else words, error.code)
+    if lost:
+        shows = f"Google Cloud shows {shown}" if shown else "the machine's state cannot be read either"
+        return Outcome("unknown", f"sent, but no answer came; {shows}: {words}", error.code)
+    return Outcome("failed", f"nothing was accepted: {words}", error.code)
+
+
+def _state(api: Api, timeout: float) -> str:
+    try:
+        return str(api.instance(timeout).status)
+    except CloudError as error:
+        return "DEPROVISIONING" if error.trouble == "gone" else ""
+
+
+def _still_there(api: Api, vm: Any, recorded: Outcome | None, since: float) -> Outcome:  # noqa: ANN401 - as above
+    """The machine runs: has the operation failed, has the machine come back, or is it only slow?"""
+    shows = f"Google Cloud shows {vm.status}"
+    operation = _operation(api, recorded)
+    failure = errors.operation(operation.error.errors) if operation else None
+    if failure:
+        status: Status = "failed" if failure.technical else "refused"
+        return Outcome(status, f"accepted, but the operation failed: {failure} ({failure.code}); {shows}", failure.code)
+    since = moment(str(operation.insert_time)) if operation else since
+    stopped = max(str(vm.last_stop_timestamp), str(vm.last_suspended_timestamp), key=moment)
+    if since and moment(stopped) > since - _SKEW:
+        words = f"closed: stopped at {stopped}, started again at {vm.last_start_timestamp}"
+        return _seen("done", words, recorded)
+    return _recorded(recorded, f"{shows}, the operation is {operation.status}" if operation else shows)
+
+
+def _operation(api: Api, recorded: Outcome | None) -> Any:  # noqa: ANN401 - a message of the SDK
+    """The recorded operation; None where the role does not show it, which is the usual case."""
+    if recorded is None or recorded.status not in {"accepted", "pending"} or not recorded.proof:
+        return None
+    try:
+        return api.operation(recorded.proof)
+    except CloudError:
+        return None
+
+
+def moment(text: str) -> float:
+    """Seconds since the epoch of an RFC 3339 text; 0 for none."""
+    try:
+        return dt.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _since(vm: Any, status: str) -> str:  # noqa: ANN401 - as above
+    stamp = str(vm.last_suspended_timestamp if status == "SUSPENDED" else vm.last_stop_timestamp)
+    return f" since {stamp}" if stamp else ""
+
+
+def _seen(status: Status, words: str, recorded: Outcome | None) -> Outcome:
+    return Outcome(status, words, recorded.proof if recorded else "")
+
+
+def _recorded(recorded: Outcome | None, shows: str) -> Outcome:
+    if recorded is None:
+        return Outcome("unknown", f"nothing is recorded of this attempt; {shows}")
+    return recorded._replace(detail=f"{recorded.detail}; {shows}")

@@ -1,0 +1,211 @@
+"""Everything the plan needs, gathered without an effect."""
+
+import datetime as dt
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from costguard.actions.provider import CloudError, Identity, Site, Verb
+from costguard_gcp import local_disks, permissions, retry
+from costguard_gcp.identity import last
+from costguard_gcp.metadata import Metadata
+from costguard_gcp.session import Api, Group
+
+LOOK = 8.0
+"""Seconds that one fact may take, retries included."""
+
+_MANAGER = re.compile(
+    r"projects/(?P<project>[^/]+)/(?P<kind>zones|regions)/(?P<place>[^/]+)/instanceGroupManagers/(?P<name>[^/]+)"
+)
+_SCALES_OUT = {"ON", "ONLY_UP", "ONLY_SCALE_OUT"}
+_NODES = {  # attributes that a service writes into machines of its own
+    "cluster-name": "Google Kubernetes Engine",
+    "kube-env": "Google Kubernetes Engine",
+    "dataproc-cluster-name": "Dataproc",
+}
+_NODE_LABELS = {
+    "goog-gke-node": "Google Kubernetes Engine",
+    "goog-dataproc-cluster-name": "Dataproc",
+    "goog-dataflow-job-id": "Dataflow",
+}
+
+T = TypeVar("T")
+
+
+class Disk(NamedTuple):
+    """A disk of the machine. ``local`` disks lose their data when the machine stops."""
+
+    name: str
+    local: bool
+    goes_with_it: bool
+
+
+class Vm(NamedTuple):
+    """What the API says of the machine."""
+
+    instance: str
+    status: str
+    disks: tuple[Disk, ...]
+    gpus: tuple[str, ...]
+    model: str
+    spot: bool
+    termination: str
+    ends_at: str
+    protected: bool
+    reservation: str
+    confidential: bool
+    labels: Mapping[str, str]
+    age: float | None
+
+
+class Size(NamedTuple):
+    """A group's size; ``least`` is the autoscaler's minimum, None when no autoscaler brings machines back."""
+
+    target: int
+    least: int | None
+
+
+class Facts(NamedTuple):
+    """``vm``, ``granted`` and ``size`` are None when they could not be had; the words are in ``troubles``.
+
+    ``scopes`` is None when the metadata server does not say. ``local_in_use`` is None when nobody can tell.
+    ``uptime`` and ``Vm.age`` are seconds.
+    """
+
+    identity: Identity
+    scopes: tuple[str, ...] | None
+    managed_by: str
+    group: Group | None
+    vm: Vm | None
+    granted: frozenset[str] | None
+    size: Size | None = None
+    local_in_use: bool | None = None
+    uptime: float | None = None
+    troubles: Mapping[str, CloudError] = {}
+
+    @property
+    def young(self) -> float | None:
+        """The machine's age in seconds, as well as it is known."""
+        return self.vm.age if self.vm and self.vm.age is not None else self.uptime
+
+
+def gather(api: Api, site: Site, identity: Identity, verb: Verb) -> Facts:
+    """Ask the metadata server and the API. Raises CloudError when nothing can be known."""
+    tree = Metadata(site).tree("instance/")
+    if str(tree.get("id")) != identity.instance:
+        text = f"the metadata server now speaks of instance {tree.get('id')}, not of {identity.instance}"
+        raise CloudError(
+            "changed", text, code="not_this_machine", hint="restart the service: `systemctl restart costguard`"
+        )
+    attributes = tree.get("attributes")
+    attributes = attributes if isinstance(attributes, dict) else {}
+    troubles: dict[str, CloudError] = {}
+    vm = _known(troubles, "vm", lambda left: read(api.instance(left)))
+    wanted = [one.name for one in permissions.on_machine([verb])]
+    granted = _known(troubles, "granted", lambda left: api.granted(wanted, left))
+    group = group_of(attributes)
+    size = None
+    if group and site.settings.get("group") == "leave":
+        size = _known(troubles, "size", lambda _: _size(api, group))
+    local = [disk for disk in vm.disks if disk.local] if vm else []
+    return Facts(
+        identity=identity,
+        scopes=_scopes(tree),
+        managed_by=_managed_by(attributes, vm.labels if vm else {}),
+        group=group,
+        vm=vm,
+        granted=granted,
+        size=size,
+        local_in_use=local_disks.in_use(site.sysfs, site.procfs, len(local)) if local else False,
+        uptime=_uptime(site.procfs),
+        troubles=troubles,
+    )
+
+
+def read(found: Any) -> Vm:  # noqa: ANN401 - a message of the SDK
+    """What matters of the API's answer. Fields that an older SDK does not know are left out."""
+    scheduling = found.scheduling
+    affinity = found.reservation_affinity
+    consumed = getattr(getattr(found.resource_status, "reservation_consumption_info", None), "consumed_reservation", "")
+    specific = affinity.consume_reservation_type == "SPECIFIC_RESERVATION"
+    status = getattr(found.resource_status, "scheduling", None)
+    return Vm(
+        instance=str(found.id),
+        status=str(found.status),
+        disks=tuple(Disk(_disk_name(disk), disk.type_ == "SCRATCH", bool(disk.auto_delete)) for disk in found.disks),
+        gpus=tuple(f"{one.accelerator_count} × {last(one.accelerator_type)}" for one in found.guest_accelerators),
+        model=str(scheduling.provisioning_model),
+        spot=bool(scheduling.preemptible) or scheduling.provisioning_model == "SPOT",
+        termination=str(scheduling.instance_termination_action),
+        ends_at=str(getattr(status, "termination_timestamp", "") or getattr(scheduling, "termination_time", "")),
+        protected=bool(found.deletion_protection),
+        reservation=last(consumed) or (", ".join(map(last, affinity.values)) or "a specific one" if specific else ""),
+        confidential=bool(found.confidential_instance_config.enable_confidential_compute),
+        labels=dict(found.labels),
+        age=_age(str(found.creation_timestamp)),
+    )
+
+
+def group_of(attributes: Mapping[str, Any]) -> Group | None:
+    """The managed instance group that made the machine. Other tools write ``created-by`` as well."""
+    match = _MANAGER.search(str(attributes.get("created-by") or ""))
+    if match is None:
+        return None
+    zonal = match["kind"] == "zones"
+    place = match["place"]
+    return Group(match["project"], place if zonal else "", "" if zonal else place, match["name"])
+
+
+def _known(troubles: dict[str, CloudError], what: str, ask: Callable[[float], T]) -> T | None:
+    """An answer, or None and the words why not. Raises CloudError when a technical trouble hides everything."""
+    try:
+        return retry.insist(ask, LOOK)
+    except CloudError as error:
+        if error.technical and what == "vm":
+            raise
+        troubles[what] = error
+        return None
+
+
+def _size(api: Api, group: Group) -> Size:
+    found = api.group(group)
+    autoscaler = last(found.status.autoscaler)
+    if not autoscaler:
+        return Size(found.target_size, None)
+    policy = api.autoscaler(group, autoscaler).autoscaling_policy
+    return Size(found.target_size, policy.min_num_replicas if str(policy.mode or "ON") in _SCALES_OUT else None)
+
+
+def _scopes(tree: Mapping[str, Any]) -> tuple[str, ...] | None:
+    accounts = tree.get("serviceAccounts")
+    default = accounts.get("default") if isinstance(accounts, dict) else None
+    scopes = default.get("scopes") if isinstance(default, dict) else None
+    return tuple(map(str, scopes)) if isinstance(scopes, list) else None
+
+
+def _managed_by(attributes: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+    for known, there in ((_NODES, attributes), (_NODE_LABELS, labels)):
+        for name, service in known.items():
+            if name in there:
+                return service
+    return ""
+
+
+def _disk_name(disk: Any) -> str:  # noqa: ANN401 - a message of the SDK
+    return last(disk.source) or str(disk.device_name) or "a disk"
+
+
+def _age(created: str) -> float | None:
+    try:
+        return time.time() - dt.datetime.fromisoformat(created).timestamp()
+    except ValueError:
+        return None
+
+
+def _uptime(procfs: str) -> float | None:
+    try:
+        with open(f"{procfs}/uptime", encoding="ascii") as file:
+            return float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,66 @@
+"""A session about one machine, as the core sees it; and the question from another machine."""
+
+from collections.abc import Mapping
+
+from costguard.actions.base import Outcome, Plan
+from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
+from costguard_gcp import act
+from costguard_gcp import facts as looks
+from costguard_gcp.facts import Facts
+from costguard_gcp.plan import plan
+from costguard_gcp.session import Api, Where, connect, connect_from_outside
+
+_VERBS: dict[str, Verb] = {"stop": "stop", "terminate": "terminate", "hibernate": "hibernate"}
+
+
+class GcpMachine:
+    """The machine that costguard runs on, through the API."""
+
+    def __init__(self, site: Site, identity: Identity, api: Api) -> None:
+        self.site = site
+        self.identity = identity
+        self.api = api
+
+    @classmethod
+    def open(cls, site: Site, identity: Identity) -> "GcpMachine":
+        """Load the SDK and sign in. Raises CloudError."""
+        return cls(site, identity, connect(site, identity))
+
+    def facts(self, verb: Verb) -> Facts:
+        """See `costguard_gcp.facts.gather`."""
+        return looks.gather(self.api, self.site, self.identity, verb)
+
+    def plan(self, verb: Verb, facts: Facts) -> Plan:
+        """See `costguard_gcp.plan.plan`."""
+        return plan(verb, facts, self.site.settings)
+
+    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+        """Act on what the plan allows, and on nothing else."""
+        decided = self.plan(verb, facts)
+        if not decided.may_act:
+            grave = ", ".join(finding.code for finding in decided.findings)
+            return Outcome("refused", f"the plan does not allow it: {grave}")
+        return act.execute(self.api, verb, facts, ticket, discard=_may_discard(decided))
+
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:  # noqa: ARG002 - the id is in the proof
+        """See `costguard_gcp.act.confirm`."""
+        since = act.moment(recorded.receipt.get("accepted", "")) if recorded else 0.0
+        return act.confirm(self.api, verb, self.identity.instance, recorded, since)
+
+
+def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
+    """Ask from any machine. The receipt names the machine by ``resource`` and ``instance``, see the identity's details."""
+    parts = receipt.get("resource", "").split("/")
+    if len(parts) != 6 or not receipt.get("instance"):
+        text = "the receipt does not name a machine of Google Cloud (`resource` and `instance`)"
+        raise CloudError("refused", text, code="receipt", hint="use the receipt as the acting message has it")
+    api = connect_from_outside(site, Where(parts[1], parts[3], parts[5]))
+    verb = _VERBS.get(receipt.get("action", ""), "stop")
+    proof = receipt.get("request", "")
+    recorded = Outcome("accepted", f"accepted as operation {proof}", proof) if proof else None
+    return act.confirm(api, verb, receipt["instance"], recorded, since=act.moment(receipt.get("accepted", "")))
+
+
+def _may_discard(decided: Plan) -> bool:
+    """Whether the plan told that local data is lost; anything else would have been refused."""
+    return any(finding.code == "local_data_lost" for finding in decided.findings)

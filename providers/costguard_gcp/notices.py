@@ -1,0 +1,46 @@
+"""What the metadata server announces, and what owners write into it.
+
+Sources: Compute Engine documentation "Query metadata server for maintenance event notices" (the values of
+``maintenance-event``; with GPUs an hour ahead) and "Spot VMs" (``preempted`` turns TRUE, about 30 seconds are
+left). Neither says at which moment.
+"""
+
+from collections.abc import Mapping
+
+from costguard.actions.provider import Notice, Site
+from costguard_gcp.metadata import Metadata
+
+TAG_PREFIX = "costguard"
+"""Only these attributes leave the metadata server: others hold start-up scripts, keys and passwords."""
+
+_STOPPED = (
+    "Google Cloud stops this machine for maintenance of its host, with GPUs within an hour; it starts again only if its "
+    "automatic restart is on"
+)
+_MAINTENANCE = {
+    "MIGRATE_ON_HOST_MAINTENANCE": (
+        "freeze",
+        "Google Cloud moves this machine to another host; it pauses for a moment",
+    ),
+    "TERMINATE_ON_HOST_MAINTENANCE": ("stop", _STOPPED),
+}
+
+
+def notices(site: Site) -> tuple[Notice, ...]:
+    """Both announcements, each one small request. Raises CloudError."""
+    metadata = Metadata(site)
+    found = []
+    if (metadata.text("instance/preempted") or "").upper() == "TRUE":
+        words = "Google Cloud takes this Spot machine away: it is stopped, or deleted as its owner chose, in about 30 s"
+        found.append(Notice("preempted", "stop", None, words))
+    event = (metadata.text("instance/maintenance-event") or "NONE").upper()
+    if event != "NONE":
+        kind, words = _MAINTENANCE.get(event, ("stop", f"Google Cloud announces `{event}` for this machine"))
+        found.append(Notice(f"maintenance-event:{event}", kind, None, words))
+    return tuple(found)
+
+
+def tags(site: Site) -> Mapping[str, str]:
+    """The instance's attributes whose name begins with ``costguard``. Labels are not in the metadata. Raises CloudError."""
+    found = Metadata(site).tree("instance/attributes/")
+    return {key: str(value) for key, value in found.items() if key.lower().startswith(TAG_PREFIX)}

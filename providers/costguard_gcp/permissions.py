@@ -1,0 +1,78 @@
+"""The rights that the calls of this plug-in need, and the least policy that grants them.
+
+Sources: Compute Engine documentation "Compute Engine IAM roles and permissions" and the API's own description
+of its methods; a custom role bound to one instance holds there alone.
+"""
+
+from collections.abc import Sequence
+
+from costguard.actions.provider import Permission, Verb
+
+_OF_VERB = {
+    "stop": Permission("compute.instances.stop", "stop this machine"),
+    "terminate": Permission("compute.instances.delete", "delete this machine"),
+    "hibernate": Permission("compute.instances.suspend", "suspend this machine"),
+}
+_GET = Permission(
+    "compute.instances.get", "know the machine by its numeric id before acting, and prove that its bill ended"
+)
+_ON_PROJECT = (
+    Permission("compute.zoneOperations.get", "say why an accepted request failed later", needed=False),
+    Permission(
+        "compute.instanceGroupManagers.get",
+        'see the size of a managed group; only for cloud.group = "leave"',
+        needed=False,
+    ),
+    Permission(
+        "compute.autoscalers.get", 'see the least size of a managed group; only for cloud.group = "leave"', needed=False
+    ),
+    Permission(
+        "compute.instanceGroupManagers.update", 'leave a managed group; only for cloud.group = "leave"', needed=False
+    ),
+)
+ROLE = "costguardSelf"
+
+_TEMPLATE = """\
+# Google Cloud: the least rights for these actions, bound to one machine.
+# Save this text as costguard-role.yaml; an owner of the project runs, once for the project:
+#   gcloud iam roles create {role} --project=PROJECT --file=costguard-role.yaml
+# and once for each machine:
+#   gcloud compute instances add-iam-policy-binding INSTANCE --project=PROJECT --zone=ZONE \\
+#     --member=serviceAccount:EMAIL --role=projects/PROJECT/roles/{role}
+# The machine also needs an access scope that allows it (set while it is stopped):
+#   gcloud compute instances set-service-account INSTANCE --project=PROJECT --zone=ZONE \\
+#     --service-account=EMAIL --scopes=cloud-platform
+title: costguard, itself only
+description: Lets a machine end its own bill. Bind it to the machine, not to the project.
+stage: GA
+includedPermissions:
+{lines}
+# Not in the role, because they hold for a whole project and are optional:
+{optional}
+"""
+
+
+def on_machine(verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+    """The rights on the machine itself."""
+    return (_GET, *(_OF_VERB[verb] for verb in dict.fromkeys(verbs)))
+
+
+def permissions(verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+    """Every right, the optional ones last."""
+    return (*on_machine(verbs), *_ON_PROJECT)
+
+
+def policy(verbs: Sequence[Verb]) -> str:
+    """A custom role as YAML, and the commands that bind it to the machine."""
+    lines = "\n".join(f"- {one.name}" for one in on_machine(verbs))
+    optional = "\n".join(f"#   {one.name}: {one.why}" for one in _ON_PROJECT)
+    return _TEMPLATE.format(role=ROLE, lines=lines, optional=optional)
+
+
+def binding(resource: str, role: str = ROLE) -> str:
+    """The command that binds the role to a machine, given its path ``projects/P/zones/Z/instances/N``."""
+    _, project, _, zone, _, name = resource.split("/")
+    return (
+        f"gcloud compute instances add-iam-policy-binding {name} --project={project} --zone={zone} "
+        f"--member=serviceAccount:EMAIL --role=projects/{project}/roles/{role}"
+    )

@@ -1,0 +1,55 @@
+"""List prices, from the table beside this file. Every one is an estimate with its region, date and source."""
+
+import csv
+import os
+from collections import Counter
+from importlib import resources
+
+from costguard.actions.provider import Identity, Price
+
+_GPUS = {"0x1eb8": "T4", "0x1db1": "V100", "0x15f8": "P100", "0x1bb3": "P4"}
+"""GPUs that are attached to an N1 machine, by PCI device id. Source: the PCI ID repository (pci.ids)."""
+
+_NVIDIA = "0x10de"
+
+
+def price(identity: Identity) -> Price | None:
+    """The on-demand price of the machine's type; None when unknown, and for Spot, whose price changes."""
+    if identity.market != "on-demand":
+        return None
+    gpu = identity.details.get("gpu", "")
+    wanted = f"{identity.type}+{gpu}" if gpu else identity.type
+    rows = [row for row in _table() if row["type"] == wanted]
+    if not rows:
+        return None
+    row = next((row for row in rows if row["region"] == identity.region), rows[0])
+    return Price(float(row["usd_per_hour"]), "USD", row["region"], row["date"], row["source"])
+
+
+def attached_gpus(sysfs: str) -> str:
+    """The GPUs of an N1 machine as the table writes them (``1xT4``); empty when there are none or several kinds.
+
+    The metadata server does not know them, and the type's name does not say them.
+    """
+    folder = os.path.join(sysfs, "bus/pci/devices")
+    found: Counter[str] = Counter()
+    try:
+        for name in os.listdir(folder):
+            if _read(os.path.join(folder, name, "vendor")) == _NVIDIA:
+                found[_GPUS.get(_read(os.path.join(folder, name, "device")), "other")] += 1
+    except OSError:
+        return ""
+    if len(found) != 1 or "other" in found:
+        return "" if not found else "unknown"
+    ((model, count),) = found.items()
+    return f"{count}x{model}"
+
+
+def _table() -> list[dict[str, str]]:
+    text = resources.files(__package__).joinpath("prices.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read().strip()

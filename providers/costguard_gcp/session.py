@@ -1,0 +1,199 @@
+"""The SDK, loaded and signed in: one small method for each call that this plug-in makes.
+
+Only a worker imports this module: the SDK costs more than a second and over 100 MB. Every call has a time-out of
+its own (the SDK's default is ten minutes), none is repeated by the SDK, and the SDK's operation pollers are not
+used: they ignore a custom endpoint and need a right on the whole project.
+"""
+
+import datetime as dt
+import os
+import urllib.parse
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import google.auth
+import google.auth.credentials
+from google.cloud import compute_v1 as compute
+
+from costguard import __version__
+from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
+from costguard_gcp import errors
+from costguard_gcp.metadata import Metadata
+
+TIMEOUT = 10.0
+"""Seconds for one call."""
+
+_ALL_SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+_AGENT = f"costguard/{__version__}"
+
+
+class Where(NamedTuple):
+    """The machine's place in the API."""
+
+    project: str
+    zone: str
+    name: str
+
+
+class Group(NamedTuple):
+    """A managed instance group: ``region`` is empty for one that lives in a single zone."""
+
+    project: str
+    zone: str
+    region: str
+    name: str
+
+
+class MachineCredentials(google.auth.credentials.Credentials):  # type: ignore[misc] # the SDK's classes have no types
+    """The machine's service account, asked for through the same metadata client as everything else."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        super().__init__()
+        self._metadata = metadata
+
+    def refresh(self, request: object) -> None:  # noqa: ARG002 - the SDK offers its transport; this needs none
+        """Get a token. Raises CloudError. The SDK compares ``expiry`` with UTC without a zone."""
+        token = self._metadata.token()
+        now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        self.token = token.text
+        self.expiry = now + dt.timedelta(seconds=token.seconds)
+
+
+class Api:
+    """Calls about one machine. Every one raises CloudError and nothing else."""
+
+    def __init__(self, where: Where, credentials: Any, endpoint: str) -> None:  # noqa: ANN401 - as above
+        self.where = where
+        self._credentials = credentials
+        self._options = {"api_endpoint": endpoint} if endpoint else {}
+        self._clients: dict[Callable[..., Any], Any] = {}
+        self._instances = self._client(compute.InstancesClient)
+
+    def instance(self, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
+        """What the API knows of the machine."""
+        request = compute.GetInstanceRequest(**self._here())
+        return self._call(self._instances.get, request, timeout)
+
+    def granted(self, permissions: Iterable[str], timeout: float = TIMEOUT) -> frozenset[str]:
+        """Which of these rights the caller has on the machine; asking has no effect and needs no right."""
+        body = compute.TestPermissionsRequest(permissions=list(permissions))
+        project, zone, name = self.where
+        request = compute.TestIamPermissionsInstanceRequest(
+            project=project, zone=zone, resource=name, test_permissions_request_resource=body
+        )
+        return frozenset(self._call(self._instances.test_iam_permissions, request, timeout).permissions)
+
+    def act(self, verb: Verb, ticket: Ticket, request_id: str, *, discard: bool | None, timeout: float) -> Any:  # noqa: ANN401
+        """Stop, delete or suspend. ``discard`` is sent only when it is not None; deleting has no such parameter."""
+        call, kind = {
+            "stop": (self._instances.stop_unary, compute.StopInstanceRequest),
+            "terminate": (self._instances.delete_unary, compute.DeleteInstanceRequest),
+            "hibernate": (self._instances.suspend_unary, compute.SuspendInstanceRequest),
+        }[verb]
+        local = {} if discard is None or verb == "terminate" else {"discard_local_ssd": discard}
+        request = kind(**self._here(), request_id=request_id, **local)
+        return self._call(call, request, timeout, ticket)
+
+    def act_in_group(self, verb: Verb, group: Group, ticket: Ticket, request_id: str, timeout: float) -> Any:  # noqa: ANN401
+        """Let the group stop, delete or suspend the machine and lower its size with it."""
+        word = {"stop": "Stop", "terminate": "Delete", "hibernate": "Suspend"}[verb]
+        prefix = "Region" if group.region else ""
+        body = getattr(compute, f"{prefix}InstanceGroupManagers{word}InstancesRequest")
+        kind = getattr(compute, f"{word}Instances{prefix}InstanceGroupManagerRequest")
+        field = f"{'region_' if group.region else ''}instance_group_managers_{word.lower()}_instances_request_resource"
+        me = f"zones/{self.where.zone}/instances/{self.where.name}"
+        request = kind(**_place(group), request_id=request_id, **{field: body(instances=[me])})
+        call = getattr(self._managers(group), f"{word.lower()}_instances_unary")
+        return self._call(call, request, timeout, ticket)
+
+    def group(self, group: Group, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
+        """What the API knows of a managed instance group."""
+        kind = compute.GetRegionInstanceGroupManagerRequest if group.region else compute.GetInstanceGroupManagerRequest
+        return self._call(self._managers(group).get, kind(**_place(group)), timeout)
+
+    def autoscaler(self, group: Group, name: str, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - as above
+        """The autoscaler of a group."""
+        if group.region:
+            regional = compute.GetRegionAutoscalerRequest(project=group.project, region=group.region, autoscaler=name)
+            return self._call(self._client(compute.RegionAutoscalersClient).get, regional, timeout)
+        zonal = compute.GetAutoscalerRequest(project=group.project, zone=group.zone, autoscaler=name)
+        return self._call(self._client(compute.AutoscalersClient).get, zonal, timeout)
+
+    def operation(self, name: str, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
+        """An operation of the machine's zone; needs a right on the whole project, which the role does not have."""
+        project, zone, _ = self.where
+        request = compute.GetZoneOperationRequest(project=project, zone=zone, operation=name)
+        return self._call(self._client(compute.ZoneOperationsClient).get, request, timeout)
+
+    def _here(self) -> dict[str, str]:
+        project, zone, name = self.where
+        return {"project": project, "zone": zone, "instance": name}
+
+    def _managers(self, group: Group) -> Any:  # noqa: ANN401 - a client of the SDK
+        kind = compute.RegionInstanceGroupManagersClient if group.region else compute.InstanceGroupManagersClient
+        return self._client(kind)
+
+    def _client(self, kind: Callable[..., Any]) -> Any:  # noqa: ANN401 - as above
+        if kind not in self._clients:
+            self._clients[kind] = kind(credentials=self._credentials, client_options=self._options)
+        return self._clients[kind]
+
+    def _call(self, call: Callable[..., Any], request: object, timeout: float, ticket: Ticket | None = None) -> Any:  # noqa: ANN401
+        try:
+            return call(request=request, timeout=timeout, retry=None, metadata=_headers(ticket))
+        except Exception as error:  # whatever the SDK raises, people get words for it
+            raise errors.translate(error) from error
+
+
+def connect(site: Site, identity: Identity) -> Api:
+    """Sign in as the machine. Raises CloudError."""
+    where = Where(identity.details["project"], identity.zone, identity.details["name"])
+    credentials = MachineCredentials(Metadata(site))
+    credentials.refresh(None)
+    return Api(where, credentials, endpoint(site))
+
+
+def connect_from_outside(site: Site, where: Where) -> Api:
+    """Sign in as whoever runs this: the application default credentials, as gcloud writes them. Raises CloudError.
+
+    The file is read without the SDK's own search, which ends with a probe of a metadata address.
+    """
+    environ = site.environ
+    folder = environ.get("CLOUDSDK_CONFIG") or os.path.join(environ.get("HOME", ""), ".config/gcloud")
+    path = environ.get("GOOGLE_APPLICATION_CREDENTIALS") or os.path.join(folder, "application_default_credentials.json")
+    try:
+        with warnings.catch_warnings():  # the SDK warns of files from strangers; this one is the user's own
+            warnings.simplefilter("ignore", DeprecationWarning)
+            credentials, _ = google.auth.load_credentials_from_file(path, scopes=_ALL_SCOPES)
+    except Exception as error:
+        raise CloudError(
+            "credentials",
+            f"there are no credentials for Google Cloud here: {errors.short(error)}",
+            code="credentials_missing",
+            hint="run `gcloud auth application-default login`",
+        ) from error
+    return Api(where, credentials, endpoint(site))
+
+
+def endpoint(site: Site) -> str:
+    """The configured endpoint; empty for the SDK's own. Raises CloudError for one that would show the token."""
+    given = str(site.settings.get("api_endpoint") or "").rstrip("/")
+    parts = urllib.parse.urlsplit(given)
+    if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "::1", "localhost"}:
+        text = f"`{given}` is not encrypted; costguard does not send a token there"
+        raise CloudError("refused", text, code="endpoint", hint="set cloud.api_endpoint to an https address")
+    return given
+
+
+def _place(group: Group) -> Mapping[str, str]:
+    place = {"region": group.region} if group.region else {"zone": group.zone}
+    return {"project": group.project, "instance_group_manager": group.name, **place}
+
+
+def _headers(ticket: Ticket | None) -> list[tuple[str, str]]:
+    """The ids, so that the cloud's audit log matches. Source: Google Cloud documentation "System parameters"."""
+    if ticket is None:
+        return [("user-agent", _AGENT)]
+    ids = "".join(sign for sign in f"incident {ticket.incident}, attempt {ticket.attempt}" if " " <= sign <= "~")
+    return [("user-agent", f"{_AGENT} ({ids})"), ("x-goog-request-reason", f"costguard {ids}")]
