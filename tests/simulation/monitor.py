@@ -299,7 +299,8 @@ class Monitor(Watch):
             return  # it stays so, whatever the GPUs do
         told_after = self.alarmed - self.seen_at
         if told_after > 0 and at - self.seen_at < min(2.0 * told_after, told_after + DAY) + 900.0:
-            return  # people know that it is blind; the next time is after twice as long
+            self.touched = at  # people know that it is blind, and hear of it again after twice as long
+            return
         armed = self.worked or fields["arm_duration"] is None
         window = fields["kill_duration"] if armed else fields["unused_after"]
         if window is None:
