@@ -23,7 +23,7 @@ from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Device, Observation, Reading, Unknown
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
-from costguard.engine.state import ACTING, CONFIRMING, State, commitments, dump, initial, load
+from costguard.engine.state import ACTING, CONFIRMING, WARNING, State, commitments, dump, initial, load
 from costguard.engine.turn import label
 
 SAVE_EVERY = 30.0
@@ -75,6 +75,7 @@ class Loop:
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
         self._counters: dict[str, Any] | None = None
+        self._detached = False  # whether an earlier process of this boot was told to let go of the driver
         self._known: tuple[str, ...] = ()
         self._devices: dict[str, Device] = {}
         self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
@@ -94,7 +95,7 @@ class Loop:
         self._working = False
         self._begin: list[str] = []  # why the engine begins again, before anything else
         self._last = self._restore()
-        self.reader = self._make_reader()
+        self.reader = self._make_reader(detached=self._detached)
         self._reload = Reload(host, self._trouble, self._adopt)
 
     @property
@@ -151,7 +152,8 @@ class Loop:
         late = self.reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and now >= self._next_tick:
             self._answer = None
-            self.reader.ask(now)
+            # what appears on the bus while a countdown runs must be seen before anything is released
+            self.reader.ask(now, look=self._last.state.core.phase == WARNING)
             self._reading = self.reader.waiting
             if not self._reading:
                 self._tick()
@@ -201,12 +203,12 @@ class Loop:
             return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
         self._trouble("nvml", None if gpus else self.reader.error)  # otherwise each GPU says it
         self._counters = answer.get("counters") or self._counters
-        self.reader.job["counters"] = self._counters
+        self.reader.job |= {"counters": self._counters, "known": gpus}
         if gpus != self._known:
             missing = tuple(key for key in self._known if key not in gpus)
             extra: tuple[Reading, ...] = tuple([Unknown("not listed any more")] * len(missing))
             gpus, seen = gpus + missing, seen + extra
-            self._known = gpus
+            self._known = self.reader.job["known"] = gpus
         return Observation(gpus, seen)
 
     def _meet(self, devices: tuple[Device, ...]) -> None:
@@ -263,6 +265,8 @@ class Loop:
             text = json.dumps({"rules": self._rules(), "engine": same}, separators=(",", ":"))
             self._written = (state.core, state.tracks, text[1:-2])
         counters = json.dumps(self._counters, separators=(",", ":"))
+        if self.reader.detached:
+            counters += ',"detached":true'
         # in a tick that changes nothing only the time is new
         failed = self.host.save(f'{{"counters":{counters},{self._written[2]},"at":{state.at!r}}}}}'.encode())
         self._saved, self._saved_at = essence, state.at
@@ -381,11 +385,27 @@ class Loop:
         self.workers.config = self.config
         if self.config.get("host") != before.get("host"):
             self.reader.stop()
-            self.reader = self._make_reader()
+            self.reader = self._make_reader(detached=self.reader.detached)
         self._step(Began(self.host.clock().boot, "reload"))
 
-    def _make_reader(self) -> Reader:
-        return Reader(self.host, "nvml", {**self.config.get("host", {}), "counters": self._counters})
+    def drive(self, *, attach: bool) -> str:
+        """Take up the driver again, or let go of it so that it can be exchanged; words for whoever asked."""
+        if attach == (not self.reader.detached):
+            return "the driver was not let go" if attach else "the driver is let go already"
+        if attach:
+            self.reader.attach()
+        else:
+            self.reader.detach()
+        self._save(self._saved)
+        return (
+            "the driver is taken up again"
+            if attach
+            else "the driver is let go; no GPU can be read until `costguard attach`"
+        )
+
+    def _make_reader(self, *, detached: bool) -> Reader:
+        job = {**self.config.get("host", {}), "counters": self._counters, "known": self._known}
+        return Reader(self.host, "nvml", job, detached=detached)
 
     def _trouble(self, subject: str, words: str | None) -> None:
         """Say once that something of the guard itself fails, and once that it works again."""
@@ -417,6 +437,7 @@ class Loop:
             try:
                 saved = json.loads(boot.state)
                 state, self._counters = load(saved["engine"]), saved.get("counters")
+                self._detached = saved.get("detached") is True
                 self._begin.append("restart")
                 if saved.get("rules") != self._rules():
                     self._begin.append("reload")  # another policy or version: a running warning is taken back

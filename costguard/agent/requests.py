@@ -89,9 +89,7 @@ def _administer(loop: "Loop", request: Request, command: str) -> None:
     elif command == "reload":
         loop.host.answer(request.client, encode({"done": True, "words": loop.reload()}))
     else:
-        done = loop.reader.order(encode({command: True}))
-        words = f"the nvml reader was told to {command}" if done else "no nvml reader runs"
-        loop.host.answer(request.client, encode({"done": done, "words": words}))
+        loop.host.answer(request.client, encode({"done": True, "words": loop.drive(attach=command == "attach")}))
 
 
 def refuse(loop: "Loop", request: Request, words: str) -> None:

@@ -20,14 +20,20 @@ UNREAPED_LIMIT = 3
 """With so many readers that not even SIGKILL ends, no further reader is started: each would hang as well."""
 
 
+DETACHED = "detached on request; `costguard attach` ends that"
+"""Why nothing is read while a driver is exchanged."""
+
+
 class Reader:
     """One reader process: started, asked, judged late, replaced."""
 
-    def __init__(self, host: Host, program: str, job: dict[str, Any]) -> None:
+    def __init__(self, host: Host, program: str, job: dict[str, Any], *, detached: bool = False) -> None:
         self._host = host
         self._program = program
         self.job = job
         self.child: int | None = None
+        self.detached = detached
+        """Whether a person wants no process to run, until he says otherwise."""
         self.words = "the reader has not answered yet"
         self.error = ""  # why the last answer names no GPU
         self._asked: tuple[int, float] | None = None  # sequence number and deadline
@@ -38,13 +44,23 @@ class Reader:
         self._within = START_WITHIN
         self.restarts = -1
 
-    def ask(self, now: float) -> None:
-        """Ask for a reading, starting the process if need be; `waiting` says whether a tick should wait for it."""
-        if self._asked is not None or (self.child is None and not self._start(now)):
+    def ask(self, now: float, *, look: bool = False) -> None:
+        """Ask for a reading, starting the process if need be; `waiting` says whether a tick should wait for it.
+
+        ``look``: with a look at which devices there are, which is otherwise a rare one.
+        """
+        if self._asked is not None:
+            return
+        if self.detached:
+            self.stop()  # it had the time since the request to take leave of the driver
+            self.words = DETACHED
+            return
+        if self.child is None and not self._start(now):
             return
         self._sequence += 1
         self._within = ANSWER_WITHIN if self._answered_once else START_WITHIN
-        if self.child is None or not self._host.send(self.child, b'{"read":%d}' % self._sequence):
+        request = b'{"read":%d,"look":true}' if look else b'{"read":%d}'
+        if self.child is None or not self._host.send(self.child, request % self._sequence):
             self._lost(now, "the reader takes no more requests")
             return
         self._asked = (self._sequence, now + self._within)
@@ -68,9 +84,19 @@ class Reader:
         """When the answer under way is late."""
         return self._asked[1] if self._asked else float("inf")
 
-    def order(self, words: bytes) -> bool:
-        """Pass on a request that is no read (detach, attach)."""
-        return self.child is not None and self._host.send(self.child, words)
+    def detach(self) -> None:
+        """Let the process take leave of the driver and end, and start none until `attach`."""
+        self.detached = True
+        if self.child is not None:
+            self._host.send(self.child, b'{"detach":true}')
+
+    def attach(self) -> None:
+        """The next read may start a process again, which loads whatever library is there now."""
+        if self.detached:
+            self.stop()
+            self.detached, self._asked = False, None
+            self._start_at, self._pause = 0.0, FIRST_PAUSE
+            self.words = "the reader has not answered yet"
 
     def line(self, data: bytes, now: float) -> dict[str, Any] | None:
         """Take a line of the process; gives the answer to the read under way, if it is one."""
@@ -126,7 +152,7 @@ class Reader:
         return True
 
     def _lost(self, now: float, why: str) -> None:
-        self.words = why
+        self.words = DETACHED if self.detached else why
         self._asked = None
         if self.child is not None:
             self._host.kill(self.child)

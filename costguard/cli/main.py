@@ -29,6 +29,8 @@ VERBS: Mapping[str, Verb] = {
     ),
     "hold": Verb("costguard.cli.hold:command", "Postpone an action: costguard hold 2h."),
     "release": Verb("costguard.cli.release:command", "End a hold early."),
+    "detach": Verb("costguard.cli.driver:detach", "Let go of the driver, so that it can be exchanged."),
+    "attach": Verb("costguard.cli.driver:attach", "Take the driver up again."),
     "demo": Verb("costguard.cli.demo:command", "Watch it decide, without a GPU or a cloud account."),
     "replay": Verb("costguard.cli.replay:command", "Say what it would have decided on a recording."),
     "record": Verb("costguard.cli.record:command", "Write a recording of this machine's GPUs."),

@@ -93,7 +93,7 @@ def advice(words: str) -> str:
     if "did not answer" in words or "hang" in words:
         return f"the driver hangs; jobs may work on, and only a reboot ends it. See `{_DMESG}`"
     if "detached" in words:
-        return "it was let go for work on the driver; `sudo systemctl restart costguard` takes it back"
+        return "it was let go for work on the driver; `sudo costguard attach` takes it back"
     if "not listed" in words:
         return f"the driver lost it: {_DMESG}"
     return f"see what the driver says: `nvidia-smi`, and {_DMESG}"

@@ -1,14 +1,16 @@
 """The resident process that reads the GPUs, driven by the guard line by line (JSON).
 
-First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, millijoules]}|null}``. Then
+First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, millijoules]}|null,"known":[key,…]}``,
+the last two from readers before this one. Then
 
 - ``{"read":n}`` is answered by ``{"read":n,"gpus":[[key,load|null,[signs],covers,words],…],"counters":{…}}``,
   with ``"findings":[[key,code,words],…]`` while there is something that people should know about a GPU,
   ``"info":{key:{"index","uuid","name"}}`` when that changed, and ``"error"``, ``"hardware"`` when no GPU
   could be read because the driver or its library failed;
-- ``{"detach":true}`` lets go of the driver, so that it can be unloaded; ``{"attach":true}`` takes it back.
+- ``{"read":n,"look":true}`` is answered in the same way, after a look at which GPUs there are;
+- ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
 
-Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone;
+Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone or said so;
 3 the driver or its library failed altogether, said in the last answer: only a fresh process can do better.
 """
 
@@ -20,6 +22,7 @@ import time
 
 from costguard.readers.nvml_gpu import Gpu, UnreadableError
 from costguard.readers.nvml_library import (
+    DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
     GPU_IS_LOST,
     NO_PERMISSION,
@@ -31,10 +34,12 @@ from costguard.readers.nvml_library import (
     Nvml,
     NvmlError,
 )
+from costguard.readers.nvml_lookup import find, listed, place
 from costguard.readers.pci import Bus
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from costguard.readers.nvml_library import Handle
@@ -44,7 +49,7 @@ EXIT_FAILED = 3
 _PR_SET_PDEATHSIG = 1
 _SIGKILL = 9
 _LINE = 65536
-_RESCAN = 60.0  # seconds between looks at the PCI bus
+_RESCAN = 60.0  # seconds between looks at which GPUs there are
 _PATIENCE = 3  # reads without any GPU, after which a fresh process is the better try
 _REOPEN = (3, 6, 12)  # failed reads after which a GPU gets a fresh handle, and every 30th: opening may be slow
 _ON_THE_WAY = 0.1  # seconds that an answer may take to become a tick; less than a sample of the ring
@@ -82,48 +87,50 @@ class Reader:
     """All GPUs of the machine through one library that is initialised once."""
 
     def __init__(
-        self, sysfs: str = "/sys", devfs: str = "/dev", counters: dict[str, list[float]] | None = None
+        self,
+        sysfs: str = "/sys",
+        devfs: str = "/dev",
+        counters: dict[str, list[float]] | None = None,
+        known: "Sequence[str]" = (),
     ) -> None:
         self._bus = Bus(sysfs, devfs)
-        self._slots: dict[str, _Slot] = {}
         self._counters = {key: (float(one[0]), int(one[1])) for key, one in (counters or {}).items()}
+        self._slots = {key: _Slot() for key in (*known, *self._counters)}
         self._nvml: Nvml | None = None
         self._error = ""
+        self._driver = False  # whether the failure proves that there is a driver
+        self._count = 0  # GPUs in the driver's list at the last look
         self._info_due = True
         self._scan_due = 0.0
         self._blind = 0  # reads in a row that failed for every GPU in a way that a fresh process may cure
         self.failed = False
         """Whether only a fresh process can do better."""
-        self.attach()
+        self._begin()
 
-    def attach(self) -> None:
-        """Load, initialise and open everything, unless that is done. What fails is told by the next `read`."""
-        if self._nvml is not None:
-            return
-        self._error = ""
-        self._scan(boottime(), opening=False)
+    def _begin(self) -> None:
+        """Load, initialise and open everything. What fails is told by the next `read`."""
         try:
-            self._nvml, count = _start()
-        except (LibraryMissingError, NvmlError) as error:
-            self._error = str(error)
-            self.failed = True
-        else:
-            self._open_all(self._nvml, count)
+            self._nvml, self._count = _start()
+        except LibraryMissingError as error:
+            self._error, self._driver = str(error), error.broken
+        except NvmlError as error:
+            self._error, self._driver = str(error), error.code != DRIVER_NOT_LOADED
+        self.failed = bool(self._error)
+        self._look_at_bus(boottime())
+        if not self.failed:
+            self._list()
 
     def detach(self) -> None:
-        """Let go of the driver. Reads answer unknown until `attach`."""
+        """Let go of the driver, as the last thing."""
         if self._nvml is not None:
-            self._keep_counters()
             for slot in self._slots.values():
                 slot.close()
             self._nvml.shutdown()
-        self._nvml = None
-        self._error = "detached on request"
 
-    def read(self, number: object, now: float) -> dict[str, object]:
+    def read(self, number: object, now: float, *, look: bool = False) -> dict[str, object]:
         """One answer."""
-        if now >= self._scan_due:
-            self._scan(now, opening=True)
+        if look or now >= self._scan_due:
+            self._look(now)
         if self._error:
             rows: list[list[Any]] = [[key, None, [], 0, self._error] for key in self._slots]
         else:
@@ -146,11 +153,12 @@ class Reader:
             self._info_due = False
         if self._error or not rows:
             answer["error"] = self._error or "the driver lists no GPU"
-            answer["hardware"] = self._bus.hardware()
+            found = self._bus.hardware()
+            answer["hardware"] = None if self._driver and not found else found
         return answer
 
     def _row(self, key: str, slot: _Slot, now: float) -> "list[Any]":
-        if slot.gpu is None or slot.failures in _REOPEN or (slot.failures and slot.failures % 30 == 0):
+        if slot.failures in _REOPEN or (slot.failures and slot.failures % 30 == 0):
             self._reopen(key, slot)
         if slot.gpu is not None:
             try:
@@ -173,58 +181,67 @@ class Reader:
         if self.failed:
             self._error = next(iter(self._slots.values())).reason
 
-    def _scan(self, now: float, *, opening: bool) -> None:
+    def _look(self, now: float) -> None:
         """Which GPUs should be there: of the bus, of the driver, and those that ever were."""
+        changed = self._look_at_bus(now)
+        if self._nvml is None:
+            return
+        code, count = self._nvml.count()
+        if code == SUCCESS and (changed or count != self._count):
+            self._count = count
+            self._list()
+
+    def _look_at_bus(self, now: float) -> bool:
         self._scan_due = now + _RESCAN
         if not self._bus.look():
-            return
-        for key in [*self._bus.expected, *self._counters]:
-            if key not in self._slots and key not in self._bus.elsewhere:
-                self._slots[key] = _Slot()
+            return False
+        for key in self._bus.expected:
+            self._slots.setdefault(key, _Slot())
         for key in self._bus.elsewhere:
-            self._slots.pop(key, None)
-        if opening:
-            self._sort()
+            if (slot := self._slots.pop(key, None)) is not None:
+                slot.close()
+        return True
 
-    def _sort(self) -> None:
-        self._slots = dict(sorted(self._slots.items()))
-        self._info_due = True
-
-    def _open_all(self, nvml: Nvml, count: int) -> None:
-        """By index first: that finds GPUs that are on no PCI bus."""
+    def _list(self) -> None:
+        """Open what is not open. By number first: that finds GPUs that are on no PCI bus."""
+        assert self._nvml is not None
         refused = []
-        for index in range(min(count, 256)):
-            code, handle = nvml.open_index(index)
+        for index, code, key, handle in listed(self._nvml, self._count, self._bus.expected, self._slots):
             if code != SUCCESS:
                 refused.append((index, code))
-                continue
-            key = _key(nvml, index, handle)
-            self._open(nvml, self._slots.setdefault(key, _Slot()), key, handle)
+            elif (slot := self._slots.setdefault(key, _Slot())).gpu is None:
+                self._open(slot, key, handle, index)
         for key, slot in self._slots.items():
             if slot.gpu is None:
                 self._reopen(key, slot)
-        for index, code in refused[: max(0, count - len(self._slots))]:
-            self._slots[f"index:{index}"] = _refused(code)
-        self._sort()
+        for index, code in refused[: max(0, self._count - len(self._slots))]:
+            self._slots[place(index)] = slot = _Slot()
+            slot.failed(NvmlError(code, "GetHandleByIndex"))
+        self._slots = dict(sorted(self._slots.items()))
+        self._info_due = True
 
     def _reopen(self, key: str, slot: _Slot) -> None:
-        """Try a fresh handle; a GPU without one is asked for at the same rare intervals."""
-        if self._nvml is None or (slot.failures and slot.failures not in _REOPEN and slot.failures % 30):
+        """Try a fresh handle."""
+        if self._nvml is None:
             return
-        code, handle = self._nvml.open_address(key)
+        code, handle = find(self._nvml, key, self._count)
         if code == SUCCESS:
-            self._open(self._nvml, slot, key, handle)
+            self._open(slot, key, handle)
         elif slot.gpu is None:
             slot.failed(NvmlError(code, "GetHandleByPciBusId"))
         self._info_due = True
 
-    def _open(self, nvml: Nvml, slot: _Slot, key: str, handle: "Handle") -> None:
+    def _open(self, slot: _Slot, key: str, handle: "Handle", index: int | None = None) -> None:
+        assert self._nvml is not None
         self._keep_counters()
         slot.close()
         try:
-            slot.gpu = Gpu(nvml, handle, self._counters.get(key))
-        except (NvmlError, UnreadableError) as error:
+            slot.gpu = Gpu(self._nvml, handle, self._counters.get(key))
+        except Exception as error:  # noqa: BLE001 # one sick GPU must not cost the readings of the others
             slot.failed(error)
+        else:
+            if slot.gpu.index is None:
+                slot.gpu.index = index
 
     def _keep_counters(self) -> None:
         for key, slot in self._slots.items():
@@ -250,23 +267,6 @@ def _start() -> tuple[Nvml, int]:
     return nvml, count
 
 
-def _key(nvml: Nvml, index: int, handle: "Handle") -> str:
-    code, address = nvml.address(handle)
-    if code == SUCCESS:
-        return address
-    try:
-        code, uuid = nvml.uuid(handle)
-    except UnicodeDecodeError:
-        return f"index:{index}"
-    return uuid if code == SUCCESS and uuid else f"index:{index}"
-
-
-def _refused(code: int) -> _Slot:
-    slot = _Slot()
-    slot.failed(NvmlError(code, "GetHandleByIndex"))
-    return slot
-
-
 def boottime() -> float:
     """Seconds since boot, suspended time included."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -274,13 +274,10 @@ def boottime() -> float:
 
 def _answer(reader: Reader, request: dict[str, object]) -> dict[str, object] | None:
     if "read" in request:
-        return reader.read(request["read"], boottime())
+        return reader.read(request["read"], boottime(), look=bool(request.get("look")))
     if request.get("detach"):
         reader.detach()
         return {"detached": True}
-    if request.get("attach"):
-        reader.attach()
-        return {"attached": True}
     return None
 
 
@@ -289,16 +286,19 @@ def serve(lines: "Lines") -> int:
     job = lines.next()
     if job is None:
         return 0
-    counters = job.get("counters")
+    counters, known = job.get("counters"), job.get("known")
     reader = Reader(
         str(job.get("sysfs") or "/sys"),
         str(job.get("devfs") or "/dev"),
         counters if isinstance(counters, dict) else None,
+        [str(key) for key in known] if isinstance(known, list) else (),
     )
     while (request := lines.next()) is not None:
         answer = _answer(reader, request)
         if answer is not None:
             lines.write(answer)
+        if "detach" in request:
+            return 0
         if reader.failed and "read" in request:
             return EXIT_FAILED
     return 0

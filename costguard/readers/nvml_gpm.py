@@ -58,7 +58,13 @@ class Gpm:
         self.words = ""
         self.covers = 0.0
         """Seconds between the two samples."""
-        code, supported = nvml.gpm_supported(handle)
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Ask whether the GPU has them, unless it is known that it does."""
+        if self.available:
+            return
+        code, supported = self._nvml.gpm_supported(self._handle)
         if code == SUCCESS and supported:
             self._begin()
         elif code == NO_PERMISSION:
@@ -70,6 +76,7 @@ class Gpm:
             if buffer is not None:
                 self._nvml.gpm_give_back(buffer)
         self._old = self._new = None
+        self._taken = 0.0
         self.available = False
         self._forget()
 
@@ -103,7 +110,7 @@ class Gpm:
                 self.close()
                 return
             self._old, self._new = self._new, buffer
-        self.available = True
+        self.available, self.note = True, ""
 
     def _drop(self, code: int) -> None:
         self.close()

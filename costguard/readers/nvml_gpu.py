@@ -7,11 +7,10 @@ from costguard.readers.nvml_ghost import Ghost
 from costguard.readers.nvml_gpm import Gpm
 from costguard.readers.nvml_hung import Hung
 from costguard.readers.nvml_library import (
+    ABSENT,
     DROPPED,
     ENGINES,
-    FUNCTION_NOT_FOUND,
     NOT_FOUND,
-    NOT_SUPPORTED,
     SUCCESS,
     Nvml,
     NvmlError,
@@ -31,8 +30,8 @@ RING_SECONDS = 16.0
 
 _HOLE = 1_500_000  # microseconds between two samples of an unbroken ring; the slowest product samples each second
 _BUSY = 95  # percent of GPU use from which nothing else need be asked
-_LOOK_EVERY = 60.0  # seconds between looks at memory and processes, which cost the driver more
-_LOST_CAPABILITY = (NOT_SUPPORTED, FUNCTION_NOT_FOUND)
+_LOOK_EVERY = 60.0  # seconds between looks at memory and processes, which cost the driver more, and at what was missing
+_MOST_MEMORY = 1 << 48  # bytes; more is garbage
 
 Reading = tuple[float, list[str], float, str]
 """Load 0 to 1, signs of work, seconds covered, evidence."""
@@ -49,9 +48,11 @@ class Gpu:
         self._nvml = nvml
         self._handle = handle
         self._unsupported: set[str] = set()
+        self._engines: set[str] = set()  # that have answered
         self._since = 0  # newest sample of the ring that was seen
         self._ring_read = 0.0  # when
         self._look_due = 0.0
+        self._again_due = 0.0  # when to ask again for what was missing
         self._memory: int | None = None  # bytes in use; None: unknown
         self._lowest = 0.0  # percent, of the samples since the last read
         self._ghost = Ghost()
@@ -64,7 +65,10 @@ class Gpu:
         self._divided: Divided | None = None
         self._whole_due = 0.0  # when to ask again whether it still is, should its instances stay unknown
         self.meter = PowerMeter(nvml, handle, old_counter)
-        self.index = self._value("GetIndex", nvml.index(handle))
+        code, index = nvml.index(handle)
+        if code not in (SUCCESS, *DROPPED):
+            raise NvmlError(code, "GetIndex")
+        self.index: int | None = index
         self.name = _text("name", nvml.name, handle)
         self.uuid = _text("UUID", nvml.uuid, handle)
         self._traffic = Traffic(nvml, handle)
@@ -110,6 +114,8 @@ class Gpu:
                 self._other_signs(now)
         if suspected or now >= self._look_due:
             self._look(now)
+        if now >= self._again_due:
+            self._ask_again(now)
         quiet = percent == 0 and not self._signs
         power = self.meter.read(now, quiet=quiet, ring=ring_covers > 0)
         if power.sign:
@@ -177,6 +183,9 @@ class Gpu:
             return self._momentary(now, 0.0)
         if code not in (SUCCESS, NOT_FOUND):
             raise NvmlError(code, "GetSamples")
+        if stamps and stamps[0] > stamps[-1]:  # the newest first
+            stamps.reverse()
+            values.reverse()
         if stamps and stamps[0] <= self._since:  # a driver that ignores the time we gave
             fresh = next((i for i, stamp in enumerate(stamps) if stamp > self._since), len(stamps))
             stamps, values = stamps[fresh:], values[fresh:]
@@ -206,7 +215,7 @@ class Gpu:
 
     def _momentary(self, now: float, covers: float) -> tuple[float, float, str]:
         code, percent = self._nvml.rates(self._handle)
-        if code in _LOST_CAPABILITY:
+        if code in ABSENT:
             self._unsupported.discard("samples")  # ask both again: unknown now, but perhaps not for ever
             if self._nvml.mig(self._handle) == (SUCCESS, 1):
                 self._divided = Divided(self._nvml, self._handle)
@@ -239,13 +248,14 @@ class Gpu:
     def _engine_use(self) -> tuple[int, str]:
         """The busiest of the engines that GPU use does not count, and its name."""
         best, name = 0, ""
-        for number, engine in enumerate(ENGINES):
+        for number, engine in enumerate(ENGINES if self._divided is None else ()):
             if engine in self._unsupported:
                 continue
             code, percent = self._nvml.engine(number, self._handle)
-            if code in _LOST_CAPABILITY:
+            if code in ABSENT and engine not in self._engines:  # one that was there does not go away: it fails
                 self._unsupported.add(engine)
                 continue
+            self._engines.add(engine)
             if _percent(engine, self._value(engine, (code, percent))) > best:
                 best, name = percent, engine
         return best, name
@@ -255,7 +265,15 @@ class Gpu:
         self._look_due = now + _LOOK_EVERY
         self.meter.look(now)
         code, used = self._nvml.memory_used(self._handle)
-        self._memory = used if code == SUCCESS else None
+        self._memory = used if code == SUCCESS and used < _MOST_MEMORY else None
+
+    def _ask_again(self, now: float) -> None:
+        """What was missing may be there by now: a driver that fails for a while may say *not supported*, too."""
+        if self._again_due:
+            self._unsupported.clear()
+            for part in (self.meter, self._traffic, self._users, self._gpm):
+                part.ask_again()
+        self._again_due = now + _LOOK_EVERY
 
     @staticmethod
     def _value(function: str, answer: tuple[int, int]) -> int:

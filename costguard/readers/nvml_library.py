@@ -24,14 +24,20 @@ NOT_SUPPORTED = 3
 NO_PERMISSION = 4
 NOT_FOUND = 6
 INSUFFICIENT_SIZE = 7
+DRIVER_NOT_LOADED = 9
 LIBRARY_NOT_FOUND = 12
 FUNCTION_NOT_FOUND = 13
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
+VERSION_MISMATCH = 25
+DEPRECATED = 26
 UNKNOWN = 999
 
-DROPPED = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, NO_PERMISSION)
-"""Codes after which an optional signal is not asked for again: it is not there, or not for us."""
+ABSENT = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED)
+"""Codes of what this GPU, or this version of the library, does not have."""
+
+DROPPED = (*ABSENT, NO_PERMISSION)
+"""Codes after which an optional signal is left out: it is not there, or not for us."""
 
 ENGINES = ("encoder", "decoder", "JPEG engine", "OFA")
 
@@ -50,6 +56,8 @@ _WORDS = {
     16: "the GPU must be reset",
     17: "the operating system blocks the device; check the unit's DeviceAllow and the container's devices",
     18: "driver and library have different versions (upgraded under a running system); reboot or reload the driver",
+    25: "the library wants another version of this call",
+    26: "the library has given up this call",
     27: "the GPU is not ready yet",
     999: "unknown driver error; in a container the devices may have been taken away",
 }
@@ -62,6 +70,9 @@ _PLACES = (
 _UTILISATION_SAMPLES = 1
 _RING_ROOM = 256  # samples; rings of about 100 were seen
 _PROCESS_ROOM = 32  # entries in the list of use by process
+_CONTEXT_ROOM = 64  # entries in the list of contexts; with more there is only their number
+_CONTEXT_WORDS = 3  # of 8 bytes in an entry, at most
+_MOST_CONTEXTS = 100_000  # more is garbage
 _ALL_LINKS = 0xFFFFFFFF  # the scope of an NVLink counter that is the sum of all links
 _COUNTER_BITS = {1: 32, 2: 64, 3: 64}  # NVML value types that a counter may have
 _ROOM_FOR_METRICS = 512  # more than NVML_GPM_METRIC_MAX, should the library clear its whole list
@@ -82,7 +93,11 @@ class NvmlError(Exception):
 
 
 class LibraryMissingError(Exception):
-    """The library cannot be loaded; the words say why."""
+    """The library cannot be loaded; the words say why. ``broken``: there is one all the same."""
+
+    def __init__(self, words: str, *, broken: bool = False) -> None:
+        super().__init__(words)
+        self.broken = broken
 
 
 def words(code: int) -> str:
@@ -104,7 +119,10 @@ class Nvml:
             code = _code(error)
             if code == LIBRARY_NOT_FOUND:
                 raise LibraryMissingError(f"{words(12)} (NVML 12)") from error
-            raise NvmlError(code, "Init") from error
+            if code == FUNCTION_NOT_FOUND:  # a library older than the one that takes flags
+                code = _function("nvmlInit_v2")()
+            if code != SUCCESS:
+                raise NvmlError(code, "Init") from error
         self._uints = (ctypes.c_uint * 4)()
         self._long = (ctypes.c_ulonglong * 1)()
         self._at = ctypes.byref(self._uints)
@@ -119,6 +137,8 @@ class Nvml:
         self._make_room(_RING_ROOM)
         self._process_use = _function("nvmlDeviceGetProcessUtilization")
         self._make_process_room(_PROCESS_ROOM)
+        self._contexts = {kind: _lists(kind) for kind in ("Compute", "Graphics", "MPSCompute")}
+        self._context_list = (_Q * (_CONTEXT_WORDS * _CONTEXT_ROOM))()
         self._fields = _function("nvmlDeviceGetFieldValues")
         self._gpm_sample = _function("nvmlGpmSampleGet")
         self._gpm_mig_sample = _function("nvmlGpmMigSampleGet")
@@ -144,7 +164,15 @@ class Nvml:
         """The same by PCI address."""
         return _ask(pynvml.nvmlDeviceGetHandleByPciBusId, address.encode())
 
-    def index(self, handle: "Handle") -> tuple[int, int]:
+    def open_uuid(self, uuid: str) -> "tuple[int, Handle]":
+        """The same by UUID."""
+        return _ask(pynvml.nvmlDeviceGetHandleByUUID, uuid.encode())
+
+    def same(self, one: "Handle", other: "Handle") -> bool:
+        """Whether two handles are of one GPU."""
+        return ctypes.cast(one, ctypes.c_void_p).value == ctypes.cast(other, ctypes.c_void_p).value
+
+    def index(self, handle: "Handle") -> tuple[int, int | None]:
         """The driver's number of a GPU; not stable across boots."""
         return _ask(pynvml.nvmlDeviceGetIndex, handle)
 
@@ -213,10 +241,17 @@ class Nvml:
 
     def processes(self, kind: str, handle: "Handle") -> tuple[int, int]:
         """How many contexts there are: Compute, Graphics or MPSCompute."""
-        code, found = _ask(getattr(pynvml, f"nvmlDeviceGet{kind}RunningProcesses"), handle)
-        if code == FUNCTION_NOT_FOUND:  # a driver older than version 3 of this call
-            code, found = _ask(getattr(pynvml, f"nvmlDeviceGet{kind}RunningProcesses_v2"), handle)
-        return code, len(found or ())
+        code = FUNCTION_NOT_FOUND
+        for function in self._contexts[kind]:
+            self._uints[0] = _CONTEXT_ROOM
+            code = function(handle, self._at, self._context_list)
+            if code not in (FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED):
+                break
+        if code == INSUFFICIENT_SIZE:  # then the number is that of the contexts that there are
+            code = SUCCESS
+        if code == SUCCESS and self._uints[0] > _MOST_CONTEXTS:
+            code = UNKNOWN
+        return code, self._uints[0] if code == SUCCESS else 0
 
     def process_use(self, handle: "Handle", since: int) -> tuple[int, list[tuple[int, int, list[int]]]]:
         """Use by process newer than ``since``: process id, time in microseconds, percents (SM, memory, encoder, decoder)."""
@@ -330,7 +365,7 @@ def _load() -> None:
             pynvml.nvmlLib = ctypes.CDLL(place)
         except OSError as error:
             if "No such file" not in str(error):
-                raise LibraryMissingError(f"the driver's library cannot be loaded: {error}") from error
+                raise LibraryMissingError(f"the driver's library cannot be loaded: {error}", broken=True) from error
         else:
             return
 
@@ -351,6 +386,12 @@ def _code(error: Exception) -> int:
         return int(error.value)
     # NVMLLibraryMismatchError is no NVMLError: the driver lacks the version of the call that the binding wants
     return FUNCTION_NOT_FOUND if type(error).__name__ == "NVMLLibraryMismatchError" else UNKNOWN
+
+
+def _lists(kind: str) -> "tuple[Callable[..., int], ...]":
+    """The versions of a list of contexts that the library has, the newest first; entries grew in version 2."""
+    name = f"nvmlDeviceGet{kind}RunningProcesses"
+    return tuple(_function(f"{name}{version}") for version in ("_v3", "_v2", ""))
 
 
 def _missing(*_arguments: object) -> int:

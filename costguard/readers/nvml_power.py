@@ -12,9 +12,13 @@ MARGIN_MW = 10_000
 MARGIN_SHARE = 0.03
 """The same as a share of the power limit, for large boards."""
 
+REST_SHARE = 0.2
+"""Of the power limit: what a GPU without processes draws at most, while its own idle power was never seen."""
+
 _MARGIN_SECONDS = 60.0  # the energy that may be hidden: the margin for so long, a second or two of full load
 _SHORTEST = 0.5  # seconds: the counter moves in steps of up to 0.1 s, so a shorter mean is noise
 _ABSURD_MW = 20_000_000  # more than any board draws
+_LISTS = ("Compute", "MPSCompute")  # of processes
 
 
 class Power:
@@ -41,7 +45,7 @@ class PowerMeter:
         self._before_restart = old_counter
         self._energy = True  # whether the driver gives it
         self._momentary = True
-        self._kinds: tuple[str, ...] = ("Compute", "MPSCompute")  # lists of processes that the driver gives
+        self._kinds: tuple[str, ...] = _LISTS
         self._state_since = 0.0
         self._looked = -1.0
         self._lowest: dict[bool | None, float] = {}
@@ -58,7 +62,7 @@ class PowerMeter:
         self.nobody = False
         """Whether both lists, compute and MPS, were there and empty."""
         self.at_rest = False
-        """Whether the last mean (not: a moment) was at the baseline of a GPU without processes."""
+        """Whether the last mean (not: a moment) was that of a GPU without processes: at its baseline, or low."""
         code, limit = nvml.power_limit(handle)
         if code == SUCCESS and 0 < limit < _ABSURD_MW:
             self.margin = max(self.margin, MARGIN_SHARE * limit)
@@ -74,6 +78,11 @@ class PowerMeter:
         """Whether a mean is at most a share of the limit above the lowest one with processes, which is known."""
         lowest = self._lowest.get(True)
         return lowest is not None and mean <= lowest + max(self.margin, share * self._limit)
+
+    def ask_again(self) -> None:
+        """Perhaps the driver gives by now what it did not."""
+        self._energy = self._momentary = True
+        self._kinds = _LISTS
 
     def look(self, now: float) -> None:
         """Count the contexts."""
@@ -141,7 +150,8 @@ class PowerMeter:
     def _judge(self, mean: float, since: float, now: float, *, quiet: bool) -> Power:
         evidence = f"mean {mean / 1000:.0f} W"
         bare = self._lowest.get(False)
-        self.at_rest = since < now and self.contexts == 0 and bare is not None and mean <= bare + self.margin
+        low = bare + self.margin if bare is not None else REST_SHARE * self._limit
+        self.at_rest = since < now and self.contexts == 0 and mean <= low
         lowest = self._lowest.get(self._state())
         surprising = lowest is None or mean < lowest or mean > lowest + self.margin
         if surprising and self._looked != now:

@@ -61,6 +61,10 @@ class Traffic:
         self._keep(tuple(self._wanted([own for own, _, _ in found])))
         return signs
 
+    def ask_again(self) -> None:
+        """Perhaps there is by now what was missing."""
+        self._keep(tuple(_NAMES))
+
     def _wanted(self, codes: list[int]) -> list[int]:
         """What is worth asking again: all but what is not there, and raw counters that are not needed."""
         kept = [field for field, code in zip(self._numbers, codes, strict=True) if code not in DROPPED]
@@ -84,6 +88,10 @@ class Users:
         self._since = 0
         self.available = True
         """Whether the driver gives it."""
+
+    def ask_again(self) -> None:
+        """Perhaps the driver gives by now what it did not."""
+        self.available = True
 
     def read(self) -> list[str]:
         """The busiest process since the last read, as a sign of work. Raises NvmlError when the driver fails."""

@@ -66,11 +66,32 @@ def test_nothing_is_a_ghost_while_part_of_it_is_unknown(machine: Machine, functi
     assert machine.tick(16)[0] == 1.0
 
 
-def test_ghost_from_the_start_is_load(machine: Machine) -> None:
-    """No idle baseline was ever seen, so idle power cannot be told: it stays load."""
+@pytest.mark.parametrize(("watts", "load"), [(70, 0.0), (140, 0.0), (141, 1.0), (600, 1.0)])
+def test_ghost_from_the_start_draws_little_power(machine: Machine, watts: float, load: float) -> None:
+    """No idle baseline was ever seen (the kernel was killed before or under us): a fifth of the limit stands for it."""
     machine.script.set(util=100)
+    machine.watts = watts
+    machine.begin_anew()
+    assert machine.tick(16)[0] == load
+
+
+def test_ghost_without_baseline_and_limit_is_load(machine: Machine) -> None:
+    """Then idle power cannot be told."""
+    machine.script.set(util=100, limit="na")
     machine.begin_anew()
     assert machine.tick(16)[0] == 1.0
+
+
+def test_kernel_killed_under_a_job_that_was_there_first(machine: Machine) -> None:
+    """The agent never saw this GPU without its job: what the killed kernel leaves is a ghost all the same."""
+    machine.script.set(util=97, memory_used=60_000, processes=[Process(42)])
+    machine.watts = 600
+    machine.begin_anew()
+    machine.tick(4)
+    machine.script.set(util=100, memory_used=0, processes=[])
+    machine.watts = 90
+    assert machine.tick(20)[0] == 0.0
+    assert [code for code, _ in machine.gpu.findings] == ["ghost"]
 
 
 def test_failed_read_begins_the_two_minutes_again(machine: Machine) -> None:

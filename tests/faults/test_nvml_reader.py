@@ -302,17 +302,12 @@ def test_energy_bridges_a_restart_of_the_reader(world: World, power: float, gap:
 
 
 def test_detach_lets_go_of_the_driver(world: World) -> None:
-    """Detached: shut down, unknown by name; attached: readable again."""
+    """The driver is let go in order, and the process ends: what takes it up again is a fresh one."""
     reader = world.reader()
     reader.read()
     assert reader.ask({"detach": True}) == {"detached": True}
-    assert ("nvmlShutdown", "-") in world.calls()
-    assert words(reader.read()) == "detached on request"
-    assert reader.ask({"attach": True}) == {"attached": True}
-    assert loads(reader.read()) == [0, 0]
-    begun = world.calls().count(("nvmlInitWithFlags", "-"))
-    assert reader.ask({"attach": True}) == {"attached": True}
-    assert world.calls().count(("nvmlInitWithFlags", "-")) == begun > 0
+    assert world.calls()[-1] == ("nvmlShutdown", "-")
+    assert reader.wait() == 0
 
 
 def test_end_of_input_ends_the_reader(world: World) -> None:
