@@ -5,21 +5,22 @@ shut down from inside is *stopped*, still allocated and billed; only *deallocate
 cloud-init's ``ds-identify`` (the chassis asset tag; the vendor alone is any Hyper-V).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from costguard.actions.provider import Consequence
-
-_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
+from costguard.actions.base import Outcome
+from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
 
 
 class Azure:
-    """What can be said of an Azure machine without asking the cloud."""
+    """See `costguard.actions.provider.Provider`. Each step imports what it needs, and no more."""
 
     name = "Azure"
 
     def recognises(self, dmi: Mapping[str, str]) -> bool:
         """Every Azure machine has the same chassis asset tag."""
-        return dmi.get("chassis_asset_tag") == _ASSET_TAG
+        from costguard_azure.firmware import recognises
+
+        return recognises(dmi)
 
     def guest_shutdown(self) -> Consequence:
         """The machine stays allocated and its price stays the same."""
@@ -27,9 +28,58 @@ class Azure:
             ends_bill=False,
             keeps_disks=True,
             text="a shutdown from inside leaves the machine allocated: it is billed in full while it is off",
-            hint="deallocate it instead (`az vm deallocate`), for example from the command action; or set "
+            hint='deallocate it instead: kill_action = "stop" (or `az vm deallocate`); or set '
             "actions.shutdown.accept_bill = true",
         )
+
+    def identify(self, site: Site) -> Identity:
+        """See `costguard_azure.identity`."""
+        from costguard_azure.identity import identify
+
+        return identify(site)
+
+    def notices(self, site: Site) -> tuple[Notice, ...]:
+        """See `costguard_azure.notices`: nothing unless the owner wants scheduled events."""
+        from costguard_azure.notices import notices
+
+        return notices(site)
+
+    def tags(self, site: Site) -> Mapping[str, str]:
+        """The machine's tags. The metadata's other field for them cannot hold a tag with a semicolon."""
+        from costguard_azure.metadata import compute
+
+        rows = compute(site).get("tagsList") or ()
+        return {str(row.get("name")): str(row.get("value") or "") for row in rows if isinstance(row, dict)}
+
+    def open(self, site: Site, identity: Identity) -> Machine:
+        """Load the SDK and authenticate. Raises ImportError and CloudError."""
+        from costguard_azure.machine import AzureMachine
+
+        return AzureMachine(site, identity)
+
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+        """See `costguard_azure.machine.verify`."""
+        from costguard_azure.machine import verify
+
+        return verify(site, receipt)
+
+    def price(self, identity: Identity) -> Price | None:
+        """See `costguard_azure.prices`."""
+        from costguard_azure.prices import price
+
+        return price(identity)
+
+    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+        """The rights these actions need."""
+        from costguard_azure.permissions import needed
+
+        return needed(verbs)
+
+    def policy(self, verbs: Sequence[Verb]) -> str:
+        """The custom role, as JSON for ``az role definition create``."""
+        from costguard_azure.permissions import policy
+
+        return policy(verbs)
 
 
 PROVIDER = Azure()

@@ -1,0 +1,137 @@
+"""Ending the bill, and proving it. No poller of the SDK is used: see `arm.send`."""
+
+import re
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from costguard.actions.base import Outcome
+from costguard.actions.provider import Ticket, Verb
+from costguard_azure import arm, retry
+from costguard_azure.errors import ArmError, translate
+from costguard_azure.facts import Facts
+from costguard_azure.session import AGENT, READ, Session
+
+POLL = 10.0
+"""Seconds between two looks; Azure allows 12 a minute. ``settings["confirm_interval"]`` replaces it."""
+_LAST_LOOK = 5.0  # seconds for the one look after an answer was lost, beyond the deadline when need be
+_ENDED, _ENDING = frozenset(("deallocated",)), frozenset(("stopping", "deallocating"))
+_NAMESPACE = uuid.UUID("5f0b9d1c-6f0e-4f0a-9d39-0d8f2c0c7a11")
+
+
+def request_id(attempt: str) -> str:
+    """The ``x-ms-client-request-id`` of an attempt: the same for each try, and found in the activity log."""
+    return str(uuid.uuid5(_NAMESPACE, attempt))
+
+
+def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+    """Send the request; the same one again after a technical failure, within the ticket's deadline."""
+    end = time.monotonic() + ticket.deadline
+    client_id = request_id(ticket.attempt)
+    answers: list[Mapping[str, str]] = []
+    maybe = False  # a try may have been heard although its answer says otherwise, or never came
+
+    def hook(response: Any) -> None:  # noqa: ANN401 - an SDK object
+        answers.append(response.http_response.headers)
+
+    def call() -> None:
+        left = max(0.1, end - time.monotonic())
+        agent = f"{AGENT} ({re.sub(r'[^A-Za-z0-9._:-]', '_', ticket.attempt)})"
+        limits = {"connection_timeout": min(READ, left), "read_timeout": min(READ, left), "user_agent_overwrite": True}
+        arm.send(session, verb, hook, request_id=client_id, user_agent=agent, **limits)
+
+    def may(error: ArmError) -> bool:
+        nonlocal maybe
+        maybe = maybe or error.sent
+        return retry.again(error) or (error.trouble == "denied" and facts.young)
+
+    try:
+        retry.until(end, f"asking Azure to {_words(verb)}", call, session.credential.forget, may)
+    except ArmError as error:
+        proof = answers[-1].get("x-ms-request-id", "") if answers else ""
+        return _after(session, verb, error, Outcome("failed", str(error), proof or client_id), maybe=maybe)
+    proof = answers[-1].get("x-ms-request-id") or client_id
+    return Outcome(
+        "accepted", f"accepted: Azure will {_words(verb)} (request {proof}, client request {client_id})", proof
+    )
+
+
+def _after(session: Session, verb: Verb, error: ArmError, failed: Outcome, *, maybe: bool) -> Outcome:
+    """What to make of an error: a veto, a technical failure, or a request that may have been heard."""
+    hint = f"; {error.hint}" if error.hint else ""
+    if maybe:
+        seen = _seen(session, verb)
+        if seen:
+            return failed._replace(
+                status="accepted", detail=f"accepted: the answer was lost ({error}), but the cloud shows {seen}"
+            )
+    if not error.technical:
+        return failed._replace(status="refused", detail=f"{error}{hint}")
+    if maybe and error.trouble == "unreachable":
+        text = f"{error}; nobody can say whether Azure took the request, and the machine still runs{hint}"
+        return failed._replace(status="unknown", detail=text)
+    return failed._replace(detail=f"{error}{hint}")
+
+
+def _seen(session: Session, verb: Verb) -> str:
+    """One look after an answer was lost: words for what shows that the request was heard, empty when nothing does."""
+    limits = {"connection_timeout": _LAST_LOOK, "read_timeout": _LAST_LOOK}
+    try:
+        view = arm.instance_view(session, **limits)
+    except Exception as caught:  # noqa: BLE001 - translated in one place
+        error = translate(caught, "looking whether the request was heard")
+        return "that it is gone" if error.trouble == "gone" and verb == "terminate" else ""
+    if view.provisioning == "deleting":
+        return "that it is being deleted"
+    return f"it as {view.power}" if view.power in {"deallocating", *_ENDED} else ""
+
+
+def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Outcome | None, interval: float = POLL) -> Outcome:
+    """Look until the bill has ended or the deadline is over; say what the cloud shows last."""
+    end = time.monotonic() + ticket.deadline
+    while True:
+        outcome = _shown(session, verb, recorded)
+        if outcome.status == "done" or time.monotonic() + interval >= end:
+            return outcome
+        time.sleep(interval)
+
+
+def _shown(session: Session, verb: Verb, recorded: Outcome | None) -> Outcome:
+    """One look, in the words of the three grades."""
+    known = recorded or Outcome("unknown", "nothing is recorded of this attempt")
+    try:
+        view = arm.instance_view(session)
+    except Exception as caught:  # noqa: BLE001 - translated in one place
+        error = translate(caught, "asking what became of the machine")
+        if error.trouble == "gone" and error.code in {"ResourceNotFound", "NotFound", "ResourceGroupNotFound"}:
+            return Outcome("done", "closed: the machine does not exist any more", known.proof)
+        return known._replace(detail=f"{known.detail}; {error}")
+    return shown(view, verb, known)
+
+
+def shown(view: arm.View, verb: str, known: Outcome) -> Outcome:
+    """What an instance view proves; ``known`` with more words where it proves nothing."""
+    power = view.power or "without a power state"
+    if view.power in _ENDED and verb != "terminate":
+        slept = " and hibernated" if view.hibernation == "hibernated" else ""
+        return Outcome("done", f"closed: the cloud shows the machine as deallocated{slept}", known.proof)
+    if view.power in _ENDED:
+        text = "seen stopping: the machine is deallocated, so computing is not billed; it is not deleted yet"
+        return Outcome("pending", text, known.proof)
+    if view.power in _ENDING or view.provisioning == "deleting":
+        text = (
+            f"seen stopping: the cloud shows the machine as {view.provisioning if view.power not in _ENDING else power}"
+        )
+        return Outcome("pending", text, known.proof)
+    if view.power == "stopped":
+        text = "the cloud shows the machine as stopped but allocated, billed in full; run `az vm deallocate --ids VM`"
+        return known._replace(detail=f"{known.detail}; {text}")
+    failed = f" ({view.provisioning})" if view.provisioning.startswith("failed") else ""
+    return known._replace(detail=f"{known.detail}; the cloud shows the machine as {power}{failed}")
+
+
+def _words(verb: Verb) -> str:
+    return {"stop": "deallocate", "hibernate": "hibernate and deallocate", "terminate": "delete"}[
+        verb
+    ] + " this machine"

@@ -1,0 +1,157 @@
+"""The only place where errors of the SDK become CloudError.
+
+Sources: azure-core 1.41 (every 409 is a ResourceExistsError; a lost answer is a ServiceResponseError, a
+request that never left a ServiceRequestError); Azure documentation "Lock your resources" (ScopeLocked),
+"Throttling Resource Manager requests" (429 with Retry-After), "Troubleshoot Azure RBAC" (AuthorizationFailed,
+which a new role assignment gives for some minutes).
+"""
+
+import json
+import time
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from costguard.actions.provider import CloudError, Trouble
+
+_SKEW = 300.0  # seconds; tokens are refused beyond about this difference
+_NOT_NOW = frozenset(
+    (
+        "Conflict",
+        "AnotherOperationInProgress",
+        "OperationPreempted",
+        "RetryableError",
+        "ConflictingConcurrentWriteNotAllowed",
+    )
+)
+"""409 that goes away by itself: another operation of the machine is under way. Any other 409 is a veto."""
+
+_LOCKED = (
+    "a lock holds this machine; costguard never removes one. See it with `az lock list`, remove it if it is not meant"
+)
+
+
+class ArmError(CloudError):
+    """What the Resource Manager, or the way to it, said.
+
+    ``finding`` is the code that plans use for it, ``retry_after`` seconds that the cloud asks to wait,
+    ``sent`` whether the request may have taken effect although this error was the answer, ``status`` that
+    of HTTP (0: there was none).
+    """
+
+    def __init__(
+        self,
+        trouble: Trouble,
+        words: str,
+        *,
+        code: str = "",
+        hint: str = "",
+        finding: str = "",
+        retry_after: float | None = None,
+        sent: bool = False,
+        status: int = 0,
+    ) -> None:
+        super().__init__(trouble, words, code=code, hint=hint)
+        self.finding = finding
+        self.retry_after = retry_after
+        self.sent = sent
+        self.status = status
+
+
+def translate(error: Exception, doing: str) -> ArmError:
+    """Say what happened; ``doing`` names what was being done, in words."""
+    from azure.core import exceptions as sdk
+
+    if isinstance(error, ArmError):
+        return error
+    if isinstance(error, CloudError):
+        finding = {"credentials": "credentials_missing"}.get(error.trouble, "unreachable")
+        return ArmError(error.trouble, f"{doing}: {error}", code=error.code, hint=error.hint, finding=finding)
+    if isinstance(error, sdk.DecodeError):
+        text = f"{doing}: the answer makes no sense: {_line(error)}"
+        return ArmError("internal", text, code="garbage", finding="unreachable", sent=True)
+    if isinstance(error, sdk.HttpResponseError) and error.response is not None:
+        return _answered(error, doing)
+    if isinstance(error, sdk.ServiceResponseError):
+        text = f"{doing}: the request was sent, but no answer came: {_line(error)}"
+        return ArmError("unreachable", text, code=type(error).__name__, finding="unreachable", sent=True)
+    if isinstance(error, sdk.ServiceRequestError):
+        hint = "check the network, the proxy and the certificates (`costguard doctor`)"
+        text = f"{doing}: Azure's Resource Manager cannot be reached: {_line(error)}"
+        return ArmError("unreachable", text, code=type(error).__name__, hint=hint, finding="unreachable")
+    text = f"{doing}: the SDK failed: {type(error).__name__}: {_line(error)}"
+    return ArmError("internal", text, code=type(error).__name__, finding="unreachable", sent=True)
+
+
+def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK error, which is untyped here
+    """An HTTP status, and the code in the body."""
+    status = int(error.status_code or 0)
+    code, message = _body(error)
+    said = f"{doing}: Azure answered {status} {code}: {message}"
+    if status == 401:
+        return _unauthenticated(error, said, code)
+    if status == 403:
+        return _forbidden(said, code)
+    if status == 404:
+        return ArmError("gone", said, code=code, hint="check it with `az vm list -d`", finding="not_this_machine")
+    if status == 409 and code in _NOT_NOW:
+        wait = _retry_after(error)
+        return ArmError("internal", said, code=code, retry_after=wait, finding="throttled", sent=True)
+    if status == 409 and code == "ScopeLocked":
+        return ArmError("refused", said, code=code, hint=_LOCKED, finding="locked")
+    if status == 429:
+        hint = "other programs use up this machine's requests; costguard tries again later"
+        return ArmError("throttled", said, code=code, hint=hint, finding="throttled", retry_after=_retry_after(error))
+    if status == 408 or status >= 500:
+        return ArmError("internal", said, code=code, finding="unreachable", retry_after=_retry_after(error), sent=True)
+    return ArmError("refused", said, code=code, hint="see docs/clouds-azure.md for what refuses", finding="protected")
+
+
+def _unauthenticated(error: Any, said: str, code: str) -> ArmError:  # noqa: ANN401 - as above
+    """401: an old or foreign token, unless this machine's clock is what is wrong."""
+    skew = _skew(error)
+    if skew is not None and abs(skew) > _SKEW:
+        text = f"{said} (this machine's clock is {abs(skew):.0f} s {'behind' if skew > 0 else 'ahead'})"
+        return ArmError(
+            "clock", text, code=code, hint="run `timedatectl` and set the clock", finding="clock_skew", status=401
+        )
+    if "expired" in code.lower():
+        hint = "the managed identity's token could not be renewed: `az vm identity show --ids VM`"
+        return ArmError("credentials", said, code=code, hint=hint, finding="credentials_expired", status=401)
+    hint = "check the managed identity with `az vm identity show --ids VM`"
+    return ArmError("credentials", said, code=code, hint=hint, finding="credentials_missing", status=401)
+
+
+def _forbidden(said: str, code: str) -> ArmError:
+    if code in {"RequestDisallowedByPolicy", "ReadOnlyDisabledSubscription", "SubscriptionNotRegistered"}:
+        hint = "ask the owner of the subscription; costguard does not go round a policy"
+        return ArmError("refused", said, code=code, hint=hint, finding="protected")
+    hint = "run `costguard permissions azure` and assign the role that it prints to this machine's identity"
+    return ArmError("denied", said, code=code, hint=hint, finding="not_permitted")
+
+
+def _body(error: Any) -> tuple[str, str]:  # noqa: ANN401 - as above
+    """The cloud's own word and its sentence; Azure writes them in ``error``, some proxies do not."""
+    try:
+        found = json.loads(error.response.text()).get("error", {})
+        return str(found.get("code") or "no code"), " ".join(str(found.get("message") or "no message").split())[:400]
+    except Exception:  # noqa: BLE001 - a body that is no JSON, or that cannot be read any more
+        return "no code", _line(error)
+
+
+def _retry_after(error: Any) -> float | None:  # noqa: ANN401 - as above
+    try:
+        return max(0.0, float(error.response.headers.get("Retry-After")))
+    except (TypeError, ValueError):
+        return None
+
+
+def _skew(error: Any) -> float | None:  # noqa: ANN401 - as above
+    """How far (seconds) the cloud's clock is ahead of this machine's."""
+    try:
+        return parsedate_to_datetime(error.response.headers.get("Date")).timestamp() - time.time()
+    except (TypeError, ValueError, AttributeError):
+        return None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

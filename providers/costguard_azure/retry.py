@@ -1,0 +1,45 @@
+"""Trying again: the same request, within a deadline, as slowly as the cloud asks."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from costguard_azure.errors import ArmError, translate
+
+T = TypeVar("T")
+
+BASE, CAP = 0.5, 10.0
+"""Seconds before the second try, and at most between two."""
+
+
+def again(error: ArmError) -> bool:
+    """Whether the same request may succeed later. A lost answer is not sent again: it may have been heard."""
+    if error.trouble in {"throttled", "internal"}:
+        return error.code != "garbage"
+    return error.trouble == "unreachable" and not error.sent
+
+
+def until(
+    end: float, doing: str, call: Callable[[], T], forget: Callable[[], None], may: Callable[[ArmError], bool] = again
+) -> T:
+    """Call until it works, until ``may`` says no, or until the monotonic moment ``end``. Raises ArmError.
+
+    ``forget`` drops the token: a cloud that does not take it is asked once more with a new one.
+    """
+    tries = 0
+    renewed = False
+    while True:
+        try:
+            return call()
+        except Exception as caught:  # noqa: BLE001 - translated in one place, whatever the SDK raises
+            error = translate(caught, doing)
+        if error.status == 401 and not renewed:
+            renewed = True
+            forget()
+            continue
+        wait = error.retry_after or min(CAP, BASE * 2**tries) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads machines
+        tries += 1
+        if not may(error) or time.monotonic() + wait >= end:
+            raise error
+        time.sleep(wait)

@@ -1,0 +1,79 @@
+"""Rules about whoever else owns this machine: a service, or a scale set.
+
+Sources: AKS documentation "FAQ" (changes of nodes by hand are not supported); Azure documentation "Automatic
+instance repairs" (a member that is not healthy is replaced), "Instance protection" and "Overview of autoscale".
+"""
+
+from costguard.actions.base import Finding
+from costguard.actions.provider import Verb
+from costguard_azure import permissions
+from costguard_azure.case import Case, Found
+from costguard_azure.facts import Facts, Group
+
+
+def managed(case: Case) -> Found:
+    """A node of a managed service is the service's own."""
+    owner = case.vm.managed_by
+    if owner:
+        text = f"this machine belongs to {owner}, which would repair or replace it and does not support such changes"
+        hint = (
+            "scale it there: `az aks nodepool scale` or `az aks nodepool stop`"
+            if "Kubernetes" in owner
+            else "end it there"
+        )
+        yield "refuse", Finding("managed_node", text, hint)
+
+
+def member(case: Case) -> Found:
+    """A scale set keeps its size: it is told only, unless the owner lets this machine leave."""
+    group = case.vm.group
+    if group is None:
+        return
+    if case.settings.get("group", "notify") != "leave":
+        text = f"this machine is a member of the scale set {group.name}, which may replace it"
+        hint = f'lower the scale set (`az vmss scale --name {group.name}`), or set [cloud] group = "leave"'
+        yield "refuse", Finding("group_member", text, hint)
+        return
+    if group.protected:
+        text = f"this member of {group.name} is protected from the scale set's actions"
+        yield "refuse", Finding("protected", text, "see `az vmss update --protect-from-scale-set-actions`")
+    yield from _unknown(case.facts, group)
+    if case.verb == "terminate":
+        yield from _leaves(group)
+    else:
+        yield from _stays(case.verb, group)
+
+
+def _leaves(group: Group) -> Found:
+    """Deleting a member lowers the size by one."""
+    if group.minimum and group.capacity is not None and group.capacity <= group.minimum:
+        text = f"the scale set {group.name} has {group.capacity} members and autoscale keeps at least {group.minimum}: it would make a new one"
+        yield "refuse", Finding("group_at_minimum", text, "lower the minimum of the autoscale setting first")
+    call = "as its instance" if group.uniform else "as a machine of its own"
+    text = f"this machine is deleted from the scale set {group.name} ({call}), whose size becomes one less"
+    yield "consequences", Finding("group_member", text, "autoscale may raise the size again")
+
+
+def _stays(verb: Verb, group: Group) -> Found:
+    """A deallocated member still counts, and is not healthy."""
+    if group.repairs:
+        text = f"the scale set {group.name} repairs its members: it would replace this one when it is off, and the bill would go on"
+        yield "another", Finding("group_member", text, 'use kill_action = "terminate", which lowers the size')
+        return
+    call = "the scale set's own call for its instance" if group.uniform else "the machine's own call"
+    text = f"this member of the scale set {group.name} is deallocated by {call} ({verb}); the set's size stays, and autoscale may start another"
+    yield "consequences", Finding("group_member", text, f"look with `az vmss list-instances --name {group.name}`")
+
+
+def _unknown(facts: Facts, group: Group) -> Found:
+    """What could not be read of the scale set."""
+    for what, value, right in (
+        ("the scale set", group.repairs, permissions.SEE_SCALE_SET),
+        ("the autoscale settings", group.minimum, permissions.SEE_AUTOSCALE),
+    ):
+        if value is None:
+            text = f"{what} of {group.name} cannot be read, so a replacement may be started ({facts.unknown.get(what, '')})"
+            yield (
+                "consequences",
+                Finding("permission_unknown", text, f"needed: {right}, with the resource group as scope"),
+            )

@@ -1,0 +1,153 @@
+"""A session with the Resource Manager: the SDK's client, a token from the metadata service, and limits on time.
+
+The SDK's own retries are off: it sleeps for whatever ``Retry-After`` says (azure-core 1.41, RetryPolicy),
+beyond every deadline. `costguard_azure.retry` does it within one. There is no redirect policy either, so
+that a token is never sent elsewhere, and no policy that registers resource providers.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from costguard import __version__
+from costguard.actions.provider import CloudError, Identity, Site
+from costguard_azure import metadata, resource
+from costguard_azure.errors import translate
+
+CONNECT, READ = 5.0, 15.0
+"""Seconds to connect, and to wait for the next byte of an answer."""
+_FRESH = 300.0  # seconds; a token that ends sooner is replaced
+
+AGENT = f"costguard/{__version__}"
+
+
+class Token(NamedTuple):
+    """What azure-core expects of a credential."""
+
+    token: str
+    expires_on: int
+
+
+class Credential:
+    """Tokens of the machine's managed identity; the small part of azure-identity that is needed here."""
+
+    def __init__(self, site: Site, audience: str) -> None:
+        self._site = site
+        self._audience = audience
+        self._token = Token("", 0)
+
+    def get_token(self, *_scopes: str, **_options: object) -> Token:
+        """A token that is good for some minutes. An old one that still works beats none. Raises CloudError."""
+        now = time.time()
+        if self._token.expires_on - now > _FRESH:
+            return self._token
+        try:
+            text, ends = metadata.token(self._site, self._audience)
+        except CloudError:
+            if self._token.expires_on > now:
+                return self._token
+            raise
+        if ends <= now:
+            words = "the metadata service gave a token that has ended already: this machine's clock is ahead, or its cache is stale"
+            raise CloudError("clock", words, code="expires_on", hint="run `timedatectl` and set the clock")
+        self._token = Token(text, int(ends))
+        return self._token
+
+    def forget(self) -> None:
+        """The cloud does not take the token any more."""
+        self._token = Token("", 0)
+
+
+class Session:
+    """Two clients on one connection: the SDK's for machines, a plain one for what the SDK has no operation for."""
+
+    def __init__(self, site: Site, machine: resource.Resource, environment: str, credential: Any = None) -> None:  # noqa: ANN401 - any object with get_token
+        from azure.core.pipeline.transport import RequestsTransport
+        from azure.mgmt.compute import ComputeManagementClient
+        from azure.mgmt.core import ARMPipelineClient
+
+        cloud = _cloud(environment)
+        self.machine = machine
+        self.endpoint = (str(site.settings.get("api_endpoint") or "") or cloud.endpoint).rstrip("/")
+        self.credential = credential or Credential(site, cloud.audience)
+        scope = f"{cloud.audience.rstrip('/')}/.default"
+        verify = site.environ.get("REQUESTS_CA_BUNDLE") or site.environ.get("SSL_CERT_FILE") or True
+        transport = RequestsTransport(connection_timeout=CONNECT, read_timeout=READ, connection_verify=verify)
+        self.compute = ComputeManagementClient(
+            self.credential,
+            machine.subscription,
+            base_url=self.endpoint,
+            transport=transport,
+            policies=_policies(self.credential, scope, self.endpoint),
+        )
+        self._arm = ARMPipelineClient(
+            base_url=self.endpoint, transport=transport, policies=_policies(self.credential, scope, self.endpoint)
+        )
+
+    def get(self, path: str, version: str, doing: str) -> Any:  # noqa: ANN401 - JSON
+        """GET something that the compute SDK has no operation for. Raises ArmError."""
+        from azure.core.exceptions import HttpResponseError
+        from azure.core.rest import HttpRequest
+
+        request = HttpRequest("GET", self.endpoint + path, params={"api-version": version})
+        try:
+            response = self._arm.send_request(request)
+            if response.status_code != 200:
+                raise HttpResponseError(response=response)  # noqa: TRY301 - the one place that knows statuses is below
+            return response.json()
+        except Exception as error:
+            raise translate(error, doing) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._arm.close()
+        self.compute.close()
+
+
+def open_session(site: Site, identity: Identity) -> Session:
+    """Load the SDK and authenticate. Raises ImportError and CloudError."""
+    machine = resource.parse(identity.details.get("resource_id", ""))
+    if machine is None:
+        raise CloudError("changed", "the identity of this machine has no resource id", hint="run `costguard doctor`")
+    session = start(site, machine, identity.details)
+    session.credential.get_token()
+    return session
+
+
+def start(site: Site, machine: resource.Resource, details: Mapping[str, str], credential: Any = None) -> Session:  # noqa: ANN401 - as above
+    """Load the SDK. Raises ImportError, and CloudError for a cloud that is not known."""
+    return Session(site, machine, details.get("environment") or resource.PUBLIC, credential)
+
+
+def _cloud(environment: str) -> resource.Cloud:
+    try:
+        return resource.CLOUDS[environment]
+    except KeyError:
+        text = f"{environment} is none of Azure's clouds that costguard knows ({', '.join(resource.CLOUDS)})"
+        raise CloudError("refused", text, code="azEnvironment", hint="see docs/clouds-azure.md") from None
+
+
+def _policies(credential: Any, scope: str, endpoint: str) -> list[Any]:  # noqa: ANN401 - SDK objects are untyped here
+    """What each request goes through. A policy belongs to one client, so each client gets its own."""
+    from azure.core.pipeline import policies as sdk
+    from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
+
+    class PlainLoopback(sdk.SansIOHTTPPolicy):  # type: ignore[misc] # the SDK is untyped here
+        """A token may cross plain http only where it cannot leave the machine."""
+
+        def on_request(self, request: Any) -> None:  # noqa: ANN401 - as above
+            request.context.options["enforce_https"] = False
+
+    where = urlsplit(endpoint)
+    loopback = where.scheme == "http" and where.hostname in {"127.0.0.1", "::1", "localhost"}
+    return [
+        sdk.RequestIdPolicy(),
+        sdk.HeadersPolicy(),
+        sdk.UserAgentPolicy(user_agent=AGENT),
+        sdk.ContentDecodePolicy(),
+        sdk.RetryPolicy(retry_total=0),
+        *([PlainLoopback()] if loopback else []),
+        ARMChallengeAuthenticationPolicy(credential, scope),
+        sdk.CustomHookPolicy(),
+    ]
