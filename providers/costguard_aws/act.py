@@ -116,15 +116,17 @@ def _accepted(request: Request, answer: Mapping[str, Any]) -> Outcome:
 
 
 def confirm(session: Session, instance: str, verb: Verb, recorded: Outcome | None) -> Outcome:
-    """What EC2 says of this machine now; with nothing better, what was recorded. Never has an effect."""
+    """What EC2 says of this machine now; with nothing better, what was recorded. Raises CloudError when it cannot be asked."""
     proof = recorded.proof if recorded else ""
     try:
         answer = session.look("ec2", "DescribeInstances", InstanceIds=[instance])
     except CloudError as error:
-        return _recorded(recorded, f"EC2 could not be asked ({error})")
+        if error.trouble != "gone":
+            raise
+        answer = {}
     found = described.instance(answer, instance)
-    if found is None:
-        return _recorded(recorded, "EC2 names no such instance")
+    if found is None:  # but something asks from here: other credentials, or an API that lags behind
+        return _recorded(recorded, "EC2 names no such instance under these credentials")
     if found.state in CLOSED:
         return Outcome("done", closed(found), proof)
     if found.state in ENDING:

@@ -24,9 +24,9 @@ def bill(facts: Facts, _: Settings) -> Found:
         "hibernate": "computing is billed until the memory is saved, then no more; it may stay so for 60 days",
         "terminate": "computing is no longer billed, and the instance never comes back",
     }
-    yield "go", Finding("bill_ends", words[facts.verb] + (f"; {rest} go on being billed" if rest else ""))
+    yield "go", Finding("bill_ends", words[facts.verb] + (f"; still billed: {rest}" if rest else ""))
     if facts.verb == "terminate" and kept:
-        text = f"{_volumes(len(kept))} outlive the instance and go on being billed"
+        text = f"{_volumes(len(kept))} stay after the instance and are billed until somebody deletes them"
         hint = "delete them when they are not needed: `aws ec2 describe-volumes --filters Name=status,Values=available`"
         yield "go", Finding("disks_go_on", text, hint)
 
@@ -35,9 +35,7 @@ def disks(facts: Facts, _: Settings) -> Found:
     """Volumes that are deleted with the instance."""
     lost = [volume.id for volume in facts.instance.volumes if volume.deleted] if facts.instance else []
     if facts.verb == "terminate" and lost:
-        text = (
-            f"{_volumes(len(lost))} are deleted with the instance: {', '.join(lost[:4])}{' …' if len(lost) > 4 else ''}"
-        )
+        text = f"deleted with the instance: {_volumes(len(lost))}, {', '.join(lost[:4])}{' …' if len(lost) > 4 else ''}"
         yield "consequences", Finding("loses_disks", text, 'set kill_action = "stop" to keep them')
 
 

@@ -32,3 +32,7 @@ class Ec2:
         """See `act.confirm`."""
         self._session.stamp(ticket)
         return act.confirm(self._session, self._identity.instance, verb, recorded)
+
+    def close(self) -> None:
+        """Close the connections; a worker just ends."""
+        self._session.close()

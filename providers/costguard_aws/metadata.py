@@ -56,7 +56,8 @@ def of(site: Site) -> "Imds":
 def wanted(site: Site) -> bool:
     """Whether asking makes sense without having been told to: not on another cloud, a laptop, or when switched off."""
     named = site.settings.get("metadata_endpoint") or site.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
-    if not named and not recognises(site.dmi):
+    told = named or site.settings.get("provider", "auto") != "auto"
+    if not told and not recognises(site.dmi):
         return False
     try:
         of(site)

@@ -55,6 +55,11 @@ class Session:
                 self._clients[service] = self._make(service)
             return self._clients[service]
 
+    def close(self) -> None:
+        """Close the connections."""
+        for client in self._clients.values():
+            client.close()
+
     def stamp(self, ticket: Ticket) -> None:
         """From now on each request carries the ids of this attempt, so that the audit log shows them."""
         ids = {"incident": ticket.incident, "attempt": ticket.attempt}
@@ -88,11 +93,14 @@ class Session:
             user_agent_extra=f"costguard/{costguard.__version__}",
         )
         client = self._session.client(service, endpoint_url=self._endpoint, config=config)
-        client.meta.events.register(f"before-call.{client.meta.service_model.service_id.hyphenize()}", self._sign_off)
+        client.meta.events.register(f"before-send.{client.meta.service_model.service_id.hyphenize()}", self._sign_off)
         return client
 
-    def _sign_off(self, params: dict[str, Any], **_: object) -> None:
-        params["headers"]["User-Agent"] = params["headers"].get("User-Agent", "") + self._stamp
+    def _sign_off(self, request: Any, **_: object) -> None:  # noqa: ANN401 - the SDK has no types
+        """The last step before the wire: the SDK writes this header itself until then, and does not sign it."""
+        said = request.headers.get("User-Agent", b"")
+        text = said.decode() if isinstance(said, bytes) else str(said)
+        request.headers["User-Agent"] = text + self._stamp
 
 
 def _authenticated(site: Site, region: str) -> Any:  # noqa: ANN401 - the SDK has no types

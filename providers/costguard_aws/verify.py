@@ -20,14 +20,21 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
         )
     session = Session(site, region)
     try:
+        return _ask(session, instance, receipt)
+    finally:
+        session.close()
+
+
+def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Outcome:
+    try:
         found = described.instance(session.look("ec2", "DescribeInstances", InstanceIds=[instance]), instance)
     except CloudError as error:
         if error.trouble != "gone":
             raise
         found = None
-    if found is None:
-        return _forgotten(session, instance, receipt.get("account", ""))
     account = receipt.get("account", "")
+    if found is None:
+        return _forgotten(session, instance, account)
     if account and found.owner and account != found.owner:
         raise CloudError(
             "changed", f"{instance} belongs to account {found.owner}, the receipt names {account}", code="receipt"

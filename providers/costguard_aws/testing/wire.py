@@ -1,0 +1,212 @@
+"""What goes over the wire: HTTP in front of moto, and the XML that moto's answers lack.
+
+Sources: EC2 API reference "Making requests" (errors below ``Response``), Auto Scaling API reference "Common
+errors" (below ``ErrorResponse``), and the shapes of `botocore`'s service models.
+"""
+
+import contextlib
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, NamedTuple
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+if TYPE_CHECKING:
+    from costguard_aws.testing.api import Nature
+
+_NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
+
+
+class Answer(NamedTuple):
+    """Status and body."""
+
+    status: int
+    body: bytes
+
+
+class Known(NamedTuple):
+    """What moto keeps of an instance."""
+
+    state: str
+    api_stop: bool
+    api_termination: bool
+    hibernates: bool
+
+
+class Moto:
+    """The test server, in this process and without its own socket."""
+
+    def __init__(self) -> None:
+        from moto.server import DomainDispatcherApplication, create_backend_app
+        from werkzeug.test import Client
+
+        self._client = Client(DomainDispatcherApplication(create_backend_app))
+
+    def reset(self) -> None:
+        """Forget every resource."""
+        import moto.backends
+
+        for service in ("ec2", "autoscaling", "elbv2", "elb"):
+            moto.backends.get_backend(service).reset()
+
+    def ask(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Its answer to a request."""
+        kept = {name: value for name, value in headers.items() if name.lower() not in {"content-length", "connection"}}
+        answer = self._client.post("/", headers=kept, data=body)
+        return Answer(answer.status_code, answer.get_data())
+
+    def instance(self, number: str) -> Known | None:
+        """What it keeps of an instance, in whichever region."""
+        for region, backend in self._regions("ec2"):
+            for found in backend.all_instances():
+                if found.id == number:
+                    kinds = backend.describe_instance_types([found.instance_type])
+                    return Known(
+                        found._state.name,  # noqa: SLF001 - moto has no other way to it
+                        _flag(found.disable_api_stop),
+                        _flag(found.disable_api_termination),
+                        bool(region and kinds and kinds[0].get("HibernationSupported")),
+                    )
+        return None
+
+    def at_minimum(self, number: str) -> int | None:
+        """The minimum size of the group of an instance, when it can shrink no more."""
+        for _, backend in self._regions("autoscaling"):
+            for group in backend.autoscaling_groups.values():
+                members = {state.instance.id for state in group.instance_states}
+                if number in members and group.desired_capacity <= group.min_size:
+                    return int(group.min_size)
+        return None
+
+    @staticmethod
+    def _regions(service: str) -> Iterator[tuple[str, Any]]:
+        import moto.backends
+
+        for account in moto.backends.get_backend(service).values():
+            yield from account.items()
+
+
+def handler(answer: Callable[[Mapping[str, str], bytes], Answer | None]) -> type[BaseHTTPRequestHandler]:
+    """A handler that keeps connections open, as the real services do, and cuts them where there is no answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1  # one write for head and body: two would wait for each other
+
+        def do_POST(self) -> None:
+            """Answer one request."""
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            found = answer(dict(self.headers), body)
+            if found is None:
+                self.close_connection = True
+                with contextlib.suppress(OSError):
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            self.send_response(found.status)
+            self.send_header("Content-Type", "text/xml;charset=UTF-8")
+            self.send_header("Content-Length", str(len(found.body)))
+            self.end_headers()
+            self.wfile.write(found.body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    return Handler
+
+
+def is_group(action: str) -> bool:
+    """Whether an action belongs to EC2 Auto Scaling."""
+    return "AutoScaling" in action
+
+
+def instances(parameters: Mapping[str, str]) -> list[str]:
+    """The instances that a request names."""
+    return [value for name, value in parameters.items() if name.startswith("InstanceId")]
+
+
+def refusal(action: str, status: int, code: str, message: str) -> Answer:
+    """An error as the service writes it."""
+    error = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+    if is_group(action):
+        body = f"<ErrorResponse>{error}<RequestId>{uuid.uuid4()}</RequestId></ErrorResponse>"
+    else:
+        body = f"<Response><Errors>{error}</Errors><RequestID>{uuid.uuid4()}</RequestID></Response>"
+    return Answer(status, b'<?xml version="1.0" encoding="UTF-8"?>' + body.encode())
+
+
+def pretend(action: str, numbers: list[str]) -> Answer:
+    """The answer to a request that has no effect."""
+    state = "<currentState><code>64</code><name>stopping</name></currentState>"
+    items = "".join(f"<item><instanceId>{number}</instanceId>{state}</item>" for number in numbers)
+    request = f"<requestId>{uuid.uuid4()}</requestId>"
+    body = f'<{action}Response xmlns="{_NAMESPACE}">{request}<instancesSet>{items}</instancesSet></{action}Response>'
+    return Answer(200, body.encode())
+
+
+def described(text: str, natures: "Mapping[str, Nature]", ending: Callable[[str], bool]) -> str:
+    """DescribeInstances with what moto leaves out, and with instances that are still on their way."""
+    root = ET.fromstring(text)  # noqa: S314 - moto's own answer
+    space = root.tag.partition("}")[0] + "}"
+    ET.register_namespace("", space[1:-1])
+    for owner in root.iter(f"{space}ipOwnerId"):
+        owner.text = "amazon"  # EC2's own unless it was allocated; moto says the opposite of all
+    for item in root.iter(f"{space}item"):
+        number = item.findtext(f"{space}instanceId")
+        name = item.find(f"{space}instanceState/{space}name")
+        if number is None or name is None:
+            continue
+        if number in natures:
+            _complete(item, space, number, natures[number])
+        if name.text in {"stopped", "terminated"} and ending(number):
+            name.text = "stopping" if name.text == "stopped" else "shutting-down"
+    return ET.tostring(root, encoding="unicode")
+
+
+def _complete(item: ET.Element, space: str, number: str, nature: "Nature") -> None:
+    texts = {
+        "instanceLifecycle": "spot" if nature.spot else "capacity-block" if nature.block else "",
+        "spotInstanceRequestId": f"sir-{number[2:10]}" if nature.spot else "",
+        "capacityReservationId": nature.reservation,
+        "capacityBlockId": nature.block,
+        "rootDeviceType": nature.root_device,
+        "hibernationOptions/configured": "true" if nature.hibernation else "",
+        "placement/tenancy": nature.tenancy,
+        "operator/managed": "true" if nature.operator else "",
+        "operator/principal": nature.operator,
+    }
+    for path, value in texts.items():
+        if value:
+            _put(item, space, path).text = value
+
+
+def _put(item: ET.Element, space: str, path: str) -> ET.Element:
+    """The element at a path, made where it is missing."""
+    for name in path.split("/"):
+        found = item.find(f"{space}{name}")
+        item = found if found is not None else ET.SubElement(item, f"{space}{name}")
+    return item
+
+
+def spot_requests(parameters: Mapping[str, str], natures: "Mapping[str, Nature]") -> Answer:
+    """DescribeSpotInstanceRequests: moto loses the request of an instance."""
+    wanted = {value for name, value in parameters.items() if name.startswith("SpotInstanceRequestId")}
+    items = ""
+    for number, nature in natures.items():
+        request = f"sir-{number[2:10]}"
+        if nature.spot and (not wanted or request in wanted):
+            group = f"<launchGroup>{nature.launch_group}</launchGroup>" if nature.launch_group else ""
+            items += (
+                f"<item><spotInstanceRequestId>{request}</spotInstanceRequestId><type>{nature.spot}</type>"
+                f"<state>{nature.spot_state}</state><instanceId>{number}</instanceId>{group}</item>"
+            )
+    name = "DescribeSpotInstanceRequestsResponse"
+    request_id = f"<requestId>{uuid.uuid4()}</requestId>"
+    body = f'<{name} xmlns="{_NAMESPACE}">{request_id}<spotInstanceRequestSet>{items}</spotInstanceRequestSet></{name}>'
+    return Answer(200, body.encode())
+
+
+def _flag(value: object) -> bool:
+    """Moto keeps what a request said: a word or a truth value."""
+    return str(value).lower() == "true"
