@@ -28,22 +28,19 @@ def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | Non
     core = state.core
     if core.phase not in {WATCHING, DONE, FAILED}:
         return -NEVER
-    times = [core.check, core.remind, core.again]
-    times.extend(hold.until for hold in core.holds)
+    times = [core.check, core.remind, core.again, _arming(state, rules), _alarm(state, rules)]
+    if core.holds:
+        times.extend([hold.until for hold in core.holds])
     if core.notice is not None:
         times.append(core.notice + 600.0)
     if rules.policy.budget is not None and (left := period_over(core, rules) - wall) > 0:
         times.append(state.at + left)
-    times.append(_arming(state, rules))
-    times.append(_alarm(state, rules))
     if core.phase != WATCHING:
         if any(track.loud for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
             return -NEVER
         idle = idle_at(state, rules)
         return min(times) if idle <= state.at else min(*times, idle)
-    times.append(idle_at(state, rules))
-    times.append(unused_at(state, rules))
-    times.append(unknown_at(state, rules))
+    times += [idle_at(state, rules), unused_at(state, rules), unknown_at(state, rules)]
     deadline = deadline_at(state, rules, wall, synced=synced)
     doubtful = rules.heeds_dates and synced is not True  # whether the date counts may change without a jump
     times.append(min(deadline, state.at + RECHECK_DATES) if doubtful else deadline)

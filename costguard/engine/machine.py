@@ -110,12 +110,8 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
         handle.close_after_boot(turn)
     if not state.gpus and not turn.core.started and tick.suspended >= RESUME_JUMP:
         turn.set(started=tick.at)  # the machine slept in this boot, and the state that knew when is lost (I9)
-    seen = observe(state._replace(core=turn.core), tick, rules)
+    seen = observe(State(state.at, state.gpus, state.tracks, turn.core), tick, rules)
     turn.gpus, turn.tracks, turn.core = seen.gpus, seen.tracks, seen.core
-    now = tick.observation
-    turn.set(suspended=tick.suspended, saved_wall=tick.wall, saved_at=tick.at)
-    if now.vetoes != turn.core.vetoes or now.quiet_host is not turn.core.quiet_host:
-        turn.set(vetoes=now.vetoes, quiet_host=now.quiet_host)
     contiguous = bool(state.gpus) and gap <= rules.gap
     _arm(turn, seen.readings, state.at if contiguous else tick.at - rules.policy.interval, hole=not contiguous)
     _expire(turn)

@@ -58,10 +58,13 @@ def idle_at(state: State, rules: Rules) -> float:
     floor = idle_floor(core, rules)
     if floor == NEVER or not core.judged or core.lacking:
         return NEVER
+    some = rules.policy.aggregate == "any" and not rules.ends_machine
+    if not (some or rules.judges_mean) and core.work is not None and core.work.loud:
+        return NEVER  # the common case: a GPU works
     if rules.judges_mean:
         return clear_at(core.mean, floor, window, tolerance) if core.mean else NEVER
     tracks = state.tracks
-    if rules.policy.aggregate == "any" and not rules.ends_machine:
+    if some:
         return min([clear_at(tracks[i], floor, window, tolerance) for i in core.judged])
     together = all_together(core, rules)
     latest = clear_at(together, floor, window, tolerance) if together else -NEVER
@@ -89,14 +92,14 @@ def unused_at(state: State, rules: Rules) -> float:
 def deadline_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
     """The earliest of lifetime, lease and budget, on the boot clock; time asleep is neither running nor billed."""
     policy, core = rules.policy, state.core
-    times = [NEVER]
+    soonest = NEVER
     if policy.lifetime is not None:
-        times.append(policy.lifetime - core.ran + core.suspended)
+        soonest = policy.lifetime - core.ran + core.suspended
     if policy.lease_until is not None and synced is not False:
-        times.append(state.at + policy.lease_until - wall)
+        soonest = min(soonest, state.at + policy.lease_until - wall)
     if policy.budget is not None and policy.price_per_hour and wall < period_over(core, rules):
-        times.append((policy.budget - core.spent) / policy.price_per_hour * 3600.0 + core.suspended)
-    return min(times)
+        soonest = min(soonest, (policy.budget - core.spent) / policy.price_per_hour * 3600.0 + core.suspended)
+    return soonest
 
 
 def period_over(core: Core, rules: Rules) -> float:

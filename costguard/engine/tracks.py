@@ -41,16 +41,21 @@ def observe(state: State, tick: Tick, rules: Rules) -> Seen:
     core = state.core
     if gpus != state.gpus or not core.picked:
         core = pick(core, gpus, rules)
-    before, window = state.at, rules.policy.kill_duration
-    known = dict(zip(state.gpus, state.tracks, strict=True))
+    before, window, anew = state.at, rules.policy.kill_duration, core.fresh in {"reload", "resume"}
+    added = (None,) * (len(gpus) - len(state.gpus))  # those that are new stand at the end
     tracks: list[Track] = []
     fresh_since: list[float] = []
     point = 0.0 if core.fresh == "restart" else rules.gap  # what the dead guard last saw may not have been saved
-    for position, (key, reading) in enumerate(zip(gpus, readings, strict=True)):
-        old = known.get(key)
-        if old is not None and core.fresh in {"reload", "resume"}:
-            old = _last_seen(old, tick.at, before) if isinstance(reading, Unknown) else None
-        track, restarted = _carry(old, reading, tick.at, before, rules, window, point, first=not state.gpus)
+    hole = tick.at - before
+    for position, (old, reading) in enumerate(zip((*state.tracks, *added), readings, strict=True)):
+        seen = old is not None and old.lost is None and not anew
+        if seen and type(reading) is Known and (hole <= point or hole <= reading.covers):  # `_carry` for the most part
+            assert old is not None
+            loud = is_loud(reading, rules)
+            tracks.append(old if loud is old.loud else advance(old, loud, before, window))
+            continue
+        last = _last_seen(old, reading, tick.at, before) if anew else old
+        track, restarted = _carry(last, reading, tick.at, before, rules, window, point, first=not state.gpus)
         tracks.append(track)
         if restarted and position in core.judged:
             fresh_since.append(track.known_since)
@@ -86,11 +91,13 @@ def _names(device: Device) -> set[str]:
     return names if device.number is None else names | {str(device.number)}
 
 
-def _last_seen(old: Track, at: float, before: float) -> Track:
-    """A GPU that cannot be read as everything begins anew: only how and when it was last seen is kept.
+def _last_seen(old: Track | None, reading: Reading, at: float, before: float) -> Track | None:
+    """Everything begins anew; of a GPU that cannot be read is kept how and when it was last seen, and no more.
 
     A deadline must not stop, unseen, a machine that was seen working a moment ago.
     """
+    if old is None or not isinstance(reading, Unknown):
+        return None
     return Track(old.loud, at, at, (), before if old.lost is None else old.lost)
 
 
@@ -134,11 +141,14 @@ def _machine_tracks(
     rules: Rules,
     restarted: float | None,
 ) -> Core:
-    """The tracks of the machine as a whole: work, mean, the shadow without unknowns, the host."""
+    """The machine as a whole: its clocks and vetoes, work, mean, the shadow without unknowns, the host."""
     policy, at = rules.policy, tick.at
-    judged = [tracks[i] for i in core.judged]
-    unknown = any(track.lost is not None for track in judged) or not judged or bool(core.lacking)
-    loud = any(track.loud for track in judged if track.lost is None)
+    unknown, loud = not core.judged or bool(core.lacking), False
+    for i in core.judged:
+        if tracks[i].lost is not None:
+            unknown = True
+        elif tracks[i].loud:
+            loud = True
     unused_window = policy.unused_after or policy.kill_duration
     if core.fresh in {"reload", "resume"}:
         core = core._replace(work=None, mean=None, shadow=None, unused=0.0)
@@ -168,7 +178,19 @@ def _machine_tracks(
     watched = core.host is not None and at - before <= rules.gap
     host = advance(core.host, busy, before, policy.kill_duration) if core.host and watched else begin(busy, at)
     blind_since = None if not unknown else core.blind if core.blind is not None else before
-    return core._replace(work=work, mean=mean, shadow=shadow, host=host, blind=blind_since)
+    seen = tick.observation
+    return core._replace(
+        work=work,
+        mean=mean,
+        shadow=shadow,
+        host=host,
+        blind=blind_since,
+        suspended=tick.suspended,
+        saved_wall=tick.wall,
+        saved_at=at,
+        vetoes=seen.vetoes,
+        quiet_host=seen.quiet_host,
+    )
 
 
 def _follow(

@@ -54,21 +54,24 @@ def _add(past: tuple[tuple[int, float], ...], start: float, end: float, window: 
     """Put a loud stretch into its buckets and drop those that left the window."""
     size = window / BUCKETS
     oldest = int((end - window) // size) - 1
-    last = int(start // size)
-    if past and last == int(end // size) and past[0][0] >= oldest and last >= past[-1][0]:
-        if last == past[-1][0]:
-            return (*past[:-1], (last, past[-1][1] + end - start))
-        return (*past, (last, end - start))
+    left = 0
+    for bucket, _ in past:
+        if bucket >= oldest:
+            break
+        left += 1
+    kept = list(past[left:])
     start = max(start, oldest * size)
-    sums = {bucket: seconds for bucket, seconds in past if bucket >= oldest}
     while start < end:
         bucket = int(start // size)
         stop = min(end, (bucket + 1) * size)
         if stop <= start:  # rounding left nothing of this bucket
             bucket, stop = bucket + 1, min(end, (bucket + 2) * size)
-        sums[bucket] = sums.get(bucket, 0.0) + stop - start
+        if kept and kept[-1][0] >= bucket:  # time goes on, so no earlier bucket is meant but by rounding
+            kept[-1] = (kept[-1][0], kept[-1][1] + stop - start)
+        else:
+            kept.append((bucket, stop - start))
         start = stop
-    return tuple(sorted(sums.items()))
+    return tuple(kept)
 
 
 def loud_seconds(track: Track, window: float, now: float) -> float:
