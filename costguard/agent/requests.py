@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from costguard.agent import decode
 from costguard.agent.ports import Request
 from costguard.agent.report import report
-from costguard.engine.events import AskHold, AskRelease
+from costguard.engine.events import AskHold, AskRelease, AskStop
 
 if TYPE_CHECKING:
     from costguard.agent.loop import Loop
@@ -65,10 +65,10 @@ def handle(loop: "Loop", request: Request) -> None:
         _hold(loop, request, asked)
     elif command == "release":
         loop.ask(AskRelease(loop.host.clock().boot, owner(loop, request, asked), request.client))
-    elif command in ("reload", "detach", "attach"):  # a set cannot be asked about a list
-        _administer(loop, request, command)
+    elif command in ("stop", "reload", "detach", "attach"):  # a set cannot be asked about a list
+        _administer(loop, request, asked, command)
     else:
-        refuse(loop, request, "unknown request; this agent knows status, hold, release, reload, detach and attach")
+        refuse(loop, request, "unknown request; this agent knows status, hold, release, stop, reload, detach and attach")
 
 
 def _hold(loop: "Loop", request: Request, asked: dict[str, Any]) -> None:
@@ -83,9 +83,11 @@ def _hold(loop: "Loop", request: Request, asked: dict[str, Any]) -> None:
     )
 
 
-def _administer(loop: "Loop", request: Request, command: str) -> None:
+def _administer(loop: "Loop", request: Request, asked: dict[str, Any], command: str) -> None:
     if request.uid not in {0, os.getuid()}:
         refuse(loop, request, f"{command} is for root and for the user whom the agent runs as")
+    elif command == "stop":
+        loop.ask(AskStop(loop.host.clock().boot, owner(loop, request, asked), request.client))
     elif command == "reload":
         loop.host.answer(request.client, encode({"done": True, "words": loop.reload()}))
     else:

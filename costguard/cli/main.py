@@ -29,6 +29,10 @@ VERBS: Mapping[str, Verb] = {
     ),
     "hold": Verb("costguard.cli.hold:command", "Postpone an action: costguard hold 2h."),
     "release": Verb("costguard.cli.release:command", "End a hold early."),
+    "stop": Verb("costguard.cli.stop:command", "End this machine now; or ask its cloud whether the bill has ended."),
+    "permissions": Verb(
+        "costguard.cli.permissions:command", "Print the rights that a cloud action needs, and the least policy."
+    ),
     "detach": Verb("costguard.cli.driver:detach", "Let go of the driver, so that it can be exchanged."),
     "attach": Verb("costguard.cli.driver:attach", "Take the driver up again."),
     "demo": Verb("costguard.cli.demo:command", "Watch it decide, without a GPU or a cloud account."),

@@ -1,5 +1,6 @@
 """What users of the machine may write to the control socket: nothing costs anybody else the watch."""
 
+import contextlib
 import json
 from typing import Any
 
@@ -140,3 +141,17 @@ def test_a_user_is_one_owner_under_any_name() -> None:
         ask_at(host, 650.0 + n, {"command": "hold", "seconds": 600, "user": name})
     loop.run()
     assert {hold.owner for hold in loop.last.state.core.holds} == {"alice (uid 1000)"}
+
+
+@pytest.mark.parametrize(("uid", "granted"), [(1000, False), (0, True)])
+def test_a_stop_by_hand_is_for_root_and_the_agents_own_user(uid: int, granted: bool) -> None:
+    """Anybody may postpone; ending the machine under everybody is for those who could do it anyway."""
+    ears = Ears()
+    host, loop = idle(ears, until=700.0)
+    ask_at(host, 300.0, {"command": "stop", "user": "alice"}, uid)
+    with contextlib.suppress(SimOff):
+        loop.run()
+    (answer,) = next(iter(ears.answers.values()))
+    assert answer["done"] is granted
+    assert ("shutdown begins" in answer["words"]) is granted
+    assert (host.world.now < 690.0 + host.world.boot_zero) is granted

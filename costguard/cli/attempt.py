@@ -1,0 +1,114 @@
+"""One action worker, driven by a person at the command line instead of the guard."""
+
+import json
+import select
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from costguard.agent.identity import boot_id
+from costguard.agent.programs import command_lines
+from costguard.errors import REFUSED, CostguardError
+
+PLAN_SECONDS = 60.0
+ACT_SECONDS = 60.0
+MARGIN = 30.0
+"""Seconds beyond the action's own time after which its worker counts as lost."""
+
+
+def job(effective: Mapping[str, Any], action: str, owner: str) -> dict[str, Any]:
+    """The job of a person's own attempt; its ids cannot be those of an agent."""
+    procfs = effective["host"]["procfs"]
+    name = f"{boot_id(procfs)[:8]}-p{time.clock_gettime(time.CLOCK_BOOTTIME) * 1000:.0f}"
+    settings = effective["actions"].get(action, {})
+    return {
+        "job": "act",
+        "action": action,
+        "mode": effective["policy"]["mode"],
+        "attempt": name + "a",
+        "incident": name + "i",
+        "reason": "person",
+        "sentence": f"{owner} said `costguard stop`",
+        "settings": settings,
+        "cloud": effective["cloud"],
+        "sink": effective["sink"],
+        "host": effective["host"],
+        "providers": effective["providers"],
+        "results": effective["paths"]["runtime"] + "/results",
+        "deadline": float(settings.get("timeout") or ACT_SECONDS),
+    }
+
+
+class Attempt:
+    """A worker that plans at once, and acts when it is told to. Left without `go`, it ends without an effect."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = given
+        self._child = subprocess.Popen(
+            command_lines()["act"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+        )
+        self._rest = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Let go of it: the end of its input ends a worker that waits, one that acts finishes by itself."""
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(2.0)
+
+    def plan(self) -> dict[str, Any]:
+        """What the action would do. Raises CostguardError when the worker cannot say."""
+        self._send(self._given)
+        found = self._answer("plan", PLAN_SECONDS)
+        assert isinstance(found, dict)  # as the worker says it
+        return found
+
+    def go(self) -> dict[str, Any]:
+        """Act, and say what became of it. Raises CostguardError when nobody knows."""
+        self._answer("ready", PLAN_SECONDS)
+        self._send({"go": True})
+        found = self._answer("outcome", float(self._given["deadline"]) + MARGIN)
+        assert isinstance(found, dict)  # as above
+        return found
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError):  # it says why, or its end does
+            self._child.stdin.write(json.dumps(message).encode() + b"\n")
+
+    def _answer(self, name: str, seconds: float) -> object:
+        end = time.monotonic() + seconds
+        while True:
+            line = self._line(end)
+            said = json.loads(line or b"{}")
+            if name in said:
+                return said[name]
+            if not line or "error" in said:
+                words = str(said.get("error") or "the worker of the action ended or did not answer")
+                hint = (
+                    "`costguard doctor` shows what each action would do; look in the cloud's console if it was released"
+                )
+                raise CostguardError(words, hint, REFUSED)
+
+    def _line(self, end: float) -> bytes:
+        assert self._child.stdout is not None
+        while b"\n" not in self._rest:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self._child.stdout], [], [], left)[0]:
+                return b""
+            data = self._child.stdout.read(65536)
+            if not data:
+                return b""
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line

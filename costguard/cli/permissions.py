@@ -1,0 +1,61 @@
+"""``costguard permissions``: the rights that an action needs, and the least policy that grants them."""
+
+import json
+from typing import get_args
+
+import click
+
+from costguard.actions.provider import Provider, Verb, load
+from costguard.errors import USAGE, CostguardError
+
+
+@click.command()
+@click.argument("cloud", required=False)
+@click.option(
+    "--action", "actions", multiple=True, type=click.Choice(get_args(Verb)), help="For these actions; stop by default."
+)
+@click.option("--policy", is_flag=True, help="Print the policy alone, to be written to a file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(*, cloud: str | None, actions: tuple[Verb, ...], policy: bool, as_json: bool) -> None:
+    """Print the rights that costguard needs in CLOUD for this one machine, with what for, and the policy that grants them.
+
+    Without CLOUD it lists the installed plug-ins. Nothing is asked of a cloud, and nothing is changed.
+    """
+    installed = _installed()
+    if cloud is None:
+        _list(installed, as_json=as_json)
+        return
+    if cloud not in installed:
+        words = f"there is no plug-in {cloud!r}; installed: {', '.join(installed) or 'none'}"
+        raise CostguardError(words, "`costguard permissions` lists them", USAGE)
+    verbs: tuple[Verb, ...] = actions or ("stop",)
+    provider = installed[cloud]
+    rights, text = provider.permissions(verbs), provider.policy(verbs)
+    if as_json:
+        shown = {"cloud": cloud, "actions": verbs, "permissions": [right._asdict() for right in rights], "policy": text}
+        click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+    elif policy:
+        click.echo(text.rstrip("\n"))
+    else:
+        click.echo(f"{provider.name}: what `{'`, `'.join(verbs)}` of this machine needs\n")
+        width = max((len(right.name) for right in rights), default=0)
+        for right in rights:
+            click.echo(f"  {right.name:<{width}}  {right.why}{'' if right.needed else ' (optional)'}")
+        click.echo(f"\nThe policy (alone: --policy):\n\n{text.rstrip()}")
+
+
+def _installed() -> dict[str, Provider]:
+    from costguard.config.effective import provider_modules
+
+    loaded = load(provider_modules())
+    for failure in loaded.failures:
+        click.echo(f"a plug-in could not be loaded: {failure}", err=True)
+    return dict(zip(loaded.names, loaded.providers, strict=True))
+
+
+def _list(installed: dict[str, Provider], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({name: provider.name for name, provider in installed.items()}, indent=2))
+        return
+    for name, provider in installed.items():
+        click.echo(f"{name:<10} {provider.name}")

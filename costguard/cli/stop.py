@@ -1,0 +1,213 @@
+"""``costguard stop``: end this machine now, by the same way as the agent; or ask its cloud whether it ended."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import click
+
+from costguard.agent.client import AgentUnreachableError, login
+from costguard.cli import options, reach
+from costguard.errors import REFUSED, USAGE, CostguardError
+
+ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")
+AGENT_SECONDS = 180.0
+"""How long the agent may take from the wish to the request: it plans anew, and looks at the GPUs twice."""
+
+POLL = 0.5
+NOTHING_DONE = "nothing was done"
+
+
+@click.command()
+@options.configuration
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--action", type=click.Choice(ACTIONS), help="Another action than kill_action.")
+@click.option(
+    "--verify", metavar="RECEIPT", help="Ask the cloud about this receipt (text, file or - for standard input)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(arguments: options.Arguments, *, yes: bool, action: str | None, verify: str | None, as_json: bool) -> None:
+    """End this machine now, whatever the GPUs do; or, with --verify, say from anywhere whether a bill has ended.
+
+    It shows what would happen, asks, and prints a receipt. Exit code 0: the request was accepted, or the bill has
+    ended; 3: refused, not ended, or a dry run.
+    """
+    if verify is not None:
+        from costguard.cli.verify import check
+
+        check(verify, arguments, as_json=as_json)
+        return
+    from costguard.config import load_effective
+
+    effective = load_effective(arguments, os.environ)
+    report = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
+    chosen = action or (report or {}).get("policy", effective["policy"])["kill_action"]
+    _may(effective, report, chosen)
+    by_agent = report is not None and report["mode"] == "live" and chosen == report["policy"]["kill_action"]
+    ask = _Question(yes=yes, as_json=as_json)
+    if by_agent and report is not None:
+        fate = _through_agent(arguments, report, chosen, ask)
+    else:
+        fate = _directly(effective, report, chosen, ask)
+    _tell(fate, as_json=as_json)
+
+
+class _Question:
+    """Shows what would happen and asks; on standard error, so that the answer alone is on standard output."""
+
+    def __init__(self, *, yes: bool, as_json: bool) -> None:
+        self._yes = yes
+        self._as_json = as_json
+
+    def __call__(self, lines: Iterator[str], question: str) -> None:
+        """Raises CostguardError when the answer is no, or nobody is there to give one."""
+        if not (self._yes and self._as_json):
+            for line in lines:
+                click.echo(line, err=True)
+        if self._yes:
+            return
+        if not sys.stdin.isatty():
+            raise CostguardError(f"nobody is there to be asked; {NOTHING_DONE}", "say it beforehand: --yes", USAGE)
+        if not click.confirm(question, default=False, err=True):
+            raise CostguardError(NOTHING_DONE, "", REFUSED)
+
+
+def _agent(folder: str | None) -> dict[str, Any] | None:
+    """The status of the agent, None where none runs. Raises CostguardError for one that does not answer."""
+    try:
+        return reach.request(folder, {"command": "status"})
+    except AgentUnreachableError:
+        raise
+    except CostguardError:
+        return None
+
+
+def _may(effective: Mapping[str, Any], report: Mapping[str, Any] | None, action: str) -> None:
+    hold = (report or {}).get("admin_hold") or effective["policy"]["admin_hold"]
+    if hold:
+        raise CostguardError(f"the administrator holds this machine: {hold}", "ask who set admin.hold", REFUSED)
+    if action not in ACTIONS:
+        words = f"kill_action is {action!r}, which does not end this machine"
+        raise CostguardError(words, "name one that does: `costguard stop --action stop`", USAGE)
+    if report is not None and report["phase"] in {"ACTING", "CONFIRMING"}:
+        words = "the agent is carrying out an action already"
+        raise CostguardError(words, "see `costguard status`", REFUSED)
+
+
+def _through_agent(arguments: options.Arguments, report: dict[str, Any], action: str, ask: _Question) -> dict[str, Any]:
+    """The agent does it: one incident, its history and its messages."""
+    folder = str(arguments["state_dir"]) if arguments["state_dir"] else None
+    plan = next((plan for plan in report["plans"] if plan["action"] == action), None)
+    findings = [tuple(row) for row in plan["findings"]] if plan else []
+    verdict = plan["verdict"] if plan else "not planned yet"
+    ask((*_plan(action, verdict, findings), *_seen(report)).__iter__(), f"Carry out `{action}` on this machine now?")
+    answer = reach.change(folder, {"command": "stop", "user": login()})
+    if not answer.get("done"):
+        raise CostguardError(str(answer.get("words")), "see `costguard status` for what happens now", REFUSED)
+    return _follow(lambda: reach.request(folder, {"command": "status"}), action)
+
+
+def _follow(status: Callable[[], dict[str, Any]], action: str) -> dict[str, Any]:
+    """Look at the agent until it says what became of the wish."""
+    end = time.monotonic() + AGENT_SECONDS
+    fate: dict[str, Any] = {
+        "action": action,
+        "status": "unknown",
+        "detail": "the agent has not said what became of it",
+        "proof": "",
+    }
+    while time.monotonic() < end:
+        time.sleep(POLL)
+        try:
+            report = status()
+        except CostguardError as error:  # it may be ending together with the machine
+            return fate | {"detail": f"the agent answers no more: {error.message}"}
+        incident, phase = report["incident"], report["phase"]
+        if incident is None or incident["reason"] != "person":
+            return fate | {"status": "refused", "detail": str(report["sentence"])}
+        fate |= {"action": incident["action"], "proof": incident["proof"], "receipt": _loads(incident["receipt"])}
+        fate["detail"] = incident["detail"] or str(report["sentence"])
+        if phase == "CONFIRMING":
+            return fate | {"status": "accepted" if incident["proof"] else "unknown"}
+        if phase == "DONE":
+            known = {"acted": "done", "cannot": "refused", "would": "refused"}
+            return fate | {"status": known.get(report["done"], "unknown")}
+        if phase == "FAILED":
+            return fate | {"status": "failed"}
+    return fate
+
+
+def _directly(
+    effective: Mapping[str, Any], report: Mapping[str, Any] | None, action: str, ask: _Question
+) -> dict[str, Any]:
+    """No agent does it: a worker of this command's own."""
+    from costguard.cli.attempt import Attempt, job
+
+    with Attempt(job(effective, action, login() or f"uid {os.geteuid()}")) as attempt:
+        plan = attempt.plan()
+        findings = [(row["code"], row["text"], row.get("hint", "")) for row in plan["findings"]]
+        lines = (*_plan(action, plan["verdict"], findings), *_seen(report))
+        if plan["verdict"] not in {"go", "consequences"}:
+            words = "\n  ".join(
+                [f"{action} {_verdict(plan['verdict'])}; {NOTHING_DONE}:", *(row[1] for row in findings)]
+            )
+            raise CostguardError(words, next((row[2] for row in findings if row[2]), "see `costguard doctor`"), REFUSED)
+        if effective["policy"]["mode"] != "live":
+            for line in lines:
+                click.echo(line, err=True)
+            raise CostguardError(f"DRY RUN: {NOTHING_DONE}", "to do it: `costguard stop --live`", REFUSED)
+        ask(iter(lines), f"Carry out `{action}` on this machine now?")
+        return {"action": action, "receipt": {}} | attempt.go()
+
+
+def _verdict(verdict: str) -> str:
+    from costguard.actions.base import VERDICT_WORDS
+
+    return VERDICT_WORDS.get(verdict, verdict)
+
+
+def _plan(action: str, verdict: str, findings: list[tuple[str, str, str]]) -> Iterator[str]:
+    yield f"{action}: {_verdict(verdict)}"
+    for _code, text, hint in findings:
+        yield f"  - {text}" + (f" (what to do: {hint})" if hint else "")
+
+
+def _seen(report: Mapping[str, Any] | None) -> Iterator[str]:
+    """What speaks against it: nothing of this stops a person, but nobody should be surprised."""
+    if report is None:
+        yield "No agent runs, so nobody can say whether the GPUs work at this moment."
+        return
+    for gpu in report["gpus"]:
+        if gpu["state"] != "quiet":
+            yield f"  ! {gpu['label']} {'cannot be read' if gpu['state'] == 'unknown' else 'WORKS'}: {gpu['words']}"
+    for hold in report["holds"]:
+        yield f"  ! held by {hold['owner']}" + (f": {hold['reason']}" if hold["reason"] else "")
+    for veto in report["vetoes"]:
+        yield f"  ! {veto['source']}: {veto['reason']}"
+
+
+def _tell(fate: Mapping[str, Any], *, as_json: bool) -> None:
+    status = fate["status"]
+    good = status in {"accepted", "done", "pending"}
+    if as_json:
+        click.echo(json.dumps({"accepted": good, **fate}, ensure_ascii=False, indent=2))
+        if not good:
+            raise SystemExit(REFUSED)
+        return
+    if not good:
+        words = f"{fate['action']}: {status}: {fate['detail']}"
+        hint = "look in the cloud's console whether the machine is still billed, and see `costguard doctor`"
+        raise CostguardError(words, hint, REFUSED)
+    proof = f" (proof: {fate['proof']})" if fate["proof"] else ""
+    click.echo(f"{'accepted' if status == 'accepted' else status}: {fate['action']}{proof}")
+    if fate.get("receipt"):
+        click.echo("Accepted is not closed. The receipt, for `costguard stop --verify RECEIPT` on another machine:")
+        click.echo(json.dumps(fate["receipt"], separators=(",", ":")))
+
+
+def _loads(line: str) -> dict[str, Any]:
+    found = json.loads(line) if line else {}
+    return found if isinstance(found, dict) else {}

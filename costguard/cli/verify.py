@@ -1,0 +1,84 @@
+"""``costguard stop --verify``: ask a cloud, from any machine, whether the bill of a receipt has ended."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from costguard.actions import receipt
+from costguard.actions.base import Outcome
+from costguard.actions.provider import CloudError, Provider, Site, load
+from costguard.cli import options
+from costguard.errors import REFUSED, USAGE, CostguardError
+
+
+def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
+    """Say what the cloud shows; exit code 0 when the bill has ended, 3 when not or when nobody can tell."""
+    from costguard.config import load_effective
+
+    found = _receipt(given)
+    effective = load_effective(arguments, os.environ)
+    listed = effective["providers"]
+    assert isinstance(listed, list)  # as `build` makes it
+    settings = effective["cloud"]
+    assert isinstance(settings, dict)
+    outcome = _ask(_provider(found, listed), Site({}, settings, dict(os.environ)), found)
+    closed = outcome.status == "done"
+    if as_json:
+        shown = {"closed": closed, "status": outcome.status, "detail": outcome.detail, "proof": outcome.proof}
+        click.echo(json.dumps({**shown, "receipt": found}, ensure_ascii=False, indent=2))
+    else:
+        click.echo(f"{found['cloud']} {found['instance']}: {outcome.detail}")
+    if not closed:
+        raise SystemExit(REFUSED)
+
+
+def _receipt(given: str) -> dict[str, str]:
+    text = given
+    try:
+        if given == "-":
+            text = sys.stdin.read(receipt.LONGEST)
+        elif "{" not in given:
+            with Path(given).open(encoding="utf-8") as file:
+                text = file.read(receipt.LONGEST)
+        return receipt.parse(text)
+    except OSError as error:
+        raise CostguardError(f"{given} cannot be read: {error.strerror}", _HINT, USAGE) from error
+    except ValueError as error:
+        raise CostguardError(f"this is no receipt: {error}", _HINT, USAGE) from error
+
+
+_HINT = "a receipt stands in the message that announced the stop, and in `costguard history ID`; it begins with {"
+
+
+def _provider(found: dict[str, str], listed: list[str]) -> Provider:
+    mine = [entry for entry in listed if entry.partition("=")[0] == found["provider"]]
+    loaded = load(mine)
+    if loaded.providers:
+        return loaded.providers[0]
+    why = "; ".join(loaded.failures) or "it is not installed here"
+    raise CostguardError(
+        f"the plug-in {found['provider']!r} of this receipt cannot be used: {why}", _extra(found), USAGE
+    )
+
+
+def _extra(found: dict[str, str]) -> str:
+    return f"pip install 'costguard-agent[{found['provider']}]'"
+
+
+def _ask(provider: Provider, site: Site, found: dict[str, str]) -> Outcome:
+    try:
+        return provider.verify(site, found)
+    except CloudError as error:
+        _cannot(error)
+    except ImportError as error:
+        words = f"the library for {provider.name} is not installed ({error})"
+        raise CostguardError(words, _extra(found), USAGE) from error
+
+
+def _cannot(error: CloudError) -> NoReturn:
+    hint = error.hint or "see that this machine has credentials that may look at the other one"
+    raise CostguardError(f"the cloud could not be asked: {error}; whether the bill has ended is unknown", hint, REFUSED)

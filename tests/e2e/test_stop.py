@@ -1,0 +1,188 @@
+"""``costguard stop``, ``--verify`` and ``permissions`` as people use them, on a machine of Example Cloud."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.cloud_server import Cloud, running
+from tests.e2e.conftest import COMMAND, Agent
+
+EXAMPLE = Path(__file__).parents[1] / "contract" / "example"
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with running() as started:
+        yield started
+
+
+class Machine:
+    """The files of a machine of Example Cloud, and the command on it."""
+
+    def __init__(self, folder: Path, cloud: Cloud) -> None:
+        self.folder = folder
+        self.cloud = cloud
+        dmi = folder / "sys/class/dmi/id"
+        dmi.mkdir(parents=True, exist_ok=True)
+        (dmi / "sys_vendor").write_text("Example Cloud\n")
+        (dmi / "board_asset_tag").write_text("m-42\n")
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+        self.environment |= {"PYTHONPATH": str(EXAMPLE), "NO_COLOR": "1"}
+        self.settings = [
+            f"host.sysfs={folder / 'sys'}",
+            "host.stands_for_host=true",
+            *(f"cloud.{name}={value}" for name, value in cloud.settings.items()),
+        ]
+
+    def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """A verb without an agent."""
+        sets = [part for setting in self.settings for part in ("--set", setting)]
+        return subprocess.run(
+            [*COMMAND, *arguments, "--state-dir", str(self.folder / "state"), *sets],
+            env=self.environment, input=given, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def machine(tmp_path: Path, cloud: Cloud) -> Machine:
+    return Machine(tmp_path, cloud)
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_it_stops_shows_and_gives_a_receipt_that_can_be_verified(machine: Machine, cloud: Cloud) -> None:
+    """Plan, request, receipt; then anybody asks the cloud, from anywhere."""
+    done = machine.run("stop", "--live", "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    fate = answer(done)
+    assert (fate["accepted"], fate["status"], fate["receipt"]["instance"]) == (True, "accepted", "m-42")
+    assert len(cloud.asked) == 1
+    receipt = machine.folder / "receipt.json"
+    receipt.write_text(f"Receipt: {json.dumps(fate['receipt'])}\n")
+    for given in (str(receipt), "-", json.dumps(fate["receipt"])):
+        verified = machine.run("stop", "--verify", given, given=receipt.read_text())
+        assert verified.returncode == 0, verified.stderr
+        assert "closed" in verified.stdout
+    cloud.machine["status"] = "running"
+    assert machine.run("stop", "--verify", str(receipt)).returncode == 3
+    assert answer(machine.run("stop", "--verify", str(receipt), "--json"))["closed"] is False
+    cloud.fail["/machines"] = 503
+    assert machine.run("stop", "--verify", str(receipt)).returncode == 3
+    assert len(cloud.asked) == 1
+
+
+def test_for_people_it_says_the_same_in_words(machine: Machine) -> None:
+    """The plan before, the proof and the receipt after."""
+    done = machine.run("stop", "--live", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "stop: may be carried out" in done.stderr
+    assert "disks go on being billed" in done.stderr
+    assert "No agent runs" in done.stderr
+    assert done.stdout.startswith("accepted: stop (proof: r-")
+    assert json.loads(done.stdout.splitlines()[-1])["cloud"] == "Example Cloud"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "code", "words"),
+    [
+        (("stop", "--yes"), (), 3, "DRY RUN: nothing was done"),
+        (("stop", "--live"), (), 2, "--yes"),
+        (("stop", "--live", "--yes", "--action", "terminate"), (), 3, "sink"),
+        (("stop", "--live", "--yes"), ("cloud.provider=none",), 3, "cloud.provider"),
+        (("stop", "--live", "--yes"), ("kill_action=end_process",), 2, "--action stop"),
+        (("stop", "--live", "--yes"), ("grace=nonsense",), 2, "grace"),
+        (("stop", "--verify", "/no/such/file"), (), 2, "cannot be read"),
+        (("stop", "--verify", "{}"), (), 2, "no receipt"),
+    ],
+)
+def test_what_is_refused_sends_nothing(
+    machine: Machine, cloud: Cloud, arguments: Sequence[str], settings: Sequence[str], code: int, words: str
+) -> None:
+    """Exit code 2 for usage and configuration, 3 for a refusal; the words say what to do."""
+    machine.settings += settings
+    done = machine.run(*arguments)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert cloud.asked == []
+
+
+def test_the_administrator_refuses(machine: Machine, cloud: Cloud) -> None:
+    """Nobody goes round admin.hold."""
+    config = machine.folder / "config.toml"
+    config.write_text('[admin]\nhold = "benchmark week"\n')
+    done = machine.run("stop", "--live", "--yes", "--config", str(config))
+    assert (done.returncode, cloud.asked) == (3, [])
+    assert "benchmark week" in done.stderr
+
+
+def test_a_receipt_of_a_plug_in_that_is_missing(machine: Machine) -> None:
+    """The hint names the extra."""
+    receipt = {"provider": "far", "cloud": "Far Cloud", "instance": "i", "action": "stop"}
+    done = machine.run("stop", "--verify", json.dumps(receipt))
+    assert done.returncode == 2
+    assert "pip install 'costguard-agent[far]'" in done.stderr
+
+
+def test_permissions_come_from_the_plug_in(machine: Machine) -> None:
+    """The rights with what for, and the policy as the cloud takes it; only what was asked for."""
+
+    def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, "permissions", *arguments],
+            env=machine.environment, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+
+    assert "example" in ask().stdout
+    shown = json.loads(ask("example", "--json").stdout)
+    assert [right["name"] for right in shown["permissions"]] == ["machines.read", "machines.stop"]
+    text = ask("example", "--policy", "--action", "terminate").stdout
+    assert "machines.terminate" in text
+    assert "machines.stop" not in text
+    assert "machines.stop" in ask("example").stdout
+    missing = ask("nowhere")
+    assert (missing.returncode, "example" in missing.stderr) == (2, True)
+
+
+@pytest.fixture
+def guarded(agent: Agent, cloud: Cloud, machine: Machine) -> Agent:
+    """An agent on that machine."""
+    sysfs = next(setting for setting in agent.settings if setting.startswith("host.sysfs=")).partition("=")[2]
+    dmi = Path(sysfs) / "class/dmi/id"
+    dmi.mkdir(parents=True, exist_ok=True)
+    for file in (machine.folder / "sys/class/dmi/id").iterdir():
+        (dmi / file.name).write_text(file.read_text())
+    agent.environment["PYTHONPATH"] = str(EXAMPLE)
+    agent.settings += [setting for setting in machine.settings if not setting.startswith("host.sysfs=")]
+    return agent
+
+
+def test_through_the_agent_it_is_an_incident_like_any_other(guarded: Agent, cloud: Cloud) -> None:
+    """The agent decides, acts, tells and remembers; the person gets the receipt."""
+    guarded.start("mode=live")
+    guarded.until(lambda report: any(plan["verdict"] == "go" for plan in report["plans"]))
+    done = guarded.ask("stop", "--yes", "--json")
+    assert done.returncode == 0, done.stderr + (guarded.folder / "log").read_text()
+    fate = answer(done)
+    assert fate["status"] in {"accepted", "done"}
+    assert len(cloud.asked) == 1
+    attempt = fate["receipt"]["attempt"]
+    assert cloud.asked[0].endswith(attempt)
+    log = (guarded.folder / "log").read_text()
+    assert '"instance":"m-42"' in log.replace("\\", "")
+    assert attempt in log
+
+
+def test_in_dry_run_the_agent_is_not_asked(guarded: Agent, cloud: Cloud) -> None:
+    """Nothing happens, and the exit code does not claim otherwise."""
+    guarded.start()
+    done = guarded.ask("stop", "--yes")
+    assert (done.returncode, cloud.asked) == (3, [])
