@@ -12,8 +12,11 @@ NOTHING = frozenset({"", "-", "n/a", "na", "nan", "none", "null", "err!", "error
 """Words for a value that could not be read, beside everything in square brackets."""
 
 _SMI = re.compile(r"(\d{4})[/-](\d\d)[/-](\d\d)[ T](\d\d):(\d\d):(\d\d(?:[.,]\d+)?)")
-_MINUTE = re.compile(r"\d{4}[/-]\d\d[/-]\d\d[ T]\d\d:[0-5]\d:")
+_HOUR = re.compile(r"\d{4}[/-]\d\d[/-]\d\d[ T]\d\d:")
+_MINUTES = {f"{minute:02}:": 60.0 * minute for minute in range(60)}
 _SECONDS = re.compile(r"[0-5]\d(?:[.,]\d+)?|60(?:[.,]\d+)?")
+_ISO_HOUR = re.compile(r"20(?!0[0-4])\d\d-\d\d-\d\d[ T](?:[01]\d|2[0-3]):")
+_ISO_SECONDS = re.compile(r"([0-5]\d(?:\.\d{1,6})?)(?:Z|([+-])([01]\d|2[0-3]):?([0-5]\d))")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 MILLISECONDS = 1e11
@@ -56,20 +59,38 @@ def moment(cell: str) -> float:
         ) from None
 
 
+class _Hours(dict[str, float]):
+    """``2026/01/31 15:`` to seconds since the epoch."""
+
+    def __missing__(self, head: str) -> float:
+        if not _HOUR.fullmatch(head):
+            raise ValueError(f"{head!r} is no hour")
+        found = self[head] = moment(head + "00:00")
+        return found
+
+
+class _IsoHours(dict[str, float]):
+    """``2026-01-31T15:`` to seconds since the epoch, taken for UTC."""
+
+    def __missing__(self, head: str) -> float:
+        if not _ISO_HOUR.fullmatch(head):
+            raise ValueError(f"{head!r} is no hour")
+        found = self[head] = moment(head + "00:00+00:00")
+        return found
+
+
 class _Minutes(dict[str, float]):
     """``2026/01/31 15:04:`` to seconds since the epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, hours: dict[str, float]) -> None:
         super().__init__()
-        self._hours: dict[str, float] = {}
+        self._hours = hours
 
     def __missing__(self, head: str) -> float:
-        if not _MINUTE.fullmatch(head):
+        minute = _MINUTES.get(head[14:])
+        if minute is None:
             raise ValueError(f"{head!r} is no date")
-        hour = self._hours.get(head[:14])
-        if hour is None:
-            hour = self._hours[head[:14]] = moment(head[:14] + "00:00")
-        found = self[head] = hour + 60.0 * int(head[14:16])
+        found = self[head] = self._hours[head[:14]] + minute
         return found
 
 
@@ -83,12 +104,34 @@ class _Seconds(dict[str, float]):
         return found
 
 
+class _IsoSeconds(dict[str, float]):
+    """``05.678+01:00`` to the seconds that are added to the minute in UTC.
+
+    No sum of the two is rounded otherwise than `moment` rounds: of six digits at most and since 2005, none is that near to a tie.
+    """
+
+    def __missing__(self, tail: str) -> float:
+        if not (match := _ISO_SECONDS.fullmatch(tail)):
+            raise ValueError(f"{tail!r} is no number of seconds with a zone")
+        seconds, sign, hours, minutes = match.groups(default="0")
+        east = (3600.0 * int(hours) + 60.0 * int(minutes)) * (-1.0 if sign == "-" else 1.0)
+        found = self[tail] = float(seconds) - east
+        return found
+
+
+HEAD = 17
+"""Characters of a date up to its seconds."""
+
+
 class Moments:
     """Times of whole columns: a minute is looked up once, as is a text of seconds."""
 
     def __init__(self) -> None:
-        self._minutes = _Minutes()
-        self._seconds = _Seconds()
+        self.parts: tuple[tuple[dict[str, float], dict[str, float]], ...] = (
+            (_Minutes(_Hours()), _Seconds()),
+            (_Minutes(_IsoHours()), _IsoSeconds()),
+        )
+        """Where a date is the sum of its two parts: in local time, and with a zone. A lookup raises ValueError."""
 
     def column(self, cells: Sequence[str]) -> list[float]:
         """The moments of many cells; raises ValueError when one is none."""
@@ -97,10 +140,19 @@ class Moments:
                 numbers = list(map(float, cells))
             except ValueError:
                 numbers = []
-            if numbers and min(numbers) >= 0.0 and max(numbers) < MILLISECONDS and sum(numbers) >= 0.0:
-                return numbers
-        minutes, seconds = self._minutes, self._seconds
-        try:
-            return [minutes[cell[:17]] + seconds[cell[17:]] for cell in cells]
-        except ValueError:
-            return [moment(cell) for cell in cells]
+            scale = scale_of(min(numbers), max(numbers)) if numbers and sum(numbers) >= 0.0 else 0.0
+            if scale:
+                return numbers if scale == 1.0 else [number / scale for number in numbers]
+        for minutes, seconds in self.parts:
+            try:
+                return [minutes[cell[:HEAD]] + seconds[cell[HEAD:]] for cell in cells]
+            except ValueError:
+                continue
+        return [moment(cell) for cell in cells]
+
+
+def scale_of(least: float, most: float) -> float:
+    """By what numbers from ``least`` to ``most`` are divided to be seconds since the epoch; 0 when it is not one for all."""
+    if least >= 0.0 and most < MILLISECONDS:
+        return 1.0
+    return 1000.0 if least >= MILLISECONDS and most < math.inf else 0.0

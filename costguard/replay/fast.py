@@ -1,19 +1,22 @@
 """Large tables through pyarrow, an extra: the same cells, the same grouping, several times as fast.
 
 pyarrow refuses rows of another length, as the standard reader does, and gives the few different texts of a column as
-numbers without touching every row from Python. Whatever is out of the ordinary (repeated headers, a line that is cut off,
-rows out of rhythm, several machines, a wrong cell) is left to the standard reader, whose errors name the line.
+numbers without touching every row from Python. Whatever is out of the ordinary (a header that comes again, rows out of
+rhythm or out of order, several machines, a wrong cell) is left to the standard reader, whose errors name the line.
 """
 
+import csv
 import importlib.util
 import io
 from array import array
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from costguard.replay.group import SAMPLE
+from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.shape import Columns
-from costguard.replay.table import Options, Source, Table, cells_of
-from costguard.replay.trace import Recording, TraceError
+from costguard.replay.table import CHUNK, Options, Progress, Source, Table, cells_of
+from costguard.replay.trace import Codes, Recording, TraceError
+from costguard.replay.unpack import Unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
 WORTHWHILE = 8 << 20
 """Bytes from which on the library's import is paid back."""
 
-_HEAD = 1 << 17
+PIECE = 1 << 20
+"""Bytes that are read at a time: larger pieces cost fresh memory, which takes longer than reading them."""
 
 
 def available() -> bool:
@@ -34,105 +38,171 @@ def worthwhile(source: Source) -> bool:
     return source.size >= WORTHWHILE and available()
 
 
-def read_fast(path: str, source: Source, options: Options) -> Recording | None:
-    """Read a table; None when it must be read line by line."""
-    begun = _begin(source, options)
-    if begun is None:
-        return None
-    table, columns, skipped = begun
-    import pyarrow as pa
+def read_fast(
+    source: Source, options: Options, progress: Progress | None = None, sizes: tuple[int, int] = (CHUNK, PIECE)
+) -> Recording | None:
+    """Read a table; None when it must be read line by line, from the beginning of the file.
 
-    try:
-        data = _load(path, columns, skipped)
-        return _recording(table, columns, data)
-    except (pa.ArrowInvalid, ValueError, OSError):
-        return None
-
-
-def _begin(source: Source, options: Options) -> tuple[Table, Columns, int] | None:
-    """The table with its columns known, and how many lines are no data; None for what the library cannot read."""
+    ``sizes``: bytes of the first piece, from which the rhythm is learnt, and of every other one.
+    """
     raw = source.raw
-    if not isinstance(raw, io.BufferedReader) or source.size < 2:
+    if not isinstance(raw, io.BufferedReader) or not source.size:
         return None
-    raw.seek(-1, io.SEEK_END)
-    ended = raw.read(1) == b"\n"
-    raw.seek(0)
-    head = raw.read(_HEAD)
-    raw.seek(0)
-    if not ended or b"\0" in head or head[:2] in {b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff"}:
-        return None
-    lines = head.decode("utf-8-sig", "replace").splitlines(keepends=True)[:-1]
-    table = Table(source, options)
     try:
-        skipped = table.begin(lines)
-    except TraceError:
+        found = _read(source, options, progress, sizes)
+    except (ValueError, OSError, TraceError):  # the library's own errors are among them
+        found = None
+    if found is None:
+        raw.seek(0)
+    return found
+
+
+def _read(source: Source, options: Options, progress: Progress | None, sizes: tuple[int, int]) -> Recording | None:
+    table = Table(source, options)
+    reading: _Reading | None = None
+    for piece in _pieces(source, progress, sizes):
+        if reading is None:
+            reading = _begin(table, piece)
+            lines = piece[_end_of_line(piece, reading.skipped) :] if reading is not None else b""
+        else:
+            lines = piece
+        if reading is None or not reading.take(lines):
+            return None
+    return reading.finish() if reading is not None else None
+
+
+def _pieces(source: Source, progress: Progress | None, sizes: tuple[int, int]) -> Iterator[bytes]:
+    """The bytes of the file, unpacked, in pieces of whole lines; the last one may end without a line end."""
+    packed = source.raw.peek(2)[:2] == b"\x1f\x8b" if isinstance(source.raw, io.BufferedReader) else False
+    raw = io.BufferedReader(Unpacked(source.raw), PIECE) if packed else source.raw
+    rest, (size, then) = b"", sizes
+    while read := raw.read(size):
+        end = read.rfind(b"\n") + 1
+        if end:
+            yield rest + read[:end]
+            rest = read[end:]
+        else:
+            rest += read
+        size = then
+        if progress is not None:
+            progress(source.raw.tell())
+    if rest:
+        yield rest
+
+
+def _begin(table: Table, piece: bytes) -> "_Reading | None":
+    """Learn the columns; None for what the library cannot read."""
+    if b"\0" in piece or piece[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         return None
+    head = piece[: _end_of_line(piece, SAMPLE)].decode("utf-8-sig")
+    lines = io.StringIO(head, newline=None).readlines()
+    skipped = table.begin(lines)
     columns = table.columns
-    if columns is None or columns.machine is not None or columns.engines or skipped >= len(lines):
+    if columns is None or columns.machine is not None or skipped >= len(lines):
         return None
-    return (table, columns, skipped) if len(cells_of(lines[skipped])) == columns.width else None
-
-
-def _load(path: str, columns: Columns, skipped: int) -> "pa.Table":
-    import pyarrow as pa
-    from pyarrow import csv
-
-    few = pa.dictionary(pa.int32(), pa.string())
-    types = {f"f{i}": few for i in columns.used} | {f"f{columns.time}": pa.string()}
-    return csv.read_csv(
-        path,
-        read_options=csv.ReadOptions(skip_rows=skipped, autogenerate_column_names=True, block_size=1 << 22),
-        convert_options=csv.ConvertOptions(include_columns=list(types), column_types=types, strings_can_be_null=False),
-    ).unify_dictionaries()
-
-
-def _recording(table: Table, columns: Columns, data: "pa.Table") -> Recording | None:
-    import pyarrow as pa
-    from pyarrow import compute
-
-    rows = data.num_rows
-    times = data[f"f{columns.time}"].combine_chunks()
-    sample = [cell.strip() for cell in times.slice(0, SAMPLE).to_pylist()]
-    texts, numbers = _numbers(data[f"f{columns.load}"])
-    codes = [table.number(text.strip()) for text in texts]
-    keys, places = _numbers(data[f"f{columns.gpu}"]) if columns.gpu is not None else ([], None)
-    first = [keys[place].strip() for place in places[:SAMPLE]] if places is not None else None
-    grouper = table.grouper("")
-    rhythm = grouper.learn(sample, first)
-    count = len(rhythm)
-    if rows % count or len(set(keys)) > count:
+    if len(cells_of(lines[skipped])) != columns.width:
         return None
-    if places is not None and any(set(places[place::count]) != {places[place]} for place in range(count)):
-        return None
-    first_times, last_times = (
-        compute.utf8_trim_whitespace(times.take(pa.array(range(start, rows, count)))) for start in (0, count - 1)
-    )
-    ends = last_times.to_pylist()
-    begins = ends if _same_second(first_times, last_times) else first_times.to_pylist()
-    small = len(codes) <= 256 and max(codes) <= 255
-    cut: list[bytes | array[int]] = []
-    for place in range(count):
-        own = numbers[place::count].tolist()
-        table_ = bytes(codes).ljust(256, b"\0") if small else b""
-        cut.append(bytes(own).translate(table_) if small else array("L", map(codes.__getitem__, own)))
-    if not grouper.take(begins, ends, cut):
-        return None
-    head = [cells_of(line) for line in table.first_lines]
-    table.count(rows, list(zip(*[row for row in head if len(row) == columns.width], strict=True)))
-    return table.finish()
+    header = piece[_end_of_line(piece, skipped - 1) : _end_of_line(piece, skipped)] if table.has_header else b""
+    return _Reading(table, columns, lines[skipped:], skipped, header)
 
 
-def _same_second(first: "pa.Array", last: "pa.Array") -> bool:
-    """Whether the rows of every tick differ in fractions of a second only, by their texts."""
-    from pyarrow import compute
+def _end_of_line(piece: bytes, number: int) -> int:
+    """Where the line of this number ends."""
+    end = 0
+    for _ in range(number):
+        end = piece.find(b"\n", end) + 1
+        if not end:
+            return len(piece)
+    return end
 
-    to_the_second = [compute.utf8_slice_codeunits(times, 0, 19) for times in (first, last)]
-    colon = first[0].as_py()[16:17] == ":"
-    return colon and compute.all(compute.equal(*to_the_second)).as_py() is True
+
+class _Reading:
+    """Whole ticks in one rhythm, piece by piece."""
+
+    def __init__(self, table: Table, columns: Columns, lines: list[str], skipped: int, header: bytes) -> None:
+        self.skipped = skipped  # lines that are no data
+        self._table = table
+        self._columns = columns
+        self._lines = lines
+        self._header = header
+        self._grouper: Grouper = table.grouper("")
+        self._rhythm: list[str] = []
+        self._rows = 0
+        self._codes: list[Codes] = []
+        self._first: list[pa.DoubleArray] = []
+        self._last: list[pa.DoubleArray] = []
+        self._latest: list[str] = []  # times of the last rows, of which some may begin a tick that does not end
+
+    def take(self, lines: bytes) -> bool:
+        """More lines; False when they are out of the ordinary."""
+        if not lines.endswith(b"\n"):
+            return self._cut_off(lines.decode())
+        if self._header and self._header in lines:  # a loop that calls nvidia-smi again and again
+            kept = (b"\n" + lines).replace(b"\n" + self._header, b"\n")[1:]
+            self.skipped += (len(lines) - len(kept)) // len(self._header)
+            lines = kept
+        return not lines or self._rows_of(lines)
+
+    def _cut_off(self, line: str) -> bool:
+        """Leave out the last line, if nobody can doubt that it is not whole."""
+        if line.strip():
+            self._table.note_cut(self.skipped + self._rows + 1)
+        return len(cells_of(line)) < self._columns.width
+
+    def _rows_of(self, lines: bytes) -> bool:
+        from costguard.replay import vector
+
+        found, known = self._columns, self._grouper.moments
+        few = (found.load, *found.engines, *(() if found.gpu is None else (found.gpu,)))
+        table = vector.table(lines, (found.time,), few)
+        times = vector.texts(table, found.time)
+        gpus = vector.column(table, found.gpu) if found.gpu is not None else None
+        if not self._rhythm:
+            sample = times.slice(0, SAMPLE).to_pylist()
+            self._rhythm = self._grouper.learn(sample, gpus.first(SAMPLE) if gpus is not None else None)
+        count = len(self._rhythm)
+        place = self._rows % count
+        if gpus is not None and not gpus.repeats([*self._rhythm[place:], *self._rhythm[:place]]):
+            return False
+        self._last.append(vector.moments(vector.every(times, count - 1 - place, count), known))
+        if count > 1:
+            self._first.append(vector.moments(vector.every(times, -place % count, count), known))
+            self._latest = [*self._latest, *times.slice(max(0, len(times) - count)).to_pylist()][-count:]
+        loads = vector.column(table, found.load, *found.engines)
+        self._codes.append(loads.codes([self._table.number(*cells) for cells in loads.texts]))
+        self._rows += len(times)
+        return True
+
+    def finish(self) -> Recording | None:
+        """Everything that was read; None when its ticks are not in order after all."""
+        from costguard.replay import vector
+
+        times, count = vector.joined(self._last), len(self._rhythm)
+        ticks = len(times)
+        if not ticks or not vector.in_order(times) or not self._ends_well(times[-1].as_py(), self._rows % count):
+            return None
+        if count > 1:
+            least, most = vector.apart(vector.joined(self._first).slice(0, ticks), times)
+            if least < 0 or most >= self._grouper.spread:
+                return None
+        codes = _joined(self._codes)
+        cut = [codes[place : ticks * count : count] for place in range(count)]
+        self._grouper.settle(vector.packed(times), cut, vector.step_of(times))
+        head = [row for row in csv.reader(self._lines, skipinitialspace=True) if len(row) == self._columns.width]
+        self._table.count(self._rows, list(zip(*head, strict=True)))
+        return self._table.finish()
+
+    def _ends_well(self, before: float, left: int) -> bool:
+        """Whether the ``left`` rows after the last whole tick are one that was being written, and can be dropped."""
+        moments = self._grouper.moments.column(self._latest[-left:]) if left else [before]
+        return moments[-1] >= before and all(0 <= at - moments[0] < self._grouper.spread for at in moments)
 
 
-def _numbers(column: "pa.ChunkedArray") -> "tuple[list[str], memoryview[int]]":
-    """The different texts of a column, and for every row the number of its text."""
-    joined = column.combine_chunks()
-    buffer = memoryview(joined.indices.buffers()[1]).cast("i")
-    return joined.dictionary.to_pylist(), buffer[joined.offset : joined.offset + len(joined)]
+def _joined(pieces: list[Codes]) -> Codes:
+    """One column of several; bytes while they all are."""
+    if all(isinstance(piece, bytes) for piece in pieces):
+        return b"".join(piece for piece in pieces if isinstance(piece, bytes))
+    found = array("L")
+    for piece in pieces:
+        found.extend(piece)
+    return found

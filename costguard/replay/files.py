@@ -30,7 +30,7 @@ def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress:
             if reader == "fast" and not fast.available():
                 raise TraceError("the fast reader is not installed", "pip install 'costguard-agent[fast]'")
             if reader == "fast" or fast.worthwhile(source):
-                found = fast.read_fast(path, source, options)
+                found = fast.read_fast(source, options, progress)
                 if found is not None:
                     return found
         return read_table(source, options, progress)

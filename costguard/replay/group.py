@@ -10,7 +10,7 @@ from operator import eq, itemgetter, le
 
 from costguard.engine.observation import Device
 from costguard.replay.cells import Moments
-from costguard.replay.trace import Palette, Trace, step_of, unknown
+from costguard.replay.trace import Codes, Palette, Trace, step_of, unknown
 
 MOST_GPUS = 16
 """Rows in a tick that are told apart by their place alone."""
@@ -29,18 +29,19 @@ class Grouper:
         self.name = name
         self.keys: dict[str, int] = {}
         self.sorted = True
+        self.moments = moments
+        self.spread = float("inf")  # seconds by which the rows of one tick are less apart
         self._palette = palette
-        self._moments = moments
         self._times: array[float] = array("d")
         self._columns: list[array[int]] = []
         self._rhythm: list[str] = []
         self._regular: bool | None = None
         self._named = True
-        self._spread = float("inf")
         self._rest: tuple[list[str], list[str], list[int]] = ([], [], [])
         self._open: dict[int, int] = {}
         self._open_since = 0.0
         self._open_last = 0.0
+        self._settled: tuple[array[float], list[Codes], float] | None = None
 
     def feed(self, times: Sequence[str], gpus: Sequence[str] | None, codes: Sequence[int]) -> None:
         """More rows, as columns of cells; ``gpus`` is None where no column tells them apart."""
@@ -57,7 +58,7 @@ class Grouper:
         if self._regular and self._cut(times, gpus, codes):
             return
         self._regular = False
-        moments = self._moments.column(list(times))
+        moments = self.moments.column(list(times))
         if self._named:
             self._one_by_one(moments, [self._position(key) for key in gpus], codes)
         else:
@@ -75,7 +76,7 @@ class Grouper:
     def learn(self, times: list[str], gpus: Sequence[str] | None) -> list[str]:
         """The rhythm: which GPUs come in which order. Also how far apart the rows of one tick may be."""
         self._named = gpus is not None
-        moments = self._moments.column(times)
+        moments = self.moments.column(times)
         if gpus is None:
             self._rhythm = [f"gpu{place}" for place in range(_rows_in_a_tick(moments))]
         else:
@@ -88,7 +89,7 @@ class Grouper:
             same = moments[::count] if gpus is None else [
                 m for m, key in zip(moments, gpus, strict=False) if key == self._rhythm[0]
             ]  # fmt: skip
-            self._spread = step_of(same) / 2 or float("inf")
+            self.spread = step_of(same) / 2 or float("inf")
         self._regular = True
         return self._rhythm
 
@@ -109,10 +110,10 @@ class Grouper:
 
     def take(self, first: Sequence[str], last: Sequence[str], columns: Sequence[Sequence[int]]) -> bool:
         """Whole ticks: the times of their first and last rows, and the column of each GPU; False when they are not."""
-        ends = self._moments.column(last)
-        if len(self._rhythm) > 1 and not (self._spread > 1.0 and _same_second(first, last)):
-            apart = [b - a for a, b in zip(self._moments.column(first), ends, strict=True)]
-            if apart and (min(apart) < 0 or max(apart) >= self._spread):
+        ends = self.moments.column(last)
+        if len(self._rhythm) > 1 and not (self.spread > 1.0 and _same_second(first, last)):
+            apart = [b - a for a, b in zip(self.moments.column(first), ends, strict=True)]
+            if apart and (min(apart) < 0 or max(apart) >= self.spread):
                 return False
         before = self._times[-1] if self._times else float("-inf")
         self._times.extend(ends)
@@ -129,7 +130,7 @@ class Grouper:
 
     def _one_by_one(self, moments: Sequence[float], places: Sequence[int], codes: Sequence[int]) -> None:
         for at, place, code in zip(moments, places, codes, strict=True):
-            if self._open and (place in self._open or not 0 <= at - self._open_since < self._spread):
+            if self._open and (place in self._open or not 0 <= at - self._open_since < self.spread):
                 self._close()
             if not self._open:
                 self._open_since = at
@@ -139,7 +140,7 @@ class Grouper:
     def _by_place(self, moments: Sequence[float], codes: Sequence[int]) -> None:
         count = len(self._rhythm)
         for at, code in zip(moments, codes, strict=True):
-            if self._open and (len(self._open) == count or not 0 <= at - self._open_since < self._spread):
+            if self._open and (len(self._open) == count or not 0 <= at - self._open_since < self.spread):
                 self._close()
             if not self._open:
                 self._open_since = at
@@ -157,14 +158,21 @@ class Grouper:
             column.append(self._open.get(place, missing))
         self._open = {}
 
+    def settle(self, times: "array[float]", columns: "list[Codes]", step: float) -> None:
+        """All of the ticks at once, in order; ``step`` is their usual one. Nothing was fed, and nothing will be."""
+        self._settled = (times, columns, step)
+
     # -- the end ---------------------------------------------------------------------------------------------
 
     def finish(self, devices: Sequence[Device]) -> Trace:
         """The trace of this machine. A last tick that is not whole is dropped; it was being written."""
+        if self._settled is not None:
+            times, columns, step = self._settled
+            return Trace(self.name, tuple(devices), times, tuple(columns), tuple(self._palette.readings), step)
         rest_times, rest_gpus, rest_codes = self._rest
         if rest_times:
             self._rest = ([], [], [])
-            moments = self._moments.column(rest_times)
+            moments = self.moments.column(rest_times)
             if self._named:
                 self._one_by_one(moments, [self._position(key) for key in rest_gpus], rest_codes)
             else:
@@ -198,7 +206,7 @@ class Grouper:
         self._times = array("d")
         self._columns = [array("L") for _ in self._columns]
         single = [at for at, place, _ in rows if place == 0]
-        self._spread = step_of(single) / 2 or float("inf")
+        self.spread = step_of(single) / 2 or float("inf")
         self._one_by_one([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
         if self._open:
             self._close()

@@ -108,7 +108,15 @@ def _times(levels: Levels, rules: Rules, walked: Walked) -> tuple[bytes, list[fl
     """What the machine was in every tick, the idle seconds up to there, and the seconds of work."""
     some = rules.policy.aggregate == "any" and not rules.ends_machine
     which = walked.state.core.picked if rules.judges_mean else walked.judged
-    key = (rules.quiet_threshold, rules.heeds_signs, rules.judges_mean, some, which, rules.gap)
+    key = (
+        rules.quiet_threshold,
+        rules.heeds_signs,
+        rules.judges_mean,
+        some,
+        which,
+        walked.state.core.lacking,
+        rules.gap,
+    )
     if key not in levels.times_spent:
         machine, steps = _machine(levels, rules, walked), levels.steps(rules.gap)
         idle = list(accumulate(map(mul, steps, machine.translate(bytes([1, 0, 0]).ljust(256, b"\0")))))
@@ -118,8 +126,13 @@ def _times(levels: Levels, rules: Rules, walked: Walked) -> tuple[bytes, list[fl
 
 
 def _machine(levels: Levels, rules: Rules, walked: Walked) -> bytes:
-    """Idle, work or unknown for every tick, in the eyes of the policy."""
+    """Idle, work or unknown for every tick, in the eyes of the policy; never idle where a GPU that it names is missing."""
+    core = walked.state.core
+    if not walked.judged:
+        return bytes([_BLIND]) * len(levels.times)
     if rules.judges_mean:
-        return levels.mean(rules, walked.state.core.picked).levels.translate(_ALL)
-    joined = levels.joined(rules, walked.judged).levels
-    return joined.translate(_ANY if rules.policy.aggregate == "any" and not rules.ends_machine else _ALL)
+        found = levels.mean(rules, core.picked).levels.translate(_ALL)
+    else:
+        some = rules.policy.aggregate == "any" and not rules.ends_machine
+        found = levels.joined(rules, walked.judged).levels.translate(_ANY if some else _ALL)
+    return found.replace(bytes([_IDLE]), bytes([_BLIND])) if core.lacking else found

@@ -108,6 +108,11 @@ class Table:
         self._facts: dict[tuple[str, str], Sequence[str]] = {}
 
     @property
+    def has_header(self) -> bool:
+        """Whether the first line with something in it names the columns."""
+        return bool(self._header_line)
+
+    @property
     def columns(self) -> Columns | None:
         """What each column means, once it is known."""
         return self._columns
@@ -179,11 +184,21 @@ class Table:
             if not line.strip() or (self._header and cells == [cell.strip() for cell in self._header]):
                 continue
             if end and self._is_cut(line, cells, good, found):
-                self.notes.append(f"line {number} is cut off and was left out")
+                self.note_cut(number)
                 continue
-            self._check(number, line, cells, found)
+            try:
+                self._check(number, line, cells, found)
+            except TraceError:
+                if not end or line.endswith("\n") or not (good or self.rows):
+                    raise
+                self.note_cut(number)
+                continue
             good.append(cells)
         return list(zip(*good, strict=True)) if good else [()] * found.width
+
+    def note_cut(self, number: int) -> None:
+        """Tell of a last line that was being written."""
+        self.notes.append(f"line {number} is cut off and was left out")
 
     def _is_cut(self, line: str, cells: list[str], good: list[list[str]], found: Columns) -> bool:
         if line.endswith("\n") and len(cells) == found.width:
@@ -234,9 +249,9 @@ class Table:
             self._shape = [_shape(column[-1]) for column in columns]
         self._remember(columns)
 
-    def number(self, cell: str) -> int:
-        """The number of a load; raises ValueError in words."""
-        return self._numbers[cell]
+    def number(self, cell: str, *engines: str) -> int:
+        """The number of a load, the GPU's own and those of further engines; raises ValueError in words."""
+        return self._numbers.several(cell, *engines) if engines else self._numbers[cell]
 
     def _codes(self, columns: Sequence[Sequence[str]], found: Columns) -> "array[int]":
         numbers = self._numbers

@@ -52,7 +52,7 @@ def test_equal_traces_and_decisions(tmp_path: Path, head: str, gpus: int) -> Non
     assert one == other
     assert "stop" in [decision.kind for decision in one]
     with file.open("rb") as raw:
-        assert read_fast(str(file), Source(str(file), raw, file.stat().st_size), Options()) is not None
+        assert read_fast(Source(str(file), raw, file.stat().st_size), Options()) is not None
 
 
 @pytest.mark.parametrize("gone", [5, 700, 1501])
