@@ -1,0 +1,321 @@
+"""The table of circumstances, as data: in which circumstance which verb gets which verdict and codes, and why.
+
+A circumstance is a change to `BASE` (or, for hibernation, to `SLEEPER`) and to the settings. Codes are complete.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costguard.actions.base import Verdict
+from costguard.actions.provider import Identity, Verb
+from costguard_aws.described import Group, Instance, SpotRequest, Volume
+from costguard_aws.facts import Facts, Unknown
+from costguard_aws.local import Store
+
+WHO = Identity(
+    "AWS",
+    "i-0123456789abcdef0",
+    "eu-west-1",
+    "eu-west-1a",
+    "p3.2xlarge",
+    "on-demand",
+    {"account": "123456789012", "image": "ami-1", "lifecycle": "on-demand"},
+    ("metadata", "firmware"),
+)
+INSTANCE = Instance(
+    id=WHO.instance,
+    state="running",
+    owner="123456789012",
+    type="p3.2xlarge",
+    image="ami-1",
+    volumes=(Volume("vol-1", True),),
+)
+BASE = Facts(verb="stop", identity=WHO, instance=INSTANCE, permitted=True, uptime=86400.0)
+SLEEPER = BASE._replace(
+    identity=WHO._replace(type="m5.large"),
+    instance=INSTANCE._replace(type="m5.large", hibernation=True),
+    type_hibernates=True,
+)
+"""A machine that can hibernate; no GPU type can."""
+
+DENIED = Unknown("ec2:DescribeInstances", "ec2:DescribeInstances: AWS denies the right")
+DISK = Store(("nvme1n1",), ())
+MOUNTED = Store(("nvme1n1",), ("/scratch",))
+BLOCK = WHO._replace(market="reserved", details={**WHO.details, "lifecycle": "capacity-block"})
+SHARED = WHO._replace(market="reserved", details={**WHO.details, "lifecycle": "interruptible-capacity-reservation"})
+ONCE, AGAIN = SpotRequest("one-time"), SpotRequest("persistent")
+
+
+class Circumstance(NamedTuple):
+    """``facts`` and ``instance`` are changed fields, ``fact`` is what AWS does, and where that stands."""
+
+    fact: str
+    facts: Mapping[str, object] = {}
+    instance: Mapping[str, object] = {}
+    settings: Mapping[str, object] = {}
+
+
+class Cell(NamedTuple):
+    """One expectation."""
+
+    circumstance: str
+    verb: Verb
+    verdict: Verdict
+    codes: str
+
+
+SPOT = {"lifecycle": "spot", "spot_request": "sir-1"}
+MEMBER = {"in_group": True, "group": Group("gpus", "InService", False, 0, 2)}
+LEAVE = {"group": "leave"}
+
+CIRCUMSTANCES: Mapping[str, Circumstance] = {
+    "plain": Circumstance(
+        "a stopped or terminated instance is not billed; volumes are (EC2 guide, instance lifecycle)"
+    ),
+    "addresses": Circumstance("an Elastic IP is billed on its own (VPC pricing)", instance={"addresses": 1}),
+    "kept volume": Circumstance(
+        "DeleteOnTermination=false keeps a volume (EC2 guide, preserve data)",
+        instance={"volumes": (Volume("vol-1", True), Volume("vol-2", False))},
+    ),
+    "no volume is lost": Circumstance(
+        "DeleteOnTermination=false keeps a volume (EC2 guide, preserve data)",
+        instance={"volumes": (Volume("vol-1", False),)},
+    ),
+    "guest terminates": Circumstance(
+        "InstanceInitiatedShutdownBehavior=terminate (EC2 guide, shutdown behavior)", {"shutdown_behavior": "terminate"}
+    ),
+    "guest unknown": Circumstance("the attribute may not be read", {"shutdown_behavior": None}),
+    "stop protection": Circumstance(
+        "DisableApiStop blocks stop and terminate (EC2 guide, stop protection)", {"api_stop_disabled": True}
+    ),
+    "termination protection": Circumstance(
+        "DisableApiTermination blocks terminate only (EC2 guide)", {"api_termination_disabled": True}
+    ),
+    "protection unknown": Circumstance(
+        "DescribeInstanceAttribute is a right of its own", {"api_stop_disabled": None, "api_termination_disabled": None}
+    ),
+    "denied": Circumstance("a dry run answers 403 UnauthorizedOperation (EC2 API, errors)", {"permitted": False}),
+    "denied, young": Circumstance(
+        "role changes take a while to arrive (IAM, eventual consistency)", {"permitted": False, "uptime": 120.0}
+    ),
+    "denied, age unknown": Circumstance("youth is no excuse that is assumed", {"permitted": False, "uptime": None}),
+    "right unknown": Circumstance("a dry run may be throttled like any call", {"permitted": None}),
+    "describe denied": Circumstance(
+        "DescribeInstances says market, group and disks; without it nobody knows",
+        {"instance": None, "unknown": {"instance": DENIED}},
+    ),
+    "unknown instance": Circumstance("InvalidInstanceID.NotFound: another account or region", {"instance": None}),
+    "other account": Circumstance("OwnerId is the account (EC2 API, Reservation)", instance={"owner": "999999999999"}),
+    "other type": Circumstance("type is in document and API alike", instance={"type": "m5.large"}),
+    "other image": Circumstance("image id is in document and API alike", instance={"image": "ami-2"}),
+    "stopping": Circumstance("only a running instance can be ended", instance={"state": "stopping"}),
+    "shutting down": Circumstance("only a running instance can be ended", instance={"state": "shutting-down"}),
+    "pending": Circumstance("only a running instance can be ended", instance={"state": "pending"}),
+    "one-time spot": Circumstance(
+        "StopInstances: UnsupportedOperation for one-time requests (EC2 guide, stop a Spot Instance)",
+        {"spot": ONCE},
+        SPOT,
+    ),
+    "persistent spot": Circumstance(
+        "a persistent request starts a new instance after a termination (EC2 guide, Spot requests)",
+        {"spot": AGAIN},
+        SPOT,
+    ),
+    "cancelled persistent spot": Circumstance(
+        "a cancelled request starts nothing", {"spot": SpotRequest("persistent", "cancelled")}, SPOT
+    ),
+    "spot in a launch group": Circumstance(
+        "members of a launch group cannot be stopped (EC2 guide)",
+        {"spot": SpotRequest("persistent", "active", "lg")},
+        SPOT,
+    ),
+    "spot unknown": Circumstance("DescribeSpotInstanceRequests is a right of its own", {"spot": None}, SPOT),
+    "member": Circumstance("a stopped member fails its health check and is replaced (Auto Scaling guide)", MEMBER),
+    "member leaves": Circumstance(
+        "TerminateInstanceInAutoScalingGroup with decrement shrinks the group", MEMBER, settings=LEAVE
+    ),
+    "member leaves at minimum": Circumstance(
+        "at MinSize it answers ValidationError",
+        {"in_group": True, "group": Group("gpus", "InService", False, 2, 2)},
+        settings=LEAVE,
+    ),
+    "member leaves, sizes unknown": Circumstance(
+        "DescribeAutoScalingGroups is a right of its own", {"in_group": True, "group": Group("gpus")}, settings=LEAVE
+    ),
+    "member leaves, right denied": Circumstance(
+        "the dry run was of EC2's call, not of the group's", {**MEMBER, "permitted": False}, settings=LEAVE
+    ),
+    "member, name unknown": Circumstance("target-lifecycle-state exists for members only", {"in_group": True}),
+    "member protected": Circumstance(
+        "ProtectedFromScaleIn is a person's decision",
+        {"in_group": True, "group": Group("gpus", "InService", True, 0, 2)},
+        settings=LEAVE,
+    ),
+    "group unknown": Circumstance("neither tags nor Auto Scaling could be read", {"in_group": None}),
+    "fleet": Circumstance(
+        "a fleet of type maintain replaces its instances (EC2 guide, EC2 Fleet)",
+        instance={"tags": {"aws:ec2:fleet-id": "fleet-1"}},
+    ),
+    "fleet leaves": Circumstance(
+        "fleets of type instant and request replace nothing",
+        instance={"tags": {"aws:ec2:fleet-id": "fleet-1"}},
+        settings=LEAVE,
+    ),
+    "EKS node": Circumstance("node groups replace nodes (EKS guide)", instance={"tags": {"eks:cluster-name": "c"}}),
+    "cluster tag": Circumstance("the cloud controller's tag", instance={"tags": {"kubernetes.io/cluster/c": "owned"}}),
+    "Batch node": Circumstance("Batch scales its own instances", instance={"tags": {"AWSBatchServiceTag": "batch"}}),
+    "ParallelCluster node": Circumstance(
+        "Slurm of ParallelCluster replaces nodes", instance={"tags": {"parallelcluster:cluster-name": "c"}}
+    ),
+    "kubelet": Circumstance("a kubelet runs on this host", {"kubelet": True}),
+    "operator": Circumstance(
+        "Operator.Managed=true: a service owns it (EC2 API)", instance={"operator": "eks.amazonaws.com"}
+    ),
+    "EKS node leaves": Circumstance(
+        "a managed node is a veto, whatever group says",
+        MEMBER,
+        {"tags": {"eks:cluster-name": "c"}},
+        LEAVE,
+    ),
+    "capacity block": Circumstance(
+        "a Capacity Block is paid in advance (EC2 guide, Capacity Blocks)", {"identity": BLOCK}, {"block": "cb-1"}
+    ),
+    "capacity block, act": Circumstance(
+        "the owner may end it all the same", {"identity": BLOCK}, {"block": "cb-1"}, {"prepaid": "act"}
+    ),
+    "reservation": Circumstance("an ODCR is billed used or not (EC2 guide)", instance={"reservation": "cr-1"}),
+    "reservation, act": Circumstance("the owner may", instance={"reservation": "cr-1"}, settings={"prepaid": "act"}),
+    "shared reservation": Circumstance("lifecycle interruptible-capacity-reservation", {"identity": SHARED}),
+    "dedicated host": Circumstance(
+        "a dedicated host is billed while allocated (EC2 guide)", instance={"tenancy": "host"}
+    ),
+    "mounted disk": Circumstance(
+        "instance store data is lost at stop (EC2 guide)", {"has_store": True, "store": MOUNTED}
+    ),
+    "mounted disk, discard": Circumstance(
+        "the owner may lose it", {"has_store": True, "store": MOUNTED}, settings={"local_data": "discard"}
+    ),
+    "unmounted disk": Circumstance("instance store data is lost at stop", {"has_store": True, "store": DISK}),
+    "mounts unknown": Circumstance("nobody can say that it is unused", {"has_store": True, "store": None}),
+    "mounts unknown, discard": Circumstance(
+        "the owner may lose it", {"has_store": True, "store": None}, settings={"local_data": "discard"}
+    ),
+    "disk unseen, others mounted": Circumstance(
+        "the type has local disks, the kernel names none, something is mounted",
+        {"has_store": True, "store": Store((), ("/data",))},
+    ),
+    "disk unseen, nothing mounted": Circumstance(
+        "the type has local disks, only the root disk is mounted", {"has_store": True, "store": Store(None, ())}
+    ),
+    "type unknown, kernel sees none": Circumstance("Nitro shows each local disk", {"has_store": None}),
+    "type unknown, kernel unknown": Circumstance("neither says no", {"has_store": None, "store": None}),
+    "no local disk, mounts unknown": Circumstance("the type has none", {"has_store": False, "store": None}),
+    "store root": Circumstance(
+        "an instance-store-backed instance cannot stop (EC2 guide, root device)",
+        instance={"root_device": "instance-store"},
+    ),
+    "GPU type": Circumstance("HibernationSupported=false for every GPU type", {"type_hibernates": False}),
+    "not configured": Circumstance("hibernation is set at launch only (EC2 guide)", instance={"hibernation": False}),
+    "type unreadable": Circumstance("DescribeInstanceTypes is a right of its own", {"type_hibernates": None}),
+}
+
+END, LOSES = "bill_ends shutdown_stops", "bill_ends shutdown_stops loses_disks"
+
+CELLS = (
+    Cell("plain", "stop", "go", END),
+    Cell("plain", "terminate", "consequences", LOSES),
+    Cell("plain", "hibernate", "go", END),
+    Cell("addresses", "stop", "go", END),
+    Cell("addresses", "terminate", "consequences", LOSES),
+    Cell("kept volume", "terminate", "consequences", f"{LOSES} disks_go_on"),
+    Cell("no volume is lost", "terminate", "go", f"{END} disks_go_on"),
+    Cell("guest terminates", "stop", "go", "bill_ends shutdown_terminates"),
+    Cell("guest unknown", "stop", "go", "bill_ends"),
+    Cell("stop protection", "stop", "refuse", f"protected {END}"),
+    Cell("stop protection", "terminate", "refuse", f"protected {LOSES}"),
+    Cell("stop protection", "hibernate", "refuse", f"protected {END}"),
+    Cell("termination protection", "stop", "go", END),
+    Cell("termination protection", "terminate", "refuse", f"protected {LOSES}"),
+    Cell("protection unknown", "stop", "consequences", f"permission_unknown {END}"),
+    Cell("protection unknown", "terminate", "consequences", f"permission_unknown {LOSES}"),
+    Cell("denied", "stop", "refuse", f"not_permitted {END}"),
+    Cell("denied", "terminate", "refuse", f"not_permitted {LOSES}"),
+    Cell("denied, young", "stop", "consequences", f"rights_may_be_late {END}"),
+    Cell("denied, young", "terminate", "consequences", f"rights_may_be_late {LOSES}"),
+    Cell("denied, age unknown", "stop", "refuse", f"not_permitted {END}"),
+    Cell("right unknown", "stop", "consequences", f"permission_unknown {END}"),
+    Cell("describe denied", "stop", "refuse", "facts_missing"),
+    Cell("describe denied", "terminate", "refuse", "facts_missing"),
+    Cell("unknown instance", "stop", "refuse", "not_this_machine"),
+    Cell("other account", "stop", "refuse", f"not_this_machine {END}"),
+    Cell("other type", "terminate", "refuse", f"not_this_machine {LOSES}"),
+    Cell("other image", "stop", "refuse", f"not_this_machine {END}"),
+    Cell("stopping", "stop", "refuse", f"not_running {END}"),
+    Cell("shutting down", "terminate", "refuse", f"not_running {LOSES}"),
+    Cell("pending", "stop", "refuse", f"not_running {END}"),
+    Cell("one-time spot", "stop", "another", f"one_time_spot {END}"),
+    Cell("one-time spot", "terminate", "consequences", LOSES),
+    Cell("one-time spot", "hibernate", "another", f"cannot_hibernate {END}"),
+    Cell("persistent spot", "stop", "consequences", f"spot_may_not_return {END}"),
+    Cell("persistent spot", "terminate", "another", f"persistent_spot {LOSES}"),
+    Cell("cancelled persistent spot", "terminate", "consequences", LOSES),
+    Cell("spot in a launch group", "stop", "another", f"one_time_spot {END}"),
+    Cell("spot unknown", "stop", "consequences", f"permission_unknown {END}"),
+    Cell("spot unknown", "terminate", "refuse", f"facts_missing {LOSES}"),
+    Cell("member", "stop", "refuse", f"group_member {END}"),
+    Cell("member", "terminate", "refuse", f"group_member {LOSES}"),
+    Cell("member leaves", "stop", "another", f"group_member {END}"),
+    Cell("member leaves", "terminate", "consequences", f"group_member permission_unknown {LOSES}"),
+    Cell(
+        "member leaves at minimum", "terminate", "refuse", f"group_at_minimum group_member permission_unknown {LOSES}"
+    ),
+    Cell("member leaves, sizes unknown", "terminate", "consequences", f"group_member permission_unknown {LOSES}"),
+    Cell("member leaves, right denied", "terminate", "consequences", f"group_member permission_unknown {LOSES}"),
+    Cell("member, name unknown", "stop", "refuse", f"group_member {END}"),
+    Cell("member protected", "terminate", "refuse", f"protected group_member permission_unknown {LOSES}"),
+    Cell("group unknown", "stop", "refuse", f"facts_missing {END}"),
+    Cell("fleet", "stop", "refuse", f"group_member {END}"),
+    Cell("fleet leaves", "stop", "consequences", f"group_member {END}"),
+    Cell("fleet leaves", "terminate", "consequences", f"group_member {LOSES}"),
+    Cell("EKS node", "stop", "refuse", f"managed_node {END}"),
+    Cell("cluster tag", "terminate", "refuse", f"managed_node {LOSES}"),
+    Cell("Batch node", "stop", "refuse", f"managed_node {END}"),
+    Cell("ParallelCluster node", "stop", "refuse", f"managed_node {END}"),
+    Cell("kubelet", "stop", "refuse", f"managed_node {END}"),
+    Cell("operator", "stop", "refuse", f"managed_node {END}"),
+    Cell("EKS node leaves", "terminate", "refuse", f"managed_node group_member permission_unknown {LOSES}"),
+    Cell("capacity block", "stop", "refuse", "prepaid shutdown_stops"),
+    Cell("capacity block", "terminate", "refuse", "prepaid loses_disks shutdown_stops"),
+    Cell("capacity block, act", "stop", "consequences", "prepaid shutdown_stops"),
+    Cell("reservation", "stop", "refuse", "reservation_goes_on shutdown_stops"),
+    Cell("reservation, act", "stop", "consequences", "reservation_goes_on shutdown_stops"),
+    Cell("shared reservation", "stop", "refuse", "reservation_goes_on shutdown_stops"),
+    Cell("dedicated host", "stop", "refuse", "reservation_goes_on shutdown_stops"),
+    Cell("mounted disk", "stop", "refuse", f"local_data_kept {END}"),
+    Cell("mounted disk", "terminate", "refuse", f"local_data_kept {LOSES}"),
+    Cell("mounted disk, discard", "stop", "consequences", f"local_data_lost {END}"),
+    Cell("unmounted disk", "stop", "consequences", f"local_data_lost {END}"),
+    Cell("unmounted disk", "hibernate", "consequences", f"local_data_lost {END}"),
+    Cell("mounts unknown", "stop", "refuse", f"local_data_kept {END}"),
+    Cell("mounts unknown, discard", "stop", "consequences", f"local_data_lost {END}"),
+    Cell("disk unseen, others mounted", "stop", "refuse", f"local_data_kept {END}"),
+    Cell("disk unseen, nothing mounted", "stop", "consequences", f"local_data_lost {END}"),
+    Cell("type unknown, kernel sees none", "stop", "go", END),
+    Cell("type unknown, kernel unknown", "stop", "refuse", f"local_data_kept {END}"),
+    Cell("no local disk, mounts unknown", "stop", "go", END),
+    Cell("store root", "stop", "another", "instance_store_root bill_ends"),
+    Cell("store root", "terminate", "consequences", "loses_disks bill_ends"),
+    Cell("GPU type", "hibernate", "another", f"cannot_hibernate {END}"),
+    Cell("not configured", "hibernate", "another", f"cannot_hibernate {END}"),
+    Cell("type unreadable", "hibernate", "consequences", f"permission_unknown {END}"),
+)
+
+
+def facts_of(cell: Cell) -> Facts:
+    """The facts of a cell: the base, changed."""
+    change = CIRCUMSTANCES[cell.circumstance]
+    base = SLEEPER if cell.verb == "hibernate" else BASE
+    changed = base._replace(**{**change.facts, "verb": cell.verb})  # type: ignore[arg-type]  # the table is data
+    if change.instance and changed.instance is not None:
+        changed = changed._replace(instance=changed.instance._replace(**change.instance))  # type: ignore[arg-type]
+    return changed

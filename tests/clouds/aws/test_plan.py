@@ -1,0 +1,66 @@
+"""Plans are pure: the table of circumstances, and what its words must say."""
+
+import pytest
+
+from costguard_aws.plan import plan
+from tests.clouds.aws.cases import BASE, CELLS, CIRCUMSTANCES, Cell, facts_of
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.verb}: {cell.circumstance}")
+def test_each_circumstance_has_its_verdict_and_codes(cell: Cell) -> None:
+    """No code more and none less; see `CIRCUMSTANCES` for the fact behind it."""
+    made = plan(cell.verb, facts_of(cell), CIRCUMSTANCES[cell.circumstance].settings)
+    assert (made.verdict, {finding.code for finding in made.findings}) == (cell.verdict, set(cell.codes.split()))
+
+
+def test_the_table_is_large_and_without_gaps() -> None:
+    """Each circumstance is used, rests on a fact, and many different pairs of verdict and deciding code occur."""
+    assert {cell.circumstance for cell in CELLS} == set(CIRCUMSTANCES)
+    assert all(len(change.fact) > 10 for change in CIRCUMSTANCES.values())
+    assert len(CELLS) >= 50
+    assert len({(cell.verdict, cell.codes.split()[0]) for cell in CELLS}) >= 25
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.verb}: {cell.circumstance}")
+def test_what_stands_in_the_way_has_a_way_out(cell: Cell) -> None:
+    """The first finding decides the verdict; one that refuses or sends elsewhere says what to do."""
+    made = plan(cell.verb, facts_of(cell), CIRCUMSTANCES[cell.circumstance].settings)
+    if made.verdict in {"refuse", "another"}:
+        assert made.findings[0].hint
+    assert all(len(finding.text) > 20 and "None" not in finding.text for finding in made.findings)
+
+
+def test_the_gravest_finding_comes_first() -> None:
+    """Also when a note was found before it."""
+    made = plan("stop", BASE._replace(permitted=False, kubelet=True), {})
+    assert made.verdict == "refuse"
+    assert [finding.code for finding in made.findings][:2] == ["not_permitted", "managed_node"]
+    assert made.findings[-1].code == "shutdown_stops"
+
+
+def test_a_prepaid_machine_does_not_end_its_bill() -> None:
+    """The plan says so in the field that other actions read."""
+    for name, ends in (
+        ("plain", True),
+        ("capacity block, act", False),
+        ("reservation, act", False),
+        ("describe denied", None),
+    ):
+        assert plan("stop", facts_of(Cell(name, "stop", "go", "")), {"prepaid": "act"}).ends_bill is ends, name
+
+
+def test_only_terminate_loses_the_disks() -> None:
+    """Whatever else is wrong."""
+    assert [plan(verb, BASE, {}).keeps_disks for verb in ("stop", "hibernate", "terminate")] == [True, True, False]
+
+
+def test_a_wrong_word_in_the_settings_is_no_consent() -> None:
+    """Only the exact word gives up data, money or a group."""
+    for cell in (
+        Cell("mounted disk", "stop", "refuse", ""),
+        Cell("member", "terminate", "refuse", ""),
+        Cell("reservation", "stop", "refuse", ""),
+    ):
+        for word in ("yes", True, "", None, "LEAVE", "Discard"):
+            settings = {"local_data": word, "group": word, "prepaid": word}
+            assert plan(cell.verb, facts_of(cell), settings).verdict == "refuse"
