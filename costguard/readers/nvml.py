@@ -63,13 +63,14 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 class _Slot:
     """The place of one expected GPU, readable or not."""
 
-    __slots__ = ("code", "failures", "gpu", "reason")
+    __slots__ = ("code", "engines", "failures", "gpu", "reason")
 
     def __init__(self, reason: str = "not asked yet") -> None:
         self.gpu: Gpu | None = None
         self.reason = reason
         self.code = 0  # NVML's, of the last failure
         self.failures = 0
+        self.engines: set[str] = set()  # that have answered
 
     def close(self) -> None:
         """Forget the opened GPU."""
@@ -236,7 +237,7 @@ class Reader:
         self._keep_counters()
         slot.close()
         try:
-            slot.gpu = Gpu(self._nvml, handle, self._counters.get(key))
+            slot.gpu = Gpu(self._nvml, handle, self._counters.get(key), slot.engines)
         except Exception as error:  # noqa: BLE001 # one sick GPU must not cost the readings of the others
             slot.failed(error)
         else:

@@ -44,11 +44,17 @@ class UnreadableError(Exception):
 class Gpu:
     """A GPU that the driver opened for us. Raises UnreadableError or NvmlError when it is corrupt."""
 
-    def __init__(self, nvml: Nvml, handle: "Handle", old_counter: tuple[float, int] | None = None) -> None:
+    def __init__(
+        self,
+        nvml: Nvml,
+        handle: "Handle",
+        old_counter: tuple[float, int] | None = None,
+        engines: set[str] | None = None,
+    ) -> None:
         self._nvml = nvml
         self._handle = handle
         self._unsupported: set[str] = set()
-        self._engines: set[str] = set()  # that have answered
+        self._engines = set[str]() if engines is None else engines  # that have answered, also under an earlier handle
         self._since = 0  # newest sample of the ring that was seen
         self._ring_read = 0.0  # when
         self._look_due = 0.0

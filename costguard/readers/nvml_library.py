@@ -69,6 +69,7 @@ _PLACES = (
 )
 _UTILISATION_SAMPLES = 1
 _RING_ROOM = 256  # samples; rings of about 100 were seen
+_MOST_SAMPLES = 65536
 _PROCESS_ROOM = 32  # entries in the list of use by process
 _CONTEXT_ROOM = 64  # entries in the list of contexts; with more there is only their number
 _CONTEXT_WORDS = 3  # of 8 bytes in an entry, at most
@@ -161,8 +162,12 @@ class Nvml:
         return _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
 
     def open_address(self, address: str) -> "tuple[int, Handle]":
-        """The same by PCI address."""
-        return _ask(pynvml.nvmlDeviceGetHandleByPciBusId, address.encode())
+        """The same by PCI address, in the driver's own spelling (00000000:0A:00.0) or that of sysfs."""
+        domain, _, rest = address.partition(":")
+        code, handle = _ask(pynvml.nvmlDeviceGetHandleByPciBusId, f"{domain:0>8}:{rest}".upper().encode())
+        if code in (NOT_FOUND, INVALID_ARGUMENT):
+            return _ask(pynvml.nvmlDeviceGetHandleByPciBusId, address.encode())
+        return code, handle
 
     def open_uuid(self, uuid: str) -> "tuple[int, Handle]":
         """The same by UUID."""
@@ -320,8 +325,10 @@ class Nvml:
         if code in (INSUFFICIENT_SIZE, INVALID_ARGUMENT):
             code = self._samples(handle, _UTILISATION_SAMPLES, _Q(since), kind, count, None)
             if code == SUCCESS:
-                self._make_room(min(2 * self._uints[1], 65536))
-                self._uints[1] = self._room
+                wanted = min(self._uints[1], _MOST_SAMPLES)
+                if wanted > self._room:
+                    self._make_room(wanted)
+                self._uints[1] = wanted  # exactly: not every library takes a larger room
                 code = self._samples(handle, _UTILISATION_SAMPLES, _Q(since), kind, count, self._ring)
         if code != SUCCESS:
             return code, [], []

@@ -4,7 +4,7 @@ import json
 import os
 import select
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -26,6 +26,7 @@ class ReaderProcess:
         sysfs: str | os.PathLike[str] = "/sys",
         devfs: str | os.PathLike[str] = "/dev",
         counters: Mapping[str, object] | None = None,
+        known: Sequence[str] = (),
     ) -> None:
         self._process = subprocess.Popen(
             command_lines()["nvml"],
@@ -37,7 +38,8 @@ class ReaderProcess:
         self.pid = self._process.pid
         self._rest = b""
         self._reads = 0
-        self.send({"sysfs": str(sysfs), "procfs": "/proc", "devfs": str(devfs), "counters": counters})
+        places = {"sysfs": str(sysfs), "procfs": "/proc", "devfs": str(devfs)}
+        self.send({**places, "counters": counters, "known": list(known)})
 
     def __enter__(self) -> Self:
         return self
