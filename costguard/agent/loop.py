@@ -481,6 +481,7 @@ class Loop:
         self._commit(now.boot, now.wall)
         self.reader.stop()
         self.workers.abandon_all("prepare", "check", "confirm")
+        self._reload.abandon()
         self.history.close(now)
         hurry = False
         while not hurry and (until := self._worth_waiting(now.boot)):

@@ -37,7 +37,7 @@ class Reload:
         """Have the configuration read again as it was at the start of the process; words for whoever asked."""
         now = self._host.clock()
         self._host.service(f"RELOADING=1\nMONOTONIC_USEC={int(now.mono * 1e6)}")
-        self._stop()  # it may have read the files before they were changed again
+        self.abandon()  # it may have read the files before they were changed again
         job = {"arguments": config.get("arguments", {}), "environment": config.get("environment", {})}
         try:
             child = self._host.spawn("configure", json.dumps(job, separators=(",", ":")).encode())
@@ -64,7 +64,7 @@ class Reload:
             words = "; ".join(map(str, errors)) if isinstance(errors, list) and errors else "no answer"
             self._failed(f"the new configuration is refused and the old one stays: {words}")
             return
-        self._stop()
+        self.abandon()
         try:
             self._adopt(effective)
             self._tell("reload", None)
@@ -73,11 +73,12 @@ class Reload:
             self._host.service("READY=1")
 
     def _failed(self, words: str) -> None:
-        self._stop()
+        self.abandon()
         self._tell("reload", words)
         self._host.service("READY=1")
 
-    def _stop(self) -> None:
+    def abandon(self) -> None:
+        """End a check that runs; nothing comes of it."""
         if self._checker is not None:
             self._host.kill(self._checker[0])
             self._checker = None

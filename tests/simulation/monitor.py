@@ -174,7 +174,7 @@ class Monitor(Watch):
         if self.jumped > self.held_until - 3 * DAY:
             self.held_until = -NEVER  # its end is a date now, and the date was set
         count = len(kept.get("stops", ()))
-        self.stops = self.stops[-count:] if count else []
+        self.stops = self.stops[:count]  # what was lost was not written any more, so it is the newest
 
     # -- what the guard says ---------------------------------------------------------------------------------
 
