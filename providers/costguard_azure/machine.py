@@ -15,7 +15,6 @@ from costguard_azure.firmware import recognises
 from costguard_azure.session import Session, Token, open_session, start
 
 _CLI_DEADLINE = 30.0  # seconds for `az account get-access-token`, which starts slowly
-_LATE_POLL = 5.0  # seconds between two looks while rights have not arrived
 
 
 class AzureMachine:
@@ -25,6 +24,8 @@ class AzureMachine:
         self._site = site
         self._identity = who
         self._session = open_session(site, who)
+        interval = site.settings.get("confirm_interval")
+        self._poll = float(interval) if isinstance(interval, int | float) else act.POLL
 
     def facts(self, verb: Verb) -> Facts:  # noqa: ARG002 - every action needs the same facts
         """See `costguard_azure.facts.gather`."""
@@ -37,8 +38,8 @@ class AzureMachine:
     def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
         """Act, when the plan allows it and the cloud has said that this is the machine."""
         begun = time.monotonic()
-        while facts.vm is None and facts.young and time.monotonic() - begun + _LATE_POLL < ticket.deadline:
-            time.sleep(_LATE_POLL)
+        while facts.vm is None and facts.young and time.monotonic() - begun + self._poll < ticket.deadline:
+            time.sleep(self._poll)
             facts = self.facts(verb)
         decided = self.plan(verb, facts)
         if not decided.may_act or facts.vm is None:
@@ -49,9 +50,7 @@ class AzureMachine:
 
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
         """See `costguard_azure.act.confirm`."""
-        interval = self._site.settings.get("confirm_interval")
-        seconds = float(interval) if isinstance(interval, int | float) else act.POLL
-        return act.confirm(self._session, verb, ticket, recorded, seconds)
+        return act.confirm(self._session, verb, ticket, recorded, self._poll)
 
     def close(self) -> None:
         """Close the connection."""

@@ -22,8 +22,11 @@ _WORDS = {
 
 
 def notices(site: Site) -> tuple[Notice, ...]:
-    """What is announced for this machine. Raises CloudError."""
+    """What is announced for this machine. Raises CloudError, also when the events are off: nobody announces anything
+    through a service that cannot be reached.
+    """
     if site.settings.get("scheduled_events") is not True:
+        metadata.compute(site)
         return ()
     events = [event for event in metadata.events(site).get("Events") or () if isinstance(event, dict)]
     if not events:

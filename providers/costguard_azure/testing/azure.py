@@ -39,6 +39,10 @@ class FakeAzure:
         self._arm.close()
         self._folder.cleanup()
 
+    def unplug(self) -> None:
+        """Nothing listens at the Resource Manager's address any more."""
+        self._arm.close()
+
     @property
     def settings(self) -> dict[str, Any]:
         """The section ``[cloud]`` that leads here; `confirm_interval` is for tests alone."""

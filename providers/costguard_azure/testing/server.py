@@ -1,6 +1,8 @@
 """A server on loopback that answers from one function and writes down every request."""
 
+import contextlib
 import json
+import socket
 import ssl
 import threading
 import time
@@ -49,10 +51,21 @@ class Server:
     def __init__(
         self, name: str, respond: Callable[[Request], tuple[str, Answer]], log: list[Entry], tls: ssl.SSLContext | None
     ) -> None:
+        self._open: set[socket.socket] = set()
+        open_now = self._open
+
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
             timeout = 10
+
+            def setup(self) -> None:
+                open_now.add(self.request)
+                super().setup()
+
+            def finish(self) -> None:
+                super().finish()
+                open_now.discard(self.request)
 
             def handle_one_request(self) -> None:
                 self.raw_requestline = self.rfile.readline(65537)
@@ -85,10 +98,13 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving, and end the connections that are open. Once is enough, twice is no harm."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def _read(handler: BaseHTTPRequestHandler) -> Request:
