@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costguard.agent import decode, requests
+from costguard.agent.cloudside import CloudSide
 from costguard.agent.disk import Disk
 from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal
 from costguard.agent.recorder import Recorder
@@ -69,6 +70,7 @@ class Loop:
         self.workers = Workers(host, config)
         self.disk = Disk(host, config["paths"]["state"], boot.instance, self._trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
+        self.cloud = CloudSide(host, config, boot.instance, self._trouble)
         self.seen = EMPTY
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
         self.names = {0: "root"}  # what users call themselves, by user id
@@ -129,7 +131,7 @@ class Loop:
     # -- time ------------------------------------------------------------------------------------------------
 
     def _until(self) -> float:
-        parts = (self.workers, self.reader, self.history, self.disk, self._reload)
+        parts = (self.workers, self.reader, self.cloud, self.history, self.disk, self._reload)
         deadline = min([part.deadline for part in parts])
         return deadline if self._reading else min(deadline, self._next_tick)
 
@@ -149,9 +151,11 @@ class Loop:
             self._step(outcome)
         self.disk.run(now)
         self._reload.late(now)
+        self.cloud.late(now)
         late = self.reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and now >= self._next_tick:
             self._answer = None
+            self.cloud.ask(now)
             # what appears on the bus while a countdown runs must be seen before anything is released
             self.reader.ask(now, look=self._last.state.core.phase == WARNING)
             self._reading = self.reader.waiting
@@ -169,6 +173,8 @@ class Loop:
         elif now.boot >= self._next_tick:  # an answer that no tick waited for comes between two beats
             self._next_tick += interval
         self.seen = self._observe()
+        if vetoes := self.cloud.vetoes(now.boot):
+            self.seen = self.seen._replace(vetoes=vetoes)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced))
         if self._answer is not None and "findings" in self._answer:
             self._find(self._answer, now.boot)
@@ -288,9 +294,8 @@ class Loop:
             case Tell():
                 self.host.say(f"{_PRIORITY[effect.level]}{effect.kind}: {self._last.sentence}")
                 self._logged = (self._last.sentence.key, at)
-                outcome = self.workers.start(
-                    effect, at, {"sentence": str(self._last.sentence), "readings": self._readings()}
-                )
+                seen = {"sentence": str(self._last.sentence), "readings": self._readings()}
+                outcome = self.workers.start(effect, at, {**seen, **self.cloud.told})
             case Check() | Prepare() | Confirm():
                 outcome = self.workers.start(effect, at, self._context())
             case Go():
@@ -342,6 +347,9 @@ class Loop:
                     self._tick()
             case Ended() if event.child == self.reader.child:
                 self.reader.ended(event.code, now)
+            case Line() | Ended() if self.cloud.owns(event.child):
+                for said in self.cloud.take(event, now):
+                    self._step(said)
             case Line() if self.workers.owns(event.child):
                 self._take(self.workers.line(event.child, event.data, now))
             case Ended() if self.workers.owns(event.child):
@@ -383,6 +391,7 @@ class Loop:
         self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
         self.policy = policy
         self.workers.config = self.config
+        self.cloud.adopt(self.config)
         if self.config.get("host") != before.get("host"):
             self.reader.stop()
             self.reader = self._make_reader(detached=self.reader.detached)
@@ -480,6 +489,7 @@ class Loop:
         self._save(())
         self._commit(now.boot, now.wall)
         self.reader.stop()
+        self.cloud.stop()
         self.workers.abandon_all("prepare", "check", "confirm")
         self._reload.abandon()
         self.history.close(now)
@@ -490,7 +500,7 @@ class Loop:
                     self._handle(event)
                 hurry = hurry or isinstance(event, Signal)  # asked a second time
             self.history.run(now)
-        self.workers.abandon_all("tell")
+        self.workers.abandon_all("tell", "prepare", "check", "confirm")  # what came in meanwhile may have begun some
         self.host.say("<5>stopped; nothing watches this machine now")
 
     def _worth_waiting(self, since: float) -> float:
