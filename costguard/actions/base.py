@@ -93,6 +93,7 @@ class Context(NamedTuple):
     providers: tuple[str, ...] = ()
     results: str = ""
     deadline: float = 60.0
+    spread: float = 0.0
     idle_seconds: float = 0.0
     gpus: tuple[str, ...] = ()
     instance: str = ""

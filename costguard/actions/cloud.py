@@ -4,6 +4,7 @@ The core names no cloud. Whatever a plug-in raises becomes a finding here, so th
 """
 
 import os
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -132,6 +133,8 @@ class CloudAction:
             text = 'cloud.metadata = "never": nobody can say which machine of the cloud this is; the bill would go on'
             hint = 'set cloud.metadata = "auto", or use another kill_action'
             raise NobodyError(Finding("facts_missing", text, hint))
+        if gather and context.spread > 0:
+            time.sleep(context.spread)  # the guard asked for it: many machines have the same to ask at this moment
         try:
             who = chosen.provider.identify(chosen.site)
             machine = chosen.provider.open(chosen.site, who)

@@ -60,6 +60,7 @@ def parse(job: Mapping[str, Any]) -> Context:
         providers=tuple(map(str, job.get("providers") or ())),
         results=str(job.get("results") or ""),
         deadline=float(job.get("deadline") or Context._field_defaults["deadline"]),
+        spread=float(job.get("spread") or 0.0),
         idle_seconds=float(given.get("idle_seconds") or 0.0),
         gpus=tuple(map(str, given.get("gpus") or ())),
         instance=str(given.get("instance") or ""),

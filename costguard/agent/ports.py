@@ -67,7 +67,7 @@ class Host(Protocol):
         """Sleep until something happened or the boot clock reads ``until``; then an empty answer."""
 
     def spawn(self, program: str, job: bytes) -> int:
-        """Start a child (``nvml``, ``act``, ``notify``, ``persist``, ``configure``, ``history``) and send it its job.
+        """Start a child (``nvml``, ``cloud``, ``act``, ``notify``, ``persist``, ``configure``, ``history``) and send it its job.
 
         Raises SpawnFailed.
         """

@@ -18,8 +18,9 @@ HEAVY = {
     "act": "costguard.actions.worker",
     "notify": "costguard.notify.worker",
     "configure": "costguard.config.worker",
+    "cloud": "costguard.readers.cloud",
 }
-"""Short-lived; `site` runs so that plug-ins installed in editable mode are found too."""
+"""Short-lived, or resident on rented machines alone; `site` runs so that plug-ins installed in editable mode are found too."""
 
 
 def extra_paths() -> str:

@@ -68,7 +68,9 @@ def handle(loop: "Loop", request: Request) -> None:
     elif command in ("stop", "reload", "detach", "attach"):  # a set cannot be asked about a list
         _administer(loop, request, asked, command)
     else:
-        refuse(loop, request, "unknown request; this agent knows status, hold, release, stop, reload, detach and attach")
+        refuse(
+            loop, request, "unknown request; this agent knows status, hold, release, stop, reload, detach and attach"
+        )
 
 
 def _hold(loop: "Loop", request: Request, asked: dict[str, Any]) -> None:
@@ -112,6 +114,7 @@ def status(loop: "Loop") -> dict[str, Any]:
         "origin": loop.config.get("origin") or loop.config.get("source") or "the built-in defaults",
         "instance": loop.boot.instance,
         "interval": loop.policy.interval,
+        "cloud": loop.cloud.facts,
         "reader_restarts": max(0, loop.reader.restarts),
         "reader": "answers" if loop.reader.healthy else loop.reader.error or loop.reader.words,
         "unreaped": loop.host.unreaped("nvml"),

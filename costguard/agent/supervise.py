@@ -27,7 +27,9 @@ DETACHED = "detached on request; `costguard attach` ends that"
 class Reader:
     """One reader process: started, asked, judged late, replaced."""
 
-    def __init__(self, host: Host, program: str, job: dict[str, Any], *, detached: bool = False) -> None:
+    def __init__(
+        self, host: Host, program: str, job: dict[str, Any], *, detached: bool = False, within: float = ANSWER_WITHIN
+    ) -> None:
         self._host = host
         self._program = program
         self.job = job
@@ -42,6 +44,7 @@ class Reader:
         self._start_at = 0.0
         self._sequence = 0
         self._within = START_WITHIN
+        self._usually = within
         self.restarts = -1
 
     def ask(self, now: float, *, look: bool = False) -> None:
@@ -58,7 +61,7 @@ class Reader:
         if self.child is None and not self._start(now):
             return
         self._sequence += 1
-        self._within = ANSWER_WITHIN if self._answered_once else START_WITHIN
+        self._within = self._usually if self._answered_once else START_WITHIN
         request = b'{"read":%d,"look":true}' if look else b'{"read":%d}'
         if self.child is None or not self._host.send(self.child, request % self._sequence):
             self._lost(now, "the reader takes no more requests")

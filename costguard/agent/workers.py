@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from costguard.agent.cloudside import share
 from costguard.agent.ports import Host, SpawnFailed
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
 from costguard.engine.events import Outcome
@@ -13,6 +14,12 @@ PLAN_WITHIN = 60.0
 CONFIRM_WITHIN = 120.0
 ACT_MARGIN = 30.0
 """Beyond the action's own time-out, before the guard takes its worker for hung."""
+
+BOOTED = 900.0
+"""Seconds of the boot clock after which a start is that of one agent, no longer that of a fleet."""
+
+CLOUD_ACTIONS = frozenset(("stop", "terminate", "hibernate"))
+"""What asks a cloud."""
 
 WAIT_LIMIT = 7200.0
 """A worker that waits ready for longer has been forgotten."""
@@ -50,7 +57,7 @@ class Workers:
 
     def start(self, effect: Tell | Check | Prepare | Confirm, now: float, context: Mapping[str, Any]) -> Outcome | None:
         """Start the worker of an effect; an outcome at once when that fails."""
-        kind, program, within, job = self._job(effect, context)
+        kind, program, within, job = self._job(effect, context, now)
         try:
             child = self._host.spawn(program, json.dumps(job, separators=(",", ":")).encode())
         except SpawnFailed as error:
@@ -136,7 +143,7 @@ class Workers:
         return float(settings.get("timeout") or 60.0)
 
     def _job(
-        self, effect: Tell | Check | Prepare | Confirm, context: Mapping[str, Any]
+        self, effect: Tell | Check | Prepare | Confirm, context: Mapping[str, Any], now: float
     ) -> tuple[str, str, float, dict[str, Any]]:
         if isinstance(effect, Tell):
             message = {
@@ -173,7 +180,16 @@ class Workers:
             "deadline": self._action_time(effect.action) if word == "act" else within - 10.0,
             **context,
         }
+        if kind == "check" and effect.action in CLOUD_ACTIONS and job["providers"]:
+            job["spread"] = self._spread(context, now)
+            within += job["spread"]
         return kind, "act", within, job
+
+    def _spread(self, context: Mapping[str, Any], now: float) -> float:
+        """How long the check of this machine waits, so that a fleet that boots together does not ask together."""
+        whole = float(self.config.get("cloud", {}).get("spread") or 0.0)
+        own = share(str(context.get("context", {}).get("instance", "")))
+        return own * (whole if now < BOOTED else whole / 10.0)
 
     def _report(self, worker: Worker, said: dict[str, Any], now: float) -> Outcome | None:
         if worker.kind == "tell":

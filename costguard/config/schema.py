@@ -237,6 +237,26 @@ class Cloud(Section):
         example="off",
         allowed="on or off",
     )
+    scheduled_events: bool = option(
+        "Ask also where the question itself has an effect: it switches announcements on, which then delay restarts.",
+        False,
+        example=True,
+        allowed="true or false",
+    )
+    tags: Literal["on", "off"] = option(
+        "Heed the machine's tags `costguard = off` and `costguard-hold = DATE`: they keep it up, and can do nothing else.",
+        "on",
+        example="off",
+        allowed="on or off",
+    )
+    spread: Duration = option(
+        "Checks after boot and every day ask the cloud within this time, each machine at a moment of its own.",
+        "5m",
+        example="0s",
+        unit="seconds",
+        allowed=f"{_DURATION}, at most 30m",
+        le=1800,
+    )
 
 
 class Sink(Section):

@@ -26,6 +26,7 @@ unknown_gpus         labels of the GPUs that cannot be read
 unknown_seconds      for how long
 money                estimate of what it has cost so far, in ``currency``
 price_per_hour       price of the machine, in ``currency``
+list_price           of the cloud's price list: ``amount``, ``currency``, ``date``, ``source``
 detail, proof        what became of an attempt, and its request id or exit code
 receipt              what `costguard stop --verify` takes, one line of JSON
 error, hint          what failed, and what to do about it
@@ -251,6 +252,7 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
     what = {
         "ghost": "shows use that nothing makes",
         "suspect_hung": "may run a job that hangs",
+        "announced": "announces something",
     }.get(facts.text("code"), "behaves strangely")
     return f"{facts.text('gpu') or 'a GPU'} of {facts.machine} {what}", [
         sentence(facts.text("text")),
@@ -359,7 +361,15 @@ def _receipt(facts: Facts) -> Lines:
 
 def _price(facts: Facts) -> str:
     price = facts.number("price_per_hour")
-    return "" if price is None else f"The machine costs {money(price, facts.text('currency'))} an hour."
+    if price is not None:
+        return f"The machine costs {money(price, facts.text('currency'))} an hour."
+    listed_price = facts.inner("list_price")
+    amount, date = listed_price.number("amount"), listed_price.text("date")
+    if amount is None or not date:
+        return ""
+    cost = money(amount, listed_price.text("currency"))
+    source = listed_price.text("source") or "unknown"
+    return f"The machine costs about {cost} an hour: an estimate, the list price of {date} (source: {source})."
 
 
 def _footer(facts: Facts) -> Lines:

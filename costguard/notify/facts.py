@@ -56,6 +56,11 @@ class Facts:
         value = self._given.get(name)
         return list(value) if isinstance(value, list | tuple) else []
 
+    def inner(self, name: str) -> "Facts":
+        """Facts within the facts, or none."""
+        value = self._given.get(name)
+        return Facts(value if isinstance(value, Mapping) else {})
+
     def names(self, name: str) -> list[str]:
         """A list of words; other members are left out."""
         return [row for row in self.rows(name) if isinstance(row, str)]

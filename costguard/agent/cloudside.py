@@ -1,0 +1,139 @@
+"""The guard's side of the cloud reader: what the cloud announces, what its tags ask for, and what the machine is.
+
+Nothing here decides: a notice becomes an event of the engine, a tag a veto of a reader.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costguard.agent.ports import Ended, Host, Line
+from costguard.agent.supervise import Reader
+from costguard.engine.events import Event, Finding, Notice
+from costguard.engine.observation import Veto
+from costguard.engine.window import NEVER
+
+WITHIN = 30.0
+"""Seconds for one answer: a metadata service that does not answer is asked several times."""
+
+WAIT = 10.0
+"""Seconds over which the first question of a fleet that boots together is spread."""
+
+NEAR = 900.0
+"""Seconds: what the cloud announces for later is told, and keeps nothing from being stopped until then."""
+
+SOON = 30.0
+"""Seconds in which an announcement without a date is taken to come true."""
+
+TAKES = frozenset(("stop", "terminate", "hibernate", "reboot", "freeze"))
+"""Kinds of notices that take the machine away or interrupt it; others are told only."""
+
+TAG = "tag of the machine"
+
+Complain = Callable[[str, str | None], None]
+
+
+def share(instance: str) -> float:
+    """A number from 0 to 1 that is this machine's own: what a fleet does at once is spread by it."""
+    return zlib.crc32(instance.encode()) / 2**32
+
+
+class CloudSide:
+    """One reader, while a cloud is configured and a plug-in knows this machine. ``tell`` takes *cloud* and words."""
+
+    def __init__(self, host: Host, config: Mapping[str, Any], instance: str, tell: Complain) -> None:
+        self._host, self._tell, self._instance = host, tell, instance
+        self.facts: dict[str, Any] = {}
+        self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
+        self._told: dict[str, float] = {}  # notices by id, and for when they were announced
+        self._reader: Reader | None = None
+        self._job: dict[str, Any] = {}
+        self.adopt(config)
+
+    def adopt(self, config: Mapping[str, Any]) -> None:
+        """Work under this configuration."""
+        cloud = config.get("cloud", {})
+        job = {"providers": config.get("providers", []), "cloud": cloud, "host": config.get("host", {})}
+        if job == self._job:
+            return
+        self.stop()
+        self._job, self.facts, self._vetoes = job, {}, ()
+        if job["providers"] and cloud.get("provider") != "none" and cloud.get("metadata") != "never":
+            given = {**job, "wait": WAIT * share(self._instance)}
+            self._reader = Reader(self._host, "cloud", given, within=WITHIN)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What messages say of the machine beside the engine's facts."""
+        price = self.facts.get("price")
+        return {"list_price": price} if price else {}
+
+    def vetoes(self, now: float) -> tuple[Veto, ...]:
+        """What tags of the machine ask for, and still do."""
+        return tuple([veto for veto, end in self._vetoes if now < end]) if self._vetoes else ()
+
+    @property
+    def deadline(self) -> float:
+        """When an answer is late."""
+        return self._reader.deadline if self._reader else float("inf")
+
+    def owns(self, child: int) -> bool:
+        """Whether this child is the reader."""
+        return self._reader is not None and self._reader.child == child
+
+    def ask(self, now: float) -> None:
+        """Ask; no tick waits for the answer."""
+        if self._reader is not None:
+            self._reader.ask(now)
+
+    def late(self, now: float) -> None:
+        """End a reader that hangs."""
+        if self._reader is not None and self._reader.late(now):
+            self._tell("cloud", f"the cloud's announcements cannot be read: {self._reader.words}")
+
+    def stop(self) -> None:
+        """End the reader for good."""
+        if self._reader is not None:
+            self._reader.stop()
+            self._reader = None
+
+    def take(self, event: Line | Ended, now: float) -> list[Event]:
+        """What the reader says, as events of the engine."""
+        if self._reader is None:
+            return []
+        if isinstance(event, Ended):
+            self._reader.ended(event.code, now)
+            self._tell("cloud", f"the cloud's announcements cannot be read: {self._reader.words}")
+            return []
+        answer = self._reader.line(event.data, now)
+        if answer is None:
+            return []
+        if "none" in answer:  # not rented, or from a cloud that no plug-in knows
+            self.stop()
+            return []
+        try:
+            return self._understand(answer, now)
+        except (TypeError, ValueError, AttributeError, LookupError) as error:
+            self._tell("cloud", f"the cloud reader's answer makes no sense ({error})")
+            return []
+
+    def _understand(self, answer: Mapping[str, Any], now: float) -> list[Event]:
+        error = answer.get("error")
+        self._tell("cloud", f"the cloud's announcements cannot be read: {error}" if error else None)
+        self.facts = {name: answer.get(name) for name in ("cloud", "identity", "price")}
+        if answer["asks"] is not None:  # else the tags could not be read yet, and what an earlier reader saw stays
+            self._vetoes = tuple((Veto(TAG, str(words)), now + (left or NEVER)) for words, left in answer["asks"])
+        return [event for each in answer["notices"] if (event := self._notice(str(answer["cloud"]), each, now))]
+
+    def _notice(self, cloud: str, given: list[Any], now: float) -> Event | None:
+        """A new announcement, one that was moved, or one that has come near."""
+        name, kind, due_in, words = str(given[0]), str(given[1]), given[2], str(given[3])
+        due = now + (SOON if due_in is None else float(due_in))
+        near = kind in TAKES and due - now <= NEAR
+        key = f"{name} {near}"
+        before = self._told.get(key)
+        if before is not None and (due_in is None or abs(due - before) < SOON):
+            return None
+        self._told[key] = due
+        text = f"{cloud} announces: {words}"
+        return Notice(now, due, text) if near else Finding(now, cloud, "announced", text)

@@ -1,0 +1,163 @@
+"""The resident process that asks this machine's metadata service, driven by the guard line by line (JSON).
+
+First line: ``{"providers":[…],"cloud":{…},"host":{…},"wait":seconds}``; the last is how long to leave the service alone
+at first, so that a fleet that boots together does not ask together. Then ``{"read":n}`` is answered by
+
+- ``{"read":n,"none":words}`` when no plug-in speaks for this machine, which lasts: the firmware does not change;
+- ``{"read":n,"cloud":name,"identity":{…}|null,"price":{…}|null,"notices":[[id,kind,due in seconds|null,words],…],
+  "asks":[[words,seconds left|null],…]|null}``, with ``"error"`` when the service could not be asked; then what is known
+  from before stands there. ``asks`` is what the tags ask for, null while they could not be read yet:
+  ``costguard = off`` keeps the machine up, ``costguard-hold`` does so until a moment (RFC 3339). A tag can only postpone.
+
+The plug-ins speak to the service through the standard library; no SDK is loaded here. It ends with the guard.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import time
+from datetime import datetime
+
+from costguard.actions.base import Host
+from costguard.actions.choose import Chosen, NobodyError, choose
+from costguard.actions.provider import CloudError, Identity, Notice, Price
+from costguard.masking import mask
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
+"""Seconds before a service that did not answer is asked again: doubled each time."""
+
+TAGS_EVERY = 60.0
+WHO_EVERY = 3600.0
+"""Seconds between looks at what hardly changes."""
+
+_PR_SET_PDEATHSIG = 1
+_SIGKILL = 9
+_WORDS = 300  # characters
+
+
+class Eyes:
+    """What is known of this machine's place in its cloud."""
+
+    def __init__(self, chosen: Chosen, *, wait: float, clock: "Callable[[], float]" = time.monotonic) -> None:
+        self._chosen = chosen
+        self._clock = clock
+        self._not_before = clock() + wait
+        self._pause = FIRST_PAUSE
+        self._due: dict[str, float] = {}
+        self.identity: Identity | None = None
+        self.price: Price | None = None
+        self.notices: tuple[Notice, ...] = ()
+        self.tags: dict[str, str] | None = None
+        self.error = ""
+
+    def look(self) -> None:
+        """Ask what is due. The first question that fails ends it, and the pause before the next look grows."""
+        now = self._clock()
+        if now < self._not_before:
+            return
+        provider, site = self._chosen.provider, self._chosen.site
+        try:
+            if now >= self._due.get("who", now):
+                self.identity = provider.identify(site)
+                self.price = provider.price(self.identity)
+                self._due["who"] = now + WHO_EVERY
+            if site.settings.get("notices") != "off":
+                self.notices = tuple(provider.notices(site))
+            if site.settings.get("tags") != "off" and now >= self._due.get("tags", now):
+                self.tags = {str(name): str(value) for name, value in provider.tags(site).items()}
+                self._due["tags"] = now + TAGS_EVERY
+        except CloudError as error:
+            self._failed(str(error))
+        except Exception as error:  # noqa: BLE001 - foreign code: its bug is told, and the reader goes on
+            self._failed(f"the plug-in failed: {type(error).__name__}: {error}")
+        else:
+            self.error, self._pause = "", FIRST_PAUSE
+
+    def _failed(self, words: str) -> None:
+        self.error = mask(words)[:_WORDS]
+        self._not_before = self._clock() + self._pause
+        self._pause = min(LONGEST_PAUSE, self._pause * 2.0)
+
+    def answer(self, number: object, wall: float) -> "dict[str, Any]":
+        """Everything, as the guard takes it; ``wall`` is the date now."""
+        who, price = self.identity, self.price
+        found: dict[str, Any] = {
+            "read": number,
+            "cloud": self._chosen.provider.name,
+            "identity": who._asdict() if who else None,
+            "price": price._asdict() if price else None,
+            "notices": [[n.id, n.kind, None if n.at is None else n.at - wall, n.words] for n in self.notices],
+            "asks": None if self.tags is None else asks(self.tags, wall),
+        }
+        if self.error:
+            found["error"] = self.error
+        return found
+
+
+def asks(tags: "Mapping[str, str]", wall: float) -> list[list[object]]:
+    """What tags ask for at this date, each with the seconds that are left of it."""
+    wanted = {name.lower(): value.strip() for name, value in tags.items()}
+    found: list[list[object]] = []
+    if wanted.get("costguard", "").lower() in {"off", "false", "no"}:
+        found.append([f"costguard = {wanted['costguard']}", None])
+    until = wanted.get("costguard-hold", "")
+    if (left := _moment(until) - wall) > 0:
+        found.append([f"costguard-hold until {until}", left])
+    return found
+
+
+def _moment(text: str) -> float:
+    """A date with its offset; what is none holds for nothing."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    return moment.timestamp() if moment.tzinfo is not None else 0.0
+
+
+def serve(job: "Mapping[str, Any]", lines: "Callable[[], bytes]", write: "Callable[[bytes], None]") -> None:
+    """Answer until the end of the input."""
+    eyes, none = None, ""
+    try:
+        host = job.get("host") or {}
+        place = Host(**{name: host[name] for name in Host._fields if name in host})
+        eyes = Eyes(choose(job.get("providers") or (), job.get("cloud") or {}, place), wait=float(job.get("wait") or 0))
+    except NobodyError as error:
+        none = mask(str(error))[:_WORDS]
+    while line := lines():
+        number = json.loads(line).get("read")
+        if eyes is None:
+            answer: dict[str, Any] = {"read": number, "none": none}
+        else:
+            eyes.look()
+            answer = eyes.answer(number, time.time())
+        write(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
+
+
+def main() -> int:
+    """Serve on standard input and output."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    source = sys.stdin.buffer
+    line = source.readline()
+    if not line.strip():
+        return 0
+    try:
+        serve(json.loads(line), source.readline, _write)
+    except (BrokenPipeError, ValueError, AttributeError):  # the guard is gone, or not itself
+        return 0
+    return 0
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
