@@ -36,6 +36,7 @@ class Machine:
         self.settings = [
             f"host.sysfs={folder / 'sys'}",
             "host.stands_for_host=true",
+            "cloud.spread=0s",
             *(f"cloud.{name}={value}" for name, value in cloud.settings.items()),
         ]
 
@@ -186,3 +187,30 @@ def test_in_dry_run_the_agent_is_not_asked(guarded: Agent, cloud: Cloud) -> None
     guarded.start()
     done = guarded.ask("stop", "--yes")
     assert (done.returncode, cloud.asked) == (3, [])
+
+
+def test_what_the_cloud_announces_and_asks_for_reaches_people(guarded: Agent, cloud: Cloud) -> None:
+    """Who this machine is, what it costs, a notice within a tick or two, and the escape hatch of a tag."""
+    cloud.tags["costguard"] = "off"
+    guarded.start("mode=live")
+    report = guarded.until(lambda report: bool(report["vetoes"]))
+    assert report["vetoes"][0]["reason"] == "costguard = off"
+    assert report["agent"]["cloud"]["identity"]["instance"] == "m-42"
+    assert report["agent"]["cloud"]["price"]["amount"] == 4.0
+    cloud.notices = [{"id": "n1", "kind": "stop", "at": None, "words": "the spot market takes it back"}]
+    guarded.until(lambda _: "takes it back" in (guarded.folder / "log").read_text())
+    log = (guarded.folder / "log").read_text()
+    assert "Example Cloud announces: the spot market takes it back" in log
+    assert cloud.asked == []
+
+
+def test_a_right_that_is_lost_is_told_with_its_name(guarded: Agent, cloud: Cloud) -> None:
+    """The plan of the start says what is missing, long before it is needed."""
+    cloud.machine["rights"] = ["machines.read"]
+    guarded.start("mode=live")
+    report = guarded.until(lambda report: bool(report["plans"]))
+    assert (report["plans"][0]["action"], report["plans"][0]["verdict"]) == ("stop", "refuse")
+    guarded.until(lambda _: "machines.stop is missing" in (guarded.folder / "log").read_text())
+    doctor = guarded.ask("doctor", "--json")
+    assert doctor.returncode == 1
+    assert "machines.stop is missing" in doctor.stdout

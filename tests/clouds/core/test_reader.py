@@ -1,0 +1,308 @@
+"""The cloud reader as a real process, and the guard's side of it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from costguard.agent.cloudside import NEAR, CloudSide, share
+from costguard.agent.ports import Ended, Line
+from costguard.engine.events import Finding, Notice
+from costguard.readers.cloud import asks
+from tests.clouds.core.conftest import EXAMPLE, Rented
+from tests.contract.cloud_server import Cloud
+
+READER = "import sys; from costguard.readers import cloud; sys.exit(cloud.main())"
+
+
+class Process:
+    """The reader, asked line by line."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", READER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={"PYTHONPATH": str(EXAMPLE)},
+        )
+        self.number = 0
+        self.write(job)
+
+    def write(self, message: dict[str, Any]) -> None:
+        assert self.child.stdin
+        self.child.stdin.write(json.dumps(message).encode() + b"\n")
+        self.child.stdin.flush()
+
+    def read(self) -> dict[str, Any]:
+        self.number += 1
+        self.write({"read": self.number})
+        assert self.child.stdout
+        answer = json.loads(self.child.stdout.readline())
+        assert answer["read"] == self.number
+        assert isinstance(answer, dict)
+        return answer
+
+    def end(self) -> int:
+        assert self.child.stdin
+        assert self.child.stdout
+        self.child.stdin.close()
+        code = self.child.wait(10)
+        self.child.stdout.close()
+        return code
+
+
+@pytest.fixture
+def job(rented: Rented) -> dict[str, Any]:
+    given = rented.job("plan")
+    return {"providers": given["providers"], "cloud": given["cloud"], "host": given["host"], "wait": 0}
+
+
+@pytest.fixture
+def reader(job: dict[str, Any]) -> Iterator[Process]:
+    process = Process(job)
+    yield process
+    assert process.end() == 0
+
+
+def test_it_says_who_this_machine_is_and_what_it_costs(reader: Process) -> None:
+    """Identity with its evidence, the list price with its date, and no notice."""
+    answer = reader.read()
+    assert answer["cloud"] == "Example Cloud"
+    assert answer["identity"]["instance"] == "m-42"
+    assert answer["identity"]["evidence"] == ["firmware tag m-42", "metadata id m-42"]
+    assert (answer["price"]["amount"], answer["price"]["date"]) == (4.0, "2026-01-01")
+    assert (answer["notices"], answer["asks"], "error" in answer) == ([], [], False)
+
+
+def test_a_notice_is_seen_at_the_next_read(reader: Process, cloud: Cloud) -> None:
+    """It has as many seconds as are left, by this machine's own date."""
+    reader.read()
+    cloud.notices = [{"id": "n1", "kind": "stop", "at": None, "words": "taken back"}]
+    assert reader.read()["notices"] == [["n1", "stop", None, "taken back"]]
+    cloud.notices = [{"id": "n2", "kind": "stop", "at": 0.0, "words": "long ago"}]
+    (notice,) = reader.read()["notices"]
+    assert notice[2] < -1e9
+
+
+def test_who_it_is_is_asked_once(reader: Process, cloud: Cloud) -> None:
+    """Only notices are asked for at every read."""
+    for _ in range(5):
+        reader.read()
+    assert [call for call in cloud.calls if "notices" not in call] == ["GET /machine", "GET /tags"]
+
+
+def test_a_service_that_fails_is_left_alone_for_a_while(reader: Process, cloud: Cloud) -> None:
+    """What was known stays, and the reader answers at once."""
+    cloud.tags = {"costguard": "off"}
+    reader.read()
+    cloud.fail["/notices"] = 503
+    first = reader.read()
+    asked = len(cloud.calls)
+    again = reader.read()
+    assert len(cloud.calls) == asked
+    assert "503" in first["error"]
+    assert "503" in again["error"]
+    assert again["identity"]["instance"] == "m-42"
+    assert again["asks"] == [["costguard = off", None]]
+
+
+def test_a_reader_that_never_saw_the_tags_says_so(reader: Process, cloud: Cloud) -> None:
+    """Unknown is not *nothing*: an escape hatch that an earlier reader saw stays open."""
+    cloud.fail["/machine"] = 500
+    answer = reader.read()
+    assert (answer["asks"], answer["identity"]) == (None, None)
+    assert "500" in answer["error"]
+
+
+def test_without_a_cloud_it_says_so(job: dict[str, Any], rented: Rented, cloud: Cloud) -> None:
+    """And asks nobody."""
+    rented.dmi(sys_vendor="QEMU")
+    process = Process(job)
+    assert "no plug-in knows" in process.read()["none"]
+    assert process.end() == 0
+    assert cloud.calls == []
+
+
+def test_it_waits_before_its_first_question(job: dict[str, Any], cloud: Cloud) -> None:
+    """A fleet that boots together asks one after the other."""
+    process = Process({**job, "wait": 60})
+    assert process.read()["identity"] is None
+    assert process.end() == 0
+    assert cloud.calls == []
+
+
+def test_it_loads_no_sdk_and_nothing_heavy(job: dict[str, Any]) -> None:
+    """It stays for weeks beside a training job."""
+    program = (
+        "import sys, costguard.readers.cloud; heavy = {'pydantic', 'click', 'rich', 'asyncio', 'logging', 'sqlite3', 'boto3',"
+        " 'google', 'azure', 'http', 'ssl'}; print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("tags", "found"),
+    [
+        ({"costguard": "off"}, [["costguard = off", None]]),
+        ({"CostGuard": " OFF "}, [["costguard = OFF", None]]),
+        ({"costguard": "on"}, []),
+        ({"costguard-hold": "1970-01-01T00:20:00+00:00"}, [["costguard-hold until 1970-01-01T00:20:00+00:00", 200.0]]),
+        ({"costguard-hold": "1970-01-01T00:10:00Z"}, []),
+        ({"costguard-hold": "1970-01-01T00:20:00"}, []),
+        ({"costguard-hold": "tomorrow"}, []),
+        ({"Name": "trainer", "costguard-mode": "live"}, []),
+    ],
+)
+def test_what_tags_can_ask_for(tags: dict[str, str], found: list[object]) -> None:
+    """To stay up, for ever or until a moment with its offset; nothing else, and never less care."""
+    assert asks(tags, 1000.0) == found
+
+
+class Port:
+    """A host with no process: what is sent to the reader is kept."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.spawned: list[tuple[str, dict[str, Any]]] = []
+
+    def spawn(self, program: str, job: bytes) -> int:
+        self.spawned.append((program, json.loads(job)))
+        return len(self.spawned)
+
+    def send(self, child: int, line: bytes) -> bool:
+        self.sent.append(line)
+        return True
+
+    def kill(self, child: int) -> None:
+        pass
+
+    def unreaped(self, program: str = "") -> int:
+        return 0
+
+
+CONFIG: dict[str, Any] = {"providers": ["example=costguard_example"], "cloud": {"provider": "auto"}, "host": {}}
+
+
+class Guard:
+    """The guard's side with a scripted reader."""
+
+    def __init__(self, config: dict[str, Any] | None = None) -> None:
+        self.port = Port()
+        self.troubles: list[str | None] = []
+        self.side = CloudSide(
+            self.port,  # type: ignore[arg-type]  # of the port it uses these four methods alone
+            config or CONFIG,
+            "dmi:1",
+            lambda _, words: self.troubles.append(words),
+        )
+
+    def answer(self, now: float, *notices: list[object], **more: object) -> list[Any]:
+        """Ask, and have this answered."""
+        self.side.ask(now)
+        number = json.loads(self.port.sent[-1])["read"]
+        said = {"read": number, "cloud": "Example", "identity": None, "price": None, "asks": []}
+        line = json.dumps({**said, "notices": notices, **more}).encode()
+        return self.side.take(Line(len(self.port.spawned), line), now)
+
+
+def test_a_notice_becomes_an_event_once() -> None:
+    """Moved by a lot, it is another one."""
+    guard = Guard()
+    assert guard.answer(100.0, ["n", "stop", 90.0, "taken"]) == [Notice(100.0, 190.0, "Example announces: taken")]
+    assert guard.answer(110.0, ["n", "stop", 80.0, "taken"]) == []
+    assert guard.answer(120.0, ["n", "stop", 400.0, "taken"]) == [Notice(120.0, 520.0, "Example announces: taken")]
+
+
+def test_what_lies_far_ahead_is_told_and_blocks_nothing() -> None:
+    """Maintenance in ten days must not keep an idle machine up for ten days; when it comes near, it counts."""
+    guard = Guard()
+    (far,) = guard.answer(0.0, ["n", "reboot", 864000.0, "maintenance"])
+    assert isinstance(far, Finding)
+    assert guard.answer(10.0, ["n", "reboot", 863990.0, "maintenance"]) == []
+    (near,) = guard.answer(863200.0, ["n", "reboot", NEAR - 100.0, "maintenance"])
+    assert isinstance(near, Notice)
+
+
+def test_a_recommendation_is_told_only() -> None:
+    """It does not take the machine away, and an own stop is as welcome as before."""
+    (event,) = Guard().answer(0.0, ["n", "rebalance", None, "at risk"])
+    assert isinstance(event, Finding)
+
+
+def test_a_tag_is_a_veto_until_it_ends() -> None:
+    """Also when the reader is lost meanwhile: a hold that is over holds no more."""
+    guard = Guard()
+    guard.answer(0.0, asks=[["costguard = off", None], ["costguard-hold until x", 60.0]])
+    assert len(guard.side.vetoes(59.0)) == 2
+    assert len(guard.side.vetoes(61.0)) == 1
+    guard.side.take(Ended(1, -9), 70.0)
+    assert len(guard.side.vetoes(80.0)) == 1
+    guard.answer(200.0, asks=None, error="the service does not answer")
+    assert len(guard.side.vetoes(200.0)) == 1
+    guard.answer(210.0, asks=[])
+    assert guard.side.vetoes(210.0) == ()
+
+
+def test_a_machine_that_is_not_rented_has_no_reader() -> None:
+    """It answered once that nobody knows the machine; that does not change."""
+    guard = Guard()
+    guard.answer(0.0, none="no plug-in knows this machine")
+    guard.side.ask(10.0)
+    assert len(guard.port.spawned) == 1
+    assert guard.side.deadline == float("inf")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {**CONFIG, "providers": []},
+        {**CONFIG, "cloud": {"provider": "none"}},
+        {**CONFIG, "cloud": {"provider": "auto", "metadata": "never"}},
+    ],
+)
+def test_nobody_is_asked_where_the_owner_does_not_want_it(config: dict[str, Any]) -> None:
+    """Neither is a process started."""
+    guard = Guard(config)
+    guard.side.ask(0.0)
+    assert guard.port.spawned == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"notices": [["n"]]},
+        {"notices": 7},
+        {"notices": [["n", "stop", "soon", "x"]]},
+        {"asks": 7},
+        {"asks": [["x", "y"]]},
+        {"cloud": None, "notices": [[{}, [], {}, None]]},
+    ],
+)
+def test_nonsense_of_the_reader_is_told_and_changes_nothing(answer: dict[str, Any]) -> None:
+    """The guard goes on."""
+    guard = Guard()
+    guard.side.ask(0.0)
+    said = {"read": 1, "cloud": "E", "identity": None, "price": None, "asks": [], "notices": []} | answer
+    assert guard.side.take(Line(1, json.dumps(said).encode()), 0.0) == []
+    assert "makes no sense" in str(guard.troubles[-1])
+
+
+def test_trouble_is_told_and_taken_back() -> None:
+    """Whoever reads the journal sees both."""
+    guard = Guard()
+    guard.answer(0.0, error="the service does not answer")
+    assert "does not answer" in str(guard.troubles[-1])
+    guard.answer(10.0)
+    assert guard.troubles[-1] is None
+
+
+def test_a_fleet_is_spread_evenly() -> None:
+    """Five hundred machines: no tenth of the time has more than twice its part."""
+    shares = [share(f"dmi:{number:032x}") for number in range(500)]
+    counts = [sum(1 for one in shares if tenth / 10 <= one < (tenth + 1) / 10) for tenth in range(10)]
+    assert sum(counts) == 500
+    assert max(counts) <= 100
