@@ -11,11 +11,10 @@ from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 
 from costguard.actions.provider import CloudError, Trouble
+from costguard_gcp import permissions
 
 NO_ANSWER = "no_answer"
 """The code of a request that may have reached the cloud, although no answer came."""
-
-ADMIT = "run `costguard permissions gcp` and let an owner of the project bind the role"
 
 _AGAIN = "costguard tries again by itself; `costguard doctor` shows whether it lasts"
 _THROTTLING = {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED"}
@@ -93,7 +92,7 @@ def _forbidden(code: str, reason: str, words: str) -> CloudError:
     if reason in _DISABLED:
         hint = "run `gcloud services enable compute.googleapis.com`"
         return CloudError("denied", f"the Compute Engine API is switched off: {words}", code=code, hint=hint)
-    return CloudError("denied", f"Google Cloud denies it: {words}", code=code, hint=ADMIT)
+    return CloudError("denied", f"Google Cloud denies it: {words}", code=code, hint=permissions.ADMIT)
 
 
 def _hint(words: str) -> str:

@@ -4,15 +4,18 @@ import datetime as dt
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from costguard.actions.provider import CloudError, Identity, Site, Verb
 from costguard_gcp import local_disks, permissions, retry
 from costguard_gcp.identity import last
 from costguard_gcp.metadata import Metadata
-from costguard_gcp.session import Api, Group
+from costguard_gcp.places import Group
 
-LOOK = 8.0
+if TYPE_CHECKING:  # the plan is pure and needs no SDK
+    from costguard_gcp.session import Api
+
+LOOK = 5.0
 """Seconds that one fact may take, retries included."""
 
 _MANAGER = re.compile(
@@ -90,7 +93,7 @@ class Facts(NamedTuple):
         return self.vm.age if self.vm and self.vm.age is not None else self.uptime
 
 
-def gather(api: Api, site: Site, identity: Identity, verb: Verb) -> Facts:
+def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
     """Ask the metadata server and the API. Raises CloudError when nothing can be known."""
     tree = Metadata(site).tree("instance/")
     if str(tree.get("id")) != identity.instance:
@@ -168,7 +171,7 @@ def _known(troubles: dict[str, CloudError], what: str, ask: Callable[[float], T]
         return None
 
 
-def _size(api: Api, group: Group) -> Size:
+def _size(api: "Api", group: Group) -> Size:
     found = api.group(group)
     autoscaler = last(found.status.autoscaler)
     if not autoscaler:

@@ -7,8 +7,9 @@ from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
 from costguard_gcp import act
 from costguard_gcp import facts as looks
 from costguard_gcp.facts import Facts
+from costguard_gcp.places import Where
 from costguard_gcp.plan import plan
-from costguard_gcp.session import Api, Where, connect, connect_from_outside
+from costguard_gcp.session import Api, connect, connect_from_outside
 
 _VERBS: dict[str, Verb] = {"stop": "stop", "terminate": "terminate", "hibernate": "hibernate"}
 

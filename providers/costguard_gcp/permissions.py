@@ -31,6 +31,7 @@ _ON_PROJECT = (
     ),
 )
 ROLE = "costguardSelf"
+ADMIT = "run `costguard permissions gcp` and let an owner of the project bind the role"
 
 _TEMPLATE = """\
 # Google Cloud: the least rights for these actions, bound to one machine.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from costguard.actions.base import Finding, Plan, Verdict, worst
 from costguard.actions.provider import Verb
-from costguard_gcp import errors, permissions
+from costguard_gcp import permissions
 from costguard_gcp.facts import Facts
 
 GRACE_OF_RIGHTS = 600.0
@@ -35,6 +35,8 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     """Every rule speaks; the gravest verdict counts."""
     case = Case(verb, facts, settings)
     found = [one for rule in _RULES for one in rule(case)]
+    if worst(*(verdict for verdict, _ in found)) in {"go", "consequences"}:
+        found += _bill(case)  # of a request that is not sent it would be a promise
     prepaid = bool(_prepaid_words(facts))
     return Plan(
         action=verb,
@@ -97,7 +99,7 @@ def _group(case: Case) -> list[Found]:
     unknown = "whether the right compute.instanceGroupManagers.update is there can only be seen by using it"
     return [
         ("consequences", Finding("group_member", text + back)),
-        ("consequences", Finding("permission_unknown", unknown, errors.ADMIT)),
+        ("consequences", Finding("permission_unknown", unknown, permissions.ADMIT)),
     ]
 
 
@@ -124,13 +126,15 @@ def _rights(case: Case) -> list[Found]:
     denied = facts.troubles.get("vm")
     if denied and denied.trouble != "gone":  # without this answer neither identity nor disks are known
         text = f"Google Cloud does not show this machine to its own service account: {denied}"
-        code = "scopes_missing" if denied.code == "scopes_missing" else "not_permitted"
-        code = code if denied.trouble == "denied" else "facts_missing"
-        return [_refuse(code, text, f"grant compute.instances.get: {bind}"), *_late(case, "compute.instances.get")]
+        if denied.code == "scopes_missing" and _scopes(case):
+            return []  # said already
+        code = "not_permitted" if denied.trouble == "denied" else "facts_missing"
+        hint = f"grant compute.instances.get: {bind}" if denied.hint == permissions.ADMIT else denied.hint
+        return [_refuse(code, text, hint), *_late(case, "compute.instances.get")]
     trouble = facts.troubles.get("granted")
     if trouble and not facts.group:
         text = f"whether the right is there cannot be asked: {trouble}"
-        return [("consequences", Finding("permission_unknown", text, errors.ADMIT))]
+        return [("consequences", Finding("permission_unknown", text, permissions.ADMIT))]
     if facts.granted is None:
         return []
     wanted = [one.name for one in permissions.on_machine([case.verb])]
@@ -277,5 +281,5 @@ def _refuse(code: str, text: str, hint: str) -> Found:
 
 _RULES: tuple[Callable[[Case], list[Found]], ...] = (
     *(_identity, _running, _managed_node, _group, _scopes, _rights, _protected, _prepaid),
-    *(_local_data, _hibernation, _comes_back, _run_limit, _disks, _bill),
+    *(_local_data, _hibernation, _comes_back, _run_limit, _disks),
 )

@@ -10,7 +10,7 @@ import os
 import urllib.parse
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import google.auth
 import google.auth.credentials
@@ -20,29 +20,13 @@ from costguard import __version__
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
 from costguard_gcp import errors
 from costguard_gcp.metadata import Metadata
+from costguard_gcp.places import Group, Where
 
 TIMEOUT = 10.0
 """Seconds for one call."""
 
 _ALL_SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _AGENT = f"costguard/{__version__}"
-
-
-class Where(NamedTuple):
-    """The machine's place in the API."""
-
-    project: str
-    zone: str
-    name: str
-
-
-class Group(NamedTuple):
-    """A managed instance group: ``region`` is empty for one that lives in a single zone."""
-
-    project: str
-    zone: str
-    region: str
-    name: str
 
 
 class MachineCredentials(google.auth.credentials.Credentials):  # type: ignore[misc] # the SDK's classes have no types
@@ -58,6 +42,23 @@ class MachineCredentials(google.auth.credentials.Credentials):  # type: ignore[m
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         self.token = token.text
         self.expiry = now + dt.timedelta(seconds=token.seconds)
+
+
+class OwnCredentials(google.auth.credentials.Credentials):  # type: ignore[misc] # as above
+    """The user's own credentials, without what the SDK does beside: a look-up of allowed regions at another service."""
+
+    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - one of several kinds that the SDK knows
+        super().__init__()
+        self._inner = inner
+
+    def refresh(self, request: object) -> None:
+        """Get a token from Google's sign-in."""
+        self._inner.refresh(request)
+        self.token, self.expiry = self._inner.token, self._inner.expiry
+
+    def apply(self, headers: Any, token: str | None = None) -> None:  # noqa: ANN401 - the SDK's own mapping
+        """The token, and the project that pays for the user's calls."""
+        self._inner.apply(headers, token)
 
 
 class Api:
@@ -173,7 +174,7 @@ def connect_from_outside(site: Site, where: Where) -> Api:
             code="credentials_missing",
             hint="run `gcloud auth application-default login`",
         ) from error
-    return Api(where, credentials, endpoint(site))
+    return Api(where, OwnCredentials(credentials), endpoint(site))
 
 
 def endpoint(site: Site) -> str:

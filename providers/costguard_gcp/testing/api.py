@@ -90,6 +90,7 @@ class ComputeApi(Server):
         self.effects: list[str] = []
         self.troubles: list[str] = []
         self.token = TOKEN
+        self.denial = ("forbidden", "Required permission is missing for this resource")
         self.extra: Mapping[str, object] = {}
         self._operations: dict[str, dict[str, Any]] = {}
         self._by_request: dict[str, str] = {}
@@ -100,6 +101,9 @@ class ComputeApi(Server):
         return [one for one in self.requests if one.path.endswith(method) or one.method == method]
 
     def _answer(self, request: Request) -> Answer:
+        if (request.method, request.path) == ("POST", "/token"):  # Google's sign-in for a service account's key
+            token = {"access_token": self.token, "expires_in": 3599, "token_type": "Bearer"}
+            return Answer(200, json.dumps(token).encode(), {"Content-Type": "application/json"})
         route = self._discovery.route(request.method, request.path)
         if route is None:
             return _error(404, "notFound", f"there is no {request.method} {request.path} in the API")
@@ -107,7 +111,7 @@ class ComputeApi(Server):
         try:
             if fault:
                 time.sleep(fault.seconds)
-            early = _early(fault)
+            early = _early(fault, self.denial)
             if early:
                 return early
             said = self._handle(route, request, fault)
@@ -240,7 +244,7 @@ class ComputeApi(Server):
         return self._operations[name]
 
 
-def _early(fault: Fault | None) -> Answer | None:
+def _early(fault: Fault | None, denial: tuple[str, str]) -> Answer | None:
     """Faults that keep the request from being looked at."""
     kind = fault.kind if fault else None
     if kind == "cut_before":
@@ -254,7 +258,7 @@ def _early(fault: Fault | None) -> Answer | None:
     if kind == "unauthorized":
         return _error(401, "authError", "Invalid Credentials")
     if kind == "deny":
-        return _error(403, "forbidden", "Required permission is missing for this resource")
+        return _error(403, *denial)
     return None
 
 

@@ -27,6 +27,10 @@ class MetadataServer(Server):
         self.garbage = False
         self.token_seconds = 3599.0
 
+    def calls_for_token(self) -> list[Request]:
+        """The requests for a token."""
+        return [one for one in self.requests if one.path.endswith("/token")]
+
     def _answer(self, request: Request) -> Answer:
         time.sleep(self.silent)
         if self.unavailable > 0:
