@@ -60,28 +60,30 @@ def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outco
 def _after(session: Session, verb: Verb, error: ArmError, failed: Outcome, *, maybe: bool) -> Outcome:
     """What to make of an error: a veto, a technical failure, or a request that may have been heard."""
     hint = f"; {error.hint}" if error.hint else ""
-    if maybe:
-        seen = _seen(session, verb)
-        if seen:
-            return failed._replace(
-                status="accepted", detail=f"accepted: the answer was lost ({error}), but the cloud shows {seen}"
-            )
+    seen = _seen(session, verb) if maybe else ""
+    if seen:
+        text = f"accepted: the answer was lost ({error}), but the cloud shows {seen}"
+        return failed._replace(status="accepted", detail=text)
     if not error.technical:
         return failed._replace(status="refused", detail=f"{error}{hint}")
-    if maybe and error.trouble == "unreachable":
-        text = f"{error}; nobody can say whether Azure took the request, and the machine still runs{hint}"
+    if seen is None or (error.sent and not error.status):
+        shows = "the machine could not be looked at" if seen is None else "the machine does not show it"
+        text = f"{error}; nobody can say whether Azure took the request: {shows}{hint}"
         return failed._replace(status="unknown", detail=text)
     return failed._replace(detail=f"{error}{hint}")
 
 
-def _seen(session: Session, verb: Verb) -> str:
-    """One look after an answer was lost: words for what shows that the request was heard, empty when nothing does."""
+def _seen(session: Session, verb: Verb) -> str | None:
+    """One look after an answer was lost: words for what shows that the request was heard.
+
+    Empty when nothing does, None when nobody could look.
+    """
     limits = {"connection_timeout": _LAST_LOOK, "read_timeout": _LAST_LOOK}
     try:
         view = arm.instance_view(session, **limits)
     except Exception as caught:  # noqa: BLE001 - translated in one place
         error = translate(caught, "looking whether the request was heard")
-        return "that it is gone" if error.trouble == "gone" and verb == "terminate" else ""
+        return "that it is gone" if error.trouble == "gone" and verb == "terminate" else None
     if view.provisioning == "deleting":
         return "that it is being deleted"
     return f"it as {view.power}" if view.power in {"deallocating", *_ENDED} else ""

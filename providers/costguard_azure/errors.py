@@ -33,9 +33,8 @@ _LOCKED = (
 class ArmError(CloudError):
     """What the Resource Manager, or the way to it, said.
 
-    ``finding`` is the code that plans use for it, ``retry_after`` seconds that the cloud asks to wait,
-    ``sent`` whether the request may have taken effect although this error was the answer, ``status`` that
-    of HTTP (0: there was none).
+    ``retry_after`` is seconds that the cloud asks to wait, ``sent`` whether the request may have taken
+    effect although this error was the answer, ``status`` that of HTTP (0: there was none).
     """
 
     def __init__(
@@ -45,13 +44,11 @@ class ArmError(CloudError):
         *,
         code: str = "",
         hint: str = "",
-        finding: str = "",
         retry_after: float | None = None,
         sent: bool = False,
         status: int = 0,
     ) -> None:
         super().__init__(trouble, words, code=code, hint=hint)
-        self.finding = finding
         self.retry_after = retry_after
         self.sent = sent
         self.status = status
@@ -64,22 +61,21 @@ def translate(error: Exception, doing: str) -> ArmError:
     if isinstance(error, ArmError):
         return error
     if isinstance(error, CloudError):
-        finding = {"credentials": "credentials_missing"}.get(error.trouble, "unreachable")
-        return ArmError(error.trouble, f"{doing}: {error}", code=error.code, hint=error.hint, finding=finding)
-    if isinstance(error, sdk.DecodeError):
+        return ArmError(error.trouble, f"{doing}: {error}", code=error.code, hint=error.hint)
+    if isinstance(error, (sdk.DecodeError, ValueError)):
         text = f"{doing}: the answer makes no sense: {_line(error)}"
-        return ArmError("internal", text, code="garbage", finding="unreachable", sent=True)
+        return ArmError("internal", text, code="garbage", sent=True)
     if isinstance(error, sdk.HttpResponseError) and error.response is not None:
         return _answered(error, doing)
     if isinstance(error, sdk.ServiceResponseError):
         text = f"{doing}: the request was sent, but no answer came: {_line(error)}"
-        return ArmError("unreachable", text, code=type(error).__name__, finding="unreachable", sent=True)
+        return ArmError("unreachable", text, code=type(error).__name__, sent=True)
     if isinstance(error, sdk.ServiceRequestError):
         hint = "check the network, the proxy and the certificates (`costguard doctor`)"
         text = f"{doing}: Azure's Resource Manager cannot be reached: {_line(error)}"
-        return ArmError("unreachable", text, code=type(error).__name__, hint=hint, finding="unreachable")
+        return ArmError("unreachable", text, code=type(error).__name__, hint=hint)
     text = f"{doing}: the SDK failed: {type(error).__name__}: {_line(error)}"
-    return ArmError("internal", text, code=type(error).__name__, finding="unreachable", sent=True)
+    return ArmError("internal", text, code=type(error).__name__, sent=True)
 
 
 def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK error, which is untyped here
@@ -92,18 +88,18 @@ def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK erro
     if status == 403:
         return _forbidden(said, code)
     if status == 404:
-        return ArmError("gone", said, code=code, hint="check it with `az vm list -d`", finding="not_this_machine")
+        return ArmError("gone", said, code=code, hint="check it with `az vm list -d`", status=status)
     if status == 409 and code in _NOT_NOW:
         wait = _retry_after(error)
-        return ArmError("internal", said, code=code, retry_after=wait, finding="throttled", sent=True)
+        return ArmError("internal", said, code=code, retry_after=wait, sent=True, status=status)
     if status == 409 and code == "ScopeLocked":
-        return ArmError("refused", said, code=code, hint=_LOCKED, finding="locked")
+        return ArmError("refused", said, code=code, hint=_LOCKED, status=status)
     if status == 429:
         hint = "other programs use up this machine's requests; costguard tries again later"
-        return ArmError("throttled", said, code=code, hint=hint, finding="throttled", retry_after=_retry_after(error))
+        return ArmError("throttled", said, code=code, hint=hint, retry_after=_retry_after(error), status=status)
     if status == 408 or status >= 500:
-        return ArmError("internal", said, code=code, finding="unreachable", retry_after=_retry_after(error), sent=True)
-    return ArmError("refused", said, code=code, hint="see docs/clouds-azure.md for what refuses", finding="protected")
+        return ArmError("internal", said, code=code, retry_after=_retry_after(error), sent=True, status=status)
+    return ArmError("refused", said, code=code, hint="see docs/clouds-azure.md for what refuses", status=status)
 
 
 def _unauthenticated(error: Any, said: str, code: str) -> ArmError:  # noqa: ANN401 - as above
@@ -111,22 +107,20 @@ def _unauthenticated(error: Any, said: str, code: str) -> ArmError:  # noqa: ANN
     skew = _skew(error)
     if skew is not None and abs(skew) > _SKEW:
         text = f"{said} (this machine's clock is {abs(skew):.0f} s {'behind' if skew > 0 else 'ahead'})"
-        return ArmError(
-            "clock", text, code=code, hint="run `timedatectl` and set the clock", finding="clock_skew", status=401
-        )
+        return ArmError("clock", text, code=code, hint="run `timedatectl` and set the clock", status=401)
     if "expired" in code.lower():
         hint = "the managed identity's token could not be renewed: `az vm identity show --ids VM`"
-        return ArmError("credentials", said, code=code, hint=hint, finding="credentials_expired", status=401)
+        return ArmError("credentials", said, code=code, hint=hint, status=401)
     hint = "check the managed identity with `az vm identity show --ids VM`"
-    return ArmError("credentials", said, code=code, hint=hint, finding="credentials_missing", status=401)
+    return ArmError("credentials", said, code=code, hint=hint, status=401)
 
 
 def _forbidden(said: str, code: str) -> ArmError:
     if code in {"RequestDisallowedByPolicy", "ReadOnlyDisabledSubscription", "SubscriptionNotRegistered"}:
         hint = "ask the owner of the subscription; costguard does not go round a policy"
-        return ArmError("refused", said, code=code, hint=hint, finding="protected")
+        return ArmError("refused", said, code=code, hint=hint, status=403)
     hint = "run `costguard permissions azure` and assign the role that it prints to this machine's identity"
-    return ArmError("denied", said, code=code, hint=hint, finding="not_permitted")
+    return ArmError("denied", said, code=code, hint=hint, status=403)
 
 
 def _body(error: Any) -> tuple[str, str]:  # noqa: ANN401 - as above

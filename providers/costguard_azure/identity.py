@@ -45,7 +45,7 @@ def _first_fact(site: Site) -> str:
     """What says Azure without the network: the firmware, or a person. Raises CloudError when nothing does."""
     if recognises(site.dmi):
         return "firmware: Azure's chassis asset tag"
-    if site.settings.get("provider") == "azure" or metadata.replaced(site):
+    if "azure" in str(site.settings.get("provider")).lower() or metadata.replaced(site):
         return "the configuration says Azure"
     text = "the firmware does not say Azure, so Azure's metadata service is not asked"
     raise CloudError("changed", text, code="chassis_asset_tag", hint='set [cloud] provider = "azure" if it is one')

@@ -61,10 +61,11 @@ def replaced(site: Site) -> bool:
 
 def compute(site: Site) -> dict[str, Any]:
     """The part ``compute`` of the instance document. Raises CloudError."""
-    found = _json(endpoint(site), "/metadata/instance/compute", {"api-version": INSTANCE_VERSION}, BUDGET)
-    if not isinstance(found, dict) or not isinstance(found.get("vmId"), str):
+    found = _json(endpoint(site), "/metadata/instance", {"api-version": INSTANCE_VERSION}, BUDGET)
+    part = found.get("compute") if isinstance(found, dict) else None
+    if not isinstance(part, dict) or not isinstance(part.get("vmId"), str):
         raise _garbage(endpoint(site))
-    return found
+    return part
 
 
 def token(site: Site, resource: str) -> tuple[str, float]:

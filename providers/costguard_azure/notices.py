@@ -22,8 +22,9 @@ _WORDS = {
 
 
 def notices(site: Site) -> tuple[Notice, ...]:
-    """What is announced for this machine. Raises CloudError, also when the events are off: nobody announces anything
-    through a service that cannot be reached.
+    """What is announced for this machine.
+
+    Raises CloudError, also when the events are off: nobody announces anything through a service out of reach.
     """
     if site.settings.get("scheduled_events") is not True:
         metadata.compute(site)

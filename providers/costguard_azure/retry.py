@@ -14,9 +14,12 @@ BASE, CAP = 0.5, 10.0
 
 
 def again(error: ArmError) -> bool:
-    """Whether the same request may succeed later. A lost answer is not sent again: it may have been heard."""
+    """Whether the same request may succeed later: an answer that says so, or a request that never left.
+
+    A lost answer is not asked for again: the request may have been heard.
+    """
     if error.trouble in {"throttled", "internal"}:
-        return error.code != "garbage"
+        return error.status != 0
     return error.trouble == "unreachable" and not error.sent
 
 

@@ -172,6 +172,15 @@ def test_a_cut_before_the_request_is_unknown(azure: FakeAzure, machine: AzureMac
     assert len(azure.sent("instance_view")) == 1
 
 
+def test_the_look_fails_as_well(azure: FakeAzure, machine: AzureMachine) -> None:
+    """An error that may have been heard, and nobody can look: unknown, so nothing else is tried over it."""
+    azure.faults.add("deallocate", "fails_but_acts", times=9, status=500)
+    azure.faults.add("instance_view", "cut_before")
+    outcome = act(machine, ticket=TICKET._replace(deadline=0.4))
+    assert outcome.status == "unknown"
+    assert "could not be looked at" in outcome.detail
+
+
 @pytest.mark.parametrize("verb", ["stop", "terminate"])
 @pytest.mark.parametrize("settles", [0.0, 60.0])
 def test_a_cut_after_the_request_is_accepted(
@@ -268,6 +277,6 @@ def test_another_machine_of_the_same_name(azure: FakeAzure, machine: AzureMachin
     """The name was given to another machine since: nothing is sent."""
     azure.world.vm_id = "00000000-0000-4000-8000-00000000beef"
     facts = machine.facts("terminate")
-    assert [finding.code for finding in machine.plan("terminate", facts).findings][0] == "not_this_machine"
+    assert machine.plan("terminate", facts).findings[0].code == "not_this_machine"
     assert machine.execute("terminate", facts, TICKET).status == "refused"
     assert azure.sent("delete") == []
