@@ -20,6 +20,14 @@ ADDRESSES = ["0000:01:00.0", "0000:02:00.0"]
 PATIENCE = 20.0
 
 
+Holds = Callable[[dict[str, Any]], bool]
+
+
+def has_gpus(report: dict[str, Any]) -> bool:
+    """Whether the agent has seen any."""
+    return bool(report["gpus"])
+
+
 class Agent:
     """``costguard run`` in a folder of its own, with two GPUs that a script moves."""
 
@@ -34,15 +42,15 @@ class Agent:
         self.settings = ["interval=0.2s", "arm_duration=1s", f"host.sysfs={sysfs}", "notify.channels=[]"]
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self, *settings: str, options: Sequence[str] = ()) -> None:
-        """Start it and wait until it answers."""
+    def start(self, *settings: str, options: Sequence[str] = (), enough: Holds = has_gpus) -> None:
+        """Start it and wait until it answers, with enough in the answer."""
         given = [part for setting in (*self.settings, *settings) for part in ("--set", setting)]
         with (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen(
                 [*COMMAND, "run", "--state-dir", str(self.folder / "state"), *options, *given],
                 env=self.environment, stdout=log, stderr=log, text=True,
             )  # fmt: skip
-        self.until(lambda report: bool(report["gpus"]))
+        self.until(enough)
 
     def ask(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a verb against this agent."""
@@ -51,9 +59,9 @@ class Agent:
             env=self.environment | environment, capture_output=True, text=True, timeout=30, check=False,
         )  # fmt: skip
 
-    def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def until(self, holds: Holds, seconds: float = PATIENCE) -> dict[str, Any]:
         """The first report for which something holds."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + seconds
         answer = self.ask("status", "--json")
         while not (answer.returncode == 0 and holds(json.loads(answer.stdout))):
             assert time.monotonic() < end, f"{answer}\n{(self.folder / 'log').read_text()}"

@@ -90,6 +90,11 @@ class Script:
             self._change(one, dict(values))
         self.write()
 
+    def add(self, **values: Unpack[Values]) -> None:
+        """One GPU more, the last of the list."""
+        self._gpus.append(_Gpu())
+        self.set(len(self._gpus) - 1, **values)
+
     def system(self, **values: str | int) -> None:
         """Change ``driver``, ``nvml`` (version texts), ``cuda`` (number) or ``count`` (of GPUs, as told)."""
         self._system.update(values)
