@@ -8,20 +8,21 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costguard.agent import decode, requests
-from costguard.agent.cloudside import CloudSide
+from costguard.agent import requests
+from costguard.agent.cloudside import CloudSide, share
 from costguard.agent.disk import Disk
+from costguard.agent.eyes import Eyes
+from costguard.agent.heartbeat import Heartbeat
 from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.state import Start
-from costguard.agent.supervise import Reader
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Tell
-from costguard.engine.events import Began, Devices, Event, Finding, Outcome, Tick
+from costguard.engine.events import Began, Event, Outcome, Tick
 from costguard.engine.machine import Step, step
 from costguard.engine.narrate import Sentence
-from costguard.engine.observation import Device, Observation, Reading, Unknown
+from costguard.engine.observation import Observation, Unknown
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
 from costguard.engine.state import ACTING, CONFIRMING, WARNING, State, commitments, dump, initial, load
@@ -35,9 +36,6 @@ COMMIT_EVERY = 600.0
 
 LOG_EVERY = 60.0
 """A sentence that differs while the state is the same is logged at most so often, in seconds."""
-
-FIND_EVERY = 86400.0
-"""Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
 
 LEAVE_WITHIN = 2.0
 LAST_WORDS = 5.0
@@ -70,18 +68,13 @@ class Loop:
         self.workers = Workers(host, config)
         self.disk = Disk(host, config["paths"]["state"], boot.instance, self._trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
-        self.cloud = CloudSide(host, config, boot.instance, self._trouble)
-        self.seen = EMPTY
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
+        self.cloud = CloudSide(host, config, boot.instance, self._trouble)
+        self.heartbeat = Heartbeat(host, config, share(boot.instance), self._trouble)
+        self.seen = EMPTY
         self.names = {0: "root"}  # what users call themselves, by user id
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
-        self._counters: dict[str, Any] | None = None
-        self._detached = False  # whether an earlier process of this boot was told to let go of the driver
-        self._known: tuple[str, ...] = ()
-        self._devices: dict[str, Device] = {}
-        self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
-        self._answer: dict[str, Any] | None = None
         self._next_tick = 0.0
         self._reading = False
         self._saved: tuple[object, ...] = ()
@@ -96,8 +89,8 @@ class Loop:
         self._effects: deque[Effect] = deque()
         self._working = False
         self._begin: list[str] = []  # why the engine begins again, before anything else
-        self._last = self._restore()
-        self.reader = self._make_reader(detached=self._detached)
+        counters, detached, self._last = self._restore()
+        self.eyes = Eyes(host, config, self._last.state, counters, self._trouble, detached=detached)
         self._reload = Reload(host, self._trouble, self._adopt)
 
     @property
@@ -131,7 +124,7 @@ class Loop:
     # -- time ------------------------------------------------------------------------------------------------
 
     def _until(self) -> float:
-        parts = (self.workers, self.reader, self.cloud, self.history, self.disk, self._reload)
+        parts = (self.workers, self.eyes.reader, self.cloud, self.heartbeat, self.history, self.disk, self._reload)
         deadline = min([part.deadline for part in parts])
         return deadline if self._reading else min(deadline, self._next_tick)
 
@@ -152,16 +145,17 @@ class Loop:
         self.disk.run(now)
         self._reload.late(now)
         self.cloud.late(now)
-        late = self.reader.late(now)  # also an answer that no tick waits for: the first of a new process
+        self.heartbeat.late(now)
+        reader = self.eyes.reader
+        late = reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and now >= self._next_tick:
-            self._answer = None
             self.cloud.ask(now)
             # what appears on the bus while a countdown runs must be seen before anything is released
-            self.reader.ask(now, look=self._last.state.core.phase == WARNING)
-            self._reading = self.reader.waiting
+            self.eyes.ask(now, look=self._last.state.core.phase == WARNING)
+            self._reading = reader.waiting
             if not self._reading:
                 self._tick()
-        elif self._reading and (late or not self.reader.waiting):
+        elif self._reading and (late or not reader.waiting):
             self._tick()
 
     def _tick(self) -> None:
@@ -172,56 +166,26 @@ class Loop:
             self._next_tick = now.boot + interval
         elif now.boot >= self._next_tick:  # an answer that no tick waited for comes between two beats
             self._next_tick += interval
-        self.seen = self._observe()
+        self.seen, devices = self.eyes.observe(now.boot)
+        if devices is not None:
+            self._step(devices)
         if vetoes := self.cloud.vetoes(now.boot):
             self.seen = self.seen._replace(vetoes=vetoes)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced))
-        if self._answer is not None and "findings" in self._answer:
-            self._find(self._answer, now.boot)
+        for finding in self.eyes.findings(now.boot):
+            self._step(finding)
+        self._beat(now.boot, now.wall)
         self.history.tick(now, self._last, self.seen, interval)
         self.host.service(f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self._log(now.boot) else "WATCHDOG=1")
         self.last_wall = now.wall
         if now.boot - self._committed_at >= COMMIT_EVERY:
             self._commit(now.boot, now.wall)
 
-    def _find(self, answer: Mapping[str, Any], at: float) -> None:
-        """Tell what the reader found out about a GPU, once and then at most daily."""
-        try:
-            found = decode.findings(answer)
-        except (TypeError, ValueError):
-            return  # of an answer that makes no sense, the readings already tell
-        for gpu, code, words in found:
-            told = self._found.get((gpu, code))
-            if gpu in self._known and (told is None or at - told >= FIND_EVERY):
-                self._found[gpu, code] = at
-                self._step(Finding(at, gpu, code, words))
-
-    def _observe(self) -> Observation:
-        answer = self._answer
-        if answer is None:
-            return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
-        try:
-            gpus, seen = decode.readings(answer)
-            if "info" in answer:
-                self._meet(decode.devices(answer))
-        except (KeyError, TypeError, ValueError) as error:
-            self.reader.words = f"the reader's answer makes no sense ({error})"
-            return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
-        self._trouble("nvml", None if gpus else self.reader.error)  # otherwise each GPU says it
-        self._counters = answer.get("counters") or self._counters
-        self.reader.job |= {"counters": self._counters, "known": gpus}
-        if gpus != self._known:
-            missing = tuple(key for key in self._known if key not in gpus)
-            extra: tuple[Reading, ...] = tuple([Unknown("not listed any more")] * len(missing))
-            gpus, seen = gpus + missing, seen + extra
-            self._known = self.reader.job["known"] = gpus
-        return Observation(gpus, seen)
-
-    def _meet(self, devices: tuple[Device, ...]) -> None:
-        before = dict(self._devices)
-        self._devices.update({device.key: device for device in devices})
-        if self._devices != before:
-            self._step(Devices(self.host.clock().boot, tuple(self._devices.values())))
+    def _beat(self, at: float, wall: float) -> None:
+        """A sign of life, while every reader answers."""
+        answering = self.eyes.answered and "nvml" not in self.troubles and "cloud" not in self.troubles
+        facts = {"kind": "heartbeat", "instance": self.boot.instance, "state": self._last.sentence.word, "at": wall}
+        self.heartbeat.tick(at, answering=answering, facts=facts)
 
     # -- the engine ------------------------------------------------------------------------------------------
 
@@ -270,8 +234,8 @@ class Loop:
             same = {name: value for name, value in dump(state).items() if name != "at"}
             text = json.dumps({"rules": self._rules(), "engine": same}, separators=(",", ":"))
             self._written = (state.core, state.tracks, text[1:-2])
-        counters = json.dumps(self._counters, separators=(",", ":"))
-        if self.reader.detached:
+        counters = json.dumps(self.eyes.counters, separators=(",", ":"))
+        if self.eyes.reader.detached:
             counters += ',"detached":true'
         # in a tick that changes nothing only the time is new
         failed = self.host.save(f'{{"counters":{counters},{self._written[2]},"at":{state.at!r}}}}}'.encode())
@@ -339,14 +303,13 @@ class Loop:
     def _handle(self, event: HostEvent) -> None:
         now = self.host.clock().boot
         match event:
-            case Line() if event.child == self.reader.child:
-                answer = self.reader.line(event.data, now)
-                self._answer = answer or self._answer
+            case Line() if event.child == self.eyes.reader.child:
+                answer = self.eyes.line(event.data, now)
                 # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
-                if not self.reader.waiting and (self._reading or answer):
+                if not self.eyes.reader.waiting and (self._reading or answer):
                     self._tick()
-            case Ended() if event.child == self.reader.child:
-                self.reader.ended(event.code, now)
+            case Ended() if event.child == self.eyes.reader.child:
+                self.eyes.reader.ended(event.code, now)
             case Line() | Ended() if self.cloud.owns(event.child):
                 for said in self.cloud.take(event, now):
                     self._step(said)
@@ -373,6 +336,8 @@ class Loop:
             self.disk.take(event, self.host.clock().boot)
         elif self._reload.owns(event.child):
             self._reload.take(event)
+        elif self.heartbeat.owns(event.child):
+            self.heartbeat.take(event)
 
     def _signal(self, name: str) -> None:
         if name == "HUP":
@@ -391,30 +356,24 @@ class Loop:
         self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
         self.policy = policy
         self.workers.config = self.config
-        self.cloud.adopt(self.config)
-        if self.config.get("host") != before.get("host"):
-            self.reader.stop()
-            self.reader = self._make_reader(detached=self.reader.detached)
+        for part in (self.cloud, self.heartbeat, self.eyes):
+            part.adopt(self.config)
         self._step(Began(self.host.clock().boot, "reload"))
 
     def drive(self, *, attach: bool) -> str:
         """Take up the driver again, or let go of it so that it can be exchanged; words for whoever asked."""
-        if attach == (not self.reader.detached):
+        if attach == (not self.eyes.reader.detached):
             return "the driver was not let go" if attach else "the driver is let go already"
         if attach:
-            self.reader.attach()
+            self.eyes.reader.attach()
         else:
-            self.reader.detach()
+            self.eyes.reader.detach()
         self._save(self._saved)
         return (
             "the driver is taken up again"
             if attach
             else "the driver is let go; no GPU can be read until `costguard attach`"
         )
-
-    def _make_reader(self, *, detached: bool) -> Reader:
-        job = {**self.config.get("host", {}), "counters": self._counters, "known": self._known}
-        return Reader(self.host, "nvml", job, detached=detached)
 
     def _trouble(self, subject: str, words: str | None) -> None:
         """Say once that something of the guard itself fails, and once that it works again."""
@@ -438,15 +397,19 @@ class Loop:
 
     # -- beginning and end -----------------------------------------------------------------------------------
 
-    def _restore(self) -> Step:
-        """The state of this boot if it can be used, else a fresh one with the commitments."""
+    def _restore(self) -> tuple[dict[str, Any] | None, bool, Step]:
+        """The state of this boot if it can be used, else a fresh one with the commitments.
+
+        Before it the reader's counters, and whether the reader had let go of the driver.
+        """
         now, boot = self.host.clock(), self.boot
         state: State | None = None
+        counters, detached = None, False
         if boot.state is not None:
             try:
                 saved = json.loads(boot.state)
-                state, self._counters = load(saved["engine"]), saved.get("counters")
-                self._detached = saved.get("detached") is True
+                state, counters = load(saved["engine"]), saved.get("counters")
+                detached = saved.get("detached") is True
                 self._begin.append("restart")
                 if saved.get("rules") != self._rules():
                     self._begin.append("reload")  # another policy or version: a running warning is taken back
@@ -460,9 +423,7 @@ class Loop:
             except (KeyError, TypeError, ValueError) as error:
                 self.host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
                 state = initial(boot.boot_id, boot.instance, None, now.boot)
-        self._known = state.gpus
-        self._devices = {device.key: device for device in state.core.devices}
-        return Step(state, (), Sentence(state, rules_of(self.policy), now.wall))
+        return counters, detached, Step(state, (), Sentence(state, rules_of(self.policy), now.wall))
 
     def _rules(self) -> list[object]:
         """What a saved state was made under, as JSON gives it back."""
@@ -488,10 +449,11 @@ class Loop:
         now = self.host.clock()
         self._save(())
         self._commit(now.boot, now.wall)
-        self.reader.stop()
+        self.eyes.reader.stop()
         self.cloud.stop()
         self.workers.abandon_all("prepare", "check", "confirm")
         self._reload.abandon()
+        self.heartbeat.stop()
         self.history.close(now)
         hurry = False
         while not hurry and (until := self._worth_waiting(now.boot)):

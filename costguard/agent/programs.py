@@ -16,6 +16,7 @@ LIGHT = {
 
 HEAVY = {
     "act": "costguard.actions.worker",
+    "beat": "costguard.actions.beat",
     "notify": "costguard.notify.worker",
     "configure": "costguard.config.worker",
     "cloud": "costguard.readers.cloud",

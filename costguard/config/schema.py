@@ -289,6 +289,32 @@ class Sink(Section):
     )
 
 
+class Heartbeat(Section):
+    """A sign of life while every reader answers, for whoever watches from outside: its absence is the alarm."""
+
+    url: Url = option(
+        "A web address that is asked with a small JSON object (instance, state, date).",
+        "",
+        example="https://beat.example.org/4f1c",
+        allowed="a URL that begins with http:// or https://, or nothing",
+    )
+    every: Duration = option(
+        "Time between two signs of life.",
+        "5m",
+        example="1m",
+        unit="seconds",
+        allowed=f"{_DURATION}, from 30s to 1d",
+        ge=30,
+        le=86400,
+    )
+    token_file: FolderOrNone = option(
+        "A file with the bearer token for `url`.",
+        "",
+        example="/etc/costguard/beat-token",
+        allowed="an absolute path, or nothing",
+    )
+
+
 class Notify(Section):
     """Who is told, and how."""
 
@@ -533,6 +559,7 @@ class Settings(Section):
     actions: Actions = Actions()
     cloud: Cloud = Cloud()
     sink: Sink = Sink()
+    heartbeat: Heartbeat = Heartbeat()
     notify: Notify = Notify()
     host: Host = Host()
     admin: Admin = Admin()

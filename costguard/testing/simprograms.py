@@ -335,7 +335,23 @@ class Historian(Program):
         self.end(0.06, int(failed))
 
 
+class Beater(Program):
+    """The worker that sends a sign of life."""
+
+    def begin(self) -> None:
+        """Send, or fail to."""
+        self.fault = self.host.faults.take("beat", self.host)
+        if self.broken(self.fault):
+            return
+        failed = self.fault == "fail"
+        if not failed:
+            self.world.beats.append((self.world.now, self.job["record"]))
+        self.write(0.05, {"failed": "the sink answered HTTP 500"} if failed else {"sent": True})
+        self.end(0.06)
+
+
 PROGRAMS: dict[str, type[Program]] = {
+    "beat": Beater,
     "nvml": Reader,
     "act": Actor,
     "notify": Notifier,

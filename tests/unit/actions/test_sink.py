@@ -3,6 +3,8 @@
 import json
 import re
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -151,3 +153,20 @@ def test_nothing_is_configured_by_default() -> None:
     assert not sink.configured({})
     assert sink.deliver({}, RECORD, 1.0) == ()
     assert sink.configured({"syslog": "log.example.org:601"})
+
+
+def test_the_worker_of_the_heartbeat_sends_or_says_why_not(receiver: Receiver) -> None:
+    """One line in, one line out; a job that makes no sense is told."""
+
+    def ask(job: object) -> dict[str, object]:
+        program = [sys.executable, "-m", "costguard.actions.beat"]
+        done = subprocess.run(program, input=json.dumps(job) + "\n", capture_output=True, text=True, check=False)
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+    assert ask({"settings": {"url": receiver.url}, "record": {"kind": "heartbeat"}, "deadline": 5}) == {"sent": True}
+    assert json.loads(receiver.got[0][3]) == {"kind": "heartbeat"}
+    receiver.codes = [403]
+    failed = ask({"settings": {"url": receiver.url}, "record": {}, "deadline": 5})
+    assert "403" in str(failed["failed"])
+    assert "makes no sense" in str(ask(["nothing"])["failed"])

@@ -100,7 +100,7 @@ def test_writers_that_cannot_be_ended_do_not_keep_readers_from_starting() -> Non
     host, loop = guard(HungDisk(), HOUR, journal)
     host.undead = [(HANGS_UNTIL, "persist"), (HANGS_UNTIL, "history"), (HANGS_UNTIL, "notify"), (HANGS_UNTIL, "act")]
     loop.run()
-    assert loop.reader.restarts == 0
+    assert loop.eyes.reader.restarts == 0
     assert all(isinstance(reading, Known) for reading in loop.seen.readings)
 
 
@@ -110,4 +110,4 @@ def test_readers_that_cannot_be_ended_do() -> None:
     host, loop = guard(HungDisk("nvml"), 5 * HOUR, journal)
     loop.run()
     assert host.most == {"nvml": 3}
-    assert "hang in the driver" in loop.reader.words
+    assert "hang in the driver" in loop.eyes.reader.words

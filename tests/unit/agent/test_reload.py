@@ -96,4 +96,4 @@ def test_the_reader_stays_when_its_host_does() -> None:
     """A reload that changes other things costs no reading."""
     loop, _, _ = guard(Faults())
     loop.run()
-    assert loop.reader.restarts == 0
+    assert loop.eyes.reader.restarts == 0

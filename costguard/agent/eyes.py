@@ -1,0 +1,117 @@
+"""The guard's side of the nvml reader: its answers as observations and events of the engine.
+
+Nothing here decides. What the reader needs to go on where its predecessor ended (counters, the GPUs that were
+known) goes into its next job, and into the saved state.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costguard.agent import decode
+from costguard.agent.ports import Host
+from costguard.agent.supervise import Reader
+from costguard.engine.events import Devices, Finding
+from costguard.engine.observation import Device, Observation, Reading, Unknown
+from costguard.engine.state import State
+
+FIND_EVERY = 86400.0
+"""Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
+
+Complain = Callable[[str, str | None], None]
+
+
+class Eyes:
+    """One reader of GPUs and what it has said. ``tell`` takes *nvml* and what is wrong, or None."""
+
+    def __init__(
+        self,
+        host: Host,
+        config: Mapping[str, Any],
+        state: State,
+        counters: dict[str, Any] | None,
+        tell: Complain,
+        *,
+        detached: bool,
+    ) -> None:
+        self._host, self._tell = host, tell
+        self.counters = counters
+        self._known = state.gpus
+        self._devices = {device.key: device for device in state.core.devices}
+        self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
+        self._answer: dict[str, Any] | None = None
+        self._place: Mapping[str, Any] = config.get("host", {})
+        self.reader = self._start(detached=detached)
+
+    def adopt(self, config: Mapping[str, Any]) -> None:
+        """Work under this configuration: a new reader, should it have to look elsewhere."""
+        place = config.get("host", {})
+        if place != self._place:
+            self._place = place
+            self.reader.stop()
+            self.reader = self._start(detached=self.reader.detached)
+
+    def _start(self, *, detached: bool) -> Reader:
+        job = {**self._place, "counters": self.counters, "known": self._known}
+        return Reader(self._host, "nvml", job, detached=detached)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the reader answered since it was last asked."""
+        return self._answer is not None
+
+    def ask(self, now: float, *, look: bool) -> None:
+        """Ask for a reading; ``look`` as in `Reader.ask`."""
+        self._answer = None
+        self.reader.ask(now, look=look)
+
+    def line(self, data: bytes, now: float) -> bool:
+        """What the reader wrote; True when that was an answer."""
+        answer = self.reader.line(data, now)
+        self._answer = answer or self._answer
+        return answer is not None
+
+    def observe(self, now: float) -> tuple[Observation, Devices | None]:
+        """The answer as an observation, and the devices when they are others than before."""
+        answer, met = self._answer, None
+        if answer is None:
+            return self._blind(), None
+        try:
+            gpus, seen = decode.readings(answer)
+            if "info" in answer:
+                met = self._meet(decode.devices(answer), now)
+        except (KeyError, TypeError, ValueError) as error:
+            self.reader.words = f"the reader's answer makes no sense ({error})"
+            return self._blind(), None
+        self._tell("nvml", None if gpus else self.reader.error)  # otherwise each GPU says it
+        self.counters = answer.get("counters") or self.counters
+        self.reader.job |= {"counters": self.counters, "known": gpus}
+        if gpus != self._known:
+            missing = tuple(key for key in self._known if key not in gpus)
+            extra: tuple[Reading, ...] = tuple([Unknown("not listed any more")] * len(missing))
+            gpus, seen = gpus + missing, seen + extra
+            self._known = self.reader.job["known"] = gpus
+        return Observation(gpus, seen), met
+
+    def _blind(self) -> Observation:
+        return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
+
+    def _meet(self, devices: tuple[Device, ...], now: float) -> Devices | None:
+        before = dict(self._devices)
+        self._devices.update({device.key: device for device in devices})
+        return Devices(now, tuple(self._devices.values())) if self._devices != before else None
+
+    def findings(self, now: float) -> list[Finding]:
+        """What the reader found out about a GPU, each once and then at most daily."""
+        if self._answer is None or "findings" not in self._answer:
+            return []
+        try:
+            found = decode.findings(self._answer)
+        except (TypeError, ValueError):
+            return []  # of an answer that makes no sense, the readings already tell
+        fresh = []
+        for gpu, code, words in found:
+            told = self._found.get((gpu, code))
+            if gpu in self._known and (told is None or now - told >= FIND_EVERY):
+                self._found[gpu, code] = now
+                fresh.append(Finding(now, gpu, code, words))
+        return fresh

@@ -1,0 +1,93 @@
+"""A sign of life for whoever watches from outside, given only while every reader answers.
+
+When it stays away, the guard, a reader, the machine or the network is gone: the one failure that the guard cannot tell
+of itself. It is sent by a short-lived process.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costguard.agent import decode
+from costguard.agent.ports import Ended, Host, Line, SpawnFailed
+
+BEAT_WITHIN = 60.0
+"""Seconds after which a worker that sends a beat is ended."""
+
+MARGIN = 5.0
+"""Seconds by which the worker has to be done before that."""
+
+Complain = Callable[[str, str | None], None]
+
+
+class Heartbeat:
+    """Sends a beat every ``heartbeat.every`` seconds. ``tell`` takes *heartbeat* and what is wrong, or None.
+
+    ``share`` (0 to 1) is this machine's own: a fleet that boots together does not beat together.
+    """
+
+    def __init__(self, host: Host, config: Mapping[str, Any], share: float, tell: Complain) -> None:
+        self._host, self._share, self._tell = host, share, tell
+        self._worker: tuple[int, float] | None = None
+        self._next: float | None = None
+        self.adopt(config)
+
+    def adopt(self, config: Mapping[str, Any]) -> None:
+        """Work under this configuration."""
+        settings = config.get("heartbeat") or {}
+        self._settings: dict[str, Any] = dict(settings)
+        self._every = float(settings.get("every") or 0.0) if settings.get("url") else 0.0
+        self._next = None
+
+    @property
+    def deadline(self) -> float:
+        """When `late` must be called next."""
+        return self._worker[1] if self._worker else float("inf")
+
+    def owns(self, child: int) -> bool:
+        """Whether this child sends a beat."""
+        return self._worker is not None and self._worker[0] == child
+
+    def tick(self, now: float, *, answering: bool, facts: Mapping[str, object]) -> None:
+        """A tick is over; ``answering`` says whether every expected reader answered in it."""
+        if not self._every:
+            return
+        if self._next is None:
+            self._next = now + self._every * self._share
+        if not answering or now < self._next or self._worker is not None:
+            return
+        self._next = now + self._every
+        job = {"settings": self._settings, "record": dict(facts), "deadline": BEAT_WITHIN - MARGIN}
+        try:
+            child = self._host.spawn("beat", json.dumps(job, separators=(",", ":")).encode())
+        except SpawnFailed as error:
+            self._tell("heartbeat", f"no sign of life could be sent: {error}")
+            return
+        self._worker = (child, now + BEAT_WITHIN)
+
+    def late(self, now: float) -> None:
+        """End a worker that hangs."""
+        if self._worker is not None and now >= self._worker[1]:
+            self._over("no sign of life could be sent: its worker did not answer")
+
+    def take(self, event: Line | Ended) -> None:
+        """What the worker says, or its end without a word."""
+        if isinstance(event, Ended):
+            self._over("no sign of life could be sent: its worker ended without a word")
+            return
+        said = decode.message(event.data) or {}
+        failed = said.get("failed")
+        if failed is None and said.get("sent"):
+            self._over(None)
+        else:
+            self._over(f"no sign of life could be sent: {failed or 'its worker made no sense'}")
+
+    def stop(self) -> None:
+        """End a worker that is under way."""
+        if self._worker is not None:
+            self._host.kill(self._worker[0])
+            self._worker = None
+
+    def _over(self, words: str | None) -> None:
+        self.stop()
+        self._tell("heartbeat", words)

@@ -1,0 +1,83 @@
+"""A sign of life from the real loop: regular, spread over a fleet, and only while every reader answers."""
+
+from itertools import pairwise
+
+import pytest
+
+from costguard.agent.cloudside import share
+from costguard.agent.loop import Loop
+from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
+
+EVERY = 300.0
+IDLE = [Phase(9**9, 0.0)]
+
+
+class Journal(Watch):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def said(self, now: object, line: str) -> None:
+        self.lines.append(line)
+
+
+class Script(Faults):
+    """One subject fails in one way between two moments."""
+
+    def __init__(self, subject: str, word: str, since: float, until: float) -> None:
+        self.subject, self.word, self.since, self.until = subject, word, since, until
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return self.word if subject == self.subject and self.since <= host.world.now < self.until else ""
+
+
+def live(faults: Faults | None = None, url: str = "https://beat.example.org/1") -> tuple[list[float], Journal, SimHost]:
+    """Two hours; the moments of the beats."""
+    journal = Journal()
+    host = SimHost(Machine(gpus=2, script=IDLE), seed=5, until=7200.0, watch=journal, faults=faults)
+    config = {**effective(), "heartbeat": {"url": url, "every": EVERY, "token_file": ""}}
+    try:
+        Loop(host, config, host.start()).run()
+    except SimOff:
+        host.die()
+    return [at for at, _ in host.world.beats], journal, host
+
+
+def test_it_beats_at_its_own_time_and_says_who_and_how() -> None:
+    """The first comes within one period, at a moment that is this machine's own; then one each period."""
+    beats, journal, host = live()
+    first = beats[0] - host.world.boot_zero
+    assert share(host.world.instance) * EVERY <= first <= share(host.world.instance) * EVERY + 40.0
+    assert all(EVERY - 5.0 <= b - a <= EVERY + 10.0 for a, b in pairwise(beats))
+    assert len(beats) >= 22
+    record = host.world.beats[-1][1]
+    assert record["kind"] == "heartbeat"
+    assert record["instance"] == host.world.instance
+    assert record["state"] == "IDLE"
+    assert not [line for line in journal.lines if line.startswith("<3>")]
+
+
+@pytest.mark.parametrize("word", ["hang", "die", "garbage"])
+def test_it_stays_away_while_the_reader_does_not_answer(word: str) -> None:
+    """That is what it is for: nobody needs to be told by a guard that sees nothing."""
+    beats, _journal, _host = live(Script("nvml", word, 2000.0, 5000.0))
+    assert not [at for at in beats if 2100.0 < at < 5000.0]
+    assert [at for at in beats if at > 5400.0], "it comes back"
+
+
+@pytest.mark.parametrize("word", ["hang", "die", "garbage", "fail"])
+def test_one_that_cannot_be_sent_is_told_once_and_changes_nothing_else(word: str) -> None:
+    """The trouble stands in the journal and the status, until it works again."""
+    beats, journal, _host = live(Script("beat", word, 2000.0, 4000.0))
+    assert not [at for at in beats if 2000.0 <= at < 4000.0]
+    said = [line for line in journal.lines if "sign of life" in line]
+    assert len(said) == 1
+    assert said[0].startswith("<3>no sign of life could be sent: ")
+    assert "<5>heartbeat works again" in journal.lines
+    decisions = [line for line in journal.lines if line.startswith("<6>")]
+    assert decisions == [line for line in live()[1].lines if line.startswith("<6>")]
+
+
+def test_without_an_address_there_is_none() -> None:
+    """Nothing is started for nothing."""
+    beats, _journal, _host = live(url="")
+    assert beats == []
