@@ -23,7 +23,8 @@ STYLES = {"ok": "green", "note": "", "warn": "yellow", "bad": "bold red"}
 def command(arguments: options.Arguments, *, as_json: bool) -> None:
     """Look at everything that guarding this machine needs, and say GUARDED (exit code 0) or NOT GUARDED (1).
 
-    Changes nothing, sends nothing, uses no network, and needs no agent. Give it the options that `run` was given.
+    Changes nothing, sends nothing, and needs no agent. Of the network it uses only what the plan of a cloud action
+    needs, where no agent has made it. Give it the options that `run` was given.
     """
     from costguard.doctor.examine import examine
 

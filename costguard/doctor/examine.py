@@ -146,6 +146,7 @@ def _agent(agent: Agent, procfs: str) -> Iterator[Check]:
     if not group.startswith(("service", "docker", "podman", "Kubernetes", "containerd", "CRI-O")):
         hint = "run it as a service: `sudo systemctl enable --now costguard`"
         yield Check("note", "it is not run as a service: after a reboot, or when it ends, nobody starts it again", hint)
+    yield from _rented(about.get("cloud") or {})
     for subject, words in about["troubles"].items():
         text = words if words.startswith(subject) else f"{subject}: {words}"
         yield Check("warn", text, "see `journalctl -u costguard`")
@@ -154,6 +155,20 @@ def _agent(agent: Agent, procfs: str) -> Iterator[Check]:
     if about["unreaped"]:
         text = f"{about['unreaped']} readers hang in the driver and cannot be ended"
         yield Check("warn", text, hardware.advice("hang"))
+
+
+def _rented(cloud: Mapping[str, Any]) -> Iterator[Check]:
+    """Which machine of which cloud this is, as far as its metadata service has said so."""
+    who, price = cloud.get("identity"), cloud.get("price")
+    if not who:
+        return
+    place = who["zone"] or who["region"]
+    words = f"{cloud['cloud']}: {who['instance']}, {who['type'] or 'of an unknown type'} in {place}"
+    if price:
+        words += (
+            f"; about {price['amount']:.2f} {price['currency']} an hour (list price of {price['date']}, an estimate)"
+        )
+    yield Check("ok", words)
 
 
 def _gpus(
