@@ -79,7 +79,7 @@ def confirm(api: Api, verb: Verb, instance: str, recorded: Outcome | None, since
     return _still_there(api, vm, recorded, since)
 
 
-def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, timeout: float) -> Any:  # noqa: ANN401
+def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, timeout: float) -> Any:  # noqa: ANN401 - as above
     token = request_id(verb, ticket)
     if facts.group:
         return api.act_in_group(verb, facts.group, ticket, token, timeout)

@@ -45,7 +45,7 @@ class Disk(NamedTuple):
 
 
 class Vm(NamedTuple):
-    """What the API says of the machine."""
+    """What the API says of the machine. ``graceful`` is how many seconds a stop may wait for the guest, 0 for none."""
 
     instance: str
     status: str
@@ -57,6 +57,8 @@ class Vm(NamedTuple):
     ends_at: str
     protected: bool
     reservation: str
+    sole_tenant: bool
+    graceful: int
     confidential: bool
     labels: Mapping[str, str]
     age: float | None
@@ -95,7 +97,8 @@ class Facts(NamedTuple):
 
 def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
     """Ask the metadata server and the API. Raises CloudError when nothing can be known."""
-    tree = Metadata(site).tree("instance/")
+    metadata = Metadata(site)
+    tree = metadata.tree("instance/")
     if str(tree.get("id")) != identity.instance:
         text = f"the metadata server now speaks of instance {tree.get('id')}, not of {identity.instance}"
         raise CloudError(
@@ -114,7 +117,7 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
     local = [disk for disk in vm.disks if disk.local] if vm else []
     return Facts(
         identity=identity,
-        scopes=_scopes(tree),
+        scopes=_scopes(metadata, tree),
         managed_by=_managed_by(attributes, vm.labels if vm else {}),
         group=group,
         vm=vm,
@@ -144,6 +147,8 @@ def read(found: Any) -> Vm:  # noqa: ANN401 - a message of the SDK
         ends_at=str(getattr(status, "termination_timestamp", "") or getattr(scheduling, "termination_time", "")),
         protected=bool(found.deletion_protection),
         reservation=last(consumed) or (", ".join(map(last, affinity.values)) or "a specific one" if specific else ""),
+        sole_tenant=bool(getattr(scheduling, "node_affinities", ())),
+        graceful=_graceful(getattr(scheduling, "graceful_shutdown", None)),
         confidential=bool(found.confidential_instance_config.enable_confidential_compute),
         labels=dict(found.labels),
         age=_age(str(found.creation_timestamp)),
@@ -180,11 +185,14 @@ def _size(api: "Api", group: Group) -> Size:
     return Size(found.target_size, policy.min_num_replicas if str(policy.mode or "ON") in _SCALES_OUT else None)
 
 
-def _scopes(tree: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _scopes(metadata: Metadata, tree: Mapping[str, Any]) -> tuple[str, ...] | None:
     accounts = tree.get("serviceAccounts")
     default = accounts.get("default") if isinstance(accounts, dict) else None
     scopes = default.get("scopes") if isinstance(default, dict) else None
-    return tuple(map(str, scopes)) if isinstance(scopes, list) else None
+    if isinstance(scopes, list):
+        return tuple(map(str, scopes))
+    text = metadata.text("instance/service-accounts/default/scopes")
+    return None if text is None else tuple(text.split())
 
 
 def _managed_by(attributes: Mapping[str, Any], labels: Mapping[str, str]) -> str:
@@ -193,6 +201,10 @@ def _managed_by(attributes: Mapping[str, Any], labels: Mapping[str, str]) -> str
             if name in there:
                 return service
     return ""
+
+
+def _graceful(setting: Any) -> int:  # noqa: ANN401 - a message of the SDK
+    return int(setting.max_duration.seconds) if setting and setting.enabled else 0
 
 
 def _disk_name(disk: Any) -> str:  # noqa: ANN401 - a message of the SDK

@@ -168,15 +168,18 @@ def _protected(case: Case) -> list[Found]:
 
 
 def _prepaid(case: Case) -> list[Found]:
-    """A reservation is billed whether it is used or not. Source: "Reservations of Compute Engine zonal resources"."""
+    """Reserved capacity is billed whether it is used or not. Source: "Reservations of Compute Engine zonal resources".
+
+    So are sole-tenant nodes. Source: "Sole-tenancy overview", pricing.
+    """
     words = _prepaid_words(case.facts)
     if not words:
         return []
     if case.settings.get("prepaid") != "act":
         text = f"{words}: {_DOING[case.verb]} saves nothing, and the capacity may be lost"
-        return [_refuse("prepaid", text, 'give the reservation back, or set cloud.prepaid = "act"')]
-    text = f"{words}: the reservation goes on being billed"
-    return [("consequences", Finding("reservation_goes_on", text, "give the reservation back to end its bill"))]
+        return [_refuse("prepaid", text, 'give the capacity back, or set cloud.prepaid = "act"')]
+    text = f"{words}: the capacity goes on being billed"
+    return [("consequences", Finding("reservation_goes_on", text, "give the capacity back to end its bill"))]
 
 
 def _prepaid_words(facts: Facts) -> str:
@@ -184,6 +187,8 @@ def _prepaid_words(facts: Facts) -> str:
         return ""
     if facts.vm.model == "RESERVATION_BOUND":
         return "this machine is bound to a reservation and ends with it"
+    if facts.vm.sole_tenant:
+        return "this machine runs on a sole-tenant node, and the node is what is billed"
     return f"this machine uses the reservation `{facts.vm.reservation}`" if facts.vm.reservation else ""
 
 
@@ -265,7 +270,9 @@ def _bill(case: Case) -> list[Found]:
         "terminate": "static addresses go on being billed",
         "hibernate": "disks, static addresses and the memory's image go on being billed",
     }[case.verb]
-    text = f"{_DOING[case.verb]} ends the bill for processors, memory and GPUs; {rest}"
+    wait = case.facts.vm.graceful if case.verb != "hibernate" else 0
+    later = f", after a graceful shutdown of up to {wait} s" if wait else ""
+    text = f"{_DOING[case.verb]} ends the bill for processors, memory and GPUs{later}; {rest}"
     return [("go", Finding("bill_ends", text))]
 
 

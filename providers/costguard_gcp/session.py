@@ -18,7 +18,7 @@ from google.cloud import compute_v1 as compute
 
 from costguard import __version__
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
-from costguard_gcp import errors
+from costguard_gcp import PRODUCTS, errors
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.places import Group, Where
 
@@ -85,7 +85,7 @@ class Api:
         )
         return frozenset(self._call(self._instances.test_iam_permissions, request, timeout).permissions)
 
-    def act(self, verb: Verb, ticket: Ticket, request_id: str, *, discard: bool | None, timeout: float) -> Any:  # noqa: ANN401
+    def act(self, verb: Verb, ticket: Ticket, request_id: str, *, discard: bool | None, timeout: float) -> Any:  # noqa: ANN401 - as above
         """Stop, delete or suspend. ``discard`` is sent only when it is not None; deleting has no such parameter."""
         call, kind = {
             "stop": (self._instances.stop_unary, compute.StopInstanceRequest),
@@ -96,7 +96,7 @@ class Api:
         request = kind(**self._here(), request_id=request_id, **local)
         return self._call(call, request, timeout, ticket)
 
-    def act_in_group(self, verb: Verb, group: Group, ticket: Ticket, request_id: str, timeout: float) -> Any:  # noqa: ANN401
+    def act_in_group(self, verb: Verb, group: Group, ticket: Ticket, request_id: str, timeout: float) -> Any:  # noqa: ANN401 - as above
         """Let the group stop, delete or suspend the machine and lower its size with it."""
         word = {"stop": "Stop", "terminate": "Delete", "hibernate": "Suspend"}[verb]
         prefix = "Region" if group.region else ""
@@ -140,7 +140,7 @@ class Api:
             self._clients[kind] = kind(credentials=self._credentials, client_options=self._options)
         return self._clients[kind]
 
-    def _call(self, call: Callable[..., Any], request: object, timeout: float, ticket: Ticket | None = None) -> Any:  # noqa: ANN401
+    def _call(self, call: Callable[..., Any], request: object, timeout: float, ticket: Ticket | None = None) -> Any:  # noqa: ANN401 - as above
         try:
             return call(request=request, timeout=timeout, retry=None, metadata=_headers(ticket))
         except Exception as error:  # whatever the SDK raises, people get words for it
@@ -156,13 +156,16 @@ def connect(site: Site, identity: Identity) -> Api:
 
 
 def connect_from_outside(site: Site, where: Where) -> Api:
-    """Sign in as whoever runs this: the application default credentials, as gcloud writes them. Raises CloudError.
+    """Sign in as whoever runs this. Raises CloudError.
 
-    The file is read without the SDK's own search, which ends with a probe of a metadata address.
+    With the application default credentials, as gcloud writes them; without any, as the machine itself, if its
+    firmware is Google's. The SDK's own search would probe a metadata address on every machine.
     """
     environ = site.environ
     folder = environ.get("CLOUDSDK_CONFIG") or os.path.join(environ.get("HOME", ""), ".config/gcloud")
     path = environ.get("GOOGLE_APPLICATION_CREDENTIALS") or os.path.join(folder, "application_default_credentials.json")
+    if not os.path.exists(path) and site.dmi.get("product_name") in PRODUCTS:
+        return Api(where, MachineCredentials(Metadata(site)), endpoint(site))
     try:
         with warnings.catch_warnings():  # the SDK warns of files from strangers; this one is the user's own
             warnings.simplefilter("ignore", DeprecationWarning)

@@ -46,6 +46,8 @@ class Machine:
     reservation: str = ""
     affinity: str = "ANY_RESERVATION"
     ends_at: str = ""
+    node_group: str = ""
+    graceful: int = 0
     protected: bool = False
     confidential: bool = False
     labels: dict[str, str] = dataclasses.field(default_factory=dict)

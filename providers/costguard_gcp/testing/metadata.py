@@ -26,6 +26,7 @@ class MetadataServer(Server):
         self.flavor = True
         self.garbage = False
         self.token_seconds = 3599.0
+        self.tree_has_scopes = True
 
     def calls_for_token(self) -> list[Request]:
         """The requests for a token."""
@@ -66,7 +67,9 @@ class MetadataServer(Server):
             names = "".join(f"{_dashed(key)}{'/' if isinstance(value, dict) else ''}\n" for key, value in found.items())
             return Answer(200, names.encode(), {**headers, "ETag": _etag(found), "Content-Type": "application/text"})
         as_json = isinstance(found, dict) or request.query.get("alt") == "json"
-        text = json.dumps(_without_tokens(found)) if as_json else str(found)
+        hidden = {"token"} if self.tree_has_scopes else {"token", "scopes"}
+        lines = "\n".join(found) if isinstance(found, list) else str(found)
+        text = json.dumps(_without(hidden, found)) if as_json else lines
         kind = "application/json" if as_json else "application/text"
         body = b"<html>" if self.garbage else text.encode()
         return Answer(200, body, {**headers, "ETag": _etag(found), "Content-Type": kind})
@@ -122,8 +125,8 @@ def _etag(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _without_tokens(value: Any) -> Any:  # noqa: ANN401 - any part of the tree
-    """Tokens never stand in a recursive answer."""
+def _without(hidden: set[str], value: Any) -> Any:  # noqa: ANN401 - any part of the tree
+    """Tokens never stand in a recursive answer; asked for by its own path, one is the whole answer."""
     if not isinstance(value, dict):
         return value
-    return {key: _without_tokens(inner) for key, inner in value.items() if key != "token"}
+    return {key: _without(hidden, inner) for key, inner in value.items() if key not in hidden}

@@ -114,6 +114,11 @@ def _scheduling(machine: Machine) -> dict[str, Any]:
         "preemptible": machine.preemptible,
         "provisioningModel": machine.model,
     }
+    if machine.node_group:
+        label = "compute.googleapis.com/node-group-name"
+        found["nodeAffinities"] = [{"key": label, "operator": "IN", "values": [machine.node_group]}]
+    if machine.graceful:
+        found["gracefulShutdown"] = {"enabled": True, "maxDuration": {"seconds": str(machine.graceful)}}
     if machine.termination:
         found["instanceTerminationAction"] = machine.termination
     return found

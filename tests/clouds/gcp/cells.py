@@ -223,6 +223,7 @@ CELLS = {
         machine={"reservation": "block-7"},
         settings=ACT,
     ),
+    "stop-sole-tenant": Cell(STOP, "sole tenancy: the node is billed", "refuse", ("prepaid",), {"node_group": "mine"}),
     "stop-no-reservation": Cell(
         STOP, "discovery: NO_RESERVATION", "go", ("bill_ends",), {"affinity": "NO_RESERVATION"}
     ),

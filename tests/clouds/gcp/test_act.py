@@ -66,6 +66,7 @@ def test_a_local_ssd_that_the_facts_did_not_show_is_not_lost(world: World) -> No
 
 @pytest.mark.parametrize("name", [name for name, cell in CELLS.items() if cell.verdict in {"refuse", "another"}])
 def test_what_the_plan_refuses_is_not_sent(name: str, tmp_path: pathlib.Path) -> None:
+    """No row of the table that refuses leads to a request with an effect."""
     cell = CELLS[name]
     machine = Machine(**copy.deepcopy(cell.machine))
     with world_of(machine, tmp_path, granted=cell.granted, on_project=cell.on_project) as world:
@@ -116,6 +117,7 @@ def test_no_answer_at_all_is_unknown(world: World) -> None:
 
 
 def test_a_slow_answer_is_given_up_in_time(world: World) -> None:
+    """The deadline holds although the server never says no."""
     world.api.faults.append(Fault("slow", ".stop", times=99, seconds=1.5))
     session = world.open()
     begun = time.monotonic()
@@ -135,6 +137,7 @@ def test_a_trouble_that_lasts_is_a_technical_failure(world: World, kind: str, pr
 
 
 def test_a_right_that_was_lost_meanwhile_is_a_veto(world: World) -> None:
+    """Taken away over night: sent once, told, and nothing goes round it."""
     session = world.open()
     facts = session.facts("stop")
     world.api.granted.discard("compute.instances.stop")
@@ -151,6 +154,7 @@ def test_a_right_that_comes_late_is_waited_for(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_protection_that_was_set_meanwhile_is_a_veto(world: World) -> None:
+    """Somebody protected it between the plan and the request."""
     session = world.open()
     facts = session.facts("terminate")
     world.machine.protected = True
@@ -186,6 +190,7 @@ def test_a_token_that_expired_is_fetched_again(world: World) -> None:
 
 
 def test_a_token_that_is_never_accepted_is_a_credential_trouble(world: World) -> None:
+    """Technical: another action may be tried, and people are told."""
     session = world.open()
     facts = session.facts("stop")
     world.api.token = "another"

@@ -93,3 +93,20 @@ def test_what_cannot_be_seen_of_local_disks_is_in_use(tmp_path: pathlib.Path) ->
     assert facts.local_in_use is None
     assert decided.verdict == "refuse"
     assert decided.findings[0].code == "local_data_kept"
+
+
+def test_a_graceful_shutdown_delays_the_end_of_the_bill(tmp_path: pathlib.Path) -> None:
+    """Up to an hour; people wonder why the bill goes on."""
+    cell = CELLS["stop"]._replace(machine={"graceful": 3600})
+    decided, _ = planned(cell, tmp_path)
+    assert decided.verdict == "go"
+    assert "up to 3600 s" in decided.findings[0].text
+
+
+def test_scopes_are_asked_for_by_themselves_where_the_tree_lacks_them(tmp_path: pathlib.Path) -> None:
+    """A metadata server that conceals parts of the tree still answers this path."""
+    with world_of(Machine(), tmp_path) as world:
+        world.metadata.tree_has_scopes = False
+        session = world.open()
+        facts = session.facts("stop")
+    assert facts.scopes == world.machine.scopes

@@ -35,6 +35,7 @@ def test_identity_needs_two_facts_that_agree(world: World) -> None:
 
 
 def test_a_spot_machine_says_so(world: World) -> None:
+    """The market decides about the price that is shown."""
     world.machine.model = "SPOT"
     assert PROVIDER.identify(world.site()).market == "spot"
 
@@ -79,6 +80,7 @@ def test_a_proxy_of_the_environment_is_not_used(world: World, monkeypatch: pytes
 
 @pytest.mark.parametrize("name", ["GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP"])
 def test_the_sdks_own_overrides_are_honoured(world: World, name: str) -> None:
+    """Whoever redirects the SDK redirects costguard."""
     world.settings["metadata_endpoint"] = ""
     site = world.site({name: world.metadata.url.removeprefix("http://")})
     assert PROVIDER.identify(site).instance == str(world.machine.number)
@@ -101,6 +103,7 @@ def test_silence_is_told_as_silence(world: World) -> None:
 
 
 def test_a_closed_port_is_unreachable(world: World) -> None:
+    """Other words than for silence: something answered that nobody listens."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         world.settings["metadata_endpoint"] = f"127.0.0.1:{one.getsockname()[1]}"
@@ -118,6 +121,7 @@ def test_a_closed_port_is_unreachable(world: World) -> None:
     ],
 )
 def test_each_refusal_has_its_words(world: World, status: int, trouble: str, words: str) -> None:
+    """Each status means something else to whoever has to repair it."""
     world.metadata.refuse = status
     error = identify_error(world)
     assert (error.trouble, error.code) == (trouble, f"http_{status}")
@@ -132,11 +136,13 @@ def test_another_server_is_not_believed(world: World) -> None:
 
 
 def test_garbage_is_told(world: World) -> None:
+    """What is no JSON is not guessed at."""
     world.metadata.garbage = True
     assert identify_error(world).code == "garbage"
 
 
 def test_the_configuration_can_forbid_it(world: World) -> None:
+    """No request leaves then."""
     world.settings["metadata"] = "never"
     assert identify_error(world).code == "metadata_never"
     assert world.metadata.requests == []
@@ -144,6 +150,7 @@ def test_the_configuration_can_forbid_it(world: World) -> None:
 
 @pytest.mark.parametrize("given", ["https://127.0.0.1", "http://", "127.0.0.1:port"])
 def test_a_nonsense_endpoint_is_told(world: World, given: str) -> None:
+    """Before it becomes a strange network error."""
     world.settings["metadata_endpoint"] = given
     assert identify_error(world).code == "endpoint"
 
@@ -158,6 +165,7 @@ def test_an_id_that_changed_since_is_a_veto(world: World) -> None:
 
 
 def test_no_service_account_is_a_credential_trouble(tmp_path: pathlib.Path) -> None:
+    """The words name the command that gives it one."""
     with world_of(Machine(account=False), tmp_path) as world:
         site = world.site()
         with pytest.raises(CloudError) as caught:
@@ -167,6 +175,7 @@ def test_no_service_account_is_a_credential_trouble(tmp_path: pathlib.Path) -> N
 
 
 def test_quiet_times_have_no_notices(world: World) -> None:
+    """A notice that is always there would stop everything."""
     assert PROVIDER.notices(world.site()) == ()
 
 
@@ -175,6 +184,7 @@ def test_quiet_times_have_no_notices(world: World) -> None:
     [("MIGRATE_ON_HOST_MAINTENANCE", "freeze"), ("TERMINATE_ON_HOST_MAINTENANCE", "stop"), ("NEW_KIND", "stop")],
 )
 def test_maintenance_is_announced(world: World, event: str, kind: str) -> None:
+    """A kind that is not known yet is taken for the worst."""
     world.machine.maintenance = event
     (notice,) = PROVIDER.notices(world.site())
     assert (notice.kind, notice.at) == (kind, None)
@@ -218,6 +228,7 @@ def test_the_stand_in_waits_for_a_change(world: World) -> None:
 
 
 def test_the_stand_in_hides_tokens_in_recursive_answers(world: World) -> None:
+    """As strict as the real one, in three ways."""
     assert "token" not in Metadata(world.site()).tree("instance/")["serviceAccounts"]["default"]
     assert world.metadata._answer(_asked("instance/", headers={})).status == 403
     assert world.metadata._answer(_asked("instance/", {"nonsense": "1"})).status == 400
@@ -230,6 +241,7 @@ def _asked(path: str, query: dict[str, str] | None = None, headers: dict[str, st
 
 
 def test_prices_are_estimates_with_a_source(world: World) -> None:
+    """Unknown stays unknown: a new type, Spot, and a market nobody knows."""
     who = PROVIDER.identify(world.site())
     price = PROVIDER.price(who)
     assert price is not None

@@ -69,6 +69,7 @@ def test_a_machine_that_came_back_was_closed(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_operation_dates_the_stop_as_well(tmp_path: pathlib.Path) -> None:
+    """Without a receipt, the operation says from when a stop counts."""
     with world_of(Machine(looks_while_ending=0), tmp_path, on_project=OPERATIONS) as world:
         session = world.open()
         outcome = session.execute("stop", session.facts("stop"), TICKET)
@@ -89,6 +90,7 @@ def test_a_stopped_machine_that_was_to_be_deleted_keeps_its_disks(world: World) 
 
 
 def test_another_machine_under_the_name_means_that_this_one_is_gone(world: World) -> None:
+    """Names are used again, ids are not."""
     session = world.open()
     world.api.extra = {"id": "1111111111111111111"}
     assert session.confirm("terminate", TICKET, ACCEPTED).status == "done"
@@ -96,6 +98,7 @@ def test_another_machine_under_the_name_means_that_this_one_is_gone(world: World
 
 @pytest.mark.parametrize("status", ["STOPPING", "PENDING_STOP", "SUSPENDING", "DEPROVISIONING"])
 def test_every_ending_status_is_seen_stopping(world: World, status: str) -> None:
+    """None of them proves that the bill ended."""
     session = world.open()
     world.machine.status = status
     assert session.confirm("stop", TICKET, ACCEPTED).status == "pending"
@@ -112,6 +115,7 @@ def test_without_an_answer_the_record_stays(world: World) -> None:
 
 
 def test_nothing_recorded_and_still_running_is_unknown(world: World) -> None:
+    """Nobody can say whether something was sent."""
     assert world.open().confirm("stop", TICKET, None).status == "unknown"
 
 
@@ -158,9 +162,15 @@ def test_a_receipt_is_verified_from_another_machine(world: World, key: pathlib.P
     assert len(world.metadata.requests) == before
 
 
+def test_a_machine_of_google_verifies_as_itself(world: World, tmp_path: pathlib.Path) -> None:
+    """Another machine of the project, without anybody's login."""
+    world.machine.status = "TERMINATED"
+    assert PROVIDER.verify(world.site({"HOME": str(tmp_path)}), receipt_of(world)).status == "done"
+
+
 def test_verifying_needs_credentials(world: World, tmp_path: pathlib.Path) -> None:
     """The words name the command; no metadata address is probed."""
-    site = world.site({"HOME": str(tmp_path)})
+    site = world.site({"HOME": str(tmp_path)})._replace(dmi={})
     with pytest.raises(CloudError) as caught:
         PROVIDER.verify(site, receipt_of(world))
     assert caught.value.code == "credentials_missing"
@@ -168,5 +178,6 @@ def test_verifying_needs_credentials(world: World, tmp_path: pathlib.Path) -> No
 
 
 def test_a_receipt_without_a_machine_is_refused(world: World) -> None:
+    """No machine is guessed."""
     with pytest.raises(CloudError, match="does not name a machine"):
         PROVIDER.verify(world.site(), {"cloud": "gcp", "instance": "1"})

@@ -72,6 +72,7 @@ def test_a_stranger_gets_no_token(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("given", ["http://example.com", "http://10.0.0.1:8080"])
 def test_a_token_is_never_sent_in_clear(world: World, given: str) -> None:
+    """Plain http is for loopback alone."""
     world.settings["api_endpoint"] = given
     with pytest.raises(CloudError) as caught:
         world.open()
@@ -89,6 +90,7 @@ def test_an_api_that_is_not_there_is_technical(world: World) -> None:
 
 
 def test_facts_survive_throttling_and_a_short_outage(world: World) -> None:
+    """A plan that fails at every hiccup would alarm people for nothing."""
     world.api.faults += [Fault("throttle_403", "instances.get"), Fault("error_503", "testIamPermissions")]
     session = world.open()
     assert session.plan("stop", session.facts("stop")).verdict == "go"
@@ -132,6 +134,7 @@ def test_a_disabled_api_is_named(world: World) -> None:
     ],
 )
 def test_local_disks_in_use(disks: list[LocalSsd], expected: int, used: bool | None, tmp_path: pathlib.Path) -> None:
+    """One in use is enough; one that cannot be seen is unknown."""
     sysfs, procfs = firmware(tmp_path, Machine(local_ssds=disks))
     assert local_disks.in_use(sysfs, procfs, expected) is used
 
@@ -148,6 +151,7 @@ def test_a_local_disk_that_is_part_of_something(sign: str, tmp_path: pathlib.Pat
 
 
 def test_local_disks_without_a_readable_count_are_unknown(tmp_path: pathlib.Path) -> None:
+    """Unknown is never empty."""
     sysfs, procfs = firmware(tmp_path, Machine(local_ssds=[LocalSsd()]))
     pathlib.Path(sysfs, "block/nvme0n1/stat").write_text("nonsense\n", encoding="utf-8")
     assert local_disks.in_use(sysfs, procfs, 1) is None

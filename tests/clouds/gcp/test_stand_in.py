@@ -42,6 +42,7 @@ def ask(world: World, method: str, path: str, body: bytes = b"", token: str | No
     ],
 )
 def test_requests_are_checked(world: World, method: str, path: str, body: bytes, status: int, reason: str) -> None:
+    """Paths, parameters and bodies as the document has them."""
     if status == 501:  # http.server's own answer has no JSON
         connection = http.client.HTTPConnection(world.api.url.removeprefix("http://"), timeout=5)
         connection.request(method, path)
@@ -52,10 +53,12 @@ def test_requests_are_checked(world: World, method: str, path: str, body: bytes,
 
 
 def test_a_wrong_token_is_401(world: World) -> None:
+    """As at the real API."""
     assert ask(world, "GET", ME, token="stolen") == (401, "authError")
 
 
 def test_one_request_id_is_carried_out_once(world: World) -> None:
+    """What makes repeating safe."""
     path = f"{ME}/stop?requestId=00000000-0000-4000-8000-000000000001"
     assert [ask(world, "POST", path)[0] for _ in range(3)] == [200, 200, 200]
     assert world.api.effects == ["stop"]
@@ -68,6 +71,7 @@ def test_suspending_with_gpus_fails_inside_the_operation(world: World) -> None:
 
 
 def test_a_fault_hits_its_method_only(world: World) -> None:
+    """So often as it says, and nothing else."""
     world.api.faults.append(Fault("error_503", ".stop"))
     assert ask(world, "GET", ME)[0] == 200
     assert ask(world, "POST", f"{ME}/stop")[0] == 503
