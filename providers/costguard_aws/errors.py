@@ -7,6 +7,7 @@ import re
 from typing import Any, NamedTuple
 
 from botocore import exceptions
+from botocore.parsers import ResponseParserError
 
 from costguard.actions.provider import CloudError, Trouble
 
@@ -103,7 +104,7 @@ def translate(error: BaseException, doing: str) -> CloudError:
         words = f"{doing}: AWS cannot be reached ({type(error).__name__}: {error})"
         hint = "check the route, DNS, proxy and endpoint to EC2 from this machine, then run `costguard doctor`"
         return CallError("unreachable", words, code="unreachable", hint=hint)
-    if isinstance(error, exceptions.HTTPClientError | exceptions.ResponseParserError | TimeoutError):
+    if isinstance(error, exceptions.HTTPClientError | ResponseParserError | TimeoutError):
         words = f"{doing}: the request was sent and no answer came ({type(error).__name__})"
         return _unanswered(CallError("unreachable", words, code="no_answer", hint="run `costguard doctor`"))
     words = f"{doing}: the AWS SDK failed ({type(error).__name__}: {error})"

@@ -69,12 +69,15 @@ class _Looks:
     def read(self, name: str, asked: "Future[dict[str, Any]]", read: Callable[[dict[str, Any]], T]) -> T | None:
         """Its answer; None when there is none."""
         try:
-            return read(asked.result())
+            answer = asked.result()
         except CloudError as error:
             self.unknown[name] = Unknown(_permission_of(error), str(error))
+            return None
+        try:
+            return read(answer)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             self.unknown[name] = Unknown("", f"{name}: the answer makes no sense ({type(error).__name__})")
-        return None
+            return None
 
 
 def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Facts:
@@ -123,7 +126,7 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
 def _instance(looks: _Looks, asked: "Future[dict[str, Any]]") -> Instance | None:
     """Raises CloudError for everything but a denied right: then nothing else can be known either."""
     error = asked.exception()
-    if isinstance(error, CloudError) and error.trouble != "denied":
+    if error is not None and not (isinstance(error, CloudError) and error.trouble == "denied"):
         raise error
     return looks.read("instance", asked, lambda answer: described.instance(answer, looks.me))
 

@@ -150,8 +150,8 @@ class Imds:
         try:
             self._connect(connection)
             connection.request(method, target, headers=dict(headers))
-            response = connection.getresponse()
-            body = response.read(_LONGEST + 1)
+            with connection.getresponse() as response:
+                body = response.read(_LONGEST + 1)
             proxied = bool(response.getheader("Via") or response.getheader("Proxy-Authenticate"))
         except TimeoutError:
             raise self._silent(method) from None

@@ -107,6 +107,11 @@ class Api:
             and (request.action in actions if actions else not request.action.startswith(_LOOKING))
         ]
 
+    def state(self, number: str) -> str:
+        """What an instance really is, whatever a look still sees."""
+        known = self._moto.instance(number)
+        return known.state if known else ""
+
     @contextmanager
     def running(self) -> Iterator["Api"]:
         """The services on a free port of loopback; the address for both is then in ``url``."""

@@ -31,13 +31,14 @@ class Imds:
     ``values`` maps a path below ``/latest/`` to its text. ``off`` answers 403 to everything; ``token_lost``
     takes the request for a token and never answers (a hop limit of 1 seen from a container); ``silent`` never
     answers a GET; ``busy`` is how many answers are still 503; ``proxied`` marks answers with ``Via``;
-    ``garbage`` maps a path to bytes that are sent in its place; ``wait`` is how long silence lasts, in seconds.
+    ``redirect`` answers a GET with 302; ``garbage`` maps a path to bytes that are sent in its place; ``wait`` is how long silence lasts, in seconds.
     """
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self.values: dict[str, str] = dict(values or {})
         self.garbage: dict[str, bytes] = {}
         self.off = self.token_lost = self.silent = self.proxied = False
+        self.redirect = ""
         self.busy = 0
         self.wait = 0.6
         self.log: list[Asked] = []
@@ -83,6 +84,8 @@ class Imds:
             return None
         if self._tokens.get(headers.get(_TOKEN, ""), 0.0) < time.monotonic():
             return 401, b"Unauthorized"
+        if self.redirect:
+            return 302, b""
         if path in self.garbage:
             return 200, self.garbage[path]
         return self._read(path) if target.startswith(_PREFIX) else (404, b"Not Found")
@@ -125,6 +128,8 @@ def _server(imds: Imds) -> ThreadingHTTPServer:
             self.send_response(status)
             self.send_header("Content-Type", "text/plain")
             self.send_header("Content-Length", str(len(body)))
+            if status == 302:
+                self.send_header("Location", imds.redirect)
             if imds.proxied:
                 self.send_header("Via", "1.1 corporate-proxy")
             if self.command == "PUT" and status == 200:

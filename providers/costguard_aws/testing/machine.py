@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from costguard.actions.provider import Site
@@ -13,7 +13,7 @@ from costguard_aws.testing.api import Api, Nature, client
 from costguard_aws.testing.imds import Imds
 
 ACCOUNT = "123456789012"
-REGION = "eu-west-1"
+REGION = "us-east-1"
 IMAGE = "ami-12c6146b"  # one that moto knows
 ROLE = "costguard-role"
 
@@ -46,13 +46,8 @@ class FakeMachine:
 
     @property
     def state(self) -> str:
-        """The state that EC2 really has, without a trace in the log."""
-        seen = len(self.api.log)
-        slow, self.api.slow = self.api.slow, 0
-        found = self.ec2.describe_instances(InstanceIds=[self.id])
-        self.api.slow = slow
-        del self.api.log[seen:]
-        return str(found["Reservations"][0]["Instances"][0]["State"]["Name"])
+        """The state that EC2 really has, without a request."""
+        return self.api.state(self.id)
 
     def site(self, **settings: object) -> Site:
         """Where the plug-in looks; ``settings`` is the section ``[cloud]``."""
@@ -95,19 +90,19 @@ class FakeMachine:
 
     def join(self, name: str = "gpus", minimum: int = 0, desired: int = 1) -> None:
         """Make it a member of an Auto Scaling group."""
-        groups = client(self.api, "autoscaling", REGION)
         zone = self.ec2.describe_instances(InstanceIds=[self.id])["Reservations"][0]["Instances"][0]["Placement"]
-        groups.create_launch_configuration(LaunchConfigurationName=name, ImageId=IMAGE, InstanceType=self.kind)
-        groups.create_auto_scaling_group(
-            AutoScalingGroupName=name,
-            LaunchConfigurationName=name,
-            MinSize=0,
-            MaxSize=10,
-            DesiredCapacity=0,
-            AvailabilityZones=[zone["AvailabilityZone"]],
-        )
-        groups.attach_instances(AutoScalingGroupName=name, InstanceIds=[self.id])
-        groups.update_auto_scaling_group(AutoScalingGroupName=name, MinSize=minimum, DesiredCapacity=desired)
+        with closing(client(self.api, "autoscaling", REGION)) as groups:
+            groups.create_launch_configuration(LaunchConfigurationName=name, ImageId=IMAGE, InstanceType=self.kind)
+            groups.create_auto_scaling_group(
+                AutoScalingGroupName=name,
+                LaunchConfigurationName=name,
+                MinSize=0,
+                MaxSize=10,
+                DesiredCapacity=0,
+                AvailabilityZones=[zone["AvailabilityZone"]],
+            )
+            groups.attach_instances(AutoScalingGroupName=name, InstanceIds=[self.id])
+            groups.update_auto_scaling_group(AutoScalingGroupName=name, MinSize=minimum, DesiredCapacity=desired)
         self.imds.values["meta-data/autoscaling/target-lifecycle-state"] = "InService"
         self.api.log.clear()
 
@@ -144,4 +139,6 @@ def machine(root: str, kind: str = "g5.xlarge", nature: Nature | None = None) ->
     with ExitStack() as stack:
         imds = stack.enter_context(Imds().running())
         api = stack.enter_context(Api().running())
-        yield FakeMachine(imds, api, root, kind, nature or Nature())
+        here = FakeMachine(imds, api, root, kind, nature or Nature())
+        stack.callback(here.ec2.close)
+        yield here

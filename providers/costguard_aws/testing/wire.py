@@ -5,6 +5,7 @@ errors" (below ``ErrorResponse``), and the shapes of `botocore`'s service models
 """
 
 import contextlib
+import functools
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -36,20 +37,20 @@ class Known(NamedTuple):
 
 
 class Moto:
-    """The test server, in this process and without its own socket."""
+    """The test server, in this process and without its own socket.
+
+    Instances of earlier tests stay in it: their ids never come again, and to forget them costs a second.
+    """
 
     def __init__(self) -> None:
-        from moto.server import DomainDispatcherApplication, create_backend_app
-        from werkzeug.test import Client
-
-        self._client = Client(DomainDispatcherApplication(create_backend_app))
+        self._client = _client()
 
     def reset(self) -> None:
-        """Forget every resource."""
+        """Forget what has a name of its own."""
         import moto.backends
 
-        for service in ("ec2", "autoscaling", "elbv2", "elb"):
-            moto.backends.get_backend(service).reset()
+        for backend in moto.backends.get_backend("autoscaling").values():
+            backend.reset()
 
     def ask(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Its answer to a request."""
@@ -62,12 +63,11 @@ class Moto:
         for region, backend in self._regions("ec2"):
             for found in backend.all_instances():
                 if found.id == number:
-                    kinds = backend.describe_instance_types([found.instance_type])
                     return Known(
                         found._state.name,  # noqa: SLF001 - moto has no other way to it
                         _flag(found.disable_api_stop),
                         _flag(found.disable_api_termination),
-                        bool(region and kinds and kinds[0].get("HibernationSupported")),
+                        found.instance_type in _hibernating(region),
                     )
         return None
 
@@ -86,6 +86,25 @@ class Moto:
 
         for account in moto.backends.get_backend(service).values():
             yield from account.items()
+
+
+@functools.cache
+def _client() -> Any:  # noqa: ANN401 - the test server has no types
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.test import Client
+
+    return Client(DomainDispatcherApplication(create_backend_app))
+
+
+@functools.cache
+def _hibernating(region: str) -> frozenset[str]:
+    """The types of a region that can hibernate, from AWS's own data in moto."""
+    import moto.backends
+
+    backend = next(iter(moto.backends.get_backend("ec2").values()))[region]
+    return frozenset(
+        kind["InstanceType"] for kind in backend.describe_instance_types() if kind.get("HibernationSupported")
+    )
 
 
 def handler(answer: Callable[[Mapping[str, str], bytes], Answer | None]) -> type[BaseHTTPRequestHandler]:

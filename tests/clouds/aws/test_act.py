@@ -1,0 +1,260 @@
+"""The request and its proof, with every trouble on the way. No double call, nothing destroyed that was not asked for."""
+
+import time
+
+import pytest
+
+from costguard.actions.base import Outcome
+from costguard.actions.provider import Ticket
+from costguard_aws.testing import FakeMachine, Nature
+from tests.clouds.aws.conftest import TICKET, Launch, opened
+
+SOON = Ticket("inc", "inc.1", 1.5)
+
+
+def act(here: FakeMachine, verb: str = "stop", ticket: Ticket = TICKET, **settings: object) -> Outcome:
+    with opened(here, **settings) as session:
+        facts = session.facts(verb)  # type: ignore[arg-type]  # the tests spell the verbs
+        return session.execute(facts.verb, facts, ticket)
+
+
+def break_calls(here: FakeMachine, fault: str, action: str = "StopInstances", times: int = 1) -> None:
+    here.api.fail(fault, action, times)  # type: ignore[arg-type]  # the tables are data
+
+
+@pytest.mark.parametrize(
+    ("verb", "call", "state"), [("stop", "StopInstances", "stopped"), ("terminate", "TerminateInstances", "terminated")]
+)
+def test_from_request_to_proof(here: FakeMachine, verb: str, call: str, state: str) -> None:
+    """Accepted, seen stopping, closed: each in its own word, with the request id as proof."""
+    with opened(here) as session:
+        facts = session.facts(verb)  # type: ignore[arg-type]  # the tests spell the verbs
+        outcome = session.execute(facts.verb, facts, TICKET)
+        seen = [session.confirm(facts.verb, TICKET, outcome) for _ in range(2)]
+    assert (outcome.status, outcome.detail.partition(":")[0]) == ("accepted", "accepted")
+    assert outcome.proof
+    assert outcome.proof in outcome.detail
+    assert [(one.status, one.detail.partition(":")[0], one.proof) for one in seen] == [
+        ("pending", "seen stopping", outcome.proof),
+        ("done", "closed", outcome.proof),
+    ]
+    assert [request.action for request in here.api.calls()] == [call]
+    assert here.state == state
+
+
+def test_hibernation_is_asked_for_by_name(launch: Launch) -> None:
+    """The same call with one more word."""
+    here = launch("m5.large", Nature(hibernation=True))
+    assert act(here, "hibernate").status == "accepted"
+    assert [request.parameters.get("Hibernate") for request in here.api.calls()] == ["true"]
+
+
+def test_the_audit_log_names_the_attempt(here: FakeMachine) -> None:
+    """The user agent carries the ids from the request on."""
+    act(here)
+    request = here.api.calls()[0]
+    assert "costguard/" in request.agent
+    assert request.agent.endswith("costguard-incident/inc-7f3a costguard-attempt/inc-7f3a.1")
+    assert all("costguard/" in other.agent for other in here.api.log)
+
+
+def test_a_warm_session_is_fast(here: FakeMachine) -> None:
+    """The facts opened the connection; the request only uses it. The aim is 0.1 s; the rest is for a slow machine."""
+    with opened(here) as session:
+        facts = session.facts("stop")
+        began = time.perf_counter()
+        session.execute("stop", facts, TICKET)
+        assert time.perf_counter() - began < 0.25
+
+
+@pytest.mark.parametrize(
+    ("fault", "requests"),
+    [
+        ("throttle", 3),
+        ("internal", 3),
+        ("cut_before", 3),
+        ("internal_after", 1),
+        ("cut_after", 1),
+    ],
+)
+def test_troubles_that_pass(here: FakeMachine, fault: str, requests: int) -> None:
+    """The same request again after a technical failure, but never after EC2 shows that it stops."""
+    break_calls(here, fault, times=2)
+    outcome = act(here)
+    assert outcome.status == "accepted"
+    assert len(here.api.calls()) == requests
+    assert len({tuple(sorted(call.parameters.items())) for call in here.api.calls()}) == 1
+    assert here.state == "stopped"
+
+
+@pytest.mark.parametrize("fault", ["internal_after", "cut_after"])
+def test_no_answer_and_stopped_all_the_same(here: FakeMachine, fault: str) -> None:
+    """EC2 is asked once what it shows; its state is the proof."""
+    break_calls(here, fault)
+    outcome = act(here)
+    assert (outcome.status, outcome.proof) == ("accepted", "state stopping")
+    assert "seen stopping" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        ("throttle", "failed"),
+        ("internal", "failed"),
+        ("cut_before", "unknown"),
+        ("expired", "failed"),
+        ("skewed", "failed"),
+    ],
+)
+def test_troubles_that_stay(here: FakeMachine, fault: str, status: str) -> None:
+    """Within the deadline, and never *refused*: what is technical goes down the fall-back list."""
+    break_calls(here, fault, times=1000)
+    began = time.monotonic()
+    outcome = act(here, ticket=SOON)
+    assert time.monotonic() - began < 10
+    assert outcome.status == status
+    assert here.state == "running"
+
+
+def test_neither_answer_nor_state(here: FakeMachine) -> None:
+    """Cut after sending, and then nobody can be asked: unknown, and not sent again."""
+    with opened(here) as session:
+        facts = session.facts("stop")
+        break_calls(here, "cut_after")
+        break_calls(here, "cut_before", "DescribeInstances", 100)
+        outcome = session.execute("stop", facts, TICKET)
+    assert outcome.status == "unknown"
+    assert len(here.api.calls()) == 1
+
+
+def test_silence_ends_with_the_deadline(here: FakeMachine) -> None:
+    """A request that is never answered does not hold the worker beyond its time."""
+    with opened(here) as session:
+        facts = session.facts("stop")
+        break_calls(here, "silent")
+        began = time.monotonic()
+        outcome = session.execute("stop", facts, SOON)
+        assert time.monotonic() - began < 6
+    assert outcome.status == "unknown"
+    assert "EC2 still says running" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("verb", "attribute"),
+    [("stop", "DisableApiStop"), ("terminate", "DisableApiStop"), ("terminate", "DisableApiTermination")],
+)
+def test_protection_that_came_after_the_plan(here: FakeMachine, verb: str, attribute: str) -> None:
+    """A veto: asked once, never removed, nothing goes round it."""
+    with opened(here) as session:
+        facts = session.facts(verb)  # type: ignore[arg-type]  # the tests spell the verbs
+        here.ec2.modify_instance_attribute(InstanceId=here.id, **{attribute: {"Value": True}})
+        here.api.log.clear()
+        outcome = session.execute(facts.verb, facts, TICKET)
+    assert outcome.status == "refused"
+    assert "OperationNotPermitted" in outcome.detail
+    assert len(here.api.calls()) == 1
+    assert here.state == "running"
+
+
+def test_a_right_that_was_lost_over_night(here: FakeMachine) -> None:
+    """Refused at once, with the right's name and without AWS's coded message."""
+    with opened(here) as session:
+        facts = session.facts("stop")
+        here.api.denied = {"StopInstances"}
+        outcome = session.execute("stop", facts, TICKET)
+    assert outcome.status == "refused"
+    assert "ec2:StopInstances" in outcome.detail
+    assert "gXK5secret" not in outcome.detail
+    assert len(here.api.calls()) == 1
+
+
+def test_a_right_that_has_not_arrived_yet(here: FakeMachine) -> None:
+    """A young machine asks again within its deadline."""
+    here.write("proc/uptime", "60.00 10.00\n")
+    here.api.denied = {"StopInstances"}
+    outcome = act(here, ticket=SOON)
+    assert outcome.status == "refused"
+    assert len(here.api.calls()) > 1
+
+
+@pytest.mark.parametrize(
+    ("nature", "verb"), [(Nature(spot="one-time"), "stop"), (Nature(spot="persistent"), "terminate")]
+)
+def test_a_plan_that_says_no_sends_nothing(launch: Launch, nature: Nature, verb: str) -> None:
+    """Whoever calls: the request is made from the facts, and they are judged again."""
+    here = launch("g5g.xlarge", nature)
+    assert act(here, verb).status == "refused"
+    assert here.api.calls() == []
+
+
+def test_the_refusal_of_a_spot_request_that_was_not_readable(launch: Launch) -> None:
+    """EC2's own refusal is a veto, and becomes no termination."""
+    here = launch("g5g.xlarge", Nature(spot="one-time"))
+    here.api.denied = {"DescribeSpotInstanceRequests"}
+    outcome = act(here)
+    assert outcome.status == "refused"
+    assert "one-time Spot" in outcome.detail
+    assert here.state == "running"
+
+
+def test_somebody_else_terminated_it(here: FakeMachine) -> None:
+    """The refusal then says so, and the end counts."""
+    with opened(here) as session:
+        facts = session.facts("stop")
+        here.ec2.terminate_instances(InstanceIds=[here.id])
+        outcome = session.execute("stop", facts, TICKET)
+    assert outcome.status == "accepted"
+    assert "seen stopping" in outcome.detail
+    assert "IncorrectInstanceState" in outcome.detail
+
+
+def test_accepted_and_nothing_happens(here: FakeMachine) -> None:
+    """The proof is not the acceptance: the confirmation says that the bill goes on."""
+    break_calls(here, "ignore")
+    with opened(here) as session:
+        facts = session.facts("stop")
+        outcome = session.execute("stop", facts, TICKET)
+        seen = session.confirm("stop", TICKET, outcome)
+    assert (outcome.status, seen.status, seen.proof) == ("accepted", "accepted", outcome.proof)
+    assert "EC2 says running: the bill goes on" in seen.detail
+
+
+def test_confirmation_without_a_record(here: FakeMachine) -> None:
+    """Nothing is made up."""
+    with opened(here) as session:
+        assert session.confirm("stop", TICKET, None).status == "unknown"
+
+
+class TestGroup:
+    """A member leaves by its group's own call, once."""
+
+    def test_it_is_terminated_and_the_group_shrinks(self, here: FakeMachine) -> None:
+        """Not by EC2's call, after which the group would start another one."""
+        here.join(minimum=0, desired=1)
+        assert act(here, "terminate", group="leave").status == "accepted"
+        (request,) = here.api.calls()
+        assert request.action == "TerminateInstanceInAutoScalingGroup"
+        assert request.parameters["ShouldDecrementDesiredCapacity"] == "true"
+
+    def test_at_the_minimum_it_is_refused(self, here: FakeMachine) -> None:
+        """Also where the sizes could not be read before."""
+        here.join(minimum=1, desired=1)
+        here.api.denied = {"DescribeAutoScalingGroups"}
+        outcome = act(here, "terminate", group="leave")
+        assert outcome.status == "refused"
+        assert "minSize" in outcome.detail
+        assert here.state == "running"
+
+    @pytest.mark.parametrize("fault", ["internal", "cut_before"])
+    def test_it_is_never_sent_twice(self, here: FakeMachine, fault: str) -> None:
+        """A second one would shrink the group again."""
+        here.join(minimum=0, desired=1)
+        break_calls(here, fault, "TerminateInstanceInAutoScalingGroup", 3)
+        assert act(here, "terminate", group="leave").status == "unknown"
+        assert len(here.api.calls()) == 1
+
+    def test_throttling_is_no_effect(self, here: FakeMachine) -> None:
+        """A refusal for haste may be followed by the same request."""
+        here.join(minimum=0, desired=1)
+        break_calls(here, "throttle", "TerminateInstanceInAutoScalingGroup", 2)
+        assert act(here, "terminate", group="leave").status == "accepted"

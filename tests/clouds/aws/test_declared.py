@@ -1,0 +1,70 @@
+"""Rights, policy and prices: what is declared."""
+
+import csv
+import json
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+import costguard_aws
+from costguard.actions.provider import Identity, Verb
+from costguard_aws import PROVIDER
+from costguard_aws.testing import FakeMachine
+from tests.clouds.aws.conftest import opened
+
+VERBS: tuple[Verb, ...] = ("stop", "terminate", "hibernate")
+SETS = [verbs for count in (1, 2, 3) for verbs in combinations(VERBS, count)]
+
+
+def who(kind: str, region: str = "us-east-1", market: str = "on-demand") -> Identity:
+    return Identity("AWS", "i-1", region, f"{region}a", kind, market, {}, ())
+
+
+@pytest.mark.parametrize("verbs", SETS, ids="+".join)
+def test_the_policy_grants_what_is_declared_and_nothing_else(verbs: tuple[Verb, ...]) -> None:
+    """Rights with an effect hold for the instance itself only; looks take no resource."""
+    statements = json.loads(PROVIDER.policy(verbs))["Statement"]
+    granted = [action for statement in statements for action in statement["Action"]]
+    assert sorted(granted) == sorted(right.name for right in PROVIDER.permissions(verbs))
+    for statement in statements:
+        if statement["Resource"] == "*":
+            assert all(action.partition(":")[2].startswith("Describe") for action in statement["Action"])
+        else:
+            assert statement["Condition"] == {"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_right_is_used_that_is_not_declared(here: FakeMachine, verb: Verb) -> None:
+    """What the plug-in really calls."""
+    here.join()
+    with opened(here) as session:
+        session.plan(verb, session.facts(verb))
+    declared = {right.name.partition(":")[2] for right in PROVIDER.permissions((verb,))}
+    assert {request.action for request in here.api.log} <= declared
+
+
+def test_prices_are_the_table() -> None:
+    """Every row can be asked for, and names its region, date and source."""
+    table = Path(costguard_aws.__file__).with_name("prices.csv")
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert len(rows) >= 60
+    for row in rows:
+        price = PROVIDER.price(who(row["type"], row["region"]))
+        assert price is not None
+        assert (price.amount, price.currency, price.region) == (float(row["usd_per_hour"]), "USD", row["region"])
+        assert price.date
+        assert price.source
+
+
+def test_a_price_of_another_region_says_so() -> None:
+    """An estimate of the right size, under its own region's name."""
+    price = PROVIDER.price(who("g5.xlarge", "eu-central-1"))
+    assert price is not None
+    assert price.region == "us-east-1"
+
+
+@pytest.mark.parametrize("market", ["spot", "reserved"])
+def test_a_list_price_is_not_what_they_pay(market: str) -> None:
+    """Unknown is shown as unknown."""
+    assert PROVIDER.price(who("g5.xlarge", market=market)) is None
