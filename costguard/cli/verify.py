@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import click
 
-from costguard.actions import receipt
+from costguard.actions import dmi, receipt
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Provider, Site, load
 from costguard.cli import options
@@ -23,9 +23,12 @@ def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
     effective = load_effective(arguments, os.environ)
     listed = effective["providers"]
     assert isinstance(listed, list)  # as `build` makes it
-    settings = effective["cloud"]
+    settings, host = effective["cloud"], effective["host"]
     assert isinstance(settings, dict)
-    outcome = _ask(_provider(found, listed), Site({}, settings, dict(os.environ)), found)
+    assert isinstance(host, dict)
+    here = dmi.identity(host["sysfs"])  # on a machine of that cloud, its own identity may ask
+    site = Site(here, settings, dict(os.environ), host["procfs"], host["sysfs"])
+    outcome = _ask(_provider(found, listed), site, found)
     closed = outcome.status == "done"
     if as_json:
         shown = {"closed": closed, "status": outcome.status, "detail": outcome.detail, "proof": outcome.proof}

@@ -1,0 +1,145 @@
+"""The installed command on each cloud's own stand-ins: plan, stop, receipt, and the question whether the bill has ended."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import costguard_aws.testing as aws
+import costguard_azure.testing as azure
+import costguard_gcp.testing as gcp
+
+COMMAND = [sys.executable, "-m", "costguard"]
+PATIENCE = 60.0
+
+
+class Rented(NamedTuple):
+    """A machine: where its files are, what leads to its cloud, what the cloud was asked, and how to take a right away."""
+
+    sysfs: str
+    procfs: str
+    cloud: Mapping[str, str]
+    environ: Mapping[str, str]
+    effects: Callable[[], int]
+    deny: Callable[[], object]
+
+    def run(self, folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        """A verb of costguard on it."""
+        given = {"host.sysfs": self.sysfs, "host.procfs": self.procfs, "host.stands_for_host": "true"}
+        given |= {f"cloud.{name}": value for name, value in self.cloud.items()} | settings
+        sets = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
+        return subprocess.run(
+            [*COMMAND, *arguments, "--state-dir", str(folder / "state"), *sets],
+            env={**os.environ, **self.environ}, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+
+
+@contextmanager
+def on_aws(folder: Path) -> Iterator[Rented]:
+    with aws.machine(str(folder), "g5g.xlarge") as here:
+        section = {"metadata_endpoint": here.imds.url, "api_endpoint": here.api.url}
+        effects = ("StopInstances", "TerminateInstances")
+        yield Rented(
+            f"{folder}/sys", f"{folder}/proc", section, here.environ(),
+            lambda: sum(1 for call in here.api.calls() if call.action in effects),
+            lambda: here.api.denied.update(effects),
+        )  # fmt: skip
+
+
+@contextmanager
+def on_gcp(folder: Path) -> Iterator[Rented]:
+    machine = gcp.Machine()
+    with gcp.MetadataServer(machine) as metadata, gcp.ComputeApi(machine) as api:
+        sysfs, procfs = gcp.firmware(folder, machine)
+        section = {"metadata_endpoint": metadata.url, "api_endpoint": api.url}
+        yield Rented(
+            sysfs, procfs, section, {}, lambda: len(api.effects), lambda: api.granted.discard("compute.instances.stop")
+        )
+
+
+@contextmanager
+def on_azure(folder: Path) -> Iterator[Rented]:
+    del folder
+    with azure.FakeAzure(azure.World()) as here:
+        section = {name: here.settings[name] for name in ("metadata_endpoint", "api_endpoint")}
+        root, right = here.folder, "Microsoft.Compute/virtualMachines/deallocate/action"
+        yield Rented(
+            f"{root}/sys", f"{root}/proc", section, here.environ,
+            lambda: len(here.sent("deallocate", "delete")), lambda: here.world.rights.remove(right),
+        )  # fmt: skip
+
+
+CLOUDS = {"aws": on_aws, "gcp": on_gcp, "azure": on_azure}
+
+
+@pytest.fixture(params=CLOUDS)
+def rented(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rented]:
+    with CLOUDS[request.param](tmp_path) as machine:
+        yield machine
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_it_is_stopped_once_and_the_receipt_proves_it(rented: Rented, tmp_path: Path) -> None:
+    """Accepted, with a request id; then closed, asked with nothing but the receipt."""
+    done = rented.run(tmp_path, "stop", "--live", "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    fate = answer(done)
+    assert (fate["status"], rented.effects()) == ("accepted", 1)
+    assert "accepted" in fate["detail"]
+    assert fate["receipt"]["request"] == fate["proof"] != ""
+    receipt = tmp_path / "receipt"
+    receipt.write_text(json.dumps(fate["receipt"]))
+    shown = [rented.run(tmp_path, "stop", "--verify", str(receipt), "--json") for _ in range(3)]
+    assert "closed" in answer(shown[-1])["detail"], shown[-1].stderr
+    assert (shown[-1].returncode, answer(shown[-1])["closed"]) == (0, True)
+    assert rented.effects() == 1
+
+
+def test_a_dry_run_shows_the_plan_and_sends_nothing(rented: Rented, tmp_path: Path) -> None:
+    """The plan is made with the real questions."""
+    done = rented.run(tmp_path, "stop", "--yes")
+    assert (done.returncode, rented.effects()) == (3, 0)
+    assert "DRY RUN: nothing was done" in done.stderr
+    assert "stop: may be carried out" in done.stderr
+
+
+def test_a_missing_right_is_named_before_it_is_needed(rented: Rented, tmp_path: Path) -> None:
+    """Nothing is sent, and the words name what to grant."""
+    rented.deny()
+    done = rented.run(tmp_path, "stop", "--live", "--yes")
+    assert done.returncode == 3, done.stdout
+    assert rented.effects() == 0
+    doctor = answer(rented.run(tmp_path, "doctor", "--json"))
+    plan = next(plan for plan in doctor["plans"] if plan["action"] == "stop")
+    assert plan["verdict"] == "refuse"
+    assert "not_permitted" in {finding[0] for finding in plan["findings"]}
+    assert any(finding[2] for finding in plan["findings"])
+
+
+def test_a_terminate_without_a_sink_is_refused(rented: Rented, tmp_path: Path) -> None:
+    """On every cloud alike."""
+    done = rented.run(tmp_path, "stop", "--live", "--yes", "--action", "terminate")
+    assert (done.returncode, rented.effects()) == (3, 0)
+    assert "[sink]" in done.stderr
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_the_least_policy_can_be_printed(name: str) -> None:
+    """Nothing of a cloud is asked for it."""
+    done = subprocess.run(
+        [*COMMAND, "permissions", name, "--json"], capture_output=True, text=True, timeout=30, check=True
+    )
+    shown = json.loads(done.stdout)
+    assert shown["actions"] == ["stop"]
+    assert all(right["name"] in shown["policy"] for right in shown["permissions"] if right["needed"])
