@@ -25,7 +25,10 @@ CODES: Mapping[Trouble, str] = {
     "gone": "not_this_machine",
     "changed": "not_this_machine",
 }
-"""The finding for each kind of trouble."""
+"""The finding for each kind of trouble, where the plug-in's own word is none of `OWN_CODES`."""
+
+OWN_CODES = frozenset(("credentials_expired", "scopes_missing"))
+"""Words of a plug-in that say more than the kind of trouble."""
 
 
 class Session(NamedTuple):
@@ -153,7 +156,8 @@ class CloudAction:
 def explain(error: CloudError) -> tuple[Verdict, Finding]:
     """A cloud that cannot be asked, as a finding: what is technical may pass, the rest is a veto."""
     tail = "until that works this machine cannot be ended through its cloud, and the bill would go on"
-    finding = Finding(CODES[error.trouble], f"{_words(error)}; {tail}", error.hint or "see `costguard doctor`")
+    code = error.code if error.code in OWN_CODES else CODES[error.trouble]
+    finding = Finding(code, f"{_words(error)}; {tail}", error.hint or "see `costguard doctor`")
     return ("failed" if error.technical else "refuse"), finding
 
 
