@@ -15,7 +15,10 @@ RETRY_PAUSE = 15.0
 TRIES_PER_LINK = 4
 """A link of the fall-back list is tried again after 15, 30 and 60 s before the next one is."""
 
+FIRST_LOOK = 5.0
 CONFIRM_EVERY = 30.0
+"""Seconds from acceptance to the first question what came of it, and from one question to the next."""
+
 CONFIRM_WITHIN = 300.0
 """If nothing is seen of a request so long after it was accepted, nothing happened."""
 
@@ -128,7 +131,7 @@ def attempt_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
         return
     if event.status == "accepted":
         turn.set(phase=CONFIRMING)
-        turn.amend(proof=event.proof, receipt=event.receipt or now.receipt, recheck=event.at + CONFIRM_EVERY)
+        turn.amend(proof=event.proof, receipt=event.receipt or now.receipt, recheck=event.at + FIRST_LOOK)
         turn.tell("accepted", "critical", proof=event.proof)
     elif event.status == "done":
         turn.amend(proof=event.proof, receipt=event.receipt or now.receipt)
@@ -180,7 +183,7 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
         turn.set(phase=WARNING)
         link = now.link + 1
         turn.amend(link=link, action=turn.rules.actions[link], worker="", ready=False, failures=0, retry=0.0)
-        turn.amend(asked=None, confirm="", recheck=NEVER, lost=NEVER)
+        turn.amend(asked=None, confirm="", recheck=NEVER, lost=NEVER, stopping=False)
         turn.tell("next_action", "critical", error=detail)
         return
     turn.amend(worker="", ready=False, detail=detail)
@@ -221,6 +224,9 @@ def confirm_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
     if event.status == "done":
         finish(turn, "acted")
     elif event.status in UNDER_WAY and event.at - asked < UNDER_WAY[event.status]:
+        if event.status == "pending" and not now.stopping:
+            turn.tell("stopping", "critical", error=event.detail, proof=now.proof)
+            turn.amend(stopping=True)
         turn.amend(recheck=event.at + CONFIRM_EVERY)
     elif event.status in UNDER_WAY:
         _next_link(turn, now, f"{NOT_DONE[event.status]} after {(event.at - asked) / 60.0:.0f} min")

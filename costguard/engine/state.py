@@ -64,6 +64,7 @@ class Incident(NamedTuple):
     receipt: str = ""  # of the attempt, for whoever asks the cloud later
     confirm: str = ""  # effect id of the confirmation under way
     recheck: float = NEVER  # when to confirm again
+    stopping: bool = False  # it was seen stopping, and people were told
     lost: float = NEVER  # when what is under way counts as lost: nobody will say what became of it
     detail: str = ""  # last error, in words
 

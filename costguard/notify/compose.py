@@ -114,6 +114,11 @@ def _accepted(facts: Facts) -> tuple[str, Lines]:
     return title, [*_fate(facts), *_findings(facts, hints=False), open_end, *_receipt(facts)]
 
 
+def _stopping(facts: Facts) -> tuple[str, Lines]:
+    open_end = "Seen stopping is not closed: the next start, or `costguard stop --verify`, says when the bill ended."
+    return f"seen stopping: {facts.machine}", [*_fate(facts), open_end if facts.ends_bill else "", *_receipt(facts)]
+
+
 def _done(facts: Facts) -> tuple[str, Lines]:
     return f"{facts.subject}: {facts.deed.noun} done", _fate(facts)
 
@@ -288,6 +293,7 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "preflight_refused": _preflight_refused,
     "preflight_passed": _preflight_passed,
     "next_action": _next_action,
+    "stopping": _stopping,
     "outcome_unknown": _outcome_unknown,
     "reminder": _reminder,
     "deadline_passed": _deadline_passed,

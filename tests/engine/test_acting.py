@@ -350,6 +350,7 @@ def test_a_machine_that_is_seen_stopping_gets_its_time(seen: str, earliest: floa
             world.settle(Confirm=seen)
     assert earliest <= world.now - began <= latest
     assert "next_action" in world.kinds()
+    assert world.kinds().count("stopping") == (seen == "pending"), "told once, and only what was seen"
     assert gos(world) == ["stop"]
 
 
