@@ -69,6 +69,18 @@ _KINDS = {
     _INTERNAL: ("InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable", "Unavailable"),
 }
 _BY_CODE = {code: kind for kind, codes in _KINDS.items() for code in codes}
+_HINTS = (  # what to do about a refusal whose words say what it is about
+    ("one-time Spot", 'set kill_action = "terminate" if its disks may be deleted'),
+    ("spot instance", 'set kill_action = "terminate" if its disks may be deleted'),
+    ("disableApiStop", "a person removes the protection: `aws ec2 modify-instance-attribute … --no-disable-api-stop`"),
+    (
+        "disableApiTermination",
+        "a person removes the protection: `aws ec2 modify-instance-attribute … --no-disable-api-termination`",
+    ),
+    ("min size", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
+    ("minSize", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
+    ("ibernat", 'set kill_action = "stop"'),
+)
 _SECRET = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
 _LONGEST = 400  # characters of the cloud's own message
 
@@ -120,6 +132,8 @@ def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK
     if code == "SignatureDoesNotMatch" and ("expired" in message or "not yet current" in message):
         kind = _CLOCK
     hint = f"grant {doing}: {kind.hint}" if kind is _DENIED else kind.hint
+    if kind is _REFUSED:
+        hint = next((what for sign, what in _HINTS if sign in f"{code} {message}"), hint)
     error = CallError(kind.trouble, f"{doing}: {kind.words} ({code or status}: {message})", code=code, hint=hint)
     return _unanswered(error) if kind is _INTERNAL else error
 

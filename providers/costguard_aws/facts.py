@@ -95,7 +95,7 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
         type_asked = looks.ask("ec2", "DescribeInstanceTypes", InstanceTypes=[identity.type])
         group_asked = looks.ask("autoscaling", "DescribeAutoScalingInstances", InstanceIds=[me])
         found = _instance(looks, instance_asked)
-        spot = _spot(looks, found)
+        spot = _spot(looks, found, identity)
         in_group, group = _group(looks, group_asked, found, site)
         types = looks.read("type", type_asked, lambda answer: answer["InstanceTypes"][0])
         permitted = permitted_asked.result()
@@ -144,11 +144,12 @@ def _permitted(session: Session, verb: Verb, me: str) -> bool | Unknown:
     return Unknown(f"ec2:{operation}", "AWS answered a dry run as if it had been meant")
 
 
-def _spot(looks: _Looks, found: Instance | None) -> SpotRequest | None:
-    if found is None or not found.spot_request:
+def _spot(looks: _Looks, found: Instance | None, identity: Identity) -> SpotRequest | None:
+    if found is None or "spot" not in {found.lifecycle, identity.market}:
         return None
-    asked = looks.ask("ec2", "DescribeSpotInstanceRequests", SpotInstanceRequestIds=[found.spot_request])
-    return looks.read("spot", asked, described.spot_request)
+    one = {"Filters": [{"Name": "instance-id", "Values": [found.id]}]}
+    which: dict[str, Any] = {"SpotInstanceRequestIds": [found.spot_request]} if found.spot_request else one
+    return looks.read("spot", looks.ask("ec2", "DescribeSpotInstanceRequests", **which), described.spot_request)
 
 
 def _group(

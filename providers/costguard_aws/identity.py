@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from costguard.actions.provider import CloudError, Identity
 from costguard_aws.metadata import Imds
 
-_ID = re.compile(r"i-[0-9a-f]{8,17}")
+_ID = re.compile(r"i-[0-9A-Za-z]+")
 _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d+")
 _MARKETS = {
     "on-demand": "on-demand",

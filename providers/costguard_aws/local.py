@@ -102,7 +102,7 @@ def _elsewhere(mounts: list[_Mount]) -> list[str]:
             if mount.source.startswith("/dev/")
             and not mount.source.startswith(("/dev/loop", "/dev/root"))
             and _disk(mount.source) not in roots
-            and not mount.target.startswith("/boot")
+            and not mount.target.startswith(("/boot", "/etc/"))  # a container has files of its host there
         )
     )
 

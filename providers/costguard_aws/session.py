@@ -6,6 +6,7 @@ by `metadata`, which no proxy of the environment can divert.
 """
 
 import datetime as dt
+import functools
 import re
 import threading
 import time
@@ -105,6 +106,7 @@ class Session:
 
 def _authenticated(site: Site, region: str) -> Any:  # noqa: ANN401 - the SDK has no types
     core = botocore.session.Session()
+    core.register_component("data_loader", _loader())
     resolver = core.get_component("credential_provider")
     resolver.insert_after("iam-role", _Role(site))
     resolver.remove("iam-role")  # ours takes its place: the SDK's would use a proxy
@@ -137,6 +139,12 @@ def _bounded(call: Callable[[], Any], within: float) -> dict[str, Any]:
     if not box:
         raise TimeoutError
     return cast("dict[str, Any]", box[0])
+
+
+@functools.cache
+def _loader() -> Any:  # noqa: ANN401 - the SDK has no types
+    """The SDK's descriptions of its services, which take half a second to read: once for a process."""
+    return botocore.session.Session().get_component("data_loader")
 
 
 class _Role(botocore.credentials.CredentialProvider):  # type: ignore[misc]  # the SDK has no types

@@ -31,7 +31,7 @@ _FLEET_TAGS = ("aws:ec2:fleet-id", "aws:ec2spot:fleet-request-id")
 
 
 def this_machine(facts: Facts, _: Settings) -> Found:
-    """The API's instance must be the one that the metadata describes, in the same account."""
+    """The instance must exist under these credentials, in the account that the metadata names."""
     found, said = facts.instance, facts.identity
     if found is None:
         if "instance" not in facts.unknown:
@@ -39,15 +39,10 @@ def this_machine(facts: Facts, _: Settings) -> Found:
             hint = f"check account and region: `aws sts get-caller-identity`, {_DOCTOR}"
             yield "refuse", Finding("not_this_machine", text, hint)
         return
-    pairs = {
-        "account": (found.owner, said.details.get("account", "")),
-        "type": (found.type, said.type),
-        "image": (found.image, said.details.get("image", "")),
-    }
-    for name, (api, metadata) in pairs.items():
-        if api and metadata and api != metadata:
-            text = f"EC2 says {name} {api} of {found.id} and this machine's metadata says {metadata}: it may be another one"
-            yield "refuse", Finding("not_this_machine", text, f"find out which is right, {_DOCTOR}")
+    account = said.details.get("account", "")
+    if found.owner and account and found.owner != account:
+        text = f"{found.id} belongs to account {found.owner}, and this machine's metadata says {account}"
+        yield "refuse", Finding("not_this_machine", text, f"find out which is right, {_DOCTOR}")
 
 
 def state(facts: Facts, _: Settings) -> Found:
@@ -63,7 +58,7 @@ def readable(facts: Facts, _: Settings) -> Found:
         "instance": facts.instance is None and "instance" in facts.unknown,
         "group": facts.in_group is None,
     }
-    if facts.verb == "terminate" and facts.instance and facts.instance.lifecycle == "spot":
+    if facts.verb == "terminate" and is_spot(facts):
         needed["spot"] = facts.spot is None
     words = {
         "instance": "what EC2 knows of this instance (market, group, disks)",
@@ -170,9 +165,9 @@ def fleet(facts: Facts, settings: Settings) -> Found:
 
 def spot(facts: Facts, _: Settings) -> Found:
     """One-time requests can only be terminated, persistent ones start a new instance after that."""
-    if facts.instance is None or facts.instance.lifecycle != "spot":
+    if not is_spot(facts):
         return
-    request, number = facts.spot, facts.instance.spot_request
+    request, number = facts.spot, facts.instance.spot_request if facts.instance else ""
     if facts.verb == "hibernate":
         text = "EC2 hibernates a Spot instance only when it interrupts it, never on request"
         yield "another", Finding("cannot_hibernate", text, _instead(facts))
@@ -243,6 +238,11 @@ def prepaid(facts: Facts, settings: Settings) -> Found:
 def leaves_group(facts: Facts, settings: Settings) -> bool:
     """Whether the group's own call is made in place of EC2's."""
     return facts.in_group is True and settings.get("group") == "leave" and facts.verb == "terminate"
+
+
+def is_spot(facts: Facts) -> bool:
+    """Whether EC2 or the metadata calls it a Spot instance."""
+    return facts.instance is not None and "spot" in {facts.instance.lifecycle, facts.identity.market}
 
 
 def _missing(facts: Facts, name: str, what: str) -> Finding:

@@ -106,8 +106,6 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
     ),
     "unknown instance": Circumstance("InvalidInstanceID.NotFound: another account or region", {"instance": None}),
     "other account": Circumstance("OwnerId is the account (EC2 API, Reservation)", instance={"owner": "999999999999"}),
-    "other type": Circumstance("type is in document and API alike", instance={"type": "m5.large"}),
-    "other image": Circumstance("image id is in document and API alike", instance={"image": "ami-2"}),
     "stopping": Circumstance("only a running instance can be ended", instance={"state": "stopping"}),
     "shutting down": Circumstance("only a running instance can be ended", instance={"state": "shutting-down"}),
     "pending": Circumstance("only a running instance can be ended", instance={"state": "pending"}),
@@ -130,6 +128,7 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
         SPOT,
     ),
     "spot unknown": Circumstance("DescribeSpotInstanceRequests is a right of its own", {"spot": None}, SPOT),
+    "spot by metadata alone": Circumstance("instance-life-cycle says spot", {"identity": WHO._replace(market="spot")}),
     "member": Circumstance("a stopped member fails its health check and is replaced (Auto Scaling guide)", MEMBER),
     "member leaves": Circumstance(
         "TerminateInstanceInAutoScalingGroup with decrement shrinks the group", MEMBER, settings=LEAVE
@@ -248,8 +247,8 @@ CELLS = (
     Cell("describe denied", "terminate", "refuse", "facts_missing"),
     Cell("unknown instance", "stop", "refuse", "not_this_machine"),
     Cell("other account", "stop", "refuse", f"not_this_machine {END}"),
-    Cell("other type", "terminate", "refuse", f"not_this_machine {LOSES}"),
-    Cell("other image", "stop", "refuse", f"not_this_machine {END}"),
+    Cell("other account", "terminate", "refuse", f"not_this_machine {LOSES}"),
+    Cell("spot by metadata alone", "terminate", "refuse", f"facts_missing {LOSES}"),
     Cell("stopping", "stop", "refuse", f"not_running {END}"),
     Cell("shutting down", "terminate", "refuse", f"not_running {LOSES}"),
     Cell("pending", "stop", "refuse", f"not_running {END}"),

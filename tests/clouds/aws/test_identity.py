@@ -50,7 +50,7 @@ def test_two_machines_are_none(here: FakeMachine, tag: str) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"instanceId": "i-fake"}, {"instanceId": 7}, {"instanceId": ""}, {"region": "moon"}, {"region": None}],
+    [{"instanceId": "web-1"}, {"instanceId": 7}, {"instanceId": ""}, {"region": "moon"}, {"region": None}],
     ids=str,
 )
 def test_a_document_without_sense(here: FakeMachine, change: dict[str, object]) -> None:
