@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import engine, others, ours, world
+from bench import clouds, engine, others, ours, world
 from costguard.testing.nvml import CompilerMissingError
 
 
@@ -47,10 +47,11 @@ class Sizes(NamedTuple):
     reads: int
     polls: int
     steps: int
+    stops: int
 
 
-FULL = Sizes(ticks=200, seconds=30.0, interval=0.25, reads=100_000, polls=40, steps=200_000)
-QUICK = Sizes(ticks=40, seconds=6.0, interval=0.25, reads=5_000, polls=10, steps=20_000)
+FULL = Sizes(ticks=200, seconds=30.0, interval=0.25, reads=100_000, polls=40, steps=200_000, stops=9)
+QUICK = Sizes(ticks=40, seconds=6.0, interval=0.25, reads=5_000, polls=10, steps=20_000, stops=3)
 
 
 def main() -> int:
@@ -71,7 +72,7 @@ def main() -> int:
             _progress(name)
             try:
                 figures += part(place, sizes)
-            except ours.AgentFailedError as error:
+            except (ours.AgentFailedError, clouds.CloudFailedError) as error:
                 failures.append(f"{name}: {error}")
     print(table(figures))
     for failure in failures:
@@ -161,6 +162,17 @@ def measure_help(_place: world.World, sizes: Sizes) -> list[Figure]:
     return [Figure("costguard --help: CPU", ours.help_cpu(min(sizes.polls, 10)), "ms", 150)]
 
 
+def measure_clouds(_place: world.World, sizes: Sizes) -> list[Figure]:
+    """From the decision to the accepted request; the worker's start is in the first figure."""
+    figures = []
+    for name, limit in clouds.LIMITS.items():
+        found = clouds.speed(name, sizes.stops)
+        figures.append(Figure(f"{name}: from the decision to the accepted request", found.whole, "s", limit))
+        figures.append(Figure(f"{name}: from the last look to the accepted request", found.released, "s", 0.25))
+        figures.append(Figure(f"{name}: memory of the worker while it waits", found.waiting, "MiB"))
+    return figures
+
+
 PARTS: dict[str, Callable[[world.World, Sizes], list[Figure]]] = {
     "the reader alone": measure_reader,
     "the whole agent": measure_agent,
@@ -168,6 +180,7 @@ PARTS: dict[str, Callable[[world.World, Sizes], list[Figure]]] = {
     "nvitop and gpustat": measure_libraries,
     "the engine": measure_engine,
     "the command line": measure_help,
+    "the clouds": measure_clouds,
     "growth": measure_growth,
 }
 

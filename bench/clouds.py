@@ -1,0 +1,111 @@
+"""How long a cloud takes from the decision to the accepted request, on the stand-ins of each cloud."""
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import costguard_aws.testing as aws
+import costguard_azure.testing as azure
+import costguard_gcp.testing as gcp
+from bench.measure import memory
+from costguard.agent.programs import command_lines
+
+
+class Place(NamedTuple):
+    """A machine on its cloud's stand-ins."""
+
+    host: Mapping[str, object]
+    section: Mapping[str, object]
+    environ: Mapping[str, str]
+    provider: str
+
+
+class Speed(NamedTuple):
+    """Medians, in seconds: from the worker's start to the accepted request, from *go* to that; MiB while it waits."""
+
+    whole: float
+    released: float
+    waiting: float
+
+
+class CloudFailedError(Exception):
+    """A worker did not do what is measured."""
+
+
+@contextmanager
+def _aws(folder: Path) -> Iterator[Place]:
+    with aws.machine(str(folder), "g5g.xlarge") as here:
+        section = {"metadata_endpoint": here.imds.url, "api_endpoint": here.api.url}
+        yield Place(_host(folder / "sys", folder / "proc"), section, here.environ(), "aws=costguard_aws")
+
+
+@contextmanager
+def _gcp(folder: Path) -> Iterator[Place]:
+    machine = gcp.Machine()
+    with gcp.MetadataServer(machine) as metadata, gcp.ComputeApi(machine) as api:
+        sysfs, procfs = gcp.firmware(folder, machine)
+        section = {"metadata_endpoint": metadata.url, "api_endpoint": api.url}
+        yield Place(_host(sysfs, procfs), section, {}, "gcp=costguard_gcp")
+
+
+@contextmanager
+def _azure(folder: Path) -> Iterator[Place]:
+    del folder
+    with azure.FakeAzure(azure.World()) as here:
+        yield Place(
+            _host(f"{here.folder}/sys", f"{here.folder}/proc"), here.settings, here.environ, "azure=costguard_azure"
+        )
+
+
+CLOUDS: Mapping[str, Callable[[Path], Any]] = {"AWS": _aws, "Google Cloud": _gcp, "Azure": _azure}
+LIMITS = {"AWS": 1.5, "Google Cloud": 4.0, "Azure": 1.5}
+"""Seconds from the decision to the accepted request."""
+
+
+def speed(name: str, runs: int) -> Speed:
+    """Stop so many machines, one after the other. Raises CloudFailedError."""
+    found = []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory(prefix="costguard-bench-") as folder, CLOUDS[name](Path(folder)) as place:
+            found.append(_stop(place, folder))
+    return Speed(*(statistics.median(column) for column in zip(*found, strict=True)))
+
+
+def _host(sysfs: object, procfs: object) -> dict[str, object]:
+    return {"sysfs": str(sysfs), "procfs": str(procfs), "stands_for_host": True}
+
+
+def _stop(place: Place, folder: str) -> tuple[float, float, float]:
+    job = {
+        "job": "act", "action": "stop", "mode": "live", "attempt": "b-a1", "incident": "b-i1", "deadline": 30,
+        "host": place.host, "cloud": place.section, "providers": [place.provider], "results": f"{folder}/results",
+    }  # fmt: skip
+    environ = {**os.environ, **place.environ}
+    began = time.monotonic()
+    with subprocess.Popen(
+        command_lines()["act"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environ
+    ) as worker:
+        assert worker.stdin
+        assert worker.stdout
+        worker.stdin.write(json.dumps(job).encode() + b"\n")
+        plan, ready = worker.stdout.readline(), worker.stdout.readline()
+        prepared = time.monotonic()
+        if b'"ready"' not in ready:
+            worker.kill()
+            raise CloudFailedError(f"no plan to act: {plan.decode()[:300]}")
+        waits = memory([worker.pid]).alone
+        released = time.monotonic()
+        worker.stdin.write(b'{"go":true}\n')
+        outcome = worker.stdout.readline()
+        ended = time.monotonic()
+        worker.stdin.close()
+        if b'"accepted"' not in outcome:
+            raise CloudFailedError(f"not accepted: {outcome.decode()[:300]}")
+    return prepared - began + ended - released, ended - released, waits
