@@ -1,23 +1,23 @@
-"""While a machine works, its GPUs go up and down without a decision being near: carry the tracks over that at once.
+"""GPUs go up and down without a decision being near: carry the tracks over that at once.
 
-`possible` says how far. It leaves out no sample in which a reason could hold, the guard could be armed, an alarm could
-begin, or something falls due; from there on the engine is asked again. Whatever `carry` gives, the engine would
-have come to sample by sample, but for loud seconds that have left the window already.
+`possible` says how far, while the machine is watched or its stop is latched. It leaves out no sample in which a reason could
+hold, work could unlatch, the guard could be armed, an alarm could begin, a GPU is lost or found, or something falls due; from
+there on the engine is asked again. Whatever `carry` gives, the engine would have come to sample by sample, but for loud
+seconds that have left the window already.
 """
 
 from bisect import bisect_left, bisect_right
 
 from costguard.engine import reasons
+from costguard.engine.observation import Known
 from costguard.engine.rules import Rules
-from costguard.engine.state import State
+from costguard.engine.state import DONE, WATCHING, Core, State
 from costguard.engine.window import BUCKETS, NEVER, Track
-from costguard.replay.levels import LOUD, Levels, Runs, Signal, first_at
+from costguard.replay.levels import LOUD, Levels, Signal, first_at
+from costguard.replay.windows import Runs
 
 WORTH = 4
 """Fewer changes than this are stepped through."""
-
-SLACK = 1.0
-"""Seconds by which every bound is taken too generously."""
 
 
 class Forward:
@@ -28,7 +28,7 @@ class Forward:
         self._rules = rules
         self._times = levels.times
         self._start = levels.times[0] if levels.times else 0.0
-        self._stops: dict[bool, list[Runs]] = {}
+        self._some = rules.policy.aggregate == "any" and not rules.ends_machine
 
     def possible(self, state: State, k: int) -> int:
         """The sample that must be asked about next; 0 when nothing is gained, or the state does not allow it."""
@@ -38,73 +38,106 @@ class Forward:
         least = changes[i] if i < len(changes) else len(self._times)
         if core.next <= state.at:
             least = min(least, k + WORTH)  # the engine would be asked about every single sample
-        if least >= len(self._times):
+        if least >= len(self._times) or not self._plain(core):
             return 0
-        armed = core.armed is not None or rules.policy.arm_duration is None
-        unused = rules.policy.unused_after
-        if not armed and unused is not None and unused < rules.policy.kill_duration:
-            return 0  # the engine's alarm looks at the shorter window in the buckets of the longer one
-        busy_with_people = core.holds or core.stops or core.held or core.notice is not None or core.vetoes
-        if core.alarm is not None or core.blind is not None or core.lacking or busy_with_people or not core.judged:
-            return 0
-        if core.work is None or core.shadow is None or (rules.judges_mean and core.mean is None):
-            return 0
-        to = len(self._times)
-        for runs in self._runs(state, armed=armed):
-            found = runs.at_or_after(k)
-            to = to if found is None else min(to, found)
+        to = min(self._next_of(self._levels.holes(rules.gap), k), self._next_of(self._levels.blind, k))
+        for runs in self._runs(state):
             if to <= least:
                 return 0
-        to = min(to, self._next_hole(k), self._next_blind(k), self._due(state, k))
+            found = runs.at_or_after(k)
+            to = to if found is None else min(to, found)
+        if to > least:
+            to = min(to, self._due(state, k))
+        if to > least and core.phase == DONE:
+            to = min(to, self._unlatched(core, k))
         return to if to > least else 0
 
-    def _runs(self, state: State, *, armed: bool) -> list[Runs]:
-        """Where a reason could hold, an alarm begin or, before that, the guard be armed."""
-        if armed not in self._stops:
-            core, rules, levels = state.core, self._rules, self._levels
-            policy, judged = rules.policy, core.judged
-            window = policy.kill_duration
-            if not armed and policy.unused_after is not None:
-                window = min(window, policy.unused_after)
-            most, name = rules.tolerance + SLACK, (rules.quiet_threshold, rules.heeds_signs)
-            window -= SLACK
-            busy = levels.busy(rules, judged).levels
-            found = [levels.rare((*name, "busy", judged), busy, window, most)]
-            if rules.judges_mean:
-                mean = levels.mean(rules, core.picked).levels
-                found.append(levels.rare((*name, "mean", core.picked), mean, window, most, LOUD))
-            elif policy.aggregate == "any" and not rules.ends_machine:
-                each = [(i, levels.gpus(rules)[i].levels) for i in judged]
-                found += [levels.rare((*name, "one", i), column, window, most, LOUD) for i, column in each]
-            if not armed and policy.arm_duration is not None:
-                above = levels.above(rules, core.picked)
-                least = policy.arm_duration - SLACK
-                found.append(levels.long((policy.arm_threshold, rules.by_mean, core.picked), above, least))
-            self._stops[armed] = found
-        return self._stops[armed]
+    def _plain(self, core: Core) -> bool:
+        """Whether nothing but the GPUs and dates can change anything."""
+        if core.phase not in {WATCHING, DONE} or core.work is None or core.shadow is None:
+            return False
+        if core.alarm is not None and core.blind is None:
+            return False  # it ends, or goes by what a window would have been
+        if core.blind is not None and self._rules.policy.unknown_stop_after is not None:
+            return False
+        mean_known = core.mean is not None or not self._rules.judges_mean
+        return mean_known and not (core.holds or core.stops or core.held or core.notice is not None or core.vetoes)
 
-    def _next_hole(self, k: int) -> int:
-        holes = self._levels.holes(self._rules.gap)
-        i = bisect_left(holes, k)
-        return holes[i] if i < len(holes) else len(self._times)
+    def _next_of(self, positions: list[int], k: int) -> int:
+        i = bisect_left(positions, k)
+        return positions[i] if i < len(positions) else len(self._times)
 
-    def _next_blind(self, k: int) -> int:
-        found = self._levels.blind.find(b"\1", k)
-        return found if found >= 0 else len(self._times)
+    def _runs(self, state: State) -> list[Runs]:
+        """Where a reason could hold, or an alarm begin; before that, where the guard could be armed."""
+        core, policy, levels = state.core, self._rules.policy, self._levels
+        found = []
+        armed = core.armed is not None or policy.arm_duration is None
+        if not armed and policy.arm_duration is not None:
+            found.append(levels.long(levels.above(self._rules, core.picked), policy.arm_duration))
+        deadline = core.incident is not None and core.incident.reason == reasons.DEADLINE
+        if core.phase == DONE and not (deadline and policy.stop_busy):
+            return found
+        if armed:
+            found += self._idle_runs(state)
+        elif policy.unused_after is not None and core.blind is None:
+            busy = levels.busy(self._rules, core.judged)
+            found.append(levels.rare(busy, policy.unused_after, self._rules.tolerance))
+        return found
+
+    def _idle_runs(self, state: State) -> list[Runs]:
+        """Where the window could be clear. It cannot be of what is unknown."""
+        core, rules, levels = state.core, self._rules, self._levels
+        window, most = rules.policy.kill_duration, rules.tolerance
+        if self._some:
+            known = [i for i in core.judged if state.tracks[i].lost is None]
+            found = [levels.rare(levels.gpus(rules)[i], window, most) for i in known]
+        elif core.blind is not None:
+            return []
+        else:
+            found = [levels.rare(levels.mean(rules, core.picked), window, most)] if rules.judges_mean else []
+        return found if core.blind is not None else [*found, levels.rare(levels.busy(rules, core.judged), window, most)]
+
+    def _unlatched(self, core: Core, k: int) -> int:
+        """The sample in which work could end the latch."""
+        rules, levels, end = self._rules, self._levels, len(self._times)
+        if core.incident is not None and core.incident.reason == reasons.DEADLINE:
+            back = -1 if rules.policy.stop_busy else levels.busy(rules, core.judged).levels.find(b"\1", k)
+            return back if back >= 0 else end
+        if rules.judges_mean:
+            signals = [levels.mean(rules, core.picked)]
+        elif self._some:
+            signals = [levels.gpus(rules)[i] for i in core.judged]
+        else:
+            signals = [levels.joined(rules, core.judged)]
+        every = [levels.full(found, rules.policy.kill_duration, rules.tolerance) for found in signals]
+        while True:  # all of them must be full at once
+            places = [runs.at_or_after(k) for runs in every]
+            if None in places or not places:
+                return end
+            latest = max(place for place in places if place is not None)
+            if latest == k or min(place for place in places if place is not None) == latest:
+                return latest
+            k = latest
 
     def _due(self, state: State, k: int) -> int:
-        """The sample before the first date: the daily check, or a deadline."""
-        core, dates = state.core, [state.core.check]
-        deadline = reasons.deadline_at(state, self._rules, state.at + self._start, synced=None)
+        """The sample before the first date: a check, a reminder, an alarm, a deadline, the end of a budget's period."""
+        core, policy = state.core, self._rules.policy
+        dates = [core.check, core.remind, core.again]
+        if core.alarm is not None:
+            dates.append(core.alarm.next)
+        if policy.budget is not None:
+            dates.append(reasons.period_over(core, self._rules) - self._start)
         limit = len(self._times)
-        if deadline > state.at:
-            dates.append(deadline)
-        elif self._rules.policy.stop_busy:
-            return k
-        else:  # passed: it waits for the end of the work, and is told from time to time
-            dates.append(core.deadline_told)
-            pause = self._levels.busy(self._rules, core.judged).levels.find(b"\0", k)
-            limit = pause if pause >= 0 else limit
+        if core.phase == WATCHING:
+            deadline = reasons.deadline_at(state, self._rules, state.at + self._start, synced=None)
+            if deadline > state.at:
+                dates.append(deadline)
+            elif policy.stop_busy:
+                return k
+            else:  # passed: it waits for the end of the work, and is told from time to time
+                dates.append(core.deadline_told)
+                pause = self._levels.busy(self._rules, core.judged).levels.find(b"\0", k)
+                limit = pause if pause >= 0 else limit
         due = min(dates)
         return min(limit, max(k, first_at(self._times, due + self._start, k) - 1)) if due < NEVER else limit
 
@@ -124,10 +157,14 @@ class Forward:
         work, shadow, mean = core.work, core.shadow, core.mean
         assert work is not None  # `possible` saw to it
         assert shadow is not None
-        if rules.judges_mean and mean is not None:
-            mean = self._follow(mean, levels.mean(rules, core.picked), LOUD, k, last, window)
+        if core.blind is not None:
+            work, mean = self._work_beside_unknown(work, busy, k, last), self._unknown_mean(core, last, at)
+        else:
+            work = self._follow(work, busy, 1, k, last, policy.unused_after or window)
+            if mean is not None:
+                mean = self._follow(mean, levels.mean(rules, core.picked), LOUD, k, last, window)
         core = core._replace(
-            work=self._follow(work, busy, 1, k, last, policy.unused_after or window),
+            work=work,
             shadow=self._follow(shadow, busy, 1, k, last, window),
             mean=mean,
             saved_wall=self._times[last],
@@ -156,6 +193,21 @@ class Forward:
                     _count(past, max(since, oldest - self._start), before, window / BUCKETS)
                 loud, since = now, before
         return Track(loud, since, track.known_since, tuple(sorted(past.items())))
+
+    def _work_beside_unknown(self, work: Track, busy: Signal, k: int, last: int) -> Track:
+        """The work of a machine of which a GPU is unknown: once some is seen, nothing before it counts any more."""
+        seen = -1 if work.loud else busy.levels.find(b"\1", k, last + 1)
+        return work if seen < 0 else Track(True, self._before(seen), self._before(seen), (), self._before(seen))
+
+    def _unknown_mean(self, core: Core, last: int, at: float) -> Track | None:
+        """The mean of GPUs of which one is unknown begins anew in every sample."""
+        if not self._rules.judges_mean:
+            return core.mean
+        trace = self._levels.trace
+        readings = [trace.readings[trace.codes[i][last]] for i in core.picked]
+        loads = [reading.load for reading in readings if isinstance(reading, Known)]
+        quiet = bool(loads) and 0.0 <= sum(loads) / len(loads) < self._rules.quiet_threshold
+        return Track(not quiet, at, at, (), at)
 
     def _before(self, position: int) -> float:
         return self._times[position - 1] - self._start

@@ -6,15 +6,16 @@ integers of a million bits for *any of the GPUs*.
 
 import math
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import accumulate, compress, pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 from costguard.engine.observation import Known, Reading
 from costguard.engine.rules import Rules
 from costguard.engine.tracks import is_loud
 from costguard.replay.trace import Codes, Trace
+from costguard.replay.windows import Runs, Stretches, stretches
 
 LOUD, UNKNOWN, QUIET = 1, 2, 4
 """The bits of one GPU in one tick."""
@@ -25,18 +26,6 @@ class Signal(NamedTuple):
 
     levels: bytes
     changes: list[int]
-
-
-class Runs(NamedTuple):
-    """Stretches of ticks, each from ``starts[i]`` up to, not with, ``ends[i]``."""
-
-    starts: list[int]
-    ends: list[int]
-
-    def at_or_after(self, position: int) -> int | None:
-        """The first position in one of the stretches from here on."""
-        i = bisect_right(self.ends, position)
-        return None if i == len(self.ends) else max(position, self.starts[i])
 
 
 def changes(*columns: bytes) -> list[int]:
@@ -54,12 +43,12 @@ def signal(levels: bytes) -> Signal:
     return Signal(levels, changes(levels))
 
 
-def either(columns: Sequence[bytes]) -> bytes:
-    """The bits of all columns together."""
+def either(columns: Sequence[bytes], size: int) -> bytes:
+    """The bits of all columns of this size together."""
     joined = 0
     for column in columns:
         joined |= int.from_bytes(column, "little")
-    return joined.to_bytes(len(columns[0]), "little") if columns else b""
+    return joined.to_bytes(size, "little")
 
 
 class Levels:
@@ -74,11 +63,13 @@ class Levels:
         self._above: dict[tuple[float, bool, tuple[int, ...]], Signal] = {}
         self._means: dict[tuple[int, ...], list[float]] = {}
         self._mean: dict[tuple[float, tuple[int, ...]], Signal] = {}
-        self._rare: dict[tuple[object, ...], Runs] = {}
+        self._stretches: dict[tuple[int, int], tuple[Signal, Stretches]] = {}
+        self._runs: dict[tuple[object, ...], Runs] = {}
         self.times_spent: dict[tuple[object, ...], tuple[bytes, list[float], float]] = {}
         self._steps: dict[float, list[float]] = {}
         self._holes: dict[float, list[int]] = {}
-        self.blind = signal(either([_translate(c, _bits(trace.readings, _unknown_bit)) for c in trace.codes])).levels
+        self.blind = changes(*[_translate(codes, _bits(trace.readings, _unknown_bit)) for codes in trace.codes])
+        """The positions at which a GPU becomes unknown, or is known again."""
 
     def gpus(self, rules: Rules) -> list[Signal]:
         """LOUD, UNKNOWN or QUIET of every GPU."""
@@ -100,7 +91,7 @@ class Levels:
         key = (rules.quiet_threshold, rules.heeds_signs, which)
         if key not in self._joined:
             columns = self.gpus(rules)
-            self._joined[key] = signal(either([columns[i].levels for i in which]))
+            self._joined[key] = signal(either([columns[i].levels for i in which], len(self.times)))
         return self._joined[key]
 
     def busy(self, rules: Rules, which: tuple[int, ...]) -> Signal:
@@ -123,7 +114,7 @@ class Levels:
                 levels = bytes([mean > limit for mean in self.means(picked)])
             else:
                 table = _bits(self.trace.readings, lambda reading: isinstance(reading, Known) and reading.load > limit)
-                levels = either([_translate(self.trace.codes[i], table) for i in picked])
+                levels = either([_translate(self.trace.codes[i], table) for i in picked], len(self.times))
             self._above[key] = signal(levels)
         return self._above[key]
 
@@ -133,7 +124,8 @@ class Levels:
             loads = [reading.load if isinstance(reading, Known) else math.nan for reading in self.trace.readings]
             columns = [list(map(loads.__getitem__, self.trace.codes[i])) for i in picked]
             count = len(picked)
-            self._means[picked] = [total / count for total in map(sum, zip(*columns, strict=True))]
+            sums = map(sum, zip(*columns, strict=True)) if picked else ()
+            self._means[picked] = [total / count for total in sums] or [math.nan] * len(self.times)
         return self._means[picked]
 
     def mean(self, rules: Rules, picked: tuple[int, ...]) -> Signal:
@@ -163,49 +155,32 @@ class Levels:
             self._steps[gap] = [0.0, *(step if step <= gap else 0.0 for step in steps)]
         return self._steps[gap]
 
-    def rare(self, name: tuple[object, ...], levels: bytes, window: float, most: float, bit: int = 1) -> Runs:
-        """The runs without ``bit`` in which a window that ends there may hold it for at most ``most`` seconds.
+    def stretches(self, found: Signal, bit: int = 1) -> Stretches:
+        """The stretches in which a signal holds a bit, and does not."""
+        key = (id(found), bit)
+        if key not in self._stretches:
+            flags = found.levels.translate(bytes(1 if level & bit else 0 for level in range(256)))
+            edges = found.changes if bit == 1 and flags == found.levels else changes(flags)
+            self._stretches[key] = (found, stretches(self.times, flags, edges))
+        return self._stretches[key][1]
 
-        Never too few of them; a window that reaches back before the recording is taken as clear there.
-        """
-        key = (*name, window, most, bit)
-        if key not in self._rare:
-            self._rare[key] = self._find_rare(levels, window, most, bit)
-        return self._rare[key]
+    def rare(self, found: Signal, window: float, most: float) -> Runs:
+        """Where a window may hold the bit LOUD for at most ``most`` seconds; see `Stretches.rare`."""
+        return self._once(("rare", id(found), window, most), lambda: self.stretches(found, LOUD).rare(window, most))
 
-    def _find_rare(self, levels: bytes, window: float, most: float, bit: int) -> Runs:
-        times = self.times
-        flags = levels.translate(bytes(1 if level & bit else 0 for level in range(256)))
-        edges = [0, *signal(flags).changes, len(flags)]
-        begin = [times[max(0, edge - 1)] for edge in edges]  # a level holds since the tick before
-        loud = [0.0, *accumulate(
-            (begin[i + 1] - begin[i]) * flags[edges[i]] for i in range(len(edges) - 1)
-        )]  # fmt: skip
-        runs = Runs([], [])
-        for i in range(len(edges) - 1):
-            if flags[edges[i]]:
-                continue
-            since = begin[i + 1] - window
-            j = bisect_right(begin, since) - 1
-            before = loud[j] + (since - begin[j]) * flags[edges[j]] if j >= 0 else 0.0
-            if loud[i] - min(before, loud[i]) <= most:
-                runs.starts.append(edges[i])
-                runs.ends.append(edges[i + 1])
-        return runs
+    def full(self, found: Signal, window: float, most: float) -> Runs:
+        """Where a window may hold the bits LOUD and UNKNOWN for more than ``most`` seconds; see `Stretches.full`."""
+        bits = LOUD | UNKNOWN
+        return self._once(("full", id(found), window, most), lambda: self.stretches(found, bits).full(window, most))
 
-    def long(self, name: tuple[object, ...], found: Signal, least: float) -> Runs:
-        """The runs of level 1 that last for at least ``least`` seconds, or begin the recording."""
-        key = (*name, least)
-        if key not in self._rare:
-            times, flags = self.times, found.levels
-            edges = [0, *found.changes, len(flags)]
-            runs = Runs([], [])
-            for start, end in pairwise(edges):
-                if flags[start] and (start == 0 or times[end - 1] - times[start - 1] >= least):
-                    runs.starts.append(start)
-                    runs.ends.append(end)
-            self._rare[key] = runs
-        return self._rare[key]
+    def long(self, found: Signal, least: float) -> Runs:
+        """Where the level 1 has lasted for ``least`` seconds or more, or begins the recording; see `Stretches.long`."""
+        return self._once(("long", id(found), least), lambda: self.stretches(found).long(least))
+
+    def _once(self, key: tuple[object, ...], find: Callable[[], Runs]) -> Runs:
+        if key not in self._runs:
+            self._runs[key] = find()
+        return self._runs[key]
 
 
 def first_at(times: "array[float]", moment: float, start: int) -> int:

@@ -168,8 +168,8 @@ class Table:
             rows = list(csv.reader(kept, skipinitialspace=True))
             columns = list(zip(*rows, strict=True))
             if len(columns) == found.width and len(rows) == len(kept):
-                for cell in set(columns[found.load]):
-                    self._numbers[cell]
+                for cells in set(zip(*[columns[i] for i in (found.load, *found.engines)], strict=True)):
+                    self.number(*cells)
                 return columns
         except (ValueError, csv.Error):
             pass

@@ -106,11 +106,8 @@ def moments(cells: pa.StringArray, known: Moments) -> pa.DoubleArray:
 
 
 def _looked_up(few: pa.DictionaryArray, look: Callable[[str], float]) -> pa.DoubleArray:
-    found = few.dictionary
-    if len(found) <= MANY:
-        values = pa.array([look(text.decode()) for text in found.to_pylist()], pa.float64())
-    else:
-        values = _seconds(found.cast(pa.string()), look)
+    found = few.dictionary.cast(pa.string())
+    values = pa.array(list(map(look, found.to_pylist())), pa.float64()) if len(found) <= MANY else _seconds(found, look)
     return compute.take(values, few.indices)
 
 

@@ -145,7 +145,7 @@ class _Walker:
     def skip(self, k: int, before: State) -> int:
         """The next sample to ask about, from ``k`` on; the state is carried to the one before it."""
         core, state = self.state.core, self.state
-        if core.phase == WATCHING and (to := self.forward.possible(state, k)):
+        if to := self.forward.possible(state, k):
             self.state = self.forward.carry(state, k, to)
             return to
         end = self._steady_until(k)
@@ -155,6 +155,8 @@ class _Walker:
             until = core.next  # the engine just said that such a tick changes nothing
         else:
             until = self._calm_until(state) - 2 * reasons.EPSILON  # which the engine adds to the time
+        if self.policy.budget is not None:
+            until = min(until, reasons.period_over(core, self.rules) - self.start)
         end = min(end, first_at(self.times, self._wall(until), k))
         while end > k and self.times[end - 1] - self.start >= until:
             end -= 1  # a date is not exact to the last bit

@@ -47,7 +47,9 @@ def restless(seed: int, samples: int) -> Trace:
         at += step * dice.choice([1, 1, 1.01, 0.99, dice.choice([2, 5, 400]) if dice.random() < hole else 1])
         times.append(at)
         for gpu in range(gpus):
-            unread[gpu] = unread[gpu] - 1 if unread[gpu] else dice.choice([1, 5, 100]) if dice.random() < lost else 0
+            unread[gpu] = (
+                unread[gpu] - 1 if unread[gpu] else dice.choice([1, 5, 100, 900]) if dice.random() < lost else 0
+            )
             load = 0 if mode == "idle" or (mode == "partial" and gpu) else dice.choice([60, 70, 75, 85, 99])
             if dice.random() < noise:
                 load = 0 if load else dice.choice([4, 5, 6, 30, 90])
@@ -73,10 +75,17 @@ def any_policy(seed: int) -> Policy:
         kill_action=dice.choice(["stop", "command", "end_process"]),
         grace=dice.choice([0.0, 5.0, 600.0]),
         boot_grace=dice.choice([0.0, 60.0, 1200.0]),
-        unused_after=dice.choice([None, 600.0, 14400.0]),
+        unused_after=dice.choice([None, 200.0, 600.0, 14400.0]),
+        unknown_alarm=dice.choice([60.0, 900.0]),
+        unknown_stop_after=dice.choice([None, None, None, 1000.0]),
         delay=dice.choice([0.0, 0.0, 55.0]),
         lifetime=dice.choice([None, None, 8000.0]),
+        lease_until=dice.choice([None, None, None, START + 6000.0]),
+        budget=dice.choice([None, None, None, 10.0]),
+        budget_period=dice.choice([5000.0, 30 * 86400.0]),
+        price_per_hour=10.0,
+        admin_hold=dice.choice(["", "", "", "", "", "", "", "not now"]),
         stop_busy=dice.choice([True, False]),
         stop_below_load=dice.choice([True, False]),
-        gpu_devices=dice.choice([(), (), ("1",), ("0", "2")]),
+        gpu_devices=dice.choice([(), (), (), ("1",), ("0", "2"), ("7",)]),
     )
