@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from costguard.testing.nvml import build, write_sysfs
+from costguard.testing.nvml import Values, build, write_sysfs
 
 from .conftest import Agent
 from .test_agent import acted, command, kill, ours, until_gone, work
@@ -167,6 +167,32 @@ def test_idle_gpus_that_fail_now_and_then_are_not_stopped_early(agent: Agent) ->
         agent.gpus.heal()
         time.sleep(0.8)
     assert acted(agent.folder) == 0
+
+
+STILL = {2: 0.0, 5: 0.0, 10: 0.0}
+REST = Values(util=0, encoder=0, decoder=0, jpeg=0, ofa=0, gpm_metrics=STILL, mig="na", instances={})
+WORK = [
+    Values(encoder=30), Values(decoder=30), Values(jpeg=30), Values(ofa=30), Values(gpm_metrics=STILL | {2: 20.0}),
+    Values(gpm_metrics=STILL | {5: 3.0}), Values(gpm_metrics=STILL | {20: 500.0}),
+    Values(util="na", mig=1, instances={1: {2: 0.0}, 2: {2: 40.0}}), Values(util="na", mig=1, instances={1: {2: 0.0, 30: 9.0}}),
+]  # fmt: skip
+
+
+def test_work_of_every_kind_keeps_the_machine(agent: Agent) -> None:
+    """One GPU at rest, one that works without any kernel sampled: no warning; when both rest, the action comes."""
+    agent.gpus.set(gpm=True, gpm_metrics=STILL)
+    agent.start("kill_action=shutdown", "kill_duration=4s", "window_rule=unbroken", "boot_grace=0s")
+    work(agent)
+    agent.gpus.set(0, **REST)
+    for values in WORK:
+        agent.gpus.set(1, **REST)
+        agent.gpus.set(1, **values)
+        agent.until(lambda report: states(report)[1] == "works" and report["gpus"][1]["load"] != 0.9)
+        time.sleep(1)
+        report = agent.until(lambda report: states(report)[0] == "quiet")
+        assert report["phase"] == "WATCHING", values
+    agent.gpus.set(1, **REST)
+    agent.until(lambda report: report["phase"] == "WARNING")
 
 
 @pytest.mark.parametrize("library_first", [True, False])
