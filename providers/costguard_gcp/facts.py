@@ -114,8 +114,7 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
     size = None
     if group and site.settings.get("group") == "leave":
         size = _known(troubles, "size", lambda _: _size(api, group))
-    local = [disk for disk in vm.disks if disk.local] if vm else []
-    return Facts(
+    facts = Facts(
         identity=identity,
         scopes=_scopes(metadata, tree),
         managed_by=_managed_by(attributes, vm.labels if vm else {}),
@@ -123,10 +122,16 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
         vm=vm,
         granted=granted,
         size=size,
-        local_in_use=local_disks.in_use(site.sysfs, site.procfs, len(local)) if local else False,
         uptime=_uptime(site.procfs),
         troubles=troubles,
     )
+    return refresh(facts, site)
+
+
+def refresh(facts: Facts, site: Site) -> Facts:
+    """Look again at what may change from one moment to the next and costs no request: the use of local disks."""
+    local = [disk for disk in facts.vm.disks if disk.local] if facts.vm else []
+    return facts._replace(local_in_use=local_disks.in_use(site.sysfs, site.procfs, len(local)) if local else False)
 
 
 def read(found: Any) -> Vm:  # noqa: ANN401 - a message of the SDK

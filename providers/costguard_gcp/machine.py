@@ -36,7 +36,8 @@ class GcpMachine:
         return plan(verb, facts, self.site.settings)
 
     def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
-        """Act on what the plan allows, and on nothing else."""
+        """Act on what the plan allows, and on nothing else. The facts may be as old as the countdown."""
+        facts = looks.refresh(facts, self.site)
         decided = self.plan(verb, facts)
         if not decided.may_act:
             grave = ", ".join(finding.code for finding in decided.findings)

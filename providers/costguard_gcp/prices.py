@@ -3,7 +3,6 @@
 import csv
 import os
 from collections import Counter
-from importlib import resources
 
 from costguard.actions.provider import Identity, Price
 
@@ -46,8 +45,8 @@ def attached_gpus(sysfs: str) -> str:
 
 
 def _table() -> list[dict[str, str]]:
-    text = resources.files(__package__).joinpath("prices.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    with open(os.path.join(os.path.dirname(__file__), "prices.csv"), encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _read(path: str) -> str:

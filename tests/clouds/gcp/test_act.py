@@ -53,6 +53,19 @@ def test_data_in_use_is_never_discarded(tmp_path: pathlib.Path) -> None:
     assert "local_data_kept" in outcome.detail
 
 
+def test_a_local_disk_that_is_mounted_during_the_countdown_is_kept(tmp_path: pathlib.Path) -> None:
+    """Blank when it was planned, in use when it is released: the disks are looked at once more."""
+    with world_of(Machine(local_ssds=[LocalSsd()]), tmp_path) as world:
+        session = world.open()
+        facts = session.facts("stop")
+        assert session.plan("stop", facts).may_act
+        world.machine.local_ssds[0].mounted = True
+        world.site()  # writes the kernel's files again
+        outcome = world.act("stop", facts, session)
+        assert world.api.effects == []
+    assert outcome.status == "refused"
+
+
 def test_a_local_ssd_that_the_facts_did_not_show_is_not_lost(world: World) -> None:
     """Attached in between: the API refuses, and the refusal is a veto, not a reason for another try."""
     session = world.open()
