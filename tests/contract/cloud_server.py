@@ -22,8 +22,12 @@ class Cloud:
         self.notices: list[dict[str, Any]] = []
         self.tags: dict[str, str] = {}
         self.calls: list[str] = []
-        self.fail: dict[str, int] = {}  # HTTP status for a path or its first part
+        self.fail: dict[str, int] = {}  # HTTP status for a path or its first part; 0: hang up before anything is done
+        self.mute: set[str] = set()  # paths that are done, and never answered
         self.slow = 0.0
+        self.took = threading.Event()  # a request with an effect has arrived
+        self.wait = threading.Event()  # and is not done before this
+        self.wait.set()
         self.url = ""
 
     @property
@@ -40,6 +44,9 @@ class Cloud:
         """What this cloud says; one request at a time."""
         self.calls.append(f"{method} {path}")
         parts = urlsplit(path)
+        if method == "POST":
+            self.took.set()
+            self.wait.wait(20.0)
         for known, status in self.fail.items():
             if parts.path.startswith(known):
                 return status, {"error": "scripted"}
@@ -61,6 +68,8 @@ class Cloud:
         if self.machine["protected"]:
             return 409, {}
         self.machine["status"] = ENDED[verb]
+        if verb in self.mute:
+            return 0, {}
         return 200, {"request": "r-" + parse_qs(parts.query)["attempt"][0]}
 
 
@@ -75,6 +84,9 @@ def running() -> Iterator[Cloud]:
             time.sleep(cloud.slow)
             with lock:
                 status, found = cloud.answer(self.command, self.path)
+            if status == 0:
+                self.close_connection = True
+                return
             data = json.dumps(found).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))

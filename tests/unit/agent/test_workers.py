@@ -1,9 +1,13 @@
 """Workers that fail: what the engine gets to hear, so that nothing is done twice."""
 
+import json
+from typing import Any
+
 import pytest
 
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
+from costguard.engine.events import Outcome
 from costguard.testing.simhost import Faults, SimHost, effective
 
 EFFECTS: dict[str, Tell | Check | Prepare | Confirm] = {
@@ -75,3 +79,67 @@ def test_a_worker_that_makes_no_sense(kind: str, status: str, line: bytes) -> No
     outcome = workers.line(child, line, 30.0)
     assert outcome is not None
     assert outcome.status == status
+
+
+RENTED = {**effective(), "providers": ["x=costguard_x"], "cloud": {"spread": 300.0}}
+
+
+def plan_of(verdict: str, kind: str) -> tuple[Workers, int, Outcome | None]:
+    """What the engine hears of a plan with a receipt."""
+    workers, child = started(kind)
+    plan = {"action": "stop", "verdict": verdict, "findings": [], "receipt": {"instance": "m", "cloud": "X"}}
+    return workers, child, workers.line(child, json.dumps({"plan": plan}).encode(), 11.0)
+
+
+def test_a_plan_that_could_not_be_checked_is_a_failure() -> None:
+    """It may pass: the check is made again, the attempt is tried again, then the next action follows."""
+    for kind in ("check", "prepare"):
+        _, _, outcome = plan_of("failed", kind)
+        assert outcome is not None
+        assert outcome.status == "failed"
+
+
+def test_the_receipt_of_a_plan_comes_with_ready() -> None:
+    """The message that announces the act has it, before anything is sent."""
+    workers, child, outcome = plan_of("go", "prepare")
+    assert outcome is None
+    ready = workers.line(child, b'{"ready":true}', 12.0)
+    assert ready is not None
+    assert (ready.status, json.loads(ready.receipt)) == ("ready", {"instance": "m", "cloud": "X"})
+
+
+@pytest.mark.parametrize("receipt", [None, 7, [], {}, "text", {"x": "y" * 5000}])
+def test_a_receipt_that_makes_no_sense_is_none(receipt: object) -> None:
+    """It never keeps an outcome from being heard."""
+    workers, child = started("act")
+    said = {"outcome": {"status": "accepted", "detail": "", "proof": "p", "receipt": receipt}}
+    outcome = workers.line(child, json.dumps(said).encode(), 30.0)
+    assert outcome is not None
+    assert (outcome.status, outcome.proof, outcome.receipt) == ("accepted", "p", "")
+
+
+def waits(action: str, at: float, config: dict[str, Any], instance: str = "dmi:1") -> tuple[float, float]:
+    """How long a check waits, and the deadline that it gets."""
+    host = SimHost(seed=1, faults=Silent())
+    workers = Workers(host, config)
+    assert workers.start(Check("e1", action), at, {"context": {"instance": instance}}) is None
+    (program,) = host.children.values()
+    return float(program.job.get("spread", 0.0)), workers.deadline - at
+
+
+def test_the_checks_of_a_fleet_are_spread() -> None:
+    """Five hundred machines that boot together ask over five minutes; none is taken for hung because it waited."""
+    found = [waits("stop", 30.0, RENTED, f"dmi:{number:032x}") for number in range(500)]
+    tenths = [sum(1 for wait, _ in found if tenth * 30 <= wait < (tenth + 1) * 30) for tenth in range(10)]
+    assert sum(tenths) == 500
+    assert max(tenths) <= 100
+    assert {round(deadline - wait) for wait, deadline in found} == {60}
+
+
+def test_who_asks_alone_waits_little_or_not() -> None:
+    """Long after boot a tenth; an action that asks no cloud, and a machine without plug-ins, not at all."""
+    whole, _ = waits("stop", 30.0, RENTED)
+    later, _ = waits("stop", 90000.0, RENTED)
+    assert later == pytest.approx(whole / 10.0)
+    assert waits("shutdown", 30.0, RENTED)[0] == 0.0
+    assert waits("stop", 30.0, effective())[0] == 0.0

@@ -117,10 +117,24 @@ class ExampleMachine:
         return Plan(verb, verdict, tuple(one for _, one in found), ends_bill=True, keeps_disks=verb != "terminate")
 
     def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Outcome:
-        """One request, under the attempt's own name."""
+        """One request, under the attempt's own name. Without an answer the cloud is asked once what it shows."""
         del facts
-        answer = self._call("POST", f"/{verb}?attempt={ticket.attempt}")
+        try:
+            answer = self._call("POST", f"/{verb}?attempt={ticket.attempt}")
+        except CloudError as error:
+            if error.trouble != "unreachable":
+                raise
+            return self._unanswered(error)
         return Outcome("accepted", "accepted", str(answer["request"]))
+
+    def _unanswered(self, error: CloudError) -> Outcome:
+        try:
+            status = self.status()
+        except CloudError:
+            return Outcome("unknown", f"sent, and nobody can say what became of it: {error}")
+        if status == "running":
+            return Outcome("unknown", f"sent, not answered, and the cloud still shows it running: {error}")
+        return Outcome("accepted", f"accepted: it was not answered, but the cloud shows the machine {status}")
 
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
         """What the API shows."""
