@@ -28,6 +28,7 @@ def request_id(attempt: str) -> str:
 def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
     """Send the request; the same one again after a technical failure, within the ticket's deadline."""
     end = time.monotonic() + ticket.deadline
+    session.reconnect()
     client_id = request_id(ticket.attempt)
     answers: list[Mapping[str, str]] = []
     maybe = False  # a try may have been heard although its answer says otherwise, or never came

@@ -37,8 +37,13 @@ class Credential:
         self._audience = audience
         self._token = Token("", 0)
 
-    def get_token(self, *_scopes: str, **_options: object) -> Token:
-        """A token that is good for some minutes. An old one that still works beats none. Raises CloudError."""
+    def get_token(self, *_scopes: str, claims: str | None = None, **_options: object) -> Token:
+        """A token that is good for some minutes. An old one that still works beats none. Raises CloudError.
+
+        ``claims``: the cloud takes the old one no more (continuous access evaluation).
+        """
+        if claims:
+            self.forget()
         now = time.time()
         if self._token.expires_on - now > _FRESH:
             return self._token
@@ -63,6 +68,7 @@ class Session:
     """Two clients on one connection: the SDK's for machines, a plain one for what the SDK has no operation for."""
 
     def __init__(self, site: Site, machine: resource.Resource, environment: str, credential: Any = None) -> None:  # noqa: ANN401 - any object with get_token
+        import requests
         from azure.core.pipeline.transport import RequestsTransport
         from azure.mgmt.compute import ComputeManagementClient
         from azure.mgmt.core import ARMPipelineClient
@@ -73,7 +79,11 @@ class Session:
         self.credential = credential or Credential(site, cloud.audience)
         scope = f"{cloud.audience.rstrip('/')}/.default"
         verify = site.environ.get("REQUESTS_CA_BUNDLE") or site.environ.get("SSL_CERT_FILE") or True
-        transport = RequestsTransport(connection_timeout=CONNECT, read_timeout=READ, connection_verify=verify)
+        self._connections = requests.Session()
+        self._connections.auth = _as_it_is
+        transport = RequestsTransport(
+            session=self._connections, connection_timeout=CONNECT, read_timeout=READ, connection_verify=verify
+        )
         self.compute = ComputeManagementClient(
             self.credential,
             machine.subscription,
@@ -98,6 +108,14 @@ class Session:
             return response.json()
         except Exception as error:
             raise translate(error, doing) from error
+
+    def reconnect(self) -> None:
+        """Let the next request begin on a connection of its own.
+
+        Azure's address translation forgets a connection that was silent for four minutes and tells nobody: a
+        request on it would be lost, and nobody could say whether it was heard.
+        """
+        self._connections.close()
 
     def close(self) -> None:
         """Close the connection."""
@@ -126,6 +144,11 @@ def _cloud(environment: str) -> resource.Cloud:
     except KeyError:
         text = f"{environment} is none of Azure's clouds that costguard knows ({', '.join(resource.CLOUDS)})"
         raise CloudError("refused", text, code="azEnvironment", hint="see docs/clouds-azure.md") from None
+
+
+def _as_it_is(request: Any) -> Any:  # noqa: ANN401 - requests is untyped here
+    """Keep the header of the token: without an ``auth`` of its own, requests puts one of ``~/.netrc`` in its place."""
+    return request
 
 
 def _policies(credential: Any, scope: str, endpoint: str) -> list[Any]:  # noqa: ANN401 - SDK objects are untyped here

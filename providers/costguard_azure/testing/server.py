@@ -1,6 +1,7 @@
 """A server on loopback that answers from one function and writes down every request."""
 
 import contextlib
+import itertools
 import json
 import socket
 import ssl
@@ -33,7 +34,10 @@ class Answer(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One line of the log. ``at`` is a moment of the monotonic clock; ``status`` is 0 when the connection was cut."""
+    """One line of the log. ``at`` is a moment of the monotonic clock; ``status`` is 0 when the connection was cut.
+
+    ``connection`` counts the connections of its server, from 1.
+    """
 
     at: float
     server: str
@@ -43,6 +47,7 @@ class Entry(NamedTuple):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     status: int
+    connection: int = 0
 
 
 class Server:
@@ -52,7 +57,7 @@ class Server:
         self, name: str, respond: Callable[[Request], tuple[str, Answer]], log: list[Entry], tls: ssl.SSLContext | None
     ) -> None:
         self._open: set[socket.socket] = set()
-        open_now = self._open
+        open_now, numbers = self._open, itertools.count(1)
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -60,6 +65,7 @@ class Server:
             timeout = 10
 
             def setup(self) -> None:
+                self.number = next(numbers)
                 open_now.add(self.request)
                 super().setup()
 
@@ -77,7 +83,7 @@ class Server:
                 if answer.delay:
                     time.sleep(answer.delay)
                 status = 0 if answer.cut else answer.status
-                log.append(Entry(time.monotonic(), name, operation, *request[:4], status))
+                log.append(Entry(time.monotonic(), name, operation, *request[:4], status, self.number))
                 if answer.cut:
                     self.close_connection = True
                 else:

@@ -238,6 +238,10 @@ CELLS: dict[str, Cell] = {
         *("hibernate", {**GROUPED, **HIBERNATES, "scale_set": ScaleSet(uniform=True)}, LEAVE, "another"),
         *((*BASE, "cannot_hibernate", "group_member"), f"{HIBERNATE}: not uniform scale sets"),
     ),
+    "a uniform Spot member says so in its metadata alone": Cell(
+        *("stop", {**GROUPED, "priority": "Spot", "scale_set": ScaleSet(uniform=True)}, LEAVE, "consequences"),
+        *((*BASE, "group_member", "spot_may_not_return"), "The instance's document has no priority"),
+    ),
     # Managed nodes
     "a node of AKS by its group": Cell(
         "stop", {"group": "MC_lab_cluster_eastus"}, LEAVE, "refuse", (*BASE, "managed_node"), AKS

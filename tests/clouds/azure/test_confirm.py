@@ -68,6 +68,14 @@ def test_deleted(azure: FakeAzure, machine: AzureMachine) -> None:
     assert "does not exist any more" in late.detail
 
 
+def test_deallocated_is_not_deleted(azure: FakeAzure, machine: AzureMachine) -> None:
+    """Who asked for a deletion is told that computing has ended and the machine is still there."""
+    azure.world.power = "deallocated"
+    outcome = machine.confirm("terminate", TICKET._replace(deadline=0.1), ACCEPTED)
+    assert outcome.status == "pending"
+    assert "not deleted yet" in outcome.detail
+
+
 @pytest.mark.parametrize("code", ["SubscriptionNotFound", "InvalidResourceType"])
 def test_not_every_404_is_an_end(azure: FakeAzure, machine: AzureMachine, code: str) -> None:
     """A subscription that nobody finds says nothing of a machine's bill."""

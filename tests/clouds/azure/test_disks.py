@@ -43,6 +43,8 @@ def test_an_array_is_in_use(azure: FakeAzure) -> None:
     azure.local_disk("nvme0n1")
     os.mkdir(os.path.join(azure.folder, "sys/block/nvme0n1/holders/md0"))
     assert look(azure) == disks.LocalDisk("used", "/dev/nvme0n1")
+    azure.mount("nvme0n1p1", "/empty")
+    assert look(azure).state == "used"
 
 
 def test_a_mount_that_cannot_be_looked_into(azure: FakeAzure) -> None:

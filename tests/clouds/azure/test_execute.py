@@ -54,6 +54,14 @@ def test_a_warm_session_is_fast(azure: FakeAzure, machine: AzureMachine) -> None
     assert statistics.median(took) < 0.1
 
 
+def test_the_request_has_a_connection_of_its_own(azure: FakeAzure, machine: AzureMachine) -> None:
+    """The worker waited ten minutes; a network in between may have forgotten the old connection without a word."""
+    act(machine)
+    [sent] = azure.sent("deallocate")
+    looks = {entry.connection for entry in azure.sent("get", "permissions", "locks")}
+    assert sent.connection not in looks
+
+
 @pytest.mark.parametrize("after", [0.0, 0.2])
 def test_throttling_is_waited_for(azure: FakeAzure, machine: AzureMachine, after: float) -> None:
     """429 twice, with and without Retry-After: the same request a third time."""

@@ -86,6 +86,24 @@ def test_a_token_that_has_ended_already(azure: FakeAzure) -> None:
     assert "timedatectl" in caught.value.hint
 
 
+def test_a_token_that_was_revoked_is_replaced(azure: FakeAzure) -> None:
+    """Continuous access evaluation: the cloud names claims, the old token is no use."""
+    credential = Credential(azure.site(), "https://management.azure.com/")
+    first = credential.get_token()
+    assert credential.get_token(claims="{}") != first
+
+
+def test_netrc_does_not_replace_the_token(azure: FakeAzure, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ``default`` line there is for other programs."""
+    path = f"{azure.folder}/netrc"
+    with open(path, "w", encoding="ascii") as file:
+        file.write("default login me password secret\n")
+    monkeypatch.setenv("NETRC", path)
+    machine = AzureMachine(azure.site(), identity(azure))
+    assert machine.facts("stop").vm is not None
+    machine.close()
+
+
 def test_no_identity_is_found_when_the_session_opens(azure: FakeAzure) -> None:
     """During the countdown, not at its end."""
     azure.world.managed_identity = False

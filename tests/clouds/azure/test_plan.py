@@ -1,0 +1,85 @@
+"""The plan is a function of facts: what the stand-ins cannot show is given as facts."""
+
+import pytest
+
+from costguard.actions.base import Plan
+from costguard_azure import disks, resource
+from costguard_azure.facts import Facts, Group, Vm
+from costguard_azure.permissions import Grant
+from costguard_azure.plan import plan
+
+ID = "/subscriptions/s/resourceGroups/lab/providers/Microsoft.Compute/virtualMachines/trainer"
+MACHINE = resource.parse(ID)
+VM = Vm("vm-1", "Standard_NC4as_T4_v3", "running", disks_kept=("os",))
+
+
+def facts(vm: Vm | None = VM, disk: str = "none", trouble: str = "", *, young: bool = False) -> Facts:
+    assert MACHINE is not None
+    found = disks.LocalDisk(disk)  # type: ignore[arg-type]
+    return Facts(MACHINE, "vm-1", vm, (Grant(("*",)),), (), found, young, trouble, {"the machine": "words"})
+
+
+def outcome(made: Plan) -> tuple[str, list[str]]:
+    return made.verdict, [finding.code for finding in made.findings]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "young", "expected"),
+    [
+        ("gone", False, ("refuse", ["not_this_machine"])),
+        ("denied", False, ("refuse", ["not_permitted"])),
+        ("denied", True, ("consequences", ["rights_may_be_late"])),
+        ("refused", False, ("refuse", ["facts_missing"])),
+    ],
+)
+def test_without_the_machines_own_document(trouble: str, expected: tuple[str, list[str]], *, young: bool) -> None:
+    """Nothing else is judged, and nothing is claimed about bill and disks."""
+    made = plan("stop", facts(None, trouble=trouble, young=young), {})
+    assert outcome(made) == expected
+    assert (made.ends_bill, made.keeps_disks) == (None, None)
+    assert "words" in made.findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("disk", "settings", "verdict", "code"),
+    [
+        ("unknown", {}, "refuse", "facts_missing"),
+        ("unknown", {"local_data": "discard"}, "consequences", "local_data_lost"),
+        ("used", {"local_data": "keep"}, "refuse", "local_data_kept"),
+    ],
+)
+def test_a_local_disk_that_may_be_in_use(disk: str, settings: dict[str, str], verdict: str, code: str) -> None:
+    """Unknown is never unused."""
+    made = plan("stop", facts(disk=disk), settings)
+    assert made.verdict == verdict
+    assert code in {finding.code for finding in made.findings}
+
+
+@pytest.mark.parametrize(
+    ("vm", "verb", "ends_bill", "keeps_disks"),
+    [
+        (VM, "stop", True, True),
+        (VM, "terminate", True, True),
+        (VM._replace(disks_deleted=("os",)), "terminate", True, False),
+        (VM._replace(disks_deleted=("os",)), "hibernate", True, True),
+        (VM._replace(reservation="block"), "stop", False, True),
+        (VM._replace(host="h"), "terminate", False, True),
+    ],
+)
+def test_bill_and_disks(vm: Vm, verb: str, *, ends_bill: bool, keeps_disks: bool) -> None:
+    """The two facts that a fall-back list goes by."""
+    made = plan(verb, facts(vm), {})  # type: ignore[arg-type]
+    assert (made.ends_bill, made.keeps_disks) == (ends_bill, keeps_disks)
+
+
+def test_another_machine_has_the_name() -> None:
+    """The id is compared without regard to case, and decides."""
+    assert plan("stop", facts(VM._replace(vm_id="vm-2")), {}).findings[0].code == "not_this_machine"
+    assert plan("stop", facts(VM), {}).verdict == "go"
+
+
+def test_a_plan_names_every_reason() -> None:
+    """A person who removes one obstacle does not meet the next one afterwards."""
+    vm = VM._replace(reservation="block", managed_by="Azure Kubernetes Service", group=Group("gpus", uniform=False))
+    codes = {finding.code for finding in plan("stop", facts(vm, disk="used"), {}).findings}
+    assert codes >= {"prepaid", "managed_node", "group_member", "local_data_kept"}
