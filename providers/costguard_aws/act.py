@@ -4,6 +4,7 @@ The three requests to EC2 are idempotent, so the same one may be sent again when
 arrived; the group's own call is not (it lowers the desired capacity), so it is sent once.
 """
 
+import datetime as dt
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from costguard_aws.vetoes import YOUNG, leaves_group
 ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
 CLOSED = frozenset(("stopped", "terminated"))
 _LOOK_SECONDS = 4.0
+_SKEW = 60.0  # seconds between this machine's clock and EC2's
 
 
 class Request(NamedTuple):
@@ -132,7 +134,28 @@ def confirm(session: Session, instance: str, verb: Verb, recorded: Outcome | Non
     if found.state in ENDING:
         billed = "; computing is billed until its memory is saved" if verb == "hibernate" else ""
         return Outcome("pending", f"seen stopping: EC2 says {found.state}{billed}", proof)
+    accepted = recorded.receipt.get("accepted", "") if recorded else ""
+    if started_again(found, accepted):
+        return Outcome("done", came_back(found), proof)
     return _recorded(recorded, f"EC2 says {found.state}: the bill goes on")
+
+
+def started_again(found: described.Instance, accepted: str) -> bool:
+    """Whether a running instance was started after a request that was accepted at ``accepted`` (RFC 3339).
+
+    Each start sets LaunchTime, a reboot does not. The two clocks may differ a little.
+    """
+    try:
+        request = dt.datetime.fromisoformat(accepted).timestamp()
+    except ValueError:
+        return False
+    return found.state in {"pending", "running"} and found.launched is not None and found.launched > request + _SKEW
+
+
+def came_back(found: described.Instance) -> str:
+    """The words for an instance that was ended and runs again."""
+    since = dt.datetime.fromtimestamp(found.launched or 0.0, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"closed: it was stopped, and started again at {since}; since then it is billed anew"
 
 
 def closed(found: described.Instance) -> str:

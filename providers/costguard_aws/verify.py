@@ -1,17 +1,16 @@
 """Ask EC2 from any machine what became of the machine of a receipt."""
 
-import datetime as dt
 from collections.abc import Mapping
 
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Site
 from costguard_aws import described
-from costguard_aws.act import CLOSED, ENDING, closed
+from costguard_aws.act import CLOSED, ENDING, came_back, closed, started_again
 from costguard_aws.session import Session
 
 
 def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
-    """``done`` when the bill has ended, ``pending`` while it ends, ``failed`` when it runs. Raises CloudError."""
+    """``done`` when the bill has ended, ``pending`` while it ends, ``failed`` while it runs on. Raises CloudError."""
     instance, region = receipt.get("instance", ""), receipt.get("region", "")
     if not instance or not region:
         words = "the receipt names no instance and region of AWS"
@@ -43,9 +42,9 @@ def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Outcome
         return Outcome("done", closed(found))
     if found.state in ENDING:
         return Outcome("pending", f"seen stopping: EC2 says {found.state}")
-    since = f" since {_moment(found.launched)}" if found.launched is not None else ""
-    hint = "if it was started again after the stop, this is a new bill; look at `costguard history` there"
-    return Outcome("failed", f"EC2 says {found.state}{since}: the bill goes on; {hint}")
+    if started_again(found, receipt.get("accepted", "")):
+        return Outcome("done", came_back(found))
+    return Outcome("failed", f"EC2 says {found.state}: the bill goes on; look at `costguard status` on the machine")
 
 
 def _forgotten(session: Session, instance: str, account: str) -> Outcome:
@@ -63,7 +62,3 @@ def _forgotten(session: Session, instance: str, account: str) -> Outcome:
     return Outcome(
         "unknown", f"account {mine} does not know {instance}, and {whose}: ask with that account's credentials"
     )
-
-
-def _moment(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")

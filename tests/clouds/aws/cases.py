@@ -316,5 +316,6 @@ def facts_of(cell: Cell) -> Facts:
     base = SLEEPER if cell.verb == "hibernate" else BASE
     changed = base._replace(**{**change.facts, "verb": cell.verb})  # type: ignore[arg-type]  # the table is data
     if change.instance and changed.instance is not None:
-        changed = changed._replace(instance=changed.instance._replace(**change.instance))  # type: ignore[arg-type]
+        instance = changed.instance._replace(**change.instance)  # type: ignore[arg-type]  # the table is data
+        changed = changed._replace(instance=instance)
     return changed

@@ -225,6 +225,15 @@ def test_confirmation_without_a_record(here: FakeMachine) -> None:
         assert session.confirm("stop", TICKET, None).status == "unknown"
 
 
+def test_confirmation_after_a_restart(here: FakeMachine) -> None:
+    """The machine asks about itself on its next life: EC2's LaunchTime tells that there was an end."""
+    recorded = Outcome("accepted", "accepted: StopInstances", "r-1", {"accepted": "2020-01-01T00:00:00Z"})
+    with opened(here) as session:
+        found = session.confirm("stop", TICKET, recorded)
+    assert (found.status, found.proof) == ("done", "r-1")
+    assert "started again" in found.detail
+
+
 class TestGroup:
     """A member leaves by its group's own call, once."""
 

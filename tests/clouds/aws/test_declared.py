@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import costguard_aws
 from costguard.actions.provider import Identity, Verb
 from costguard_aws import PROVIDER
 from costguard_aws.testing import FakeMachine
+from tests.clouds.aws.cases import CELLS
 from tests.clouds.aws.conftest import opened
 
 VERBS: tuple[Verb, ...] = ("stop", "terminate", "hibernate")
@@ -68,3 +70,16 @@ def test_a_price_of_another_region_says_so() -> None:
 def test_a_list_price_is_not_what_they_pay(market: str) -> None:
     """Unknown is shown as unknown."""
     assert PROVIDER.price(who("g5.xlarge", market=market)) is None
+
+
+def test_the_page_says_what_the_code_does() -> None:
+    """Policy, rights and codes of the documentation."""
+    page = (Path(__file__).parents[3] / "docs/clouds-aws.md").read_text(encoding="utf-8")
+    assert f"```json\n{PROVIDER.policy(('stop',))}\n```" in page
+    for right in PROVIDER.permissions(VERBS):
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{right.name}`")]
+        assert row.endswith("| yes |" if right.needed else "| no |")
+    written = set(re.findall(r"`([a-z_]+)`", page.partition("## Codes of the plan")[2].partition("## Limits")[0]))
+    used = {code for cell in CELLS for code in cell.codes.split()}
+    assert used <= written
+    assert written - used <= {"disks_go_on", "stop", "terminate"}

@@ -76,7 +76,7 @@ def refused(here: FakeMachine, call: str = "stop_instances", **more: Any) -> tup
     ],
 )
 def test_what_cannot_stop(
-    launch: Launch, kind: str, nature: Nature, more: dict[str, object], code: str, words: str
+    launch: Launch, kind: str, nature: Nature, more: dict[str, Any], code: str, words: str
 ) -> None:
     """With the codes and words of EC2, and without an effect."""
     here = launch(kind, nature)

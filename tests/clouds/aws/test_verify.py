@@ -23,6 +23,17 @@ def test_from_running_to_closed(here: FakeMachine) -> None:
     assert closed.detail.startswith("closed")
 
 
+@pytest.mark.parametrize(
+    ("accepted", "status"),
+    [("2020-01-01T00:00:00Z", "done"), ("2120-01-01T00:00:00Z", "failed"), ("soon", "failed"), ("", "failed")],
+)
+def test_one_that_runs_again(here: FakeMachine, accepted: str, status: str) -> None:
+    """Started after the request: that bill has ended, and a new one runs. Started before it: nothing has happened."""
+    found = PROVIDER.verify(here.site(), receipt(here, accepted=accepted))
+    assert found.status == status
+    assert ("billed anew" in found.detail) is (status == "done")
+
+
 def test_a_forgotten_instance_of_the_same_account(here: FakeMachine) -> None:
     """EC2 forgets the terminated after an hour: with that account's credentials this is the end of the bill."""
     found = PROVIDER.verify(here.site(), receipt(here, instance="i-0fffffffffffffff0"))
