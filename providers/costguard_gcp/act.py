@@ -92,7 +92,7 @@ def _failed(error: CloudError, shown: str, *, lost: bool) -> Outcome:
     if shown in _ENDING | _CLOSED or shown == "SUSPENDED":
         return Outcome("accepted", f"accepted: no answer came, but Google Cloud shows {shown}")
     words = f"{error} ({error.code})" if error.code else str(error)
-    if not error.technical:
+    if not error.technical and (shown or not lost):  # a deleted machine loses the right to ask for itself
         return Outcome("refused", f"{words}; {error.hint}" if error.hint else words, error.code)
     if lost:
         shows = f"Google Cloud shows {shown}" if shown else "the machine's state cannot be read either"

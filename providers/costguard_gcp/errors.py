@@ -19,6 +19,7 @@ NO_ANSWER = "no_answer"
 _AGAIN = "costguard tries again by itself; `costguard doctor` shows whether it lasts"
 _THROTTLING = {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED"}
 _PASSING = {"resourceNotReady", "backendError", "internalError"}
+_TIMED_OUT = 408
 _SCOPES = {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}
 _DISABLED = {"accessNotConfigured", "SERVICE_DISABLED"}
 
@@ -78,7 +79,7 @@ def _answer(error: api.GoogleAPICallError) -> CloudError:
         return CloudError(
             "gone", text, code=code, hint="compare `costguard doctor` with `gcloud compute instances list`"
         )
-    if number >= 500 or reason in _PASSING:
+    if number >= 500 or number == _TIMED_OUT or reason in _PASSING:
         return CloudError("internal", f"Google Cloud had trouble of its own: {words}", code=code, hint=_AGAIN)
     return CloudError("refused", f"Google Cloud refuses: {words}", code=code, hint=_hint(words))
 

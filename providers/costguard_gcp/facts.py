@@ -72,13 +72,14 @@ class Size(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """``vm``, ``granted`` and ``size`` are None when they could not be had; the words are in ``troubles``.
+    """``account`` is the service account's address. ``vm``, ``granted`` and ``size`` are None when they could not be had; the words are in ``troubles``.
 
     ``scopes`` is None when the metadata server does not say. ``local_in_use`` is None when nobody can tell.
     ``uptime`` and ``Vm.age`` are seconds.
     """
 
     identity: Identity
+    account: str
     scopes: tuple[str, ...] | None
     managed_by: str
     group: Group | None
@@ -116,6 +117,7 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
         size = _known(troubles, "size", lambda _: _size(api, group))
     facts = Facts(
         identity=identity,
+        account=str(_default_account(tree).get("email") or ""),
         scopes=_scopes(metadata, tree),
         managed_by=_managed_by(attributes, vm.labels if vm else {}),
         group=group,
@@ -190,10 +192,14 @@ def _size(api: "Api", group: Group) -> Size:
     return Size(found.target_size, policy.min_num_replicas if str(policy.mode or "ON") in _SCALES_OUT else None)
 
 
-def _scopes(metadata: Metadata, tree: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _default_account(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     accounts = tree.get("serviceAccounts")
     default = accounts.get("default") if isinstance(accounts, dict) else None
-    scopes = default.get("scopes") if isinstance(default, dict) else None
+    return default if isinstance(default, dict) else {}
+
+
+def _scopes(metadata: Metadata, tree: Mapping[str, Any]) -> tuple[str, ...] | None:
+    scopes = _default_account(tree).get("scopes")
     if isinstance(scopes, list):
         return tuple(map(str, scopes))
     text = metadata.text("instance/service-accounts/default/scopes")

@@ -35,7 +35,8 @@ ADMIT = "run `costguard permissions gcp` and let an owner of the project bind th
 
 _TEMPLATE = """\
 # Google Cloud: the least rights for these actions, bound to one machine.
-# Save this text as costguard-role.yaml; an owner of the project runs, once for the project:
+# An owner of the project runs, once for the project:
+#   costguard permissions gcp --policy > costguard-role.yaml
 #   gcloud iam roles create {role} --project=PROJECT --file=costguard-role.yaml
 # and once for each machine:
 #   gcloud compute instances add-iam-policy-binding INSTANCE --project=PROJECT --zone=ZONE \\
@@ -70,10 +71,10 @@ def policy(verbs: Sequence[Verb]) -> str:
     return _TEMPLATE.format(role=ROLE, lines=lines, optional=optional)
 
 
-def binding(resource: str, role: str = ROLE) -> str:
-    """The command that binds the role to a machine, given its path ``projects/P/zones/Z/instances/N``."""
+def binding(resource: str, account: str) -> str:
+    """The command that binds the role to a machine ``projects/P/zones/Z/instances/N``, for its service account."""
     _, project, _, zone, _, name = resource.split("/")
     return (
         f"gcloud compute instances add-iam-policy-binding {name} --project={project} --zone={zone} "
-        f"--member=serviceAccount:EMAIL --role=projects/{project}/roles/{role}"
+        f"--member=serviceAccount:{account or 'EMAIL'} --role=projects/{project}/roles/{ROLE}"
     )

@@ -122,7 +122,7 @@ def _scopes(case: Case) -> list[Found]:
 
 def _rights(case: Case) -> list[Found]:
     facts = case.facts
-    bind = permissions.binding(facts.identity.details["resource"])
+    bind = permissions.binding(facts.identity.details["resource"], facts.account)
     denied = facts.troubles.get("vm")
     if denied and denied.trouble != "gone":  # without this answer neither identity nor disks are known
         text = f"Google Cloud does not show this machine to its own service account: {denied}"

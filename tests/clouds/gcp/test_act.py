@@ -129,6 +129,16 @@ def test_no_answer_at_all_is_unknown(world: World) -> None:
     assert "Google Cloud shows RUNNING" in outcome.detail
 
 
+def test_a_denial_after_a_lost_answer_proves_nothing(world: World) -> None:
+    """A machine that is being deleted loses its rights with it: nobody can say, and nobody says *refused*."""
+    session = world.open()
+    facts = session.facts("terminate")
+    world.api.faults += [Fault("cut_after", ".delete"), Fault("deny", "", times=99)]
+    outcome = world.act("terminate", facts, session)
+    assert outcome.status == "unknown"
+    assert world.api.effects == ["delete"]
+
+
 def test_a_slow_answer_is_given_up_in_time(world: World) -> None:
     """The deadline holds although the server never says no."""
     world.api.faults.append(Fault("slow", ".stop", times=99, seconds=1.5))

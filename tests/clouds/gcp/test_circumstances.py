@@ -63,7 +63,7 @@ def test_what_a_plan_promises(name: str, ends_bill: bool | None, keeps_disks: bo
 
 
 def test_a_missing_right_names_itself_and_the_command(tmp_path: pathlib.Path) -> None:
-    """An owner can paste it."""
+    """An owner can paste it: nothing is left to fill in."""
     decided, _ = planned(CELLS["stop-denied"], tmp_path)
     finding = decided.findings[0]
     assert "`compute.instances.stop`" in finding.text
@@ -71,6 +71,7 @@ def test_a_missing_right_names_itself_and_the_command(tmp_path: pathlib.Path) ->
         "gcloud compute instances add-iam-policy-binding trainer-1 --project=ml-project --zone=us-central1-a"
         in finding.hint
     )
+    assert "--member=serviceAccount:trainer@ml-project.iam.gserviceaccount.com" in finding.hint
 
 
 def test_a_reused_name_is_not_this_machine(tmp_path: pathlib.Path) -> None:
