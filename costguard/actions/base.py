@@ -94,6 +94,7 @@ class Context(NamedTuple):
     results: str = ""
     deadline: float = 60.0
     spread: float = 0.0
+    fallback: bool = False
     idle_seconds: float = 0.0
     gpus: tuple[str, ...] = ()
     instance: str = ""

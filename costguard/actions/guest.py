@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from costguard import programs
-from costguard.actions import container, dmi, effect, permission, provider, results
+from costguard.actions import container, dmi, effect, permission, proven, provider, results
 from costguard.actions.base import Context, Finding, Outcome
 from costguard.actions.provider import Consequence
 
@@ -30,7 +30,8 @@ class GuestFacts(NamedTuple):
 
     ``tool`` is the command of the init system, empty when there is none. ``container`` is the mark
     of a container, empty when there is none, None when nobody can tell. ``clouds`` are the names of
-    the plug-ins that recognise this machine; ``consequence`` is set when there is exactly one.
+    the plug-ins that recognise this machine; ``consequence`` is set when there is exactly one, with what the cloud
+    itself said of this machine before. ``fallback``: another action failed, so this one was not the owner's first wish.
     """
 
     action: str
@@ -43,6 +44,7 @@ class GuestFacts(NamedTuple):
     clouds: tuple[str, ...] = ()
     consequence: Consequence | None = None
     plugin_failures: tuple[str, ...] = ()
+    fallback: bool = False
 
 
 def facts(context: Context, verb: Verb) -> GuestFacts:
@@ -66,9 +68,16 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
         accept_bill=context.settings.get("accept_bill") is True,
         machine=" ".join(filter(None, (identity.get("sys_vendor"), identity.get("product_name")))),
         clouds=tuple(plugin.name for plugin in mine),
-        consequence=mine[0].guest_shutdown() if len(mine) == 1 else None,
+        consequence=_proven(mine[0].guest_shutdown(), context) if len(mine) == 1 else None,
         plugin_failures=loaded.failures,
+        fallback=context.fallback,
     )
+
+
+def _proven(general: Consequence, context: Context) -> Consequence:
+    """What a shutdown does on this cloud, made exact by what the last plan saw of this machine."""
+    said = proven.known(context) if general.keeps_disks is None else ""
+    return general._replace(keeps_disks=said == "stops") if said else general
 
 
 def refusals(facts: GuestFacts) -> list[Finding]:

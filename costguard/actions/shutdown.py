@@ -68,7 +68,12 @@ def _consequences(facts: guest.GuestFacts, known: Consequence) -> list[tuple[Ver
         found.append((verdict, Finding("bill_goes_on", known.text, hint)))
     elif known.ends_bill is None:
         found.append(("consequences", Finding("bill_unknown", known.text, known.hint)))
-    if known.keeps_disks is None:
+    if facts.fallback and known.ends_bill is not False and not (known.ends_bill and known.keeps_disks):
+        text = (
+            f"nothing has proved that a shutdown ends the bill and keeps the disks, so it is no fall-back: {known.text}"
+        )
+        found.append(("refuse", Finding("shutdown_unproven", text, known.hint)))
+    elif known.keeps_disks is None:
         found.append(("consequences", Finding("may_terminate", known.text, known.hint)))
     elif known.keeps_disks is False:
         found.append(("consequences", Finding("loses_disks", known.text, known.hint)))

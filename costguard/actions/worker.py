@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions import record, results
+from costguard.actions import proven, record, results
 from costguard.actions.base import Action, Context, DryRunError, Host, Outcome, Plan
 from costguard.actions.registry import ACTIONS
 from costguard.programs import die_with_parent
@@ -61,6 +61,7 @@ def parse(job: Mapping[str, Any]) -> Context:
         results=str(job.get("results") or ""),
         deadline=float(job.get("deadline") or Context._field_defaults["deadline"]),
         spread=float(job.get("spread") or 0.0),
+        fallback=job.get("fallback") is True,
         idle_seconds=float(given.get("idle_seconds") or 0.0),
         gpus=tuple(map(str, given.get("gpus") or ())),
         instance=str(given.get("instance") or ""),
@@ -69,12 +70,15 @@ def parse(job: Mapping[str, Any]) -> Context:
 
 def plan(action: Action[Any], context: Context) -> None:
     """Look, decide, and say so."""
-    say({"plan": _as_json(action.plan(action.facts(context)))})
+    decided = action.plan(action.facts(context))
+    proven.keep(decided, context)
+    say({"plan": _as_json(decided)})
 
 
 def act(action: Action[Any], context: Context) -> None:
     """Plan, let the record leave the machine, wait for *go*, act at most once."""
     decided = record.announce(action.plan(action.facts(context)), context)
+    proven.keep(decided, context)
     say({"plan": _as_json(decided)})
     if not decided.may_act:
         return

@@ -171,6 +171,7 @@ class Workers:
             "mode": self.config["policy"]["mode"],
             "attempt": effect.attempt if isinstance(effect, Confirm) else effect.id,
             "incident": "" if isinstance(effect, Check) else effect.incident,
+            "fallback": effect.action in self.config["policy"].get("fallback", ()),
             "settings": self.config.get("actions", {}).get(effect.action, {}),
             "cloud": self.config.get("cloud", {}),
             "sink": self.config.get("sink", {}),
