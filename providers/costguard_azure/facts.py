@@ -190,11 +190,14 @@ def _minimum(rules: list[Mapping[str, Any]], scale_set: str) -> int:
 def _manager(found: Mapping[str, Any], machine: resource.Resource) -> str:
     """The service that owns this machine, empty when none is seen.
 
-    Sources: AKS documentation "FAQ" (group ``MC_…``, tags ``aks-managed-…``, changes of nodes are not supported);
+    Sources: AKS documentation "FAQ" (group ``MC_…``, or another one with tags ``aks-managed-…`` and scale sets
+    ``aks-…-vmss``; changes of nodes are not supported);
     Azure Databricks documentation "Monitor usage using tags" (``Vendor``).
     """
     tags = {str(name).lower(): str(value) for name, value in (found.get("tags") or {}).items()}
-    if machine.group.upper().startswith("MC_") or any(name.startswith("aks-managed-") for name in tags):
+    scale_set = machine.scale_set or _last(_at(found, "properties", "virtualMachineScaleSet", "id"))
+    named = machine.group.upper().startswith("MC_") or (scale_set.startswith("aks-") and scale_set.endswith("-vmss"))
+    if named or any(name.startswith("aks-managed-") for name in tags):
         return "Azure Kubernetes Service"
     if tags.get("vendor", "").lower() == "databricks":
         return "Azure Databricks"

@@ -97,12 +97,11 @@ def events(site: Site) -> dict[str, Any]:
 
 def _json(base: str, path: str, query: Mapping[str, str], budget: float, *, timeout: float = TRY) -> Any:  # noqa: ANN401 - JSON
     """Ask until there is an answer or the budget (seconds) is spent. Raises CloudError."""
-    if budget > TRY and urlsplit(base).scheme != "http":
-        raise CloudError("refused", f"{base} is no metadata endpoint: it must begin with http://", hint="see [cloud]")
+    where = _address(base)
     end = time.monotonic() + budget
     tries = 0
     while True:
-        answer, error = _try(base, f"{path}?{urlencode(query)}", timeout)
+        answer, error = _try(where, base, f"{path}?{urlencode(query)}", timeout)
         if answer and answer.status == 200:
             try:
                 return json.loads(answer.body)
@@ -115,12 +114,26 @@ def _json(base: str, path: str, query: Mapping[str, str], budget: float, *, time
         time.sleep(wait)
 
 
-def _try(base: str, target: str, timeout: float) -> tuple[Answer | None, CloudError | None]:
-    """One request, straight to the address: `http.client` knows neither proxies nor redirects."""
-    where = urlsplit(base)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port or 80, timeout=timeout)
+def _address(base: str) -> tuple[str, int, str]:
+    """Host, port and path of an endpoint. Raises CloudError for what is none."""
     try:
-        connection.request("GET", where.path.rstrip("/") + target, headers={"Metadata": "true"})
+        where = urlsplit(base)
+        if where.scheme == "http" and where.hostname:
+            return where.hostname, where.port or 80, where.path.rstrip("/")
+    except ValueError:
+        pass
+    hint = f"set [cloud] metadata_endpoint to an address that begins with http://, or to nothing for {DEFAULT}"
+    raise CloudError("refused", f"{base} is no address of a metadata service", code="metadata_endpoint", hint=hint)
+
+
+def _try(
+    where: tuple[str, int, str], base: str, target: str, timeout: float
+) -> tuple[Answer | None, CloudError | None]:
+    """One request, straight to the address: `http.client` knows neither proxies nor redirects."""
+    host, port, path = where
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
+    try:
+        connection.request("GET", path + target, headers={"Metadata": "true"})
         response = connection.getresponse()
         return Answer(response.status, _seconds(response.getheader("Retry-After")), response.read(_LARGEST)), None
     except TimeoutError:

@@ -254,6 +254,10 @@ CELLS: dict[str, Cell] = {
         ),
         *("refuse", ("bill_ends", "group_member", "loses_disks", "managed_node"), AKS),
     ),
+    "a node of AKS by its scale set": Cell(
+        *("stop", {**GROUPED, "scale_set": ScaleSet("aks-gpu-12345678-vmss")}, LEAVE, "refuse"),
+        *((*BASE, "group_member", "managed_node"), AKS),
+    ),
     "a node of Databricks": Cell(
         "stop", {"tags": {"Vendor": "Databricks"}}, {}, "refuse", (*BASE, "managed_node"), "Databricks: default tags"
     ),

@@ -136,10 +136,15 @@ def test_where_it_is_asked() -> None:
     assert tokens == [metadata.DEFAULT, "http://env", "http://pod", "http://config"]
 
 
-def test_an_address_that_is_none(azure: FakeAzure) -> None:
+@pytest.mark.parametrize(
+    "address", ["https://127.0.0.1:1", "http://127.0.0.1:99999", "http://", "127.0.0.1", "http://[::1"]
+)
+def test_an_address_that_is_none(azure: FakeAzure, address: str) -> None:
     """Said before anything is asked."""
-    error = failed(azure.site(metadata_endpoint="https://127.0.0.1:1"))
-    assert "http://" in str(error)
+    error = failed(azure.site(metadata_endpoint=address))
+    assert error.trouble == "refused"
+    assert "http://" in error.hint
+    assert azure.log == []
 
 
 def test_tags(azure: FakeAzure) -> None:
