@@ -83,8 +83,7 @@ def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, 
     token = request_id(verb, ticket)
     if facts.group:
         return api.act_in_group(verb, facts.group, ticket, token, timeout)
-    local = any(disk.local for disk in facts.vm.disks) if facts.vm else False
-    return api.act(verb, ticket, token, discard=discard if local else None, timeout=timeout)
+    return api.act(verb, ticket, token, discard=discard, timeout=timeout)
 
 
 def _failed(error: CloudError, shown: str, *, lost: bool) -> Outcome:

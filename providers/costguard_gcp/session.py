@@ -85,14 +85,14 @@ class Api:
         )
         return frozenset(self._call(self._instances.test_iam_permissions, request, timeout).permissions)
 
-    def act(self, verb: Verb, ticket: Ticket, request_id: str, *, discard: bool | None, timeout: float) -> Any:  # noqa: ANN401 - as above
-        """Stop, delete or suspend. ``discard`` is sent only when it is not None; deleting has no such parameter."""
+    def act(self, verb: Verb, ticket: Ticket, request_id: str, *, discard: bool, timeout: float) -> Any:  # noqa: ANN401 - as above
+        """Stop, delete or suspend. ``discard`` allows to lose the data of local SSDs; without it the API refuses."""
         call, kind = {
             "stop": (self._instances.stop_unary, compute.StopInstanceRequest),
             "terminate": (self._instances.delete_unary, compute.DeleteInstanceRequest),
             "hibernate": (self._instances.suspend_unary, compute.SuspendInstanceRequest),
         }[verb]
-        local = {} if discard is None or verb == "terminate" else {"discard_local_ssd": discard}
+        local = {"discard_local_ssd": True} if discard and verb != "terminate" else {}
         request = kind(**self._here(), request_id=request_id, **local)
         return self._call(call, request, timeout, ticket)
 

@@ -35,13 +35,13 @@ def test_each_verb_is_one_request_with_the_attempts_id(verb: Verb, tmp_path: pat
     assert "incident-1" in sent.headers["x-goog-request-reason"]
 
 
-@pytest.mark.parametrize(("discard", "sent"), [("discard", "true"), ("keep", "true")])
-def test_local_ssds_need_a_word_about_their_data(discard: str, sent: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("setting", ["discard", "keep"])
+def test_local_ssds_need_a_word_about_their_data(setting: str, tmp_path: pathlib.Path) -> None:
     """The API refuses a stop without it; it is sent only for such a machine, and only after the plan told of the loss."""
     with world_of(Machine(local_ssds=[LocalSsd()]), tmp_path) as world:
-        world.settings["local_data"] = discard
+        world.settings["local_data"] = setting
         assert world.act("stop").status == "accepted"
-        assert world.api.calls("/stop")[0].query["discardLocalSsd"] == sent
+        assert world.api.calls("/stop")[0].query["discardLocalSsd"] == "true"
 
 
 def test_data_in_use_is_never_discarded(tmp_path: pathlib.Path) -> None:
