@@ -20,8 +20,7 @@ import os
 import sys
 import time
 
-from costguard.readers.nvml_gpu import Gpu, UnreadableError
-from costguard.readers.nvml_library import (
+from costguard.readers.nvml_codes import (
     DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
     GPU_IS_LOST,
@@ -31,9 +30,10 @@ from costguard.readers.nvml_library import (
     SUCCESS,
     UNINITIALIZED,
     LibraryMissingError,
-    Nvml,
     NvmlError,
 )
+from costguard.readers.nvml_gpu import Gpu, UnreadableError
+from costguard.readers.nvml_library import Nvml
 from costguard.readers.nvml_lookup import find, listed, place
 from costguard.readers.pci import Bus
 

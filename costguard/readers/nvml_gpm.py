@@ -1,6 +1,7 @@
 """What a GPU counts of its own activity (GPM, Hopper and later): means over the whole time between two reads."""
 
-from costguard.readers.nvml_library import DROPPED, INVALID_ARGUMENT, NO_PERMISSION, SUCCESS, Nvml, NvmlError, words
+from costguard.readers.nvml_codes import DROPPED, INVALID_ARGUMENT, NO_PERMISSION, SUCCESS, NvmlError, words
+from costguard.readers.nvml_library import Nvml
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:

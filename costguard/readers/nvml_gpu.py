@@ -3,18 +3,11 @@
 from operator import sub
 
 from costguard.readers import nvml_ghost, nvml_hung
+from costguard.readers.nvml_codes import ABSENT, DROPPED, NOT_FOUND, SUCCESS, NvmlError
 from costguard.readers.nvml_ghost import Ghost
 from costguard.readers.nvml_gpm import Gpm
 from costguard.readers.nvml_hung import Hung
-from costguard.readers.nvml_library import (
-    ABSENT,
-    DROPPED,
-    ENGINES,
-    NOT_FOUND,
-    SUCCESS,
-    Nvml,
-    NvmlError,
-)
+from costguard.readers.nvml_library import ENGINES, Nvml
 from costguard.readers.nvml_mig import Divided
 from costguard.readers.nvml_power import PowerMeter
 from costguard.readers.nvml_traffic import Traffic, Users

@@ -9,6 +9,22 @@ import ctypes
 
 import pynvml
 
+from costguard.readers.nvml_codes import (
+    DEPRECATED,
+    FUNCTION_NOT_FOUND,
+    INSUFFICIENT_SIZE,
+    INVALID_ARGUMENT,
+    LIBRARY_NOT_FOUND,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    SUCCESS,
+    UNKNOWN,
+    VERSION_MISMATCH,
+    LibraryMissingError,
+    NvmlError,
+    words,
+)
+
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,50 +33,7 @@ if TYPE_CHECKING:
     Handle = Any
     """What the binding gives for a GPU: a pointer."""
 
-SUCCESS = 0
-UNINITIALIZED = 1
-INVALID_ARGUMENT = 2
-NOT_SUPPORTED = 3
-NO_PERMISSION = 4
-NOT_FOUND = 6
-INSUFFICIENT_SIZE = 7
-DRIVER_NOT_LOADED = 9
-LIBRARY_NOT_FOUND = 12
-FUNCTION_NOT_FOUND = 13
-GPU_IS_LOST = 15
-RESET_REQUIRED = 16
-VERSION_MISMATCH = 25
-DEPRECATED = 26
-UNKNOWN = 999
-
-ABSENT = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED)
-"""Codes of what this GPU, or this version of the library, does not have."""
-
-DROPPED = (*ABSENT, NO_PERMISSION)
-"""Codes after which an optional signal is left out: it is not there, or not for us."""
-
 ENGINES = ("encoder", "decoder", "JPEG engine", "OFA")
-
-_WORDS = {
-    1: "the library was not initialised",
-    2: "invalid argument",
-    3: "not supported",
-    4: "no permission; run the agent as root and outside a wrapper that drops rights",
-    6: "not found",
-    7: "the answer did not fit",
-    9: "the driver is not loaded",
-    10: "timeout",
-    12: "the driver's library is missing",
-    13: "the library is too old for this call",
-    15: "the GPU is lost (fell off the bus, see Xid 79 in the kernel log); a reboot is needed",
-    16: "the GPU must be reset",
-    17: "the operating system blocks the device; check the unit's DeviceAllow and the container's devices",
-    18: "driver and library have different versions (upgraded under a running system); reboot or reload the driver",
-    25: "the library wants another version of this call",
-    26: "the library has given up this call",
-    27: "the GPU is not ready yet",
-    999: "unknown driver error; in a container the devices may have been taken away",
-}
 
 _PLACES = (
     "libnvidia-ml.so.1",
@@ -83,27 +56,6 @@ _LAYOUTS = {
 }  # fmt: skip
 
 _Q = ctypes.c_ulonglong
-
-
-class NvmlError(Exception):
-    """A call failed; ``code`` is NVML's."""
-
-    def __init__(self, code: int, function: str) -> None:
-        super().__init__(f"{words(code)} (NVML {code}, {function})")
-        self.code = code
-
-
-class LibraryMissingError(Exception):
-    """The library cannot be loaded; the words say why. ``broken``: there is one all the same."""
-
-    def __init__(self, words: str, *, broken: bool = False) -> None:
-        super().__init__(words)
-        self.broken = broken
-
-
-def words(code: int) -> str:
-    """What a code means, and what to do about it where that is known."""
-    return _WORDS.get(code, "failed")
 
 
 class Nvml:

@@ -1,6 +1,7 @@
 """Which GPU of the driver is which: by PCI address, else by UUID, else by its number in the driver's list."""
 
-from costguard.readers.nvml_library import ABSENT, SUCCESS, Nvml
+from costguard.readers.nvml_codes import ABSENT, SUCCESS
+from costguard.readers.nvml_library import Nvml
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:

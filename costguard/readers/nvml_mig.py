@@ -1,7 +1,8 @@
 """A GPU that is divided (MIG): the driver gives no use of the whole, but where it has GPM, that of each instance."""
 
+from costguard.readers.nvml_codes import DROPPED, SUCCESS, NvmlError
 from costguard.readers.nvml_gpm import Gpm
-from costguard.readers.nvml_library import DROPPED, SUCCESS, Nvml, NvmlError
+from costguard.readers.nvml_library import Nvml
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:

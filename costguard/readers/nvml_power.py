@@ -1,6 +1,7 @@
 """What a GPU draws, from its energy counter, and whether that says that it works."""
 
-from costguard.readers.nvml_library import DROPPED, SUCCESS, Nvml, NvmlError
+from costguard.readers.nvml_codes import DROPPED, SUCCESS, NvmlError
+from costguard.readers.nvml_library import Nvml
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:

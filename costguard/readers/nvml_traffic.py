@@ -1,7 +1,8 @@
 """Signs of work of a GPU without GPM: bytes moved over PCIe and NVLink, and the use that single processes make."""
 
+from costguard.readers.nvml_codes import DROPPED, NOT_FOUND, SUCCESS, NvmlError
 from costguard.readers.nvml_gpm import NVLINK_FLOOR, PCIE_FLOOR
-from costguard.readers.nvml_library import DROPPED, NOT_FOUND, SUCCESS, Counters, Nvml, NvmlError
+from costguard.readers.nvml_library import Counters, Nvml
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from costguard.readers.nvml_codes import SUCCESS
 from costguard.readers.nvml_gpu import Gpu, Reading
-from costguard.readers.nvml_library import SUCCESS, Nvml
+from costguard.readers.nvml_library import Nvml
 from costguard.testing.nvml import ReaderProcess, Script, write_sysfs
 
 Answer = dict[str, Any]

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import pytest
 
 from costguard.engine import Known, Observation, Policy, Reading, Tick, Unknown, initial, step
+from costguard.readers.nvml_codes import NvmlError
 from costguard.readers.nvml_gpu import UnreadableError
-from costguard.readers.nvml_library import NvmlError
 from costguard.testing.nvml import NA, Process, Values
 from tests.faults.nvml_world import Machine
 
@@ -100,6 +100,8 @@ STORIES = {
         [TRAINED, Act(26, {**OVER, "util": 100}, 90)],
         End("quiet", "WARNING", ("ghost",)),
     ),
+    "memory that a dead process left": ([TRAINED, Act(14, {**OVER, "memory_used": 30_000})], IDLE),
+    "a ghost that keeps memory": ([TRAINED, Act(26, {**OVER, "util": 100, "memory_used": 30_000}, 90)], WORKS),
     "a ghost that somebody works beside": (
         [TRAINED, Act(14, {**OVER, "util": 100}, 90), Act(14, {"util": 100, **HELD}, 130)],
         WORKS,
