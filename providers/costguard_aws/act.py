@@ -21,7 +21,7 @@ from costguard_aws.vetoes import YOUNG, leaves_group
 
 ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
 CLOSED = frozenset(("stopped", "terminated"))
-_LOOK_SECONDS = 4.0
+_LOOK_SECONDS, _LOOK_AT_LEAST = 4.0, 1.0  # seconds for the look after a failure; the least also after the deadline
 _SKEW = 60.0  # seconds between this machine's clock and EC2's
 
 
@@ -60,7 +60,7 @@ def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, o
             answer = session.send(request.service, request.operation, end - time.monotonic(), **request.parameters)
             return _accepted(request, answer)
         except CloudError as error:
-            outcome = _after(session, request, facts, error, time.monotonic() - began)
+            outcome = _after(session, request, facts, error, began, end)
         if outcome.proof != _AGAIN or time.monotonic() + pause >= end:
             return outcome._replace(proof="") if outcome.proof == _AGAIN else outcome
         time.sleep(pause)
@@ -71,26 +71,28 @@ _AGAIN = "again"
 """Stands in the proof of an outcome that one more try may change; it never leaves this module."""
 
 
-def _after(session: Session, request: Request, facts: Facts, error: CloudError, spent: float) -> Outcome:
+def _after(session: Session, request: Request, facts: Facts, error: CloudError, began: float, end: float) -> Outcome:
     """What a failed try means: an outcome, marked when the same request may be sent once more."""
     words = f"{error}; {error.hint}" if error.hint else str(error)
+    now = time.monotonic()
+    look = max(_LOOK_AT_LEAST, min(_LOOK_SECONDS, end - now))
     if isinstance(error, CallError) and error.unanswered:
-        return _unanswered(session, request, facts, words, error.code == "no_answer")
-    if error.trouble == "denied" and facts.uptime is not None and facts.uptime + spent < YOUNG:
+        found = _state(session, facts.identity.instance, look)
+        return _unanswered(request, found, words, silent=error.code == "no_answer")
+    if error.trouble == "denied" and facts.uptime is not None and facts.uptime + now - began < YOUNG:
         return Outcome("refused", words, _AGAIN)
     if error.trouble in {"unreachable", "throttled", "internal"}:
         return Outcome("failed", f"nothing was accepted: {words}", _AGAIN)
     if error.technical:
         return Outcome("failed", f"nothing was accepted: {words}")
-    state = _state(session, facts.identity.instance) if error.trouble != "denied" else None
+    state = _state(session, facts.identity.instance, look) if error.trouble != "denied" else None
     if state and state.state in ENDING:  # somebody else, or an earlier try, has ended it
         return Outcome("accepted", f"seen stopping: EC2 says {state.state} ({words})", f"state {state.state}")
     return Outcome("refused", words)
 
 
-def _unanswered(session: Session, request: Request, facts: Facts, words: str, silent: bool) -> Outcome:
-    """The request may have had its effect: ask once what EC2 shows."""
-    found = _state(session, facts.identity.instance)
+def _unanswered(request: Request, found: described.Instance | None, words: str, *, silent: bool) -> Outcome:
+    """The request may have had its effect: what EC2 shows decides."""
     if found is not None and found.state in ENDING:
         text = f"accepted, though no answer came: seen stopping, EC2 says {found.state}"
         return Outcome("accepted", text, f"state {found.state}")
@@ -100,10 +102,10 @@ def _unanswered(session: Session, request: Request, facts: Facts, words: str, si
     return Outcome("unknown" if silent else "failed", text, _AGAIN)
 
 
-def _state(session: Session, instance: str) -> described.Instance | None:
+def _state(session: Session, instance: str, within: float) -> described.Instance | None:
     """One look; None when there is no answer."""
     try:
-        answer = session.send("ec2", "DescribeInstances", _LOOK_SECONDS, InstanceIds=[instance])
+        answer = session.send("ec2", "DescribeInstances", within, InstanceIds=[instance])
     except CloudError:
         return None
     return described.instance(answer, instance)

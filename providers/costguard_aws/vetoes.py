@@ -103,8 +103,8 @@ def protection(facts: Facts, _: Settings) -> Found:
             text = f"{name} protects this instance; costguard never removes a protection, and the bill goes on"
             yield "refuse", Finding("protected", text, f"if it may be ended, a person removes it: {remove}")
         elif value is None:
-            text = f"{name} could not be read; if it is set, EC2 will refuse and the bill goes on"
-            yield "consequences", Finding("permission_unknown", text, "grant ec2:DescribeInstanceAttribute")
+            what = f"{name}; if it is set, EC2 will refuse and the bill goes on"
+            yield "consequences", _unread(facts, name, what, "ec2:DescribeInstanceAttribute")
     if facts.group and facts.group.protected:
         text = f"the group {facts.group.name} protects this member from scale-in; costguard never removes a protection"
         hint = "`aws autoscaling set-instance-protection --no-protected-from-scale-in …`, if it may be ended"
@@ -172,8 +172,8 @@ def spot(facts: Facts, _: Settings) -> Found:
         text = "EC2 hibernates a Spot instance only when it interrupts it, never on request"
         yield "another", Finding("cannot_hibernate", text, _instead(facts))
     elif request is None and facts.verb == "stop":
-        text = "the type of the Spot request could not be read; if it is one-time, EC2 will refuse to stop"
-        yield "consequences", Finding("permission_unknown", text, "grant ec2:DescribeSpotInstanceRequests")
+        what = "the type of the Spot request; if it is one-time, EC2 will refuse to stop"
+        yield "consequences", _unread(facts, "spot", what, "ec2:DescribeSpotInstanceRequests")
     elif request and facts.verb == "stop" and request.type == "persistent" and not request.launch_group:
         text = "a stopped Spot instance starts again only when you start it and EC2 has spare capacity at your price"
         yield "consequences", Finding("spot_may_not_return", text, "")
@@ -201,8 +201,8 @@ def hibernation(facts: Facts, _: Settings) -> Found:
         text = "hibernation was not configured when this instance was launched, and cannot be added"
         yield "another", Finding("cannot_hibernate", text, _instead(facts))
     elif facts.type_hibernates is None:
-        text = f"whether type {facts.identity.type} can hibernate could not be read; if not, EC2 will refuse"
-        yield "consequences", Finding("permission_unknown", text, "grant ec2:DescribeInstanceTypes")
+        what = f"whether type {facts.identity.type} can hibernate; if not, EC2 will refuse"
+        yield "consequences", _unread(facts, "type", what, "ec2:DescribeInstanceTypes")
 
 
 def root_device(facts: Facts, _: Settings) -> Found:
@@ -243,6 +243,14 @@ def leaves_group(facts: Facts, settings: Settings) -> bool:
 def is_spot(facts: Facts) -> bool:
     """Whether EC2 or the metadata calls it a Spot instance."""
     return facts.instance is not None and "spot" in {facts.instance.lifecycle, facts.identity.market}
+
+
+def _unread(facts: Facts, name: str, what: str, right: str) -> Finding:
+    """A fact that EC2 itself will judge: why it is not known here, and which right it needs."""
+    unknown = facts.unknown.get(name)
+    why = f" ({unknown.words})" if unknown else ""
+    hint = f"grant {right}" if unknown is None or unknown.permission else "run `costguard doctor` again"
+    return Finding("permission_unknown", f"not known: {what}{why}", hint)
 
 
 def _missing(facts: Facts, name: str, what: str) -> Finding:

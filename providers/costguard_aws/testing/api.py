@@ -6,7 +6,9 @@ instance stays so; a group refuses to shrink below its minimum; a denied right i
 (also for a dry run); a stop takes a while; request ids are unique. And the troubles of `Fault`.
 """
 
+import contextlib
 import re
+import socket
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -92,6 +94,7 @@ class Api:
         self._looks: dict[str, int] = {}
         self._lock = threading.Lock()
         self._moto = wire.Moto()
+        self._open: set[socket.socket] = set()
         self._released = threading.Event()
 
     def fail(self, kind: Kind, action: str = "*", times: int = 1) -> None:
@@ -107,6 +110,12 @@ class Api:
             and (request.action in actions if actions else not request.action.startswith(_LOOKING))
         ]
 
+    def hang_up(self) -> None:
+        """Close every connection, as the services do with those that wait too long."""
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     def state(self, number: str) -> str:
         """What an instance really is, whatever a look still sees."""
         known = self._moto.instance(number)
@@ -116,7 +125,7 @@ class Api:
     def running(self) -> Iterator["Api"]:
         """The services on a free port of loopback; the address for both is then in ``url``."""
         self._moto.reset()
-        server = ThreadingHTTPServer(("127.0.0.1", 0), wire.handler(self.answer))
+        server = ThreadingHTTPServer(("127.0.0.1", 0), wire.handler(self.answer, self._open))
         server.daemon_threads = True
         self.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

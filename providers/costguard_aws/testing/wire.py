@@ -107,12 +107,24 @@ def _hibernating(region: str) -> frozenset[str]:
     )
 
 
-def handler(answer: Callable[[Mapping[str, str], bytes], Answer | None]) -> type[BaseHTTPRequestHandler]:
+def handler(
+    answer: Callable[[Mapping[str, str], bytes], Answer | None], open_ones: set[socket.socket]
+) -> type[BaseHTTPRequestHandler]:
     """A handler that keeps connections open, as the real services do, and cuts them where there is no answer."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # one write for head and body: two would wait for each other
+
+        def setup(self) -> None:
+            """Remember the connection."""
+            super().setup()
+            open_ones.add(self.connection)
+
+        def finish(self) -> None:
+            """Forget it."""
+            open_ones.discard(self.connection)
+            super().finish()
 
         def do_POST(self) -> None:
             """Answer one request."""

@@ -1,6 +1,7 @@
 """The request and its proof, with every trouble on the way. No double call, nothing destroyed that was not asked for."""
 
 import time
+from itertools import product
 
 import pytest
 
@@ -85,6 +86,29 @@ def test_troubles_that_pass(here: FakeMachine, fault: str, requests: int) -> Non
     assert len(here.api.calls()) == requests
     assert len({tuple(sorted(call.parameters.items())) for call in here.api.calls()}) == 1
     assert here.state == "stopped"
+
+
+FAULTS = ("", "throttle", "internal", "internal_after", "cut_before", "cut_after")
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(FAULTS, FAULTS)))
+def test_any_two_troubles_in_a_row(here: FakeMachine, first: str, second: str) -> None:
+    """Accepted exactly when it stops, never *refused*, and no request after the one that had its effect."""
+    for fault in filter(None, (first, second)):
+        break_calls(here, fault)
+    outcome = act(here)
+    assert (outcome.status, here.state) == ("accepted", "stopped")
+    effective = [fault in {"", "internal_after", "cut_after"} for fault in (*filter(None, (first, second)), "")]
+    assert len(here.api.calls()) == effective.index(True) + 1
+
+
+def test_a_connection_that_waited_too_long(here: FakeMachine) -> None:
+    """The countdown was longer than the service keeps a silent connection: another one is opened, nothing is doubled."""
+    with opened(here) as session:
+        facts = session.facts("stop")
+        here.api.hang_up()
+        assert session.execute("stop", facts, TICKET).status == "accepted"
+    assert len(here.api.calls()) == 1
 
 
 @pytest.mark.parametrize("fault", ["internal_after", "cut_after"])
