@@ -107,7 +107,7 @@ def _json(base: str, path: str, query: Mapping[str, str], budget: float, *, time
                 return json.loads(answer.body)
             except ValueError:
                 raise _garbage(base) from None
-        wait = (answer.retry_after if answer else None) or min(2.0, 0.2 * 2**tries) * random.uniform(0.7, 1.3)  # noqa: S311
+        wait = (answer.retry_after if answer else None) or min(2.0, 0.2 * 2**tries) * random.uniform(0.7, 1.3)  # noqa: S311 - spreads machines
         tries += 1
         if (answer and answer.status not in _AGAIN) or time.monotonic() + wait > end:
             raise error or _said(base, answer) from None

@@ -3,6 +3,7 @@
 import pytest
 
 from costguard.actions.base import Plan
+from costguard.actions.provider import Verb
 from costguard_azure import disks, resource
 from costguard_azure.facts import Facts, Group, Vm
 from costguard_azure.permissions import Grant
@@ -13,9 +14,9 @@ MACHINE = resource.parse(ID)
 VM = Vm("vm-1", "Standard_NC4as_T4_v3", "running", disks_kept=("os",))
 
 
-def facts(vm: Vm | None = VM, disk: str = "none", trouble: str = "", *, young: bool = False) -> Facts:
+def facts(vm: Vm | None = VM, disk: disks.State = "none", trouble: str = "", *, young: bool = False) -> Facts:
     assert MACHINE is not None
-    found = disks.LocalDisk(disk)  # type: ignore[arg-type]
+    found = disks.LocalDisk(disk)
     return Facts(MACHINE, "vm-1", vm, (Grant(("*",)),), (), found, young, trouble, {"the machine": "words"})
 
 
@@ -48,7 +49,7 @@ def test_without_the_machines_own_document(trouble: str, expected: tuple[str, li
         ("used", {"local_data": "keep"}, "refuse", "local_data_kept"),
     ],
 )
-def test_a_local_disk_that_may_be_in_use(disk: str, settings: dict[str, str], verdict: str, code: str) -> None:
+def test_a_local_disk_that_may_be_in_use(disk: disks.State, settings: dict[str, str], verdict: str, code: str) -> None:
     """Unknown is never unused."""
     made = plan("stop", facts(disk=disk), settings)
     assert made.verdict == verdict
@@ -66,9 +67,9 @@ def test_a_local_disk_that_may_be_in_use(disk: str, settings: dict[str, str], ve
         (VM._replace(host="h"), "terminate", False, True),
     ],
 )
-def test_bill_and_disks(vm: Vm, verb: str, *, ends_bill: bool, keeps_disks: bool) -> None:
+def test_bill_and_disks(vm: Vm, verb: Verb, *, ends_bill: bool, keeps_disks: bool) -> None:
     """The two facts that a fall-back list goes by."""
-    made = plan(verb, facts(vm), {})  # type: ignore[arg-type]
+    made = plan(verb, facts(vm), {})
     assert (made.ends_bill, made.keeps_disks) == (ends_bill, keeps_disks)
 
 
