@@ -93,6 +93,8 @@ class Eyes:
         return Observation(gpus, seen), met
 
     def _blind(self) -> Observation:
+        if not self._known and not self.reader.error:  # no GPU is there to say it
+            self._tell("nvml", self.reader.words)
         return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
 
     def _meet(self, devices: tuple[Device, ...], now: float) -> Devices | None:

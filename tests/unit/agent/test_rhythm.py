@@ -58,6 +58,37 @@ def test_a_hung_reader_delays_a_tick_by_no_more_than_its_answer_time() -> None:
     assert not all(known for _, known, _ in watch.seen)
 
 
+class Deaf(Faults):
+    """The driver hangs from the first moment until 900 s."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "hang" if subject == "nvml" and host.now < 900.0 else ""
+
+
+class Journal(Watch):
+    """What the guard wrote."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def said(self, now: Instant, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_a_driver_that_hangs_from_the_first_moment_is_told() -> None:
+    """No GPU is known that could say it: the journal and the status do, once, and that it works again."""
+    journal = Journal()
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=2400.0, watch=journal, faults=Deaf())
+    loop = Loop(host, effective(interval=INTERVAL), host.start())
+    told: list[str] = []
+    host.world.at(600.0, lambda: told.append(loop.troubles.get("nvml", "")))
+    loop.run()
+    assert "did not answer within 30 s" in told[0]
+    assert len([line for line in journal.lines if "did not answer" in line]) == 1
+    assert len([line for line in journal.lines if "nvml works again" in line]) == 1
+    assert isinstance(loop.seen.readings[0], Known)
+
+
 def test_the_first_answer_of_a_new_reader_is_used_when_it_comes() -> None:
     """It reaches back over the hole further than any later one, so the next tick must not throw it away."""
     watch = beats(Driver())
