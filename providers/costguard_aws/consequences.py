@@ -21,7 +21,8 @@ def bill(facts: Facts, _: Settings) -> Found:
     rest = " and ".join(filter(None, (_volumes(len(kept)), addresses)))
     words = {
         "stop": "computing is no longer billed once the instance stops; starting it again needs free capacity",
-        "hibernate": "computing is billed until the memory is saved, then no more; it may stay so for 60 days",
+        "hibernate": "computing is billed until the memory is saved, then no more; it may stay so for 60 days; if saving "
+        "fails, EC2 shuts down and the memory is lost",
         "terminate": "computing is no longer billed, and the instance never comes back",
     }
     yield "go", Finding("bill_ends", words[facts.verb] + (f"; still billed: {rest}" if rest else ""))
@@ -45,6 +46,7 @@ def local_data(facts: Facts, settings: Settings) -> Found:
     if not disks and (facts.has_store is False or (facts.has_store is None and disks is not None)):
         return
     name = f"the local disks {', '.join(disks)}" if disks else "the local disks of this instance type"
+    name = name if disks or facts.has_store else "local disks, if this instance type has any,"
     if store is not None and not store.used:
         text = f"{name} are not mounted; whatever is on them is lost"
         yield "consequences", Finding("local_data_lost", text, "")

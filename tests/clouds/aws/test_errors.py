@@ -1,0 +1,123 @@
+"""Every code of AWS becomes one kind of trouble, with words and a next step."""
+
+import pytest
+from botocore import exceptions
+
+from costguard.actions.provider import CloudError
+from costguard_aws.errors import CallError, translate
+
+PROTECTED = "The instance 'i-1' may not be stopped. Modify its 'disableApiStop' instance attribute and try again."
+SPOT = "You can't stop the Spot Instance 'i-1' because it is associated with a one-time Spot Instance request."
+OLD_SPOT = "The instance 'i-1' is a spot instance and may not be stopped."
+MINIMUM = "Currently, desiredSize equals minSize (1). Terminating instance without replacement will violate group's"
+
+
+def said(code: str, message: str = "words", status: int = 400) -> CloudError:
+    response = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return translate(exceptions.ClientError(response, "StopInstances"), "ec2:StopInstances")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "trouble"),
+    [
+        ("UnauthorizedOperation", 403, "denied"),
+        ("AccessDenied", 403, "denied"),
+        ("RequestLimitExceeded", 503, "throttled"),
+        ("Throttling", 400, "throttled"),
+        ("ScalingActivityInProgress", 400, "throttled"),
+        ("ResourceContention", 500, "throttled"),
+        ("ExpiredToken", 400, "credentials"),
+        ("AuthFailure", 401, "credentials"),
+        ("InvalidClientTokenId", 403, "credentials"),
+        ("SignatureDoesNotMatch", 403, "credentials"),
+        ("RequestExpired", 400, "clock"),
+        ("OperationNotPermitted", 400, "refused"),
+        ("UnsupportedOperation", 400, "refused"),
+        ("UnsupportedHibernationConfiguration", 400, "refused"),
+        ("IncorrectInstanceState", 400, "refused"),
+        ("ValidationError", 400, "refused"),
+        ("SomethingNew", 400, "refused"),
+        ("InvalidInstanceID.NotFound", 400, "gone"),
+        ("InternalError", 500, "internal"),
+        ("Unavailable", 503, "internal"),
+        ("SomethingNew", 502, "internal"),
+    ],
+)
+def test_codes(code: str, status: int, trouble: str) -> None:
+    """A code that nobody knows is a veto when AWS calls it our fault, technical when it calls it its own."""
+    error = said(code, status=status)
+    assert (error.trouble, error.code) == (trouble, code)
+    assert code in str(error)
+    assert error.hint
+
+
+def test_a_signature_that_is_too_old_is_the_clock() -> None:
+    """The same code, told apart by its words."""
+    assert said("SignatureDoesNotMatch", "Signature expired: 2026 is now earlier than 2027").trouble == "clock"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "hint"),
+    [
+        ("OperationNotPermitted", PROTECTED, "--no-disable-api-stop"),
+        ("OperationNotPermitted", PROTECTED.replace("Stop'", "Termination'"), "--no-disable-api-termination"),
+        ("UnsupportedOperation", SPOT, 'kill_action = "terminate"'),
+        ("UnsupportedOperation", OLD_SPOT, 'kill_action = "terminate"'),
+        ("UnsupportedHibernationConfiguration", "words", 'kill_action = "stop"'),
+        ("ValidationError", MINIMUM, "--min-size"),
+    ],
+)
+def test_a_refusal_names_the_next_action(code: str, message: str, hint: str) -> None:
+    """From the words of AWS; costguard does not take it by itself."""
+    assert hint in said(code, message).hint
+
+
+def test_the_coded_message_stays_out() -> None:
+    """It names resources and policies of the account."""
+    assert "gXK5" not in str(
+        said("UnauthorizedOperation", "Not authorized. Encoded authorization failure message: gXK5")
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble", "unanswered"),
+    [
+        (exceptions.EndpointConnectionError(endpoint_url="https://x"), "unreachable", False),
+        (exceptions.ConnectTimeoutError(endpoint_url="https://x"), "unreachable", False),
+        (exceptions.ProxyConnectionError(proxy_url="http://p"), "unreachable", False),
+        (exceptions.SSLError(endpoint_url="https://x", error="certificate"), "unreachable", False),
+        (exceptions.ReadTimeoutError(endpoint_url="https://x"), "unreachable", True),
+        (exceptions.ConnectionClosedError(endpoint_url="https://x"), "unreachable", True),
+        (exceptions.HTTPClientError(error="broken"), "unreachable", True),
+        (TimeoutError(), "unreachable", True),
+        (exceptions.NoCredentialsError(), "credentials", False),
+        (exceptions.CredentialRetrievalError(provider="x", error_msg="no"), "credentials", False),
+        (exceptions.ProfileNotFound(profile="x"), "credentials", False),
+        (ValueError("odd"), "internal", False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_what_the_sdk_raises(error: Exception, trouble: str, unanswered: bool) -> None:
+    """What was never sent had no effect; what was sent may have had one."""
+    found = translate(error, "ec2:StopInstances")
+    assert isinstance(found, CallError)
+    assert (found.trouble, found.unanswered) == (trouble, unanswered)
+    assert found.technical
+    assert found.hint
+
+
+def test_our_own_errors_stay_what_they_are() -> None:
+    """The metadata client's words survive the way through the SDK."""
+    own = CloudError("unreachable", "the metadata service is switched off", code="imds_off")
+    assert translate(own, "ec2:StopInstances") is own
+
+
+@pytest.mark.parametrize(("code", "status"), [("InternalError", 500), ("ServiceUnavailable", 503)])
+def test_an_internal_error_may_have_had_its_effect(code: str, status: int) -> None:
+    """Throttling has not: that request was never looked at."""
+    found = said(code, status=status)
+    assert isinstance(found, CallError)
+    assert found.unanswered
+    throttled = said("RequestLimitExceeded", status=503)
+    assert isinstance(throttled, CallError)
+    assert not throttled.unanswered
