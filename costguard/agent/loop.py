@@ -3,7 +3,6 @@
 One turn: ask the readers, wait for their answers or their deadline, step the engine, commit, start effects.
 """
 
-import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +12,8 @@ from costguard.agent.cloudside import CloudSide, share
 from costguard.agent.disk import Disk
 from costguard.agent.eyes import Eyes
 from costguard.agent.heartbeat import Heartbeat
+from costguard.agent.memory import Memory
+from costguard.agent.memory import Reader as SavedReader
 from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
@@ -25,14 +26,8 @@ from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Observation, Unknown
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
-from costguard.engine.state import ACTING, CONFIRMING, WARNING, State, commitments, dump, initial, load
+from costguard.engine.state import WARNING
 from costguard.engine.turn import label
-
-SAVE_EVERY = 30.0
-"""Seconds between saves of a state in which only time passed."""
-
-COMMIT_EVERY = 600.0
-"""Seconds between saves of the commitments (unused and running time) onto the disk."""
 
 LOG_EVERY = 60.0
 """A sentence that differs while the state is the same is logged at most so often, in seconds."""
@@ -77,20 +72,18 @@ class Loop:
         self.last_wall = host.clock().wall  # date of the last tick
         self._next_tick = 0.0
         self._reading = False
-        self._saved: tuple[object, ...] = ()
-        self._saved_at = self._committed_at = -SAVE_EVERY
-        self._committed: tuple[object, ...] = ()
-        self._unused = True  # whether the saved commitments tell of unused time; of an earlier process: perhaps
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
-        self._written: tuple[object, object, str] = (None, None, "")  # core and tracks as JSON, by identity
         self._bugs: list[float] = []  # when each was survived
         self._arrived: deque[HostEvent] = deque()
         self._events: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
         self._working = False
-        self._begin: list[str] = []  # why the engine begins again, before anything else
-        counters, detached, self._last = self._restore()
-        self.eyes = Eyes(host, config, self._last.state, counters, self._trouble, detached=detached)
+        now = host.clock()
+        self.memory = Memory(host, self.disk, self.policy, str(config.get("version")), now.boot, self._trouble)
+        found = self.memory.restore(boot, now.boot)
+        self._begin = list(found.again)  # why the engine begins again, before anything else
+        self._last = Step(found.state, (), Sentence(found.state, rules_of(self.policy), now.wall))
+        self.eyes = Eyes(host, config, found.state, found.counters, self._trouble, detached=found.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
 
     @property
@@ -108,7 +101,6 @@ class Loop:
         for note in self.boot.notes:
             self.host.say(f"<4>{note}")
         self._next_tick = now.boot
-        self._committed_at = now.boot
         self.host.service("READY=1")
         while self.exit_code is None:
             try:
@@ -178,8 +170,7 @@ class Loop:
         self.history.tick(now, self._last, self.seen, interval)
         self.host.service(f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self._log(now.boot) else "WATCHDOG=1")
         self.last_wall = now.wall
-        if now.boot - self._committed_at >= COMMIT_EVERY:
-            self._commit(now.boot, now.wall)
+        self.memory.commit_in_time(self._last.state, now.boot, now.wall)
 
     def _beat(self, at: float, wall: float) -> None:
         """A sign of life, while every reader answers."""
@@ -213,43 +204,12 @@ class Loop:
         self._last = step(self._last.state, event, self.policy)
         self._effects.extend(self._last.effects)
         core = self._last.state.core
-        at = self._last.state.at
         if core is not before:
             self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
-        if core is not before or at - self._saved_at >= SAVE_EVERY:
-            essence = (core.serial, core.phase, core.done, core.armed, core.started, core.holds, core.plans, core.alarm)
-            if essence != self._saved or at - self._saved_at >= SAVE_EVERY or isinstance(event, Outcome):
-                self._save(essence)
-            # work that is seen while the disk still tells of unused time: a crash of the machine must not lose it
-            worked = self._unused and (core.armed is not None or (core.work is not None and core.work.loud))
-            lasting = (core.holds, core.stops, core.phase in {ACTING, CONFIRMING})
-            if worked or lasting != self._committed:
-                self._committed = lasting
-                now = self.host.clock()
-                self._commit(now.boot, now.wall)
+        self.memory.follow(before, self._last.state, self._reader(), told=isinstance(event, Outcome))
 
-    def _save(self, essence: tuple[object, ...]) -> None:
-        state = self._last.state
-        if state.core is not self._written[0] or state.tracks is not self._written[1]:
-            same = {name: value for name, value in dump(state).items() if name != "at"}
-            text = json.dumps({"rules": self._rules(), "engine": same}, separators=(",", ":"))
-            self._written = (state.core, state.tracks, text[1:-2])
-        counters = json.dumps(self.eyes.counters, separators=(",", ":"))
-        if self.eyes.reader.detached:
-            counters += ',"detached":true'
-        # in a tick that changes nothing only the time is new
-        failed = self.host.save(f'{{"counters":{counters},{self._written[2]},"at":{state.at!r}}}}}'.encode())
-        self._saved, self._saved_at = essence, state.at
-        self._trouble("state", failed)
-
-    def _commit(self, at: float, wall: float) -> None:
-        """Commitments: at once in memory, and by a process of their own onto the disk, which may hang."""
-        lasting = commitments(self._last.state, wall, self.policy.price_per_hour)
-        self._unused = bool(lasting["unused"])
-        data = json.dumps(lasting, separators=(",", ":")).encode()
-        self._committed_at = at
-        self._trouble("commitments", self.host.save_commitments(data))
-        self.disk.save(data, at)
+    def _reader(self) -> SavedReader:
+        return SavedReader(self.eyes.counters, self.eyes.reader.detached)
 
     def _start(self, effect: Effect) -> None:
         at = self.host.clock().boot
@@ -355,6 +315,7 @@ class Loop:
         before = self.config
         self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
         self.policy = policy
+        self.memory.adopt(policy)
         self.workers.config = self.config
         for part in (self.cloud, self.heartbeat, self.eyes):
             part.adopt(self.config)
@@ -368,7 +329,7 @@ class Loop:
             self.eyes.reader.attach()
         else:
             self.eyes.reader.detach()
-        self._save(self._saved)
+        self.memory.save(self._last.state, self._reader())
         return (
             "the driver is taken up again"
             if attach
@@ -397,39 +358,6 @@ class Loop:
 
     # -- beginning and end -----------------------------------------------------------------------------------
 
-    def _restore(self) -> tuple[dict[str, Any] | None, bool, Step]:
-        """The state of this boot if it can be used, else a fresh one with the commitments.
-
-        Before it the reader's counters, and whether the reader had let go of the driver.
-        """
-        now, boot = self.host.clock(), self.boot
-        state: State | None = None
-        counters, detached = None, False
-        if boot.state is not None:
-            try:
-                saved = json.loads(boot.state)
-                state, counters = load(saved["engine"]), saved.get("counters")
-                detached = saved.get("detached") is True
-                self._begin.append("restart")
-                if saved.get("rules") != self._rules():
-                    self._begin.append("reload")  # another policy or version: a running warning is taken back
-            except (KeyError, TypeError, ValueError) as error:
-                self.host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
-        if state is None:
-            lasting = None
-            try:
-                lasting = json.loads(boot.commitments) if boot.commitments else None
-                state = initial(boot.boot_id, boot.instance, lasting, now.boot)
-            except (KeyError, TypeError, ValueError) as error:
-                self.host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
-                state = initial(boot.boot_id, boot.instance, None, now.boot)
-        return counters, detached, Step(state, (), Sentence(state, rules_of(self.policy), now.wall))
-
-    def _rules(self) -> list[object]:
-        """What a saved state was made under, as JSON gives it back."""
-        rules: list[object] = json.loads(json.dumps([self.config.get("version"), *self.policy]))
-        return rules
-
     def _survive(self, error: Exception) -> None:
         """A bug: told. What waits to act is ended, and the engine begins again: a stop can only come later by that."""
         now, where = self.host.clock(), requests.place(error)
@@ -447,8 +375,8 @@ class Loop:
         """A clean end: what is remembered is saved, what waits is let go, what acts finishes by itself."""
         self.host.service("STOPPING=1")
         now = self.host.clock()
-        self._save(())
-        self._commit(now.boot, now.wall)
+        self.memory.save(self._last.state, self._reader())
+        self.memory.commit(self._last.state, now.boot, now.wall)
         self.eyes.reader.stop()
         self.cloud.stop()
         self.workers.abandon_all("prepare", "check", "confirm")

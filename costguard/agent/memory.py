@@ -1,0 +1,123 @@
+"""What the guard remembers of its engine: the state for a restart, and commitments that outlive a boot.
+
+The state goes into memory (a runtime directory on tmpfs), the commitments there too and, by a process of their own,
+onto the disk, which may hang.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from costguard.agent.disk import Disk
+from costguard.agent.ports import Host
+from costguard.agent.state import Start
+from costguard.engine.policy import Policy
+from costguard.engine.state import ACTING, CONFIRMING, Core, State, commitments, dump, initial, load
+
+SAVE_EVERY = 30.0
+"""Seconds between saves of a state in which only time passed."""
+
+COMMIT_EVERY = 600.0
+"""Seconds between saves of the commitments (unused and running time) onto the disk."""
+
+Complain = Callable[[str, str | None], None]
+
+
+class Found(NamedTuple):
+    """What an earlier process left. ``again`` says why the engine begins again, in this order."""
+
+    state: State
+    counters: dict[str, Any] | None = None
+    detached: bool = False
+    again: tuple[str, ...] = ()
+
+
+class Reader(NamedTuple):
+    """What is saved beside the engine's state, so that the next reader goes on where this one ended."""
+
+    counters: dict[str, Any] | None
+    detached: bool
+
+
+class Memory:
+    """Saves what changed, no oftener than needed. ``tell`` takes a subject and what is wrong, or None."""
+
+    def __init__(self, host: Host, disk: Disk, policy: Policy, version: str, now: float, tell: Complain) -> None:
+        self._host, self._disk, self._tell, self._version = host, disk, tell, version
+        self._essence: tuple[object, ...] = ()
+        self._saved_at = -SAVE_EVERY
+        self._lasting: tuple[object, ...] = ()
+        self._committed_at = now
+        self._unused = True  # whether the saved commitments tell of unused time; of an earlier process: perhaps
+        self._written: tuple[object, object, str] = (None, None, "")  # core and tracks as JSON, by identity
+        self.adopt(policy)
+
+    def adopt(self, policy: Policy) -> None:
+        """Work under this policy."""
+        self._policy = policy
+        self._written = (None, None, "")
+
+    def _rules(self) -> list[object]:
+        """What a saved state was made under, as JSON gives it back."""
+        rules: list[object] = json.loads(json.dumps([self._version, *self._policy]))
+        return rules
+
+    def restore(self, boot: Start, now: float) -> Found:
+        """The state of this boot if it can be used, else a fresh one with the commitments."""
+        if boot.state is not None:
+            try:
+                saved = json.loads(boot.state)
+                # another policy or version: a running warning is taken back
+                again = ("restart",) if saved.get("rules") == self._rules() else ("restart", "reload")
+                return Found(load(saved["engine"]), saved.get("counters"), saved.get("detached") is True, again)
+            except (KeyError, TypeError, ValueError) as error:
+                self._host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
+        try:
+            lasting = json.loads(boot.commitments) if boot.commitments else None
+            return Found(initial(boot.boot_id, boot.instance, lasting, now))
+        except (KeyError, TypeError, ValueError) as error:
+            self._host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
+            return Found(initial(boot.boot_id, boot.instance, None, now))
+
+    def follow(self, before: Core, state: State, reader: Reader, *, told: bool) -> None:
+        """After a step: save what is worth it. ``told``: the event was the outcome of an effect."""
+        core, at = state.core, state.at
+        if core is before and at - self._saved_at < SAVE_EVERY:
+            return
+        essence = (core.serial, core.phase, core.done, core.armed, core.started, core.holds, core.plans, core.alarm)
+        if told or essence != self._essence or at - self._saved_at >= SAVE_EVERY:
+            self._essence = essence
+            self.save(state, reader)
+        # work that is seen while the disk still tells of unused time: a crash of the machine must not lose it
+        worked = self._unused and (core.armed is not None or (core.work is not None and core.work.loud))
+        lasting = (core.holds, core.stops, core.phase in {ACTING, CONFIRMING})
+        if worked or lasting != self._lasting:
+            self._lasting = lasting
+            now = self._host.clock()
+            self.commit(state, now.boot, now.wall)
+
+    def save(self, state: State, reader: Reader) -> None:
+        """The state for a restart, at once."""
+        if state.core is not self._written[0] or state.tracks is not self._written[1]:
+            same = {name: value for name, value in dump(state).items() if name != "at"}
+            text = json.dumps({"rules": self._rules(), "engine": same}, separators=(",", ":"))
+            self._written = (state.core, state.tracks, text[1:-2])
+        beside = json.dumps(reader.counters, separators=(",", ":")) + (',"detached":true' if reader.detached else "")
+        # in a tick that changes nothing only the time is new
+        failed = self._host.save(f'{{"counters":{beside},{self._written[2]},"at":{state.at!r}}}}}'.encode())
+        self._saved_at = state.at
+        self._tell("state", failed)
+
+    def commit_in_time(self, state: State, at: float, wall: float) -> None:
+        """The commitments, when they have not been saved for long: running time adds up in them."""
+        if at - self._committed_at >= COMMIT_EVERY:
+            self.commit(state, at, wall)
+
+    def commit(self, state: State, at: float, wall: float) -> None:
+        """The commitments, at once in memory and soon on the disk."""
+        lasting = commitments(state, wall, self._policy.price_per_hour)
+        self._unused = bool(lasting["unused"])
+        data = json.dumps(lasting, separators=(",", ":")).encode()
+        self._committed_at = at
+        self._tell("commitments", self._host.save_commitments(data))
+        self._disk.save(data, at)
