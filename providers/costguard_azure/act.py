@@ -15,6 +15,8 @@ from costguard_azure.session import AGENT, READ, Session
 
 POLL = 10.0
 """Seconds between two looks; Azure allows 12 a minute. ``settings["confirm_interval"]`` replaces it."""
+GONE = frozenset(("ResourceNotFound", "ResourceGroupNotFound", "NotFound"))
+"""404 that says that the machine does not exist; a subscription or a type that nobody finds says nothing of it."""
 _LAST_LOOK = 5.0  # seconds for the one look after an answer was lost, beyond the deadline when need be
 _ENDED, _ENDING = frozenset(("deallocated",)), frozenset(("stopping", "deallocating"))
 _NAMESPACE = uuid.UUID("5f0b9d1c-6f0e-4f0a-9d39-0d8f2c0c7a11")
@@ -84,7 +86,7 @@ def _seen(session: Session, verb: Verb) -> str | None:
         view = arm.instance_view(session, **limits)
     except Exception as caught:  # noqa: BLE001 - translated in one place
         error = translate(caught, "looking whether the request was heard")
-        return "that it is gone" if error.trouble == "gone" and verb == "terminate" else None
+        return "that it is gone" if error.code in GONE and verb == "terminate" else None
     if view.provisioning == "deleting":
         return "that it is being deleted"
     return f"it as {view.power}" if view.power in {"deallocating", *_ENDED} else ""
@@ -107,7 +109,7 @@ def _shown(session: Session, verb: Verb, recorded: Outcome | None) -> Outcome:
         view = arm.instance_view(session)
     except Exception as caught:  # noqa: BLE001 - translated in one place
         error = translate(caught, "asking what became of the machine")
-        if error.trouble == "gone" and error.code in {"ResourceNotFound", "NotFound", "ResourceGroupNotFound"}:
+        if error.code in GONE:
             return Outcome("done", "closed: the machine does not exist any more", known.proof)
         return known._replace(detail=f"{known.detail}; {error}")
     return shown(view, verb, known)

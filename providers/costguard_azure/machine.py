@@ -79,7 +79,7 @@ def _became(session: Session, receipt: Mapping[str, str]) -> Outcome:
         found = arm.machine(session)
     except Exception as caught:
         error = translate(caught, "asking what became of the machine")
-        if error.code in {"ResourceNotFound", "ResourceGroupNotFound"}:
+        if error.code in act.GONE:
             return Outcome("done", f"closed: the machine does not exist any more ({error.code})", proof)
         raise _with_command(error, receipt) from caught
     body = found.get("properties") or {}
