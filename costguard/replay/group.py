@@ -6,6 +6,7 @@ or when a row is later than half a step. Where rows come in an unbroken rhythm, 
 
 from array import array
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import eq, itemgetter, le
 
 from costguard.engine.observation import Device
@@ -224,12 +225,14 @@ def _same_second(first: Sequence[str], last: Sequence[str]) -> bool:
 
 def _rows_in_a_tick(moments: Sequence[float]) -> int:
     """How many rows share a time, where no column tells the GPUs apart; 1 unless the rhythm is plain."""
+    steps = [b - a for a, b in pairwise(moments)]
+    if not steps or 0.0 < max(steps) < 4.0 * min(steps):
+        return 1  # no rows are nearer to each other than to those of the next tick
     for count in range(2, MOST_GPUS + 1):
-        starts = range(0, len(moments) - count, count)
-        if len(starts) < 3:
+        ticks = list(zip(moments[::count], moments[count - 1 :: count], moments[count::count], strict=False))
+        if len(ticks) < 3:
             break
-        together = [moments[i + count - 1] - moments[i] <= 0.2 * (moments[i + count] - moments[i]) for i in starts]
-        moved = sum(moments[i + count] > moments[i] for i in starts)
-        if sum(together) >= 0.95 * len(together) and moved >= 0.95 * len(together):
+        together = [last - first <= 0.2 * (after - first) for first, last, after in ticks]
+        if sum(together) >= 0.95 * len(ticks) <= sum([after > first for first, _, after in ticks]):
             return count
     return 1

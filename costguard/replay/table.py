@@ -6,7 +6,8 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import compress, islice, pairwise, repeat
+from operator import ne
 from typing import IO, NamedTuple
 
 from costguard.engine.observation import Device, Known, Reading
@@ -165,10 +166,13 @@ class Table:
         if last and kept and not kept[-1].endswith("\n"):
             return self._carefully(lines, found, last=True)
         try:
-            rows = list(csv.reader(kept, skipinitialspace=True))
-            columns = list(zip(*rows, strict=True))
-            if len(columns) == found.width and len(rows) == len(kept):
-                for cells in set(zip(*[columns[i] for i in (found.load, *found.engines)], strict=True)):
+            columns: Sequence[Sequence[str]] = _plain_columns(kept, found.width)
+            if not columns:
+                rows = list(csv.reader(kept, skipinitialspace=True))
+                columns = list(zip(*rows, strict=True)) if len(rows) == len(kept) else ()
+            if len(columns) == found.width:
+                several = zip(*[columns[i] for i in (found.load, *found.engines)], strict=True)
+                for cells in set(several) if found.engines else ((cell,) for cell in set(columns[found.load])):
                     self.number(*cells)
                 return columns
         except (ValueError, csv.Error):
@@ -265,11 +269,10 @@ class Table:
         if machines is None:
             self.grouper("").feed(times, gpus, codes)
             return
-        start = 0
-        for name, group in groupby(machines):
-            end = start + sum(1 for _ in group)
-            self.grouper(name).feed(times[start:end], gpus[start:end] if gpus else None, codes[start:end])
-            start = end
+        changes = compress(range(1, len(machines)), map(ne, islice(machines, 1, None), machines))
+        for start, end in pairwise([0, *changes, len(machines)]):
+            rows = slice(start, end)
+            self.grouper(machines[start]).feed(times[rows], gpus[rows] if gpus else None, codes[rows])
 
     def grouper(self, name: str) -> Grouper:
         """Who collects the rows of one machine."""
@@ -360,6 +363,18 @@ def _highest(readings: list[Reading]) -> Reading:
     if not isinstance(readings[0], Known):
         return readings[0]
     return max((reading for reading in readings if isinstance(reading, Known)), key=lambda known: known.load)
+
+
+def _plain_columns(lines: Sequence[str], width: int) -> list[list[str]]:
+    """The cells of whole lines, as the csv module gives them, in half of its time; empty where it may give others."""
+    text = "".join(lines)
+    if not text or '"' in text or set(map(str.count, lines, repeat(","))) != {width - 1}:
+        return []
+    text = text.replace(", ", ",")
+    if ", " in text or "\n " in text or text[0] == " ":
+        return []
+    cells = text.replace("\n", ",").split(",")
+    return [cells[place:-1:width] for place in range(width)]
 
 
 def cells_of(line: str) -> list[str]:
