@@ -41,6 +41,7 @@ _PLACES = (
     "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
 )
 _UTILISATION_SAMPLES = 1
+_MOST_GPUS = 256  # more is garbage
 _RING_ROOM = 256  # samples; rings of about 100 were seen
 _MOST_SAMPLES = 65536
 _PROCESS_ROOM = 32  # entries in the list of use by process
@@ -107,7 +108,7 @@ class Nvml:
     def count(self) -> tuple[int, int]:
         """How many GPUs the driver knows, unreadable ones included."""
         code, count = _ask(pynvml.nvmlDeviceGetCount)
-        return code, count or 0
+        return (UNKNOWN, 0) if count and count > _MOST_GPUS else (code, count or 0)
 
     def open_index(self, index: int) -> "tuple[int, Handle]":
         """The handle of a GPU; None when it cannot be opened."""

@@ -9,9 +9,6 @@ if TYPE_CHECKING:
 
     from costguard.readers.nvml_library import Handle
 
-MOST = 256
-"""GPUs that are looked at; more is garbage."""
-
 _PLACE = "index:"
 
 
@@ -27,14 +24,16 @@ def listed(
 
     ``expected``: PCI addresses; ``known``: keys that were given before, which a GPU keeps while nobody else has its own.
     """
-    taken = set(known)
-    for index in range(min(count, MOST)):
+    known = set(known)
+    given: set[str] = set()
+    for index in range(count):
         code, handle = nvml.open_index(index)
         key = ""
         if code == SUCCESS:
             code, key = _key(nvml, index, handle, expected)
-        if code == SUCCESS and key not in taken and place(index) in taken:
-            key = place(index)
+        if code == SUCCESS and (key in given or (key not in known and place(index) in known)):
+            key = place(index)  # also of a GPU with the address of another one: never may one stand for both
+        given.add(key)
         yield index, code, key, handle
 
 
@@ -46,7 +45,7 @@ def find(nvml: Nvml, key: str, count: int) -> "tuple[int, Handle]":
     code, handle = nvml.open_address(key) if by_address else nvml.open_uuid(key)
     if code == SUCCESS:
         return code, handle
-    for index in range(min(count, MOST)):
+    for index in range(count):
         own, handle = nvml.open_index(index)
         if own == SUCCESS and (nvml.address(handle) if by_address else _uuid(nvml, handle)) == (SUCCESS, key):
             return own, handle

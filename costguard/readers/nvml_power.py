@@ -152,7 +152,7 @@ class PowerMeter:
         evidence = f"mean {mean / 1000:.0f} W"
         bare = self._lowest.get(False)
         low = bare + self.margin if bare is not None else REST_SHARE * self._limit
-        self.at_rest = since < now and self.contexts == 0 and mean <= low
+        self.at_rest = since < now and self.contexts == 0 and 0 < mean <= low
         lowest = self._lowest.get(self._state())
         surprising = lowest is None or mean < lowest or mean > lowest + self.margin
         if surprising and self._looked != now:

@@ -266,8 +266,13 @@ def test_a_failing_driver_without_a_bus_is_no_missing_gpu(agent: Agent) -> None:
     agent.start(*WINDOW, enough=lambda report: "NVML 18" in str(report["agent"]))
     assert agent.process is not None
     assert agent.process.poll() is None
+    agent.gpus.set(1, handle=15)
     agent.gpus.heal()
+    assert states(patient(agent, lambda report: "works" in states(report))) == ["works", "unknown"]
+    agent.gpus.set(1, handle=0)
     patient(agent, sees_work)
+    kill_reader(agent)  # the next one can name the second GPU, which must not become a third
+    patient(agent, lambda report: bool(report["agent"]["reader_restarts"] > 1) and sees_work(report))
     agent.process.send_signal(signal.SIGTERM)
     assert agent.process.wait(20) == 0
     agent.process = None

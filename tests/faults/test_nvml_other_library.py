@@ -18,14 +18,14 @@ IDLE, WORKING, ENCODING, LOST = "0 0 70000 0 0", "90 0 500000 2 0", "0 40 75000 
 class Other:
     """Two GPUs of the other library, on a bus where it can tell their addresses."""
 
-    def __init__(self, folder: Path, kind: str, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, kind: str, stack: ExitStack, *more: str) -> None:
         self.kind, self._folder, self._stack = kind, folder, stack
         library = folder / "libnvidia-ml.so.1"
-        flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-D{kind}"]
+        flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-D{kind}", *more]
         subprocess.run(["cc", *flags, f"-Wl,-soname,{library.name}", "-o", library, SOURCE], check=True)
         self._state = folder / "other"
         self.keys = ["index:0", "index:1"] if kind == "BARE" else KEYS
-        self.sysfs = write_sysfs(folder / "sys", [] if kind == "BARE" else KEYS)
+        self.sysfs = write_sysfs(folder / "sys", [] if kind == "BARE" or more else KEYS)
         self.gpus(IDLE, IDLE)
 
     def gpus(self, *lines: str) -> None:
@@ -120,3 +120,27 @@ def test_a_gpu_that_appears_is_seen_at_the_next_look(other: Other) -> None:
     assert len(reader.read()["gpus"]) == 2
     answer = reader.ask({"read": 7, "look": True})
     assert loads(answer) == [0, 0, 0.9]
+
+
+def test_gpus_that_tell_the_same_address_are_two(tmp_path: Path) -> None:
+    """One must not stand for both: the second one is known by its place in the list, and its work is seen."""
+    with ExitStack() as stack:
+        other = Other(tmp_path, "NEW", stack, "-DALIKE")
+        other.gpus(IDLE, WORKING)
+        answer = other.reader().read()
+        assert (keys(answer), loads(answer)) == ([KEYS[0], "index:1"], [0, 0.9])
+
+
+def test_a_gpu_without_a_name_keeps_its_place_when_it_gets_one(tmp_path: Path) -> None:
+    """No bus tells its address and it cannot be opened: its place in the list is its name for the rest of the boot."""
+    with ExitStack() as stack:
+        other = Other(tmp_path, "NEW", stack)
+        empty = write_sysfs(tmp_path / "empty", [])
+        other.sysfs = empty
+        other.gpus(IDLE, LOST)
+        reader = other.reader()
+        answer = reader.read()
+        assert (keys(answer), loads(answer)) == ([KEYS[0], "index:1"], [0, None])
+        other.gpus(IDLE, WORKING)
+        for again in ([reader.read() for _ in range(5)][-1], other.reader(known=keys(answer)).read()):
+            assert (keys(again), loads(again)) == (keys(answer), [0, 0.9])

@@ -120,6 +120,14 @@ def test_load_seen_in_a_failed_read_is_not_lost(world: World) -> None:
     assert loads(reader.read()) == [0, 0.8]
 
 
+def test_a_number_of_gpus_that_cannot_be_is_a_failure(world: World) -> None:
+    """Places for a million GPUs would be expected, and unknown, for the rest of the boot."""
+    world.script.system(count=1_000_000)
+    answer = world.reader().read()
+    assert [row[0] for row in answer["gpus"]] == KEYS
+    assert "GetCount" in words(answer)
+
+
 def test_lost_gpu_gets_a_fresh_handle(world: World) -> None:
     """A GPU that cannot be opened at start is expected, unknown, and tried again."""
     world.script.set(1, handle=15)
