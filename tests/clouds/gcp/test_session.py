@@ -96,6 +96,16 @@ def test_facts_survive_throttling_and_a_short_outage(world: World) -> None:
     assert session.plan("stop", session.facts("stop")).verdict == "go"
 
 
+def test_the_sdk_repeats_nothing_by_itself(world: World) -> None:
+    """Its own retries know neither the deadline nor the other machines that are throttled."""
+    session = world.open()
+    world.api.faults.append(Fault("error_503", "instances.get", times=99))
+    with pytest.raises(CloudError) as caught:
+        session.api.instance()
+    assert caught.value.trouble == "internal"
+    assert len(world.api.requests) == 1
+
+
 def test_facts_are_read_only(world: World) -> None:
     """Two requests, both without an effect."""
     session = world.open()
