@@ -44,7 +44,7 @@ def test_status_never_shows_unknown_as_idle(agent: Agent) -> None:
 
 def test_status_says_when_people_will_be_warned_and_what_stands_in_the_way(agent: Agent) -> None:
     """An idle machine tells when its time is over; a plan that was refused is shown with what to do about it."""
-    agent.start("arm_duration=off", "boot_grace=0s")
+    agent.start("arm_duration=off", "boot_grace=0s", "host.stands_for_host=true")
     shown = agent.until(lambda report: report["plans"] != [] and report["idle_at"] is not None)
     text = agent.ask("status").stdout
     assert re.search(r"idle for 1h: people are warned at \d\d:\d\d \(in (1h|5\dm)\)", text)
