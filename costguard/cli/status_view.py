@@ -200,6 +200,10 @@ def _agent(report: Report) -> Iterator[str]:
     restarts = f", GPU reader restarted {'once' if count == 1 else f'{count} times'}" if count else ""
     ago = duration(agent["now"] - agent["ticked"])
     yield f"costguard {agent['version']}, pid {agent['pid']}; last look {ago} ago, every {agent['interval']:g} s{restarts}"
+    cloud = agent.get("cloud") or {}
+    if who := cloud.get("identity"):
+        place = who["zone"] or who["region"]
+        yield f"machine: {clean(cloud['cloud'])} {clean(who['instance'])}, {clean(who['type'])} in {clean(place)}"
     yield f"settings: {agent.get('origin') or agent['source'] or 'the built-in defaults'}"
     yield f"state: {agent['state_dir']}"
 

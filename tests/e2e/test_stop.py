@@ -197,6 +197,7 @@ def test_what_the_cloud_announces_and_asks_for_reaches_people(guarded: Agent, cl
     assert report["vetoes"][0]["reason"] == "costguard = off"
     assert report["agent"]["cloud"]["identity"]["instance"] == "m-42"
     assert report["agent"]["cloud"]["price"]["amount"] == 4.0
+    assert "machine: Example Cloud m-42, gpu.large in north-1" in guarded.ask("status").stdout
     cloud.notices = [{"id": "n1", "kind": "stop", "at": None, "words": "the spot market takes it back"}]
     guarded.until(lambda _: "takes it back" in (guarded.folder / "log").read_text())
     log = (guarded.folder / "log").read_text()
@@ -214,3 +215,18 @@ def test_a_right_that_is_lost_is_told_with_its_name(guarded: Agent, cloud: Cloud
     doctor = guarded.ask("doctor", "--json")
     assert doctor.returncode == 1
     assert "machines.stop is missing" in doctor.stdout
+
+
+def test_an_idle_machine_is_stopped_through_its_cloud(guarded: Agent, cloud: Cloud) -> None:
+    """From quiet GPUs to the accepted request, with the receipt in the message and in the history."""
+    guarded.settings = [setting for setting in guarded.settings if not setting.startswith(("interval", "arm_"))]
+    guarded.start("kill_action=stop", "arm_duration=off", options=("--live", "--preset", "gpu-sentinel"))
+    assert cloud.took.wait(50), (guarded.folder / "log").read_text()
+    report = guarded.until(lambda report: bool(report["incident"] and report["incident"]["proof"]))
+    assert (report["incident"]["reason"], report["incident"]["action"]) == ("idle", "stop")
+    receipt = json.loads(report["incident"]["receipt"])
+    assert cloud.asked == [f"POST /machines/m-42/stop?attempt={receipt['attempt']}"]
+    story = guarded.ask("history", report["incident"]["id"])
+    assert story.returncode == 0, story.stderr
+    assert "accepted: stop of" in story.stdout
+    assert '"instance":"m-42"' in story.stdout.replace("\n", "").replace(" ", "")
