@@ -89,7 +89,13 @@ def not_listed(agent: Agent) -> None:
     kill_reader(agent)
 
 
+def crash(agent: Agent) -> None:
+    """The library takes its process with it."""
+    subprocess.run(["kill", "-SEGV", str(reader_pid(agent))], check=True)
+
+
 FAULTS = [
+    crash,
     code_at_start(9), code_at_start(18), code_at_start(999), code_in_flight(999), code_in_flight(1),
     code_in_flight(17, gpu=0), code_in_flight(16, gpu=1), code_in_flight(15), code_in_flight(12345, "nvmlDeviceGetSamples"),
     hang, hang_in_state_d, slow, lost, garbage, no_text, not_given, not_listed,
@@ -123,13 +129,13 @@ def patient(agent: Agent, holds: Callable[[Report], bool]) -> Report:
     return agent.until(holds, LONG)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_faults_in_any_order_are_unknown_and_end_with_their_cause(agent: Agent, seed: int) -> None:
+@pytest.mark.parametrize("part", range(3))
+def test_faults_in_any_order_are_unknown_and_end_with_their_cause(agent: Agent, part: int) -> None:
     """One after the other under one agent: each is unknown with a reason, and after it the GPUs are seen to work."""
-    dice = random.Random(seed)
+    shuffled = random.Random(20).sample(FAULTS, len(FAULTS))
     agent.start(*WINDOW)
     work(agent)
-    for fault in dice.sample(FAULTS, 6):
+    for fault in shuffled[part::3]:
         fault(agent)
         report = patient(agent, blind)
         assert report["phase"] == "WATCHING", fault.__name__
@@ -221,6 +227,13 @@ def test_driver_exchanged_under_a_running_agent(agent: Agent, tmp_path: Path, li
     second()
     patient(agent, sees_work)
     assert acted(agent.folder) == 0
+
+
+def test_nobody_to_let_go_of_the_driver(agent: Agent) -> None:
+    """No agent: exit code 3, and what to do."""
+    refused = agent.ask("detach")
+    assert refused.returncode == 3
+    assert "no costguard agent runs" in refused.stderr
 
 
 def test_driver_is_let_go_and_taken_up_by_command(agent: Agent) -> None:
