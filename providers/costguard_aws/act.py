@@ -55,51 +55,72 @@ def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, o
     request = request_for(verb, facts, settings)
     session.stamp(ticket)
     end = began + ticket.deadline
+    doubt = False
     for pause in pauses():
         try:
             answer = session.send(request.service, request.operation, end - time.monotonic(), **request.parameters)
             return _accepted(request, answer)
         except CloudError as error:
-            outcome = _after(session, request, facts, error, began, end)
-        if outcome.proof != _AGAIN or time.monotonic() + pause >= end:
-            return outcome._replace(proof="") if outcome.proof == _AGAIN else outcome
+            tried = _after(session, request, facts, error, began, end)
+        if not tried.again or time.monotonic() + pause >= end:
+            return _settled(session, facts, tried.outcome) if doubt and not tried.doubt else tried.outcome
+        doubt = doubt or tried.doubt
         time.sleep(pause)
     raise AssertionError  # the pauses never end
 
 
-_AGAIN = "again"
-"""Stands in the proof of an outcome that one more try may change; it never leaves this module."""
+class _Tried(NamedTuple):
+    """What one failed try means. ``again``: the same request may be sent once more; ``doubt``: it may have had its effect."""
+
+    outcome: Outcome
+    again: bool = False
+    doubt: bool = False
 
 
-def _after(session: Session, request: Request, facts: Facts, error: CloudError, began: float, end: float) -> Outcome:
-    """What a failed try means: an outcome, marked when the same request may be sent once more."""
+def _after(session: Session, request: Request, facts: Facts, error: CloudError, began: float, end: float) -> _Tried:
     words = f"{error}; {error.hint}" if error.hint else str(error)
     now = time.monotonic()
     look = max(_LOOK_AT_LEAST, min(_LOOK_SECONDS, end - now))
     if isinstance(error, CallError) and error.unanswered:
         found = _state(session, facts.identity.instance, look)
         return _unanswered(request, found, words, silent=error.code == "no_answer")
-    if error.trouble == "denied" and facts.uptime is not None and facts.uptime + now - began < YOUNG:
-        return Outcome("refused", words, _AGAIN)
-    if error.trouble in {"unreachable", "throttled", "internal"}:
-        return Outcome("failed", f"nothing was accepted: {words}", _AGAIN)
+    if error.trouble == "denied":
+        young = facts.uptime is not None and facts.uptime + now - began < YOUNG
+        return _Tried(Outcome("refused", words), again=young)
     if error.technical:
-        return Outcome("failed", f"nothing was accepted: {words}")
-    state = _state(session, facts.identity.instance, look) if error.trouble != "denied" else None
-    if state and state.state in ENDING:  # somebody else, or an earlier try, has ended it
-        return Outcome("accepted", f"seen stopping: EC2 says {state.state} ({words})", f"state {state.state}")
-    return Outcome("refused", words)
+        again = error.trouble in {"unreachable", "throttled", "internal"}
+        return _Tried(Outcome("failed", f"nothing was accepted: {words}"), again=again)
+    found = _state(session, facts.identity.instance, look)
+    if found and found.state in ENDING:  # somebody else, or an earlier try, has ended it
+        text = f"seen stopping: EC2 says {found.state} ({words})"
+        return _Tried(Outcome("accepted", text, f"state {found.state}"))
+    return _Tried(Outcome("refused", words))
 
 
-def _unanswered(request: Request, found: described.Instance | None, words: str, *, silent: bool) -> Outcome:
+def _unanswered(request: Request, found: described.Instance | None, words: str, *, silent: bool) -> _Tried:
     """The request may have had its effect: what EC2 shows decides."""
     if found is not None and found.state in ENDING:
-        text = f"accepted, though no answer came: seen stopping, EC2 says {found.state}"
-        return Outcome("accepted", text, f"state {found.state}")
+        return _Tried(_seen_ending(found))
     if found is None or not request.repeatable:
-        return Outcome("unknown", f"{words}; whether it was accepted cannot be said")
-    text = f"{words}; EC2 still says {found.state}"
-    return Outcome("unknown" if silent else "failed", text, _AGAIN)
+        return _Tried(Outcome("unknown", f"{words}; whether it was accepted cannot be said"), doubt=True)
+    outcome = Outcome("unknown" if silent else "failed", f"{words}; EC2 still says {found.state}")
+    return _Tried(outcome, again=True, doubt=True)
+
+
+def _settled(session: Session, facts: Facts, outcome: Outcome) -> Outcome:
+    """The last word when an earlier try may have had its effect: nobody says *failed* then."""
+    found = _state(session, facts.identity.instance, _LOOK_AT_LEAST)
+    if found is not None and found.state in ENDING:
+        return _seen_ending(found)
+    if outcome.status != "failed":
+        return outcome
+    text = f"{outcome.detail}; an earlier request had no answer, so whether it was accepted cannot be said"
+    return Outcome("unknown", text)
+
+
+def _seen_ending(found: described.Instance) -> Outcome:
+    text = f"accepted, though no answer came: seen stopping, EC2 says {found.state}"
+    return Outcome("accepted", text, f"state {found.state}")
 
 
 def _state(session: Session, instance: str, within: float) -> described.Instance | None:

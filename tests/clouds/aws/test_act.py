@@ -151,6 +151,15 @@ def test_neither_answer_nor_state(here: FakeMachine) -> None:
     assert len(here.api.calls()) == 1
 
 
+def test_a_doubt_outlives_the_tries_after_it(here: FakeMachine) -> None:
+    """One request without an answer, then nothing but haste: *failed* would send the fall-back list on its way."""
+    break_calls(here, "cut_before")
+    break_calls(here, "throttle", times=1000)
+    outcome = act(here, ticket=SOON)
+    assert outcome.status == "unknown"
+    assert "an earlier request had no answer" in outcome.detail
+
+
 def test_silence_ends_with_the_deadline(here: FakeMachine) -> None:
     """A request that is never answered does not hold the worker beyond its time."""
     with opened(here) as session:

@@ -48,6 +48,22 @@ def test_credentials_of_another_account_prove_nothing(here: FakeMachine, account
     assert "123456789012" in found.detail
 
 
+@pytest.mark.parametrize("trouble", ["throttle", "expired", "cut_before"])
+def test_no_answer_is_no_end(here: FakeMachine, trouble: str) -> None:
+    """Only *NotFound* means forgotten."""
+    here.api.fail(trouble, "DescribeInstances", 10)  # type: ignore[arg-type]  # the table is data
+    with pytest.raises(CloudError) as caught:
+        PROVIDER.verify(here.site(), receipt(here))
+    assert caught.value.technical
+
+
+def test_a_denied_question_is_no_end(here: FakeMachine) -> None:
+    """The right is named."""
+    here.api.denied = {"DescribeInstances"}
+    with pytest.raises(CloudError, match="ec2:DescribeInstances"):
+        PROVIDER.verify(here.site(), receipt(here))
+
+
 def test_a_receipt_of_another_machine(here: FakeMachine) -> None:
     """The same id in another account is not the same machine."""
     with pytest.raises(CloudError) as caught:
