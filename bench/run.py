@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import clouds, engine, others, ours, world
+from bench import clouds, engine, others, ours, replay, world
 from costguard.testing.nvml import CompilerMissingError
 
 
@@ -48,10 +48,15 @@ class Sizes(NamedTuple):
     polls: int
     steps: int
     stops: int
+    samples: int
 
 
-FULL = Sizes(ticks=200, seconds=30.0, interval=0.25, reads=100_000, polls=40, steps=200_000, stops=9)
-QUICK = Sizes(ticks=40, seconds=6.0, interval=0.25, reads=5_000, polls=10, steps=20_000, stops=3)
+FULL = Sizes(
+    ticks=200, seconds=30.0, interval=0.25, reads=100_000, polls=40, steps=200_000, stops=9, samples=replay.MONTH
+)
+QUICK = Sizes(
+    ticks=40, seconds=6.0, interval=0.25, reads=5_000, polls=10, steps=20_000, stops=3, samples=replay.MONTH // 6
+)
 
 
 def main() -> int:
@@ -157,6 +162,18 @@ def measure_engine(_place: world.World, sizes: Sizes) -> list[Figure]:
     ]
 
 
+def measure_replay(place: world.World, sizes: Sizes) -> list[Figure]:
+    """Recordings: both readers, and twenty policies at once."""
+    found = replay.speed(place.folder, sizes.samples, 3)
+    named = f"replay: {len(replay.POLICIES)} policies, {sizes.samples * world.GPUS / 1e6:.2f} M rows"
+    return [
+        Figure("replay: CSV rows per second, standard library", found.standard, "/s", 500_000, least=True),
+        Figure("replay: CSV rows per second, fast reader", found.fast, "/s", 3_000_000, least=True),
+        Figure(named, found.compared, "s", 5.0 if sizes.samples == replay.MONTH else None),
+        Figure(f"{named}, CPU", found.compared_cpu, "s"),
+    ]
+
+
 def measure_help(_place: world.World, sizes: Sizes) -> list[Figure]:
     """The first thing that people type."""
     return [Figure("costguard --help: CPU", ours.help_cpu(min(sizes.polls, 10)), "ms", 150)]
@@ -179,6 +196,7 @@ PARTS: dict[str, Callable[[world.World, Sizes], list[Figure]]] = {
     "a process per poll": measure_processes,
     "nvitop and gpustat": measure_libraries,
     "the engine": measure_engine,
+    "recordings": measure_replay,
     "the command line": measure_help,
     "the clouds": measure_clouds,
     "growth": measure_growth,

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -101,27 +100,14 @@ def _decide(
     recording: "Recording", policies: Sequence[Named], progress: Callable[[float], None], *, every_sample: bool
 ) -> "list[Result]":
     """Every policy on every machine."""
-    from costguard.replay.levels import Levels
+    from costguard.replay.compare import compare
     from costguard.replay.show import Result
-    from costguard.replay.summary import account
-    from costguard.replay.walk import walk
 
-    results = []
-    whole = sum(len(trace.times) for trace in recording.traces) * len(policies) or 1
-    done = 0
-    for trace in recording.traces:
-        levels, count = Levels(trace), len(trace.times)
-        for label, policy in policies:
-            show_at = partial(_report_progress, progress, done, whole)
-            walked = walk(levels, policy, every_sample=every_sample, progress=show_at)
-            results.append(Result(label, trace, walked, account(levels, walked)))
-            done += count
-            progress(done / whole)
-    return results
-
-
-def _report_progress(progress: Callable[[float], None], done: int, whole: int, ticks: int) -> None:
-    progress((done + ticks) / whole)
+    traces = recording.traces
+    found = compare(traces, [named.policy for named in policies], progress, every_sample=every_sample)
+    return [
+        Result(label, trace, *found[i, j]) for i, trace in enumerate(traces) for j, (label, _) in enumerate(policies)
+    ]
 
 
 def _report(file: str, recording: "Recording", results: "Sequence[Result]", *, timeline: bool) -> Iterator[str]:
@@ -207,12 +193,16 @@ def _progress(file: str, policies: int) -> Iterator[tuple[Callable[[int], None] 
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    # without a thread that draws: this process is doubled for the second core
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bars:
         reading = bars.add_task("reading", total=size or None)
         deciding = bars.add_task("deciding", total=1.0)
 
+        def read(count: int) -> None:
+            bars.update(reading, completed=count, refresh=True)
+
         def decided(share: float) -> None:
             bars.update(reading, completed=size)
-            bars.update(deciding, completed=share)
+            bars.update(deciding, completed=share, refresh=True)
 
-        yield (lambda read: bars.update(reading, completed=read)), decided
+        yield read, decided

@@ -48,9 +48,11 @@ def read_fast(
     raw = source.raw
     if not isinstance(raw, io.BufferedReader) or not source.size:
         return None
+    from pyarrow import ArrowException
+
     try:
         found = _read(source, options, progress, sizes)
-    except (ValueError, OSError, TraceError):  # the library's own errors are among them
+    except (ArrowException, ValueError, OSError, TraceError):
         found = None
     if found is None:
         raw.seek(0)
