@@ -8,13 +8,13 @@ works" (60 days), "Change the instance initiated shutdown behavior".
 from costguard.actions.base import Finding, Verdict
 from costguard.actions.provider import Verb
 from costguard_aws.facts import Facts
-from costguard_aws.vetoes import Found, Settings
+from costguard_aws.vetoes import Found, Settings, fleets, is_spot, leaves_group, owners, starts_again
 
 
-def bill(facts: Facts, _: Settings) -> Found:
+def bill(facts: Facts, settings: Settings) -> Found:
     """What is no longer paid, and what is."""
     found = facts.instance
-    if found is None or ends_bill(facts) is not True:
+    if found is None or ends_bill(facts, settings) is not True:
         return
     kept = [volume for volume in found.volumes if facts.verb != "terminate" or not volume.deleted]
     addresses = f"{found.addresses} public address{'es' if found.addresses > 1 else ''}" if found.addresses else ""
@@ -27,7 +27,7 @@ def bill(facts: Facts, _: Settings) -> Found:
     }
     yield "go", Finding("bill_ends", words[facts.verb] + (f"; still billed: {rest}" if rest else ""))
     if facts.verb == "terminate" and kept:
-        text = f"{_volumes(len(kept))} stay after the instance and are billed until somebody deletes them"
+        text = f"not deleted with the instance, and billed until somebody does it: {_volumes(len(kept))}"
         hint = "delete them when they are not needed: `aws ec2 describe-volumes --filters Name=status,Values=available`"
         yield "go", Finding("disks_go_on", text, hint)
 
@@ -62,8 +62,8 @@ def local_data(facts: Facts, settings: Settings) -> Found:
     yield verdict, Finding("local_data_lost" if discard else "local_data_kept", text, hint)
 
 
-def shutdown(facts: Facts, _: Settings) -> Found:
-    """What a shutdown from inside would do, for those who have it in their fall-back list."""
+def shutdown(facts: Facts, settings: Settings) -> Found:
+    """What a shutdown from inside would do. *Stops* is said only where that ends the bill and keeps the disks."""
     if facts.shutdown_behavior == "terminate":
         text = "a shutdown from inside terminates this instance and deletes disks (InstanceInitiatedShutdownBehavior)"
         hint = (
@@ -71,18 +71,26 @@ def shutdown(facts: Facts, _: Settings) -> Found:
             "--instance-initiated-shutdown-behavior stop`"
         )
         yield "go", Finding("shutdown_terminates", text, hint)
-    elif facts.shutdown_behavior == "stop" and facts.instance and facts.instance.root_device == "ebs":
-        text = "a shutdown from inside stops this instance too, and keeps its volumes"
+        return
+    plain = facts.instance is not None and facts.instance.root_device == "ebs" and not is_spot(facts)
+    if facts.shutdown_behavior == "stop" and plain and ends_bill(facts._replace(verb="stop"), settings):
+        text = "a shutdown from inside stops this instance too, ends its bill for computing, and keeps its volumes"
         yield "go", Finding("shutdown_stops", text, "")
 
 
-def ends_bill(facts: Facts) -> bool | None:
-    """Whether computing is no longer billed; None while EC2 does not say what it bills."""
+def ends_bill(facts: Facts, settings: Settings) -> bool | None:
+    """Whether computing is no longer billed; None where EC2 or somebody else may start it, or something in its place."""
     found = facts.instance
     if found is None:
         return None
     prepaid = facts.identity.market == "reserved" or found.lifecycle in {"capacity-block", "scheduled"}
-    return not (prepaid or found.block or found.reservation or found.tenancy == "host")
+    if prepaid or found.block or found.reservation or found.tenancy == "host":
+        return False
+    if (facts.in_group and not leaves_group(facts, settings)) or (facts.verb == "terminate" and starts_again(facts)):
+        return False
+    maintained = fleets(facts) and not facts.in_group and settings.get("group") != "leave"
+    unread = facts.verb == "terminate" and is_spot(facts) and facts.spot is None
+    return None if facts.in_group is None or owners(facts) or maintained or unread else True
 
 
 def keeps_disks(verb: Verb) -> bool:

@@ -21,7 +21,7 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
         action=verb,
         verdict=worst(*(verdict for verdict, _ in found)),
         findings=tuple(_once(finding for _, finding in found)),
-        ends_bill=consequences.ends_bill(facts),
+        ends_bill=consequences.ends_bill(facts._replace(verb=verb), settings),
         keeps_disks=consequences.keeps_disks(verb),
     )
 

@@ -111,15 +111,19 @@ def protection(facts: Facts, _: Settings) -> Found:
         yield "refuse", Finding("protected", text, hint)
 
 
+def owners(facts: Facts) -> list[str]:
+    """The schedulers and services that this machine belongs to."""
+    found, tags = facts.instance, facts.instance.tags if facts.instance else {}
+    names = [name for tag, name in _NODE_TAGS.items() if tag in tags]
+    names += ["Kubernetes" for tag in tags if tag.startswith("kubernetes.io/cluster/")]
+    names += ["Kubernetes (a kubelet runs here)"] if facts.kubelet else []
+    return names + ([found.operator] if found and found.operator else [])
+
+
 def node(facts: Facts, _: Settings) -> Found:
     """A machine of a cluster belongs to its scheduler, which would see a failure and replace it."""
-    found, tags = facts.instance, facts.instance.tags if facts.instance else {}
-    owners = [name for tag, name in _NODE_TAGS.items() if tag in tags]
-    owners += ["Kubernetes" for tag in tags if tag.startswith("kubernetes.io/cluster/")]
-    owners += ["Kubernetes (a kubelet runs here)"] if facts.kubelet else []
-    owners += [found.operator] if found and found.operator else []
-    if owners:
-        text = f"this instance is managed by {owners[0]}, which takes its end for a failure and may replace it"
+    for owner in owners(facts)[:1]:
+        text = f"this instance is managed by {owner}, which takes its end for a failure and may replace it"
         yield "refuse", Finding("managed_node", text, "scale the node group or the job queue down instead")
 
 
@@ -149,18 +153,21 @@ def _at_minimum(facts: Facts, name: str) -> Found:
         yield "refuse", Finding("group_at_minimum", text, hint)
 
 
-def fleet(facts: Facts, settings: Settings) -> Found:
-    """An EC2 or Spot Fleet that maintains its capacity starts a new instance; its type cannot be seen from here."""
+def fleets(facts: Facts) -> list[str]:
+    """The EC2 or Spot Fleet that this instance comes from."""
     tags = facts.instance.tags if facts.instance else {}
-    fleets = [tags[tag] for tag in _FLEET_TAGS if tag in tags]
-    if not fleets or facts.in_group:
-        return
-    leave = settings.get("group") == "leave"
-    text = (
-        f"this instance comes from the fleet {fleets[0]}; one of type maintain starts a new one, and the bill goes on"
-    )
-    hint = 'lower its target capacity, or set cloud.group = "leave" if it is of type instant or request'
-    yield "consequences" if leave else "refuse", Finding("group_member", text, hint)
+    return [tags[tag] for tag in _FLEET_TAGS if tag in tags]
+
+
+def fleet(facts: Facts, settings: Settings) -> Found:
+    """A fleet that maintains its capacity starts a new instance; its type cannot be seen from here."""
+    for name in fleets(facts)[:1]:
+        if facts.in_group:
+            return
+        leave = settings.get("group") == "leave"
+        text = f"this instance comes from the fleet {name}; one of type maintain starts a new one, and the bill goes on"
+        hint = 'lower its target capacity, or set cloud.group = "leave" if it is of type instant or request'
+        yield "consequences" if leave else "refuse", Finding("group_member", text, hint)
 
 
 def spot(facts: Facts, _: Settings) -> Found:
@@ -181,7 +188,7 @@ def spot(facts: Facts, _: Settings) -> Found:
         kind = f"in the launch group {request.launch_group}" if request.launch_group else "one-time"
         text = f"EC2 cannot stop a Spot instance whose request is {kind}: it can only be terminated"
         yield "another", Finding("one_time_spot", text, 'set kill_action = "terminate" if its disks may be deleted')
-    elif request and request.type == "persistent" and request.state in {"active", "open", "disabled", ""}:
+    elif starts_again(facts):
         text = (
             f"the persistent Spot request {number} would start a new instance after a termination: the bill would go on"
         )
@@ -238,6 +245,12 @@ def prepaid(facts: Facts, settings: Settings) -> Found:
 def leaves_group(facts: Facts, settings: Settings) -> bool:
     """Whether the group's own call is made in place of EC2's."""
     return facts.in_group is True and settings.get("group") == "leave" and facts.verb == "terminate"
+
+
+def starts_again(facts: Facts) -> bool:
+    """Whether the Spot request would start a new instance after a termination."""
+    request = facts.spot
+    return request is not None and request.type == "persistent" and request.state in {"active", "open", "disabled", ""}
 
 
 def is_spot(facts: Facts) -> bool:

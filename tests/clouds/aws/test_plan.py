@@ -2,6 +2,7 @@
 
 import pytest
 
+from costguard.actions.provider import Verb
 from costguard_aws.plan import plan
 from tests.clouds.aws.cases import BASE, CELLS, CIRCUMSTANCES, Cell, facts_of
 
@@ -32,21 +33,37 @@ def test_what_stands_in_the_way_has_a_way_out(cell: Cell) -> None:
 
 def test_the_gravest_finding_comes_first() -> None:
     """Also when a note was found before it."""
-    made = plan("stop", BASE._replace(permitted=False, kubelet=True), {})
+    made = plan("stop", BASE._replace(permitted=False, api_stop_disabled=True), {})
     assert made.verdict == "refuse"
-    assert [finding.code for finding in made.findings][:2] == ["not_permitted", "managed_node"]
+    assert [finding.code for finding in made.findings][:2] == ["not_permitted", "protected"]
     assert made.findings[-1].code == "shutdown_stops"
 
 
-def test_a_prepaid_machine_does_not_end_its_bill() -> None:
-    """The plan says so in the field that other actions read."""
-    for name, ends in (
-        ("plain", True),
-        ("capacity block, act", False),
-        ("reservation, act", False),
-        ("describe denied", None),
-    ):
-        assert plan("stop", facts_of(Cell(name, "stop", "go", "")), {"prepaid": "act"}).ends_bill is ends, name
+@pytest.mark.parametrize(
+    ("circumstance", "verb", "ends"),
+    [
+        ("plain", "stop", True),
+        ("capacity block, act", "stop", False),
+        ("reservation, act", "stop", False),
+        ("dedicated host", "terminate", False),
+        ("member", "stop", False),
+        ("member leaves", "terminate", True),
+        ("persistent spot", "terminate", False),
+        ("one-time spot", "terminate", True),
+        ("spot unknown", "terminate", None),
+        ("describe denied", "stop", None),
+        ("group unknown", "stop", None),
+        ("kubelet", "stop", None),
+        ("fleet", "stop", None),
+        ("fleet leaves", "stop", True),
+    ],
+)
+def test_whether_the_bill_ends(circumstance: str, verb: Verb, ends: bool | None) -> None:
+    """Not where it is paid in advance or something is started in its place; unknown where that may be."""
+    cell = Cell(circumstance, verb, "go", "")
+    made = plan(verb, facts_of(cell), CIRCUMSTANCES[circumstance].settings)
+    assert made.ends_bill is ends
+    assert ("bill_ends" in {finding.code for finding in made.findings}) is (ends is True)
 
 
 def test_only_terminate_loses_the_disks() -> None:
