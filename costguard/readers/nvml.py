@@ -180,7 +180,7 @@ class Reader:
         self._blind = self._blind + 1 if hopeless else 0
         self.failed = self._blind >= _PATIENCE or UNINITIALIZED in codes
         if self.failed:
-            self._error = next(iter(self._slots.values())).reason
+            self._error = next(slot.reason for slot in self._slots.values() if slot.code)
 
     def _look(self, now: float) -> None:
         """Which GPUs should be there: of the bus, of the driver, and those that ever were."""

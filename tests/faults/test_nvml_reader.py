@@ -72,6 +72,17 @@ def test_driver_swapped_under_a_running_reader(world: World) -> None:
     assert loads(world.reader(environment=world.script.environment(fresh)).read()) == [0, 0]
 
 
+def test_a_library_that_was_never_initialised_needs_a_fresh_process_at_once(world: World) -> None:
+    """As after a fork, or when somebody shut it down: told for the GPU that said so, and this process ends."""
+    reader = world.reader()
+    reader.read()
+    world.script.fail("nvmlDeviceGetSamples", 1, gpu=1)
+    answer = reader.read()
+    assert loads(answer) == [0, None]
+    assert "NVML 1," in words(answer, 1)
+    assert reader.wait() == 3
+
+
 def test_a_lasting_failure_keeps_the_process(world: World) -> None:
     """All GPUs lost: a fresh process cannot help, so this one goes on answering."""
     reader = world.reader()
