@@ -19,6 +19,7 @@ MACHINE = frozenset({"stop", "terminate", "hibernate", "shutdown", "reboot"})
 BLINK = 6.0
 """Seconds by which work may have begun before a request goes out: a reader may take 5 s to answer."""
 
+LATCHED = frozenset(("DONE", "FAILED"))  # people were told, and it stays so
 STOP_KINDS = frozenset(
     ("warning", "would_act", "acting", "cannot", "failed", "unknown_alarm", "reminder", "next_action", "accepted",
      "done", "outcome_unknown")
@@ -140,7 +141,7 @@ class Monitor(Watch):
         self.served_at = self.story.world.now + seconds
         self.touched = max(self.served_at, self.held_until)
         self.phase_since = (*self.phase_since[:2], self.served_at)
-        if self.story.phase != "DONE":
+        if self.story.phase not in LATCHED:
             self.disturbed = self.touched
 
     def wall_jumped(self) -> None:
@@ -159,7 +160,7 @@ class Monitor(Watch):
         self.disturb()
         if afresh:
             self.alarmed = -NEVER
-        elif self.story.phase == "DONE":  # what is latched stays so
+        elif self.story.phase in LATCHED:  # what is latched stays so
             self.disturbed = before
 
     def forget_lost(self) -> None:
@@ -214,7 +215,7 @@ class Monitor(Watch):
             seconds = float(said["words"].split("held for ")[1].split(" s")[0])
             self.held_until = max(self.held_until, self.story.world.now + seconds)
             self.touched = self.held_until
-            if self.story.phase != "DONE":  # what is latched stays so
+            if self.story.phase not in LATCHED:  # what is latched stays so
                 self.disturbed = self.held_until
         elif kind == "release":
             self.held_until = -NEVER
@@ -294,7 +295,7 @@ class Monitor(Watch):
         core = self.story.core()
         if core.holds:
             self.touched = at
-            self.disturbed = self.disturbed if core.phase == "DONE" else at
+            self.disturbed = self.disturbed if core.phase in LATCHED else at
         if core.phase == "DONE" and core.incident is not None and core.incident.reason == "deadline":
             return  # it stays so, whatever the GPUs do
         told_after = self.alarmed - self.seen_at
