@@ -10,16 +10,12 @@ import importlib.util
 import io
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.shape import Columns
 from costguard.replay.table import CHUNK, Options, Progress, Source, Table, cells_of
 from costguard.replay.trace import Codes, Recording, TraceError
 from costguard.replay.unpack import Unpacked
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 WORTHWHILE = 8 << 20
 """Bytes from which on the library's import is paid back."""
@@ -131,8 +127,8 @@ class _Reading:
         self._rhythm: list[str] = []
         self._rows = 0
         self._codes: list[Codes] = []
-        self._first: list[pa.DoubleArray] = []
-        self._last: list[pa.DoubleArray] = []
+        self._first = array("d")  # when each tick began, and when it ended
+        self._last = array("d")
         self._latest: list[str] = []  # times of the last rows, of which some may begin a tick that does not end
 
     def take(self, lines: bytes) -> bool:
@@ -154,7 +150,7 @@ class _Reading:
     def _rows_of(self, lines: bytes) -> bool:
         from costguard.replay import vector
 
-        found, known = self._columns, self._grouper.moments
+        found = self._columns
         few = (found.load, *found.engines, *(() if found.gpu is None else (found.gpu,)))
         table = vector.table(lines, (found.time,), few)
         times = vector.texts(table, found.time)
@@ -166,9 +162,10 @@ class _Reading:
         place = self._rows % count
         if gpus is not None and not gpus.repeats([*self._rhythm[place:], *self._rhythm[:place]]):
             return False
-        self._last.append(vector.moments(vector.every(times, count - 1 - place, count), known))
+        moments = vector.moments(times, self._grouper.moments)  # of every row: a wrong one is an error of the file
+        self._last.frombytes(vector.every(moments, count - 1 - place, count))
         if count > 1:
-            self._first.append(vector.moments(vector.every(times, -place % count, count), known))
+            self._first.frombytes(vector.every(moments, -place % count, count))
             self._latest = [*self._latest, *times.slice(max(0, len(times) - count)).to_pylist()][-count:]
         loads = vector.column(table, found.load, *found.engines)
         self._codes.append(loads.codes([self._table.number(*cells) for cells in loads.texts]))
@@ -179,17 +176,17 @@ class _Reading:
         """Everything that was read; None when its ticks are not in order after all."""
         from costguard.replay import vector
 
-        times, count = vector.joined(self._last), len(self._rhythm)
+        times, count = vector.numbers(self._last), len(self._rhythm)
         ticks = len(times)
-        if not ticks or not vector.in_order(times) or not self._ends_well(times[-1].as_py(), self._rows % count):
+        if not ticks or not vector.in_order(times) or not self._ends_well(self._last[-1], self._rows % count):
             return None
         if count > 1:
-            least, most = vector.apart(vector.joined(self._first).slice(0, ticks), times)
+            least, most = vector.apart(vector.numbers(self._first[:ticks]), times)
             if least < 0 or most >= self._grouper.spread:
                 return None
         codes = _joined(self._codes)
         cut = [codes[place : ticks * count : count] for place in range(count)]
-        self._grouper.settle(vector.packed(times), cut, vector.step_of(times))
+        self._grouper.settle(self._last, cut, vector.step_of(times))
         head = [row for row in csv.reader(self._lines, skipinitialspace=True) if len(row) == self._columns.width]
         self._table.count(self._rows, list(zip(*head, strict=True)))
         return self._table.finish()

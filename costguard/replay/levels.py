@@ -5,20 +5,29 @@ integers of a million bits for *any of the GPUs*.
 """
 
 import math
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import compress, pairwise
+from itertools import compress, islice, repeat
+from operator import gt, sub
 from typing import NamedTuple
 
 from costguard.engine.observation import Known, Reading
 from costguard.engine.rules import Rules
 from costguard.engine.tracks import is_loud
+from costguard.replay.spent import Spent
 from costguard.replay.trace import Codes, Trace
 from costguard.replay.windows import Runs, Stretches, stretches
 
 LOUD, UNKNOWN, QUIET = 1, 2, 4
 """The bits of one GPU in one tick."""
+
+
+RARE = 8
+"""If fewer than one of so many bytes is set, looking for them is faster than going over all of them."""
+
+_SET = re.compile(rb"[^\0]")
 
 
 class Signal(NamedTuple):
@@ -35,7 +44,10 @@ def changes(*columns: bytes) -> list[int]:
         number = int.from_bytes(levels, "little")
         differs |= number ^ (number >> 8)
     size = max(map(len, columns), default=0)
-    return list(compress(range(1, size), differs.to_bytes(size, "little")))
+    found = differs.to_bytes(size, "little")
+    if size - found.count(0) < size // RARE:
+        return [match.start() + 1 for match in _SET.finditer(found, 0, size - 1)]
+    return list(compress(range(1, size), found))
 
 
 def signal(levels: bytes) -> Signal:
@@ -65,8 +77,8 @@ class Levels:
         self._mean: dict[tuple[float, tuple[int, ...]], Signal] = {}
         self._stretches: dict[tuple[int, int], tuple[Signal, Stretches]] = {}
         self._runs: dict[tuple[object, ...], Runs] = {}
-        self.times_spent: dict[tuple[object, ...], tuple[bytes, list[float], float]] = {}
-        self._steps: dict[float, list[float]] = {}
+        self.times_spent: dict[tuple[object, ...], Spent] = {}
+        self._steps: array[float] | None = None
         self._holes: dict[float, list[int]] = {}
         self.blind = changes(*[_translate(codes, _bits(trace.readings, _unknown_bit)) for codes in trace.codes])
         """The positions at which a GPU becomes unknown, or is known again."""
@@ -143,17 +155,10 @@ class Levels:
     def holes(self, gap: float) -> list[int]:
         """Positions of the ticks that come later than ``gap`` seconds after the one before."""
         if gap not in self._holes:
-            times = self.times
-            self._holes[gap] = [k for k in range(1, len(times)) if times[k] - times[k - 1] > gap]
+            if self._steps is None:
+                self._steps = array("d", map(sub, islice(self.times, 1, None), self.times))
+            self._holes[gap] = list(compress(range(1, len(self.times)), map(gt, self._steps, repeat(gap))))
         return self._holes[gap]
-
-    def steps(self, gap: float) -> list[float]:
-        """The seconds for which every sample stands: since the one before, or none after a hole."""
-        if gap not in self._steps:
-            times = self.times
-            steps = [b - a for a, b in pairwise(times)]
-            self._steps[gap] = [0.0, *(step if step <= gap else 0.0 for step in steps)]
-        return self._steps[gap]
 
     def stretches(self, found: Signal, bit: int = 1) -> Stretches:
         """The stretches in which a signal holds a bit, and does not."""

@@ -7,19 +7,17 @@ that its window rule would have tolerated, so that no stop looks better than it 
 """
 
 from collections.abc import Iterable
-from itertools import accumulate
-from operator import mul
 from typing import NamedTuple
 
 from costguard.engine.rules import Rules, rules_of
-from costguard.replay.levels import LOUD, QUIET, UNKNOWN, Levels
+from costguard.replay.levels import LOUD, QUIET, UNKNOWN, Levels, changes
+from costguard.replay.spent import BLIND, IDLE, WORK, Spent, spent
 from costguard.replay.walk import Walked
 
 HOUR = 3600.0
 
-_IDLE, _WORK, _BLIND = 0, 1, 2
-_ALL = bytes(_WORK if bits & LOUD else _BLIND if bits & UNKNOWN else _IDLE for bits in range(256))
-_ANY = bytes(_IDLE if bits & QUIET else _BLIND if bits & UNKNOWN else _WORK for bits in range(256))
+_ALL = bytes(WORK if bits & LOUD else BLIND if bits & UNKNOWN else IDLE for bits in range(256))
+_ANY = bytes(IDLE if bits & QUIET else BLIND if bits & UNKNOWN else WORK for bits in range(256))
 
 
 class Stop(NamedTuple):
@@ -63,15 +61,16 @@ class Account(NamedTuple):
 def account(levels: Levels, walked: Walked) -> Account:
     """Count what came of a policy on one trace."""
     rules, times = rules_of(walked.policy), levels.times
-    machine, idle, work = _times(levels, rules, walked)
+    found = _spent(levels, rules, walked)
+    machine, all_idle = found.machine, found.idle(len(times) - 1)
     whole = times[-1] - times[0]
     stops = []
     for decision in walked.decisions:
         if decision.kind == "stop":
-            back = machine.find(bytes([_WORK]), decision.tick + 1)
+            back = machine.find(bytes([WORK]), decision.tick + 1)
             until = back - 1 if back >= 0 else len(times) - 1
             date = times[back] if back >= 0 else None
-            recovered = idle[until] - idle[decision.tick]
+            recovered = found.idle(until) - found.idle(decision.tick)
             if recovered > 0:  # a stop between two samples
                 recovered -= min(recovered, decision.wall - times[decision.tick])
             stops.append(Stop(decision.wall, date, recovered))
@@ -81,9 +80,9 @@ def account(levels: Levels, walked: Walked) -> Account:
     summary = Summary(
         machines=1,
         hours=whole / HOUR,
-        idle=idle[-1] / HOUR,
-        work=work / HOUR,
-        unknown=max(0.0, whole - idle[-1] - work) / HOUR,
+        idle=all_idle / HOUR,
+        work=found.work / HOUR,
+        unknown=max(0.0, whole - all_idle - found.work) / HOUR,
         warnings=kinds.count("warning"),
         cancelled=kinds.count("cancelled"),
         stops=len(stops),
@@ -104,24 +103,15 @@ def total(summaries: Iterable[Summary]) -> Summary:
     return Summary(**values)
 
 
-def _times(levels: Levels, rules: Rules, walked: Walked) -> tuple[bytes, list[float], float]:
-    """What the machine was in every tick, the idle seconds up to there, and the seconds of work."""
+def _spent(levels: Levels, rules: Rules, walked: Walked) -> Spent:
+    """What the machine was, and for how long."""
     some = rules.policy.aggregate == "any" and not rules.ends_machine
-    which = walked.state.core.picked if rules.judges_mean else walked.judged
-    key = (
-        rules.quiet_threshold,
-        rules.heeds_signs,
-        rules.judges_mean,
-        some,
-        which,
-        walked.state.core.lacking,
-        rules.gap,
-    )
+    core = walked.state.core
+    which = core.picked if rules.judges_mean else walked.judged
+    key = (rules.quiet_threshold, rules.heeds_signs, rules.judges_mean, some, which, core.lacking, rules.gap)
     if key not in levels.times_spent:
-        machine, steps = _machine(levels, rules, walked), levels.steps(rules.gap)
-        idle = list(accumulate(map(mul, steps, machine.translate(bytes([1, 0, 0]).ljust(256, b"\0")))))
-        work = sum(map(mul, steps, machine.translate(bytes([0, 1, 0]).ljust(256, b"\0"))))
-        levels.times_spent[key] = (machine, idle, work)
+        machine = _machine(levels, rules, walked)
+        levels.times_spent[key] = spent(machine, changes(machine), levels.times, levels.holes(rules.gap))
     return levels.times_spent[key]
 
 
@@ -129,10 +119,10 @@ def _machine(levels: Levels, rules: Rules, walked: Walked) -> bytes:
     """Idle, work or unknown for every tick, in the eyes of the policy; never idle where a GPU that it names is missing."""
     core = walked.state.core
     if not walked.judged:
-        return bytes([_BLIND]) * len(levels.times)
+        return bytes([BLIND]) * len(levels.times)
     if rules.judges_mean:
         found = levels.mean(rules, core.picked).levels.translate(_ALL)
     else:
         some = rules.policy.aggregate == "any" and not rules.ends_machine
         found = levels.joined(rules, walked.judged).levels.translate(_ANY if some else _ALL)
-    return found.replace(bytes([_IDLE]), bytes([_BLIND])) if core.lacking else found
+    return found.replace(bytes([IDLE]), bytes([BLIND])) if core.lacking else found

@@ -121,14 +121,15 @@ def _seconds(found: pa.StringArray, look: Callable[[str], float]) -> pa.DoubleAr
     return compute.add(compute.cast(numbers, pa.float64()), look("00" + zone))
 
 
-def every(cells: pa.StringArray, start: int, count: int) -> pa.StringArray:
-    """Each of the cells from ``start`` on that is ``count`` after the one before."""
-    return cells if count == 1 else cells.take(pa.array(range(start, len(cells), count), pa.int64()))
+def every(moments: pa.DoubleArray, start: int, count: int) -> bytes:
+    """Each of the moments from ``start`` on that is ``count`` after the one before, as the machine writes them."""
+    numbers = memoryview(moments.buffers()[1]).cast("d")[moments.offset : moments.offset + len(moments)]
+    return numbers[start::count].tobytes()
 
 
-def joined(pieces: Sequence[pa.DoubleArray]) -> pa.DoubleArray:
-    """One column of several."""
-    return pa.concat_arrays(pieces) if pieces else pa.array([], pa.float64())
+def numbers(column: "array[float]") -> pa.DoubleArray:
+    """The same numbers for the library, at the same place."""
+    return pa.Array.from_buffers(pa.float64(), len(column), [None, pa.py_buffer(column)])
 
 
 def apart(first: pa.DoubleArray, last: pa.DoubleArray) -> tuple[float, float]:
@@ -150,10 +151,3 @@ def step_of(times: pa.DoubleArray) -> float:
         return 0.0
     lower, upper = (compute.quantile(steps, q=0.5, interpolation=side)[0].as_py() for side in ("lower", "higher"))
     return usual(lower, upper)
-
-
-def packed(times: pa.DoubleArray) -> "array[float]":
-    """The same numbers without the library."""
-    found = array("d")
-    found.frombytes(memoryview(times.buffers()[1])[8 * times.offset : 8 * (times.offset + len(times))])
-    return found
