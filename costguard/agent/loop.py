@@ -15,6 +15,7 @@ from costguard.agent.heartbeat import Heartbeat
 from costguard.agent.memory import Memory
 from costguard.agent.memory import Reader as SavedReader
 from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal
+from costguard.agent.preflight import Preflight
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.state import Start
@@ -73,6 +74,7 @@ class Loop:
         self._next_tick = 0.0
         self._reading = False
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
+        self.preflight = Preflight()
         self._bugs: list[float] = []  # when each was survived
         self._arrived: deque[HostEvent] = deque()
         self._events: deque[Event] = deque()
@@ -206,6 +208,8 @@ class Loop:
         core = self._last.state.core
         if core is not before:
             self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
+        if isinstance(event, Outcome) and (found := self.preflight.heard(event, before)):
+            self._events.append(found)
         self.memory.follow(before, self._last.state, self._reader(), told=isinstance(event, Outcome))
 
     def _reader(self) -> SavedReader:

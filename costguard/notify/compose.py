@@ -166,6 +166,12 @@ def _outcome_unknown(facts: Facts) -> tuple[str, Lines]:
     return title, [*_fate(facts), advice, *_receipt(facts), _price(facts)]
 
 
+def _asking(facts: Facts) -> tuple[str, Lines]:
+    advice = "costguard asks what became of it, and repeats nothing until that is known."
+    title = f"{facts.subject}: nobody can tell yet what became of the {facts.deed.noun}"
+    return title, [*_fate(facts), advice, *_receipt(facts)]
+
+
 def _reminder(facts: Facts) -> tuple[str, Lines]:
     cost = facts.number("money")
     state = {
@@ -258,6 +264,8 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
         "ghost": "shows use that nothing makes",
         "suspect_hung": "may run a job that hangs",
         "announced": "announces something",
+        "unchecked": "cannot be checked; nobody knows whether it could be carried out",
+        "checked": "can be checked again",
     }.get(facts.text("code"), "behaves strangely")
     return f"{facts.text('gpu') or 'a GPU'} of {facts.machine} {what}", [
         sentence(facts.text("text")),
@@ -293,6 +301,7 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "preflight_refused": _preflight_refused,
     "preflight_passed": _preflight_passed,
     "next_action": _next_action,
+    "asking": _asking,
     "stopping": _stopping,
     "outcome_unknown": _outcome_unknown,
     "reminder": _reminder,

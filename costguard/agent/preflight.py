@@ -1,0 +1,40 @@
+"""Checks of an action that fail for a technical reason, over and over: nobody knows then whether it could be done.
+
+A single failure passes. One that lasts is told, because expired credentials or a lost route show themselves here long
+before the action is needed.
+"""
+
+from costguard.engine.events import Finding, Outcome
+from costguard.engine.state import Core
+
+TOLD_AFTER = 3600.0
+"""Seconds of nothing but failed checks after which people are told; then daily."""
+
+DAY = 86400.0
+
+
+class Preflight:
+    """Since when each action could not be checked, and when that was told."""
+
+    def __init__(self) -> None:
+        self._failing: dict[str, float] = {}
+        self._told: dict[str, float] = {}
+
+    def heard(self, event: Outcome, before: Core) -> Finding | None:
+        """What people should know after this outcome; ``before`` is what the engine remembered when it came."""
+        entry = next((entry for entry in before.checking if entry.startswith(event.effect + " ")), "")
+        action = entry.partition(" ")[2]
+        if not action:
+            return None
+        if event.status != "failed":
+            self._failing.pop(action, None)
+            if self._told.pop(action, None) is None:
+                return None
+            return Finding(event.at, f"the plan of {action}", "checked", f"it says: {event.status}")
+        since = self._failing.setdefault(action, event.at)
+        told = self._told.get(action)
+        if event.at - since < TOLD_AFTER or (told is not None and event.at - told < DAY):
+            return None
+        self._told[action] = event.at
+        words = f"for {(event.at - since) / 3600.0:.0f} h nobody could say whether it can be done: {event.detail}"
+        return Finding(event.at, f"the plan of {action}", "unchecked", words)

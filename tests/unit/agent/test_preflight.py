@@ -1,0 +1,82 @@
+"""Checks that fail for a technical reason, over and over, are told: credentials expire long before they are needed."""
+
+import pytest
+
+from costguard.agent.loop import Loop
+from costguard.agent.ports import Instant
+from costguard.agent.preflight import DAY, TOLD_AFTER, Preflight
+from costguard.engine.events import Finding, Outcome
+from costguard.engine.state import Core
+from costguard.notify.compose import compose
+from costguard.testing.simhost import Faults, SimHost, Watch, effective
+
+CORE = Core(boot_id="b", instance="i", began=0.0, started=0.0, suspended=0.0, checking=("c1 stop", "c2 shutdown"))
+
+
+def failed(at: float, effect: str = "c1") -> Outcome:
+    return Outcome(at, effect, "failed", "the credentials have expired")
+
+
+def test_one_failure_passes() -> None:
+    """The network may come up a moment later."""
+    preflight = Preflight()
+    assert preflight.heard(failed(0.0), CORE) is None
+    assert preflight.heard(Outcome(300.0, "c1", "go"), CORE) is None
+    assert preflight.heard(failed(TOLD_AFTER + 10.0), CORE) is None
+
+
+def test_an_hour_of_failures_is_told_and_then_daily() -> None:
+    """With the last words that were heard, and once more when it works again."""
+    preflight = Preflight()
+    told = [at for at in range(0, int(2 * DAY), 300) if preflight.heard(failed(float(at)), CORE)]
+    assert told == [TOLD_AFTER, TOLD_AFTER + DAY]
+    again = preflight.heard(Outcome(2 * DAY, "c1", "refuse"), CORE)
+    assert again is not None
+    assert (again.code, again.words) == ("checked", "it says: refuse")
+    assert preflight.heard(Outcome(2 * DAY + 1.0, "c1", "go"), CORE) is None
+
+
+def test_each_action_is_counted_by_itself() -> None:
+    """A shutdown that can be checked says nothing of a stop; what is no check says nothing at all."""
+    preflight = Preflight()
+    preflight.heard(failed(0.0), CORE)
+    preflight.heard(Outcome(10.0, "c2", "go"), CORE)
+    assert preflight.heard(failed(TOLD_AFTER, "a9"), CORE) is None
+    found = preflight.heard(failed(TOLD_AFTER), CORE)
+    assert isinstance(found, Finding)
+    assert "for 1 h" in found.words
+    assert "expired" in found.words
+
+
+@pytest.mark.parametrize(("code", "words"), [("unchecked", "cannot be checked"), ("checked", "can be checked again")])
+def test_people_read_it_as_a_sentence(code: str, words: str) -> None:
+    """Of which machine, and what it means."""
+    text = compose("finding", {"machine": "trainer", "gpu": "the plan of stop", "code": code, "text": "why"})
+    assert text.title.startswith(f"the plan of stop of trainer {words}")
+
+
+class Expired(Faults):
+    """No plan can be made."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "die" if subject == "plan" else ""
+
+
+class Ears(Watch):
+    """What people hear."""
+
+    def __init__(self) -> None:
+        self.kinds: list[tuple[str, str]] = []
+
+    def message(self, now: Instant, message: dict[str, object], delivered: bool) -> None:
+        facts = message["facts"]
+        assert isinstance(facts, dict)
+        self.kinds.append((str(message["kind"]), str(facts.get("code"))))
+
+
+def test_the_agent_tells_it() -> None:
+    """Through the real loop, on a machine whose plans all die."""
+    ears = Ears()
+    host = SimHost(seed=5, until=3 * 3600.0, watch=ears, faults=Expired())
+    Loop(host, effective(mode="live", kill_action="shutdown"), host.start()).run()
+    assert ears.kinds.count(("finding", "unchecked")) == 1
