@@ -131,7 +131,7 @@ def attempt_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
         return
     if event.status == "accepted":
         turn.set(phase=CONFIRMING)
-        turn.amend(proof=event.proof, receipt=event.receipt or now.receipt, recheck=event.at + FIRST_LOOK)
+        turn.amend(proof=event.proof, receipt=event.receipt or now.receipt, recheck=event.at + FIRST_LOOK, detail="")
         turn.tell("accepted", "critical", proof=event.proof)
     elif event.status == "done":
         turn.amend(proof=event.proof, receipt=event.receipt or now.receipt)
@@ -161,6 +161,7 @@ def attempt_failed(turn: Turn, now: Incident, status: str, detail: str) -> None:
     turn.amend(detail=detail)
     if now.asked is not None and status == "unknown":
         turn.set(phase=CONFIRMING)
+        turn.tell("asking", "critical", error=detail)
         _confirm(turn, now)
         return
     if status == "another":

@@ -99,7 +99,8 @@ class Sentence:
         if core.phase == ACTING:
             return f"{action} was requested and is under way"
         if core.phase == CONFIRMING:
-            return f"{action} was requested; waiting for proof"
+            lost = core.incident is not None and core.incident.detail
+            return f"{action} was requested; {'asking what became of it' if lost else 'waiting for proof'}"
         if core.phase == FAILED:
             detail = core.incident.detail if core.incident else ""
             return f"{action} FAILED ({detail}); THE BILL GOES ON; next try at {self._at(core.again)}"

@@ -451,3 +451,20 @@ def test_later_work_that_ended_unlatches_a_deadline_that_heeds_no_work() -> None
         world.tick(QUIET)
         world.settle(Go="done")
     assert len(gos(world)) == 2
+
+
+def test_what_became_of_a_lost_request_is_asked_aloud() -> None:
+    """The worker died after the release: people hear at once that nobody can tell, and once more when nobody ever could."""
+    world = until(World(IDLE, 1), "ACTING")
+    go = next(effect for effect in world.pending.values() if isinstance(effect, Go))
+    world.answer(go.id, "unknown", detail="the worker ended without a result")
+    assert world.phase() == "CONFIRMING"
+    assert world.kinds()[-1] == "asking"
+    assert "asking what became of it" in str(world.last and world.last.sentence)
+    while world.phase() == "CONFIRMING":
+        world.tick(QUIET)
+        if world.phase() == "CONFIRMING":
+            world.settle(Confirm="unknown")
+    assert world.kinds().count("asking") == 1
+    assert world.kinds()[-1] == "outcome_unknown"
+    assert len(gos(world)) == 1

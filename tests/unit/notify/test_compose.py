@@ -17,7 +17,7 @@ from costguard.notify.worker import parse
 KINDS = (
     *("warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed"),
     *("unknown_alarm", "unknown_recovered", "held", "hold_ended", "notice", "notes", "finding"),
-    *("preflight_refused", "preflight_passed", "next_action", "stopping", "outcome_unknown"),
+    *("preflight_refused", "preflight_passed", "next_action", "stopping", "asking", "outcome_unknown"),
     *("reminder", "deadline_passed", "came_back", "closed"),
 )
 FACTS: dict[str, object] = {
