@@ -143,3 +143,16 @@ def test_who_asks_alone_waits_little_or_not() -> None:
     assert later == pytest.approx(whole / 10.0)
     assert waits("shutdown", 30.0, RENTED)[0] == 0.0
     assert waits("stop", 30.0, effective())[0] == 0.0
+
+
+def test_no_fleet_is_throttled_by_its_own_checks() -> None:
+    """Five hundred machines, eight calls each, against a bucket of 100 calls that gains 20 a second: none is refused."""
+    calls = sorted(
+        waits("stop", 30.0, RENTED, f"dmi:{n:032x}")[0] + call * 0.1 for n in range(500) for call in range(8)
+    )
+    left, before, refused = 100.0, 0.0, 0
+    for at in calls:
+        left, before = min(100.0, left + (at - before) * 20.0), at
+        refused += left < 1.0
+        left -= left >= 1.0
+    assert refused == 0
