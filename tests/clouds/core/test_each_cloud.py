@@ -100,9 +100,12 @@ def test_it_is_stopped_once_and_the_receipt_proves_it(rented: Rented, tmp_path: 
     assert fate["receipt"]["request"] == fate["proof"] != ""
     receipt = tmp_path / "receipt"
     receipt.write_text(json.dumps(fate["receipt"]))
-    shown = [rented.run(tmp_path, "stop", "--verify", str(receipt), "--json") for _ in range(3)]
-    assert "closed" in answer(shown[-1])["detail"], shown[-1].stderr
-    assert (shown[-1].returncode, answer(shown[-1])["closed"]) == (0, True)
+    for _ in range(3):  # each cloud shows the machine ending for a look or two
+        shown = rented.run(tmp_path, "stop", "--verify", str(receipt), "--json")
+        if shown.returncode == 0:
+            break
+    assert (shown.returncode, answer(shown)["closed"]) == (0, True), shown.stdout + shown.stderr
+    assert "closed" in answer(shown)["detail"]
     assert rented.effects() == 1
 
 
