@@ -49,7 +49,7 @@ class Forward:
         if to > least:
             to = min(to, self._due(state, k))
         if to > least and core.phase == DONE:
-            to = min(to, self._unlatched(core, k))
+            to = min(to, self._unlatched(state, k))
         return to if to > least else 0
 
     def _plain(self, core: Core) -> bool:
@@ -58,8 +58,8 @@ class Forward:
             return False
         if core.alarm is not None and core.blind is None:
             return False  # it ends, or goes by what a window would have been
-        if core.blind is not None and self._rules.policy.unknown_stop_after is not None:
-            return False
+        if core.host is None or not core.host.loud:
+            return False  # then what is unknown for too long may be a reason
         mean_known = core.mean is not None or not self._rules.judges_mean
         return mean_known and not (core.holds or core.stops or core.held or core.notice is not None or core.vetoes)
 
@@ -97,14 +97,16 @@ class Forward:
             found = [levels.rare(levels.mean(rules, core.picked), window, most)] if rules.judges_mean else []
         return found if core.blind is not None else [*found, levels.rare(levels.busy(rules, core.judged), window, most)]
 
-    def _unlatched(self, core: Core, k: int) -> int:
+    def _unlatched(self, state: State, k: int) -> int:
         """The sample in which work could end the latch."""
-        rules, levels, end = self._rules, self._levels, len(self._times)
+        core, rules, levels, end = state.core, self._rules, self._levels, len(self._times)
         if core.incident is not None and core.incident.reason == reasons.DEADLINE:
             back = -1 if rules.policy.stop_busy else levels.busy(rules, core.judged).levels.find(b"\1", k)
             return back if back >= 0 else end
         if rules.judges_mean:
             signals = [levels.mean(rules, core.picked)]
+        elif self._some and any(state.tracks[i].lost is not None for i in core.judged):
+            return end  # every GPU would have to be seen working
         elif self._some:
             signals = [levels.gpus(rules)[i] for i in core.judged]
         else:
