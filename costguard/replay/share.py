@@ -5,6 +5,7 @@ import pickle
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -52,7 +53,9 @@ def shared(count: int, work: Callable[[int], Found]) -> list[Found]:
 def _child(work: Callable[[int], object], part: int) -> tuple[int, int]:
     """Start a child; gives its process id and where it writes what came of it."""
     end, begin = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the threads that pyarrow leaves wait, and no child uses it
+        pid = os.fork()
     if pid:
         os.close(begin)
         return pid, end
