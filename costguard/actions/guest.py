@@ -58,7 +58,12 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
         may = permission.ask(tool, _LOGIND_METHOD[verb], systemd=systemd, new_privileges=free)
     identity = dmi.identity(context.host.sysfs)
     loaded = provider.load(context.providers)
-    mine = [plugin for plugin in loaded.providers if plugin.recognises(identity)]
+    wanted = str(context.cloud.get("provider") or "auto")
+    mine = [
+        plugin
+        for name, plugin in zip(loaded.names, loaded.providers, strict=True)
+        if (name == wanted if wanted not in {"auto", "none"} else plugin.recognises(identity))
+    ]
     return GuestFacts(
         action=context.action,
         tool=tool,

@@ -117,6 +117,14 @@ def test_a_container_asks_nobody(rented: Rented, cloud: Cloud) -> None:
     assert rented.ask("plan", host=host)["plan"]["verdict"] == "go"
 
 
+def test_a_cloud_that_is_named_speaks_for_a_shutdown_too(rented: Rented) -> None:
+    """What the owner says about the machine counts for every action."""
+    rented.dmi(sys_vendor="QEMU")
+    assert "no_cloud" in codes(rented.ask("plan", "shutdown"))
+    rented.section["provider"] = "example"
+    assert "bill_ends" in codes(rented.ask("plan", "shutdown"))
+
+
 def test_a_missing_sdk_is_a_finding_with_the_command(rented: Rented) -> None:
     """The hint is built from the name of the entry point: the core names no cloud."""
     before = (
