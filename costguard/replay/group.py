@@ -42,6 +42,7 @@ class Grouper:
         self._open: dict[int, int] = {}
         self._open_since = 0.0
         self._open_last = 0.0
+        self._learnt: tuple[list[str], list[float]] = ([], [])  # times of which the moments are known already
         self._settled: tuple[array[float], list[Codes], float] | None = None
 
     def feed(self, times: Sequence[str], gpus: Sequence[str] | None, codes: Sequence[int]) -> None:
@@ -78,6 +79,7 @@ class Grouper:
         """The rhythm: which GPUs come in which order. Also how far apart the rows of one tick may be."""
         self._named = gpus is not None
         moments = self.moments.column(times)
+        self._learnt = (times, moments)
         if gpus is None:
             self._rhythm = [f"gpu{place}" for place in range(_rows_in_a_tick(moments))]
         else:
@@ -111,7 +113,8 @@ class Grouper:
 
     def take(self, first: Sequence[str], last: Sequence[str], columns: Sequence[Sequence[int]]) -> bool:
         """Whole ticks: the times of their first and last rows, and the column of each GPU; False when they are not."""
-        ends = self.moments.column(last)
+        ends = self._learnt[1] if last == self._learnt[0] else self.moments.column(last)
+        self._learnt = ([], [])
         if len(self._rhythm) > 1 and not (self.spread > 1.0 and _same_second(first, last)):
             apart = [b - a for a, b in zip(self.moments.column(first), ends, strict=True)]
             if apart and (min(apart) < 0 or max(apart) >= self.spread):

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, islice
-from operator import sub
+from operator import itemgetter, sub
 from typing import NamedTuple, TypeAlias
 
 from costguard.engine.observation import Device, Known, Reading, Unknown
@@ -88,8 +88,9 @@ def unknown(words: str) -> Reading:
 def step_of(times: Sequence[float]) -> float:
     """The usual step of a recording in seconds; 0 when there is none."""
     steps = Counter(map(sub, islice(times, 1, None), times))  # they are few: sorting every one takes twice as long
-    ahead = sorted(item for item in steps.items() if item[0] > 0)
-    until = list(accumulate(count for _, count in ahead))
+    ahead = sorted(steps.items())
+    del ahead[: bisect_left(ahead, (math.ulp(0.0), 0))]
+    until = list(accumulate(map(itemgetter(1), ahead)))
     if not until:
         return 0.0
     lower, upper = bisect_left(until, (until[-1] + 1) // 2), bisect_left(until, until[-1] // 2 + 1)
