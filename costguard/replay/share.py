@@ -54,7 +54,8 @@ def _child(work: Callable[[int], object], part: int) -> tuple[int, int]:
     """Start a child; gives its process id and where it writes what came of it."""
     end, begin = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the threads that pyarrow leaves wait, and no child uses it
+        # the threads that pyarrow leaves behind wait, and no child uses it
+        warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid:
         os.close(begin)
