@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from costguard.engine.observation import Reading
-from costguard.replay.trace import percent, unknown
+from costguard.engine.observation import Known, Reading
+from costguard.replay.trace import Palette, percent, unknown
 
 NOTHING = frozenset({"", "-", "n/a", "na", "nan", "none", "null", "err!", "error", "not supported", "unknown error"})
 """Words for a value that could not be read, beside everything in square brackets."""
@@ -156,3 +156,29 @@ def scale_of(least: float, most: float) -> float:
     if least >= 0.0 and most < MILLISECONDS:
         return 1.0
     return 1000.0 if least >= MILLISECONDS and most < math.inf else 0.0
+
+
+class Numbers(dict[str, int]):
+    """The number of a cell's reading in the palette, worked out once for every text."""
+
+    def __init__(self, palette: Palette) -> None:
+        super().__init__()
+        self._palette = palette
+        self._several: dict[tuple[str, ...], int] = {}
+
+    def __missing__(self, cell: str) -> int:
+        found = self[cell] = self._palette.number(load(cell))
+        return found
+
+    def several(self, *cells: str) -> int:
+        """The highest load of several engines; one that cannot be read is passed over, unless it is the GPU's own."""
+        found = self._several.get(cells)
+        if found is None:
+            found = self._several[cells] = self._palette.number(_highest([load(cell) for cell in cells]))
+        return found
+
+
+def _highest(readings: list[Reading]) -> Reading:
+    if not isinstance(readings[0], Known):
+        return readings[0]
+    return max((reading for reading in readings if isinstance(reading, Known)), key=lambda known: known.load)

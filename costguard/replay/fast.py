@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.shape import Columns
-from costguard.replay.table import CHUNK, Options, Progress, Source, Table, cells_of
+from costguard.replay.source import CHUNK, Progress, Source
+from costguard.replay.table import Options, Table, cells_of
 from costguard.replay.trace import Codes, Recording, TraceError
 from costguard.replay.unpack import Unpacked
 

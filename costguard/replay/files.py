@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from costguard.replay.own import looks_like_own, read_own
-from costguard.replay.table import Options, Progress, Source, read_table, text_of
+from costguard.replay.source import Progress, Source, text_of
+from costguard.replay.table import Options, read_table
 from costguard.replay.trace import Recording, TraceError
 
 DEFAULTS = Options()

@@ -16,7 +16,7 @@ from typing import IO, Any
 from costguard import __version__
 from costguard.engine.observation import Device, Known, Reading, Unknown
 from costguard.replay.group import NO_ROW
-from costguard.replay.table import Progress, Source, chunks
+from costguard.replay.source import Progress, Source, chunks
 from costguard.replay.trace import Palette, Recording, Trace, TraceError, step_of
 
 FORMAT = 1

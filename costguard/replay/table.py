@@ -1,27 +1,19 @@
 """Reading tables: what `nvidia-smi --query-gpu=… --format=csv` wrote, and what people made of it."""
 
 import csv
-import io
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import compress, islice, pairwise, repeat
 from operator import ne
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-from costguard.engine.observation import Device, Known, Reading
-from costguard.replay.cells import Moments, load, moment
+from costguard.engine.observation import Device, Known
+from costguard.replay.cells import Moments, Numbers, load, moment
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.shape import Columns, from_header, guess, is_header, plain
+from costguard.replay.source import Progress, Source, chunks
 from costguard.replay.trace import Palette, Recording, TraceError
-from costguard.replay.unpack import Unpacked
-
-CHUNK = 1 << 21
-"""Characters that are read at a time."""
-
-Progress = Callable[[int], None]
-"""Is told how many bytes have been read."""
 
 _DIGITS = re.compile(r"[\d.,]+")
 
@@ -33,59 +25,6 @@ class Options(NamedTuple):
 
     machine: str | None = None  # the column that tells machines apart
     columns: str | None = None  # names for the columns of a table without header
-
-
-class Source(NamedTuple):
-    """An opened file: how to call it, its bytes, its size (0: nobody knows)."""
-
-    name: str
-    raw: IO[bytes]
-    size: int
-
-
-@contextmanager
-def text_of(source: Source) -> Iterator[io.TextIOWrapper]:
-    """The text of a file, which stays open afterwards: unpacked where it is gzip, in the encoding its first bytes tell."""
-    raw: IO[bytes] = source.raw
-    head = raw.peek(4)[:4] if isinstance(raw, io.BufferedReader) else b""
-    if head[:2] == b"\x1f\x8b":
-        raw = io.BufferedReader(Unpacked(raw), CHUNK)
-        try:
-            head = raw.peek(4)[:4]
-        except OSError as error:
-            raise TraceError(f"{source.name} cannot be unpacked: {error}") from None
-    encoding = "utf-8-sig"
-    if head[:2] in {b"\xff\xfe", b"\xfe\xff"}:
-        encoding = "utf-16"
-    elif len(head) == 4 and head[1] == head[3] == 0 and head[0]:
-        encoding = "utf-16-le"
-    text = io.TextIOWrapper(raw, encoding=encoding, errors="replace")
-    try:
-        yield text
-    finally:
-        text.detach()
-
-
-def chunks(source: Source, progress: Progress | None) -> Iterator[tuple[list[str], bool]]:
-    """Lines in large pieces, and whether a piece is the last one."""
-    with text_of(source) as text:
-        yield from _pieces(source, text, progress)
-
-
-def _pieces(source: Source, text: io.TextIOWrapper, progress: Progress | None) -> Iterator[tuple[list[str], bool]]:
-    waiting: list[str] | None = None
-    while True:
-        try:
-            lines = text.readlines(CHUNK)
-        except OSError as error:
-            raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
-        if progress is not None and source.size:
-            progress(source.raw.tell())
-        if waiting is not None:
-            yield waiting, not lines
-        if not lines:
-            return
-        waiting = lines
 
 
 class Table:
@@ -104,7 +43,7 @@ class Table:
         self._before = 0  # lines before this chunk
         self._palette = Palette()
         self._moments = Moments()
-        self._numbers = _Numbers(self._palette)
+        self._numbers = Numbers(self._palette)
         self._groupers: dict[str, Grouper] = {}
         self._facts: dict[tuple[str, str], Sequence[str]] = {}
 
@@ -337,32 +276,6 @@ class Table:
         key = key.strip()
         number = int(key) if key.isdecimal() else place
         return Device(bus or uuid or (f"gpu{key}" if key.isdecimal() else key), number, uuid, name)
-
-
-class _Numbers(dict[str, int]):
-    """The number of a cell's reading in the palette, worked out once for every text."""
-
-    def __init__(self, palette: Palette) -> None:
-        super().__init__()
-        self._palette = palette
-        self._several: dict[tuple[str, ...], int] = {}
-
-    def __missing__(self, cell: str) -> int:
-        found = self[cell] = self._palette.number(load(cell))
-        return found
-
-    def several(self, *cells: str) -> int:
-        """The highest load of several engines; one that cannot be read is passed over, unless it is the GPU's own."""
-        found = self._several.get(cells)
-        if found is None:
-            found = self._several[cells] = self._palette.number(_highest([load(cell) for cell in cells]))
-        return found
-
-
-def _highest(readings: list[Reading]) -> Reading:
-    if not isinstance(readings[0], Known):
-        return readings[0]
-    return max((reading for reading in readings if isinstance(reading, Known)), key=lambda known: known.load)
 
 
 def _plain_columns(lines: Sequence[str], width: int) -> list[list[str]]:

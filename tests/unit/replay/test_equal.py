@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from costguard.replay.fast import read_fast
 from costguard.replay.levels import Levels
+from costguard.replay.source import CHUNK, Source
 from costguard.replay.summary import account
-from costguard.replay.table import CHUNK, Options, Source, read_table
+from costguard.replay.table import Options, read_table
 from costguard.replay.trace import Recording, TraceError
 from costguard.replay.walk import walk
 from tests.unit.replay.made import any_policy

@@ -8,7 +8,8 @@ import pytest
 from costguard.replay.fast import read_fast
 from costguard.replay.files import read
 from costguard.replay.levels import Levels
-from costguard.replay.table import Options, Source
+from costguard.replay.source import Source
+from costguard.replay.table import Options
 from costguard.replay.trace import Recording
 from costguard.replay.walk import walk
 from tests.unit.replay.made import ROOMY
