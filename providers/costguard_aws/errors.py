@@ -134,7 +134,9 @@ def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK
     hint = f"grant {doing}: {kind.hint}" if kind is _DENIED else kind.hint
     if kind is _REFUSED:
         hint = next((what for sign, what in _HINTS if sign in f"{code} {message}"), hint)
-    error = CallError(kind.trouble, f"{doing}: {kind.words} ({code or status}: {message})", code=code, hint=hint)
+    # The code stands in brackets: text after "…Token:" would be taken for a secret and hidden.
+    words = f"{doing}: {kind.words} ({code or status})" + (f": {message}" if message else "")
+    error = CallError(kind.trouble, words, code="credentials_expired" if kind is _EXPIRED else code, hint=hint)
     return _unanswered(error) if kind is _INTERNAL else error
 
 

@@ -170,11 +170,12 @@ def _group(
 
 
 def _lifecycle_state(site: Site) -> str:
-    """What the metadata service says; empty when the instance is in no group, or nobody answers."""
+    """What the metadata service says; empty when the instance is in no group (any more), or nobody answers."""
     try:
-        return metadata.of(site).text("meta-data/autoscaling/target-lifecycle-state") or ""
+        said = (metadata.of(site).text("meta-data/autoscaling/target-lifecycle-state") or "").strip()
     except CloudError:
         return ""
+    return "" if said == "Detached" else said
 
 
 def _value(name: str) -> Callable[[dict[str, Any]], Any]:

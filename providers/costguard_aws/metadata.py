@@ -10,8 +10,11 @@ Proxies of the environment are never used and redirects never followed: `http.cl
 import functools
 import http.client
 import json
+import socket
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -25,6 +28,7 @@ TOKEN_SECONDS = 21600
 _TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 _TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - the name of a header
 _LONGEST = 262_144  # bytes of an answer; real ones have a few kilobytes
+_WHOLE = 2.0  # times the time-out of one step in which a whole answer must be there, however it drips
 _PAUSE = 0.1  # seconds before the first repetition, doubled each time
 _BUSY_TRIES = 4  # tries when the service says that it is busy
 _SPARE = 60.0  # seconds before its end at which a token is no longer used
@@ -122,8 +126,8 @@ class Imds:
         answer = self._ask("PUT", "/latest/api/token", {_TTL_HEADER: str(TOKEN_SECONDS), "Content-Length": "0"})
         if answer.status != 200:
             raise self._refusal(answer, "api/token")
-        token = answer.body.decode("ascii", "replace")
-        if not token.isprintable() or not token or len(token) > 512:
+        token = answer.body.decode("ascii", "replace").strip()
+        if token.split() != [token] or not token.isprintable() or len(token) > 512:
             raise self._garbage("api/token", "it is no token")
         self._token, self._until = token, time.monotonic() + TOKEN_SECONDS - _SPARE
 
@@ -149,19 +153,22 @@ class Imds:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
         try:
             self._connect(connection)
-            connection.request(method, target, headers=dict(headers))
-            with connection.getresponse() as response:
-                body = response.read(_LONGEST + 1)
+            with _limited(connection.sock, self._timeout * _WHOLE) as late:
+                connection.request(method, target, headers=dict(headers))
+                with connection.getresponse() as response:
+                    body = response.read(_LONGEST + 1)
+                    rest = response.length  # `read` with a limit does not say when the answer was cut short
             proxied = bool(response.getheader("Via") or response.getheader("Proxy-Authenticate"))
         except TimeoutError:
             raise self._silent(method) from None
         except (OSError, http.client.HTTPException) as error:
-            words = f"the metadata service at {self.endpoint} broke off its answer ({type(error).__name__})"
-            raise CloudError("unreachable", words, code="imds_broken", hint="run `costguard doctor` again") from None
+            raise self._broken(type(error).__name__, late=late.is_set()) from None
         finally:
             connection.close()
         if len(body) > _LONGEST:
             raise self._garbage(target, "it is far too long")
+        if rest or late.is_set():
+            raise self._broken("it is cut short", late=late.is_set())
         return Answer(response.status, body, proxied)
 
     def _connect(self, connection: http.client.HTTPConnection) -> None:
@@ -176,6 +183,13 @@ class Imds:
             words = f"no metadata service at {self.endpoint}: {error.strerror or type(error).__name__}"
             hint = "check cloud.metadata_endpoint and the routes, " + _DOCTOR
             raise CloudError("unreachable", words, code="imds_absent", hint=hint) from None
+
+    def _broken(self, why: str, *, late: bool) -> CloudError:
+        if late:
+            words = f"the metadata service at {self.endpoint} is too slow: no whole answer within {self._timeout * _WHOLE:g} s"
+            return CloudError("unreachable", words, code="imds_slow", hint="run `costguard doctor` again")
+        words = f"the metadata service at {self.endpoint} broke off its answer ({why})"
+        return CloudError("unreachable", words, code="imds_broken", hint="run `costguard doctor` again")
 
     def _silent(self, method: str) -> CloudError:
         if method == "PUT":
@@ -213,6 +227,25 @@ class Imds:
             return CloudError("throttled", words, code="imds_throttled", hint="find the program that polls it")
         words = f"the metadata service is in trouble (answer {answer.status})"
         return CloudError("internal", words, code="imds_error", hint="run `costguard doctor` again")
+
+
+@contextmanager
+def _limited(connection: socket.socket, seconds: float) -> Iterator[threading.Event]:
+    """End the connection after so long: a time-out of the socket is for one piece, and pieces may drip for ever."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
 
 
 @functools.cache

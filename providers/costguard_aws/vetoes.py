@@ -129,6 +129,9 @@ def node(facts: Facts, _: Settings) -> Found:
 
 def group(facts: Facts, settings: Settings) -> Found:
     """A stopped member fails its health check: it is terminated and replaced. Only leaving the group ends the bill."""
+    if facts.in_group is False and "group" in facts.unknown:
+        what = "what Auto Scaling itself says of this instance; it has no tag of a group, which every member has"
+        yield "consequences", _unread(facts, "group", what, "autoscaling:DescribeAutoScalingInstances")
     if not facts.in_group:
         return
     name = facts.group.name if facts.group else "whose name could not be read"
@@ -147,6 +150,9 @@ def group(facts: Facts, settings: Settings) -> Found:
 
 def _at_minimum(facts: Facts, name: str) -> Found:
     known = facts.group
+    if "sizes" in facts.unknown:
+        what = f"whether the group {name} is at its minimum; if it is, it refuses to shrink and the bill goes on"
+        yield "consequences", _unread(facts, "sizes", what, "autoscaling:DescribeAutoScalingGroups")
     if known and known.minimum is not None and known.desired is not None and known.desired <= known.minimum:
         text = f"the group {name} is at its minimum of {known.minimum}: it would refuse to shrink, and the bill goes on"
         hint = f"`aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --min-size …`"

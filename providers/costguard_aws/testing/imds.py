@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
@@ -31,15 +31,17 @@ class Imds:
     ``values`` maps a path below ``/latest/`` to its text. ``off`` answers 403 to everything; ``token_lost``
     takes the request for a token and never answers (a hop limit of 1 seen from a container); ``silent`` never
     answers a GET; ``busy`` is how many answers are still 503; ``proxied`` marks answers with ``Via``;
-    ``redirect`` answers a GET with 302; ``garbage`` maps a path to bytes that are sent in its place; ``wait`` is how long silence lasts, in seconds.
+    ``redirect`` answers a GET with 302; ``drip`` sends each byte of a body that many seconds after the one before;
+    ``cut`` ends a body so many bytes early; ``token_end`` follows each token; ``garbage`` maps a path to bytes that are sent in its place; ``wait`` is how long silence lasts, in seconds.
     """
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self.values: dict[str, str] = dict(values or {})
         self.garbage: dict[str, bytes] = {}
         self.off = self.token_lost = self.silent = self.proxied = False
-        self.redirect = ""
-        self.busy = 0
+        self.redirect = self.token_end = ""
+        self.busy = self.cut = 0
+        self.drip = 0.0
         self.wait = 0.6
         self.log: list[Asked] = []
         self.url = ""
@@ -103,7 +105,7 @@ class Imds:
             return 400, b"Bad Request"
         token = secrets.token_urlsafe(42)
         self._tokens[token] = time.monotonic() + int(life)
-        return 200, token.encode()
+        return 200, (token + self.token_end).encode()
 
     def _read(self, path: str) -> tuple[int, bytes]:
         """A value, or the names below a folder, one per line, folders with a slash."""
@@ -135,7 +137,18 @@ def _server(imds: Imds) -> ThreadingHTTPServer:
             if self.command == "PUT" and status == 200:
                 self.send_header(_TTL, self.headers[_TTL])
             self.end_headers()
-            self.wfile.write(body)
+            self.close_connection = imds.cut > 0
+            self._pour(body[: len(body) - imds.cut])
+
+        def _pour(self, body: bytes) -> None:
+            """All at once, or byte by byte until nobody listens any more."""
+            if not imds.drip:
+                self.wfile.write(body)
+                return
+            with suppress(OSError):
+                for byte in body:
+                    self.wfile.write(bytes((byte,)))
+                    time.sleep(imds.drip)
 
         do_PUT = do_GET  # noqa: N815 - the name that the base class looks for
 

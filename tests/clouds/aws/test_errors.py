@@ -4,6 +4,7 @@ import pytest
 from botocore import exceptions
 
 from costguard.actions.provider import CloudError
+from costguard.masking import mask
 from costguard_aws.errors import CallError, translate
 
 PROTECTED = "The instance 'i-1' may not be stopped. Modify its 'disableApiStop' instance attribute and try again."
@@ -26,7 +27,6 @@ def said(code: str, message: str = "words", status: int = 400) -> CloudError:
         ("Throttling", 400, "throttled"),
         ("ScalingActivityInProgress", 400, "throttled"),
         ("ResourceContention", 500, "throttled"),
-        ("ExpiredToken", 400, "credentials"),
         ("AuthFailure", 401, "credentials"),
         ("InvalidClientTokenId", 403, "credentials"),
         ("SignatureDoesNotMatch", 403, "credentials"),
@@ -49,6 +49,20 @@ def test_codes(code: str, status: int, trouble: str) -> None:
     assert (error.trouble, error.code) == (trouble, code)
     assert code in str(error)
     assert error.hint
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException"])
+def test_expired_credentials_have_their_own_code(code: str) -> None:
+    """The finding is then `credentials_expired`, not that they are missing."""
+    error = said(code)
+    assert (error.trouble, error.code) == ("credentials", "credentials_expired")
+    assert code in str(error)
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidToken", "InvalidClientTokenId"])
+def test_no_word_of_aws_is_taken_for_a_secret(code: str) -> None:
+    """People must read the whole sentence: what follows a name such as *Token* and a colon would be hidden."""
+    assert mask(str(said(code, "The security token is not valid"))).endswith(": The security token is not valid")
 
 
 def test_a_signature_that_is_too_old_is_the_clock() -> None:

@@ -91,7 +91,25 @@ def test_membership_without_the_right_to_ask(here: FakeMachine, gone: str) -> No
         del here.imds.values["meta-data/autoscaling/target-lifecycle-state"]
     facts, made = looked(here)
     assert facts.in_group is (gone != "both")  # EC2 lets nobody remove that tag: its absence counts
-    assert (made.verdict == "refuse") is (gone != "both")
+    assert made.verdict == ("refuse" if gone != "both" else "consequences")
+    assert "permission_unknown" in codes(made) or gone != "both"  # nobody takes it for certain
+
+
+def test_a_detached_instance_is_in_no_group(here: FakeMachine) -> None:
+    """The metadata goes on naming a state after that, and Auto Scaling no longer replaces it."""
+    here.imds.values["meta-data/autoscaling/target-lifecycle-state"] = "Detached"
+    facts, made = looked(here)
+    assert facts.in_group is False
+    assert made.verdict == "go"
+
+
+def test_a_group_whose_sizes_cannot_be_read(here: FakeMachine) -> None:
+    """It may be at its minimum, where its own call is refused: the plan says so beforehand, with the right."""
+    here.join(minimum=1, desired=1)
+    here.api.denied = {"DescribeAutoScalingGroups"}
+    made = looked(here, "terminate", group="leave")[1]
+    assert made.verdict == "consequences"
+    assert any("minimum" in found.text and "DescribeAutoScalingGroups" in found.hint for found in made.findings)
 
 
 @pytest.mark.parametrize("verb", ["stop", "terminate"])

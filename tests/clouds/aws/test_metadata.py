@@ -1,6 +1,7 @@
 """The client of the metadata service, against a strict one."""
 
 import socket
+import time
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -170,3 +171,29 @@ def test_tags(imds: Imds) -> None:
     assert client(imds).tags() == {}
     imds.values |= {"meta-data/tags/instance/costguard": "off", "meta-data/tags/instance/team": "vision lab"}
     assert client(imds).tags() == {"costguard": "off", "team": "vision lab"}
+
+
+def test_an_answer_that_drips_ends_in_time(imds: Imds) -> None:
+    """Each byte comes within the time-out and the whole never does: nobody waits for it."""
+    imds.values["x"] = "v" * 100
+    imds.drip = 0.1
+    begin = time.monotonic()
+    assert trouble(lambda: client(imds).text("x")) == ("unreachable", "imds_slow")
+    assert time.monotonic() - begin < 3.0
+
+
+@pytest.mark.parametrize("cut", [1, 10])
+def test_half_an_answer_is_none(imds: Imds, cut: int) -> None:
+    """A connection that broke in the middle of an id must not name another machine."""
+    imds.values["meta-data/instance-id"] = "i-0123456789abcdef0"
+    asker = client(imds)
+    asker.text("meta-data/instance-id")
+    imds.cut = cut
+    assert trouble(lambda: asker.text("meta-data/instance-id")) == ("unreachable", "imds_broken")
+
+
+def test_a_token_with_the_end_of_a_line(imds: Imds) -> None:
+    """Some services in its place write one."""
+    imds.values["x"] = "1"
+    imds.token_end = "\n"
+    assert client(imds).text("x") == "1"

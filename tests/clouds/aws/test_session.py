@@ -74,7 +74,7 @@ def test_old_credentials_are_left_to_aws(here: FakeMachine) -> None:
         assert session.facts("stop").permitted is True
         here.api.fail("expired", "*", 100)
         error = error_of(lambda: session.facts("stop"))
-    assert (error.trouble, error.code) == ("credentials", "ExpiredToken")
+    assert (error.trouble, error.code) == ("credentials", "credentials_expired")
     assert "expired" in str(error)
 
 
