@@ -61,10 +61,11 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
             f"hint: make {runtime} writable for this user, or name another folder with --state-dir\n"
         )
         return 2
-    boot_id = identity.boot_id(str(machine.get("procfs", "/proc")))
+    procfs = str(machine.get("procfs", "/proc"))
+    boot_id = identity.boot_id(procfs)
     instance = identity.instance_id(str(machine.get("sysfs", "/sys")))
     start = state.load(runtime, state_dir, boot_id, instance)
-    start = start._replace(notes=(*notes, *start.notes))
+    start = start._replace(notes=(*notes, *start.notes), hatch=identity.escape_hatch(procfs))
     host = RealHost(runtime, state_dir, start, command_lines(), locks)
     try:
         loop = make_loop(host, config, start)

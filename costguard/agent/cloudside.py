@@ -122,7 +122,9 @@ class CloudSide:
         self._tell("cloud", f"the cloud's announcements cannot be read: {error}" if error else None)
         self.facts = {name: answer.get(name) for name in ("cloud", "identity", "price")}
         if answer["asks"] is not None:  # else the tags could not be read yet, and what an earlier reader saw stays
-            self._vetoes = tuple((Veto(TAG, str(words)), now + (left or NEVER)) for words, left in answer["asks"])
+            self._vetoes = tuple(
+                (Veto(TAG, str(words), hatch=True), now + (left or NEVER)) for words, left in answer["asks"]
+            )
         return [event for each in answer["notices"] if (event := self._notice(str(answer["cloud"]), each, now))]
 
     def _notice(self, cloud: str, given: list[Any], now: float) -> Event | None:

@@ -5,6 +5,8 @@ import os
 _EMPTY_UUIDS = ("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff")
 _SHARED_UUID = "03000200-0400-0500-0006-000700080009"  # an AMI BIOS default, the same on thousands of boards
 
+HATCH = "costguard=off"
+
 
 def boot_id(procfs: str = "/proc") -> str:
     """The kernel's random id of this boot (proc_sys_kernel(5)); empty when it cannot be read."""
@@ -23,9 +25,15 @@ def instance_id(sysfs: str = "/sys", machine_id: str = "/etc/machine-id") -> str
     return f"machine:{machine}" if machine else f"host:{os.uname().nodename}"
 
 
-def _text(path: str) -> str:
+def escape_hatch(procfs: str = "/proc") -> str:
+    """The kernel parameter ``costguard=off``, with which a machine that nobody can log into is started; else empty."""
+    words = _text(os.path.join(procfs, "cmdline"), 4096).split()
+    return HATCH if HATCH in words else ""
+
+
+def _text(path: str, most: int = 256) -> str:
     try:
         with open(path, "rb", buffering=0) as file:
-            return (file.read(256) or b"").decode("ascii", "replace").strip()
+            return (file.read(most) or b"").decode("ascii", "replace").strip()
     except OSError:
         return ""

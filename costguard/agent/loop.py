@@ -24,7 +24,7 @@ from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go
 from costguard.engine.events import Began, Event, Outcome, Tick
 from costguard.engine.machine import Step, step
 from costguard.engine.narrate import Sentence
-from costguard.engine.observation import Observation, Unknown
+from costguard.engine.observation import Observation, Unknown, Veto
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
 from costguard.engine.state import WARNING
@@ -67,6 +67,7 @@ class Loop:
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
         self.cloud = CloudSide(host, config, boot.instance, self._trouble)
         self.heartbeat = Heartbeat(host, config, share(boot.instance), self._trouble)
+        self._hatch = (Veto("kernel parameter", boot.hatch, hatch=True),) if boot.hatch else ()
         self.seen = EMPTY
         self.names = {0: "root"}  # what users call themselves, by user id
         self.exit_code: int | None = None
@@ -163,7 +164,7 @@ class Loop:
         self.seen, devices = self.eyes.observe(now.boot)
         if devices is not None:
             self._step(devices)
-        if vetoes := self.cloud.vetoes(now.boot):
+        if vetoes := self._hatch + self.cloud.vetoes(now.boot):
             self.seen = self.seen._replace(vetoes=vetoes)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced))
         for finding in self.eyes.findings(now.boot):

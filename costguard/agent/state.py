@@ -21,7 +21,8 @@ class Start(NamedTuple):
     """What a starting guard knows.
 
     ``state`` is the engine's state saved during this boot, None when there is none; ``commitments`` are those
-    of this machine (``instance``), from the runtime directory or else the state directory; ``notes`` are to be told.
+    of this machine (``instance``), from the runtime directory or else the state directory; ``notes`` are to be told;
+    ``hatch`` is the kernel parameter that forbids every action in this boot, empty when there is none.
     """
 
     boot_id: str
@@ -29,6 +30,7 @@ class Start(NamedTuple):
     state: bytes | None
     commitments: bytes | None
     notes: tuple[str, ...]
+    hatch: str = ""
 
 
 class _UnreadableError(Exception):

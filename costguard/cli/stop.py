@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from costguard.agent.client import AgentUnreachableError, login
+from costguard.agent.identity import escape_hatch
 from costguard.cli import options, reach
 from costguard.errors import REFUSED, USAGE, CostguardError
 
@@ -89,6 +90,9 @@ def _may(effective: Mapping[str, Any], report: Mapping[str, Any] | None, action:
     hold = (report or {}).get("admin_hold") or effective["policy"]["admin_hold"]
     if hold:
         raise CostguardError(f"the administrator holds this machine: {hold}", "ask who set admin.hold", REFUSED)
+    if hatch := escape_hatch(effective["host"]["procfs"]):
+        words = f"the kernel parameter {hatch} keeps this machine up"
+        raise CostguardError(words, "start it without the parameter, or end it in the cloud's console", REFUSED)
     if action not in ACTIONS:
         words = f"kill_action is {action!r}, which does not end this machine"
         raise CostguardError(words, "name one that does: `costguard stop --action stop`", USAGE)

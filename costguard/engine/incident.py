@@ -351,9 +351,9 @@ def release(turn: Turn, event: AskRelease) -> None:
 
 def stop(turn: Turn, event: AskStop) -> None:
     """A person's own command: no warning, no window; only the administrator's hold refuses it."""
-    core, policy = turn.core, turn.rules.policy
-    if policy.admin_hold:
-        _answer(turn, event.client, f"refused: the administrator holds this machine: {policy.admin_hold}", done=False)
+    core = turn.core
+    if words := reasons.forbidden(core, turn.rules):
+        _answer(turn, event.client, f"refused: {words}", done=False)
     elif core.phase in {ACTING, CONFIRMING}:
         _answer(turn, event.client, "already under way", done=False)
     else:

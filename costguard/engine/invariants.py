@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from costguard.engine.effects import Effect, Go, Leave
 from costguard.engine.phases import ALLOWED
-from costguard.engine.reasons import DEADLINE, EPSILON, PERSON, UNKNOWN
+from costguard.engine.reasons import DEADLINE, EPSILON, PERSON, UNKNOWN, forbidden
 from costguard.engine.rules import Rules
 from costguard.engine.state import State
 
@@ -33,8 +33,8 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError("dry run: nothing may act")
     if now is None:
         raise InvariantError("I4: nothing acts outside an incident")
-    if policy.admin_hold:
-        raise InvariantError("the administrator holds this machine")
+    if words := forbidden(core, rules):
+        raise InvariantError(words)
     if now.reason == PERSON:
         return
     if now.warned is None or after.at + EPSILON < now.warned + policy.grace:

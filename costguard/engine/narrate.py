@@ -23,7 +23,7 @@ def status_word(state: State, rules: Rules) -> str:
     core = state.core
     if core.phase != "WATCHING":
         return core.phase
-    if core.holds or rules.policy.admin_hold or core.notice is not None:
+    if core.holds or core.notice is not None or reasons.forbidden(core, rules):
         return "HELD"
     if not state.gpus or (
         rules.ends_machine and state.at + rules.policy.grace < core.started + rules.policy.boot_grace

@@ -36,10 +36,15 @@ class Device(NamedTuple):
 
 
 class Veto(NamedTuple):
-    """A reader says that somebody or something needs the machine (a login, a transfer)."""
+    """A reader says that somebody or something needs the machine (a login, a transfer).
+
+    ``hatch``: it is an escape hatch of the owner (a tag of the machine, a kernel parameter), which blocks every
+    action like the administrator's hold, deadlines too.
+    """
 
     source: str
     reason: str
+    hatch: bool = False
 
 
 class Observation(NamedTuple):

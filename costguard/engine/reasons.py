@@ -160,11 +160,18 @@ def obstacle(core: Core, rules: Rules) -> str:
     """What keeps every own reason from acting, in words; empty when nothing does."""
     if core.notice is not None:
         return "the cloud has announced that it takes this machine away"
-    if rules.policy.admin_hold:
-        return f"the administrator holds this machine: {rules.policy.admin_hold}"
+    if words := forbidden(core, rules):
+        return words
     if core.holds:
         return f"held by {max(core.holds, key=lambda hold: hold.until).owner}"  # whose hold ends last
     return ""
+
+
+def forbidden(core: Core, rules: Rules) -> str:
+    """What not even a person at the machine gets round, in words: the administrator's hold, or an escape hatch."""
+    if rules.policy.admin_hold:
+        return f"the administrator holds this machine: {rules.policy.admin_hold}"
+    return next((f"{veto.source}: {veto.reason}" for veto in core.vetoes if veto.hatch), "")
 
 
 def in_boot_grace(state: State, rules: Rules) -> bool:
@@ -219,7 +226,7 @@ def standing(state: State, rules: Rules, reason: str, wall: float, *, synced: bo
     """Whether a reason that people were warned of still holds on this tick's readings (I3)."""
     core, at = state.core, state.at + EPSILON
     if reason == PERSON:
-        return YES
+        return Standing("no", words) if (words := forbidden(core, rules)) else YES
     if words := obstacle(core, rules):
         return Standing("no", words)
     if reason == DEADLINE:

@@ -86,6 +86,20 @@ def test_a_veto_does_what_the_table_says(reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", list(POLICIES))
+def test_an_escape_hatch_blocks_like_the_administrator(reason: str) -> None:
+    """A tag of the machine or a kernel parameter needs no login, and ends even a countdown of a deadline."""
+    world = warned(reason)
+    world.vetoes = (Veto("kernel parameter", "costguard=off", hatch=True),)
+    world.run(2000.0)
+    assert not world.stops()
+    assert "cancelled" in world.kinds()
+    assert "HELD" in str(world.last and world.last.sentence)
+    world.vetoes = ()
+    world.run(1000.0)
+    assert world.stops(), "without it the reason counts again, after a new warning"
+
+
+@pytest.mark.parametrize("reason", list(POLICIES))
 def test_a_hold_postpones_and_the_administrator_blocks(reason: str) -> None:
     """A hold postpones every own reason: after it a new warning comes. The administrator's hold blocks all of them."""
     assert ROWS[reason].user_hold == "postpones"
@@ -112,3 +126,13 @@ def test_a_persons_stop_needs_no_window_and_the_administrator_refuses_it() -> No
     assert "refused" in str(held.ask_stop().effects)
     held.run(60.0, BUSY)
     assert not held.stops()
+    hatch = World(BASE, 1)
+    hatch.vetoes = (Veto("tag of the machine", "costguard = off", hatch=True),)
+    hatch.run(50.0, BUSY)
+    assert "refused: tag of the machine" in str(hatch.ask_stop().effects)
+    late = World(BASE, 1)
+    late.run(50.0, BUSY)
+    late.ask_stop()
+    late.vetoes = hatch.vetoes
+    late.run(60.0, BUSY)
+    assert not late.stops(), "also when it comes while the worker is made ready"

@@ -35,3 +35,19 @@ def test_a_firmware_without_a_name_of_its_own_does_not_count(sysfs: Path, uuid: 
     (sysfs / "machine-id").write_text("abc123\n")
     assert identity.instance_id(str(sysfs), str(sysfs / "machine-id")) == "machine:abc123"
     assert identity.instance_id(str(sysfs), "/nowhere") == f"host:{os.uname().nodename}"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("root=/dev/sda1 quiet costguard=off", "costguard=off"),
+        ("costguard=off\n", "costguard=off"),
+        ("root=/dev/sda1 costguard=on", ""),
+        ("notcostguard=off costguard=offline", ""),
+    ],
+)
+def test_the_kernel_parameter_is_one_word(tmp_path: Path, line: str, found: str) -> None:
+    """Only the very word counts; a /proc that cannot be read has none."""
+    (tmp_path / "cmdline").write_text("x" * 300 + " " + line)
+    assert identity.escape_hatch(str(tmp_path)) == found
+    assert identity.escape_hatch(str(tmp_path / "nothing")) == ""
