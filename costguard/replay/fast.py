@@ -153,7 +153,7 @@ class _Reading:
 
         found = self._columns
         few = (found.load, *found.engines, *(() if found.gpu is None else (found.gpu,)))
-        table = vector.table(lines, (found.time,), few)
+        table = vector.table(lines, found.width, (found.time,), few)
         times = vector.texts(table, found.time)
         gpus = vector.column(table, found.gpu) if found.gpu is not None else None
         if not self._rhythm:

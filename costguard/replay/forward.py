@@ -111,7 +111,8 @@ class Forward:
             signals = [levels.gpus(rules)[i] for i in core.judged]
         else:
             signals = [levels.joined(rules, core.judged)]
-        every = [levels.full(found, rules.policy.kill_duration, rules.tolerance) for found in signals]
+        policy = rules.policy
+        every = [levels.full(found, policy.kill_duration, rules.tolerance, policy.interval) for found in signals]
         while True:  # all of them must be full at once
             places = [runs.at_or_after(k) for runs in every]
             if None in places or not places:

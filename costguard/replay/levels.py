@@ -173,10 +173,11 @@ class Levels:
         """Where a window may hold the bit LOUD for at most ``most`` seconds; see `Stretches.rare`."""
         return self._once(("rare", id(found), window, most), lambda: self.stretches(found, LOUD).rare(window, most))
 
-    def full(self, found: Signal, window: float, most: float) -> Runs:
+    def full(self, found: Signal, window: float, most: float, lead: float) -> Runs:
         """Where a window may hold the bits LOUD and UNKNOWN for more than ``most`` seconds; see `Stretches.full`."""
         bits = LOUD | UNKNOWN
-        return self._once(("full", id(found), window, most), lambda: self.stretches(found, bits).full(window, most))
+        key = ("full", id(found), window, most, lead)
+        return self._once(key, lambda: self.stretches(found, bits).full(window, most, lead))
 
     def long(self, found: Signal, least: float) -> Runs:
         """Where the level 1 has lasted for ``least`` seconds or more, or begins the recording; see `Stretches.long`."""

@@ -17,15 +17,17 @@ LONGEST = 64
 """Characters of a date, with its zone and whatever stands around it."""
 
 
-def table(lines: bytes, texts: Sequence[int], few: Sequence[int]) -> pa.Table:
-    """Some columns of whole lines by their positions, ``f0`` the first; ``few`` hold few different texts.
+def table(lines: bytes, width: int, texts: Sequence[int], few: Sequence[int]) -> pa.Table:
+    """Some of the ``width`` columns of whole lines, ``f0`` the first; ``few`` hold few different texts.
 
-    Raises ArrowInvalid for rows of several lengths. In one thread, so that a process may be forked afterwards.
+    Raises ArrowInvalid for rows of another length. In one thread, so that a process may be forked afterwards.
     """
     types = {f"f{i}": pa.dictionary(pa.int32(), pa.string()) for i in few} | {f"f{i}": pa.string() for i in texts}
     return csv.read_csv(
         pa.BufferReader(lines),
-        read_options=csv.ReadOptions(autogenerate_column_names=True, block_size=len(lines) + 1, use_threads=False),
+        read_options=csv.ReadOptions(
+            column_names=[f"f{i}" for i in range(width)], block_size=len(lines) + 1, use_threads=False
+        ),
         parse_options=csv.ParseOptions(ignore_empty_lines=False),
         convert_options=csv.ConvertOptions(include_columns=list(types), column_types=types, strings_can_be_null=False),
     )

@@ -58,10 +58,14 @@ class Stretches(NamedTuple):
                 runs.ends.append(edges[stretch + 1])
         return runs
 
-    def full(self, window: float, most: float) -> Runs:
-        """The ticks at which a window that ends there may hold more than ``most`` loud seconds."""
+    def full(self, window: float, most: float, lead: float) -> Runs:
+        """The ticks at which a window that ends there may hold more than ``most`` loud seconds.
+
+        ``lead``: for how many seconds before the recording its first tick stands.
+        """
         edges, begin, loud = self.edges, self.begin, self.loud
-        window, most = window * (1 + 1 / BUCKETS) + SLACK, max(0.0, most - SLACK)
+        most -= SLACK + (lead if self.first == 0 else 0.0)
+        window, most = window * (1 + 1 / BUCKETS) + SLACK, max(0.0, most)
         runs = Runs([], [])
         for i in range(self.first, len(edges) - 1, 2):
             within = loud[i] - self._before(begin[i] - window)

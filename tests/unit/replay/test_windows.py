@@ -26,7 +26,7 @@ def test_no_sample_is_left_out(samples: list[tuple[float, bool]], window: float,
         return sum(max(0.0, b - a) for a, b in steps if b <= times[k])
 
     found = stretches(times, flags, changes(flags))
-    rare, full = found.rare(window, most), found.full(window, most)
+    rare, full = found.rare(window, most), found.full(window, most, 0.0)
     ticks = range(len(times))
     clear = [not flags[k] and loud(k, window) <= most for k in ticks]
     nearly_clear = [not flags[k] and loud(k, window - 1.1 * SLACK) <= most + 1.1 * SLACK for k in ticks]
