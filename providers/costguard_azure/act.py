@@ -3,7 +3,6 @@
 import re
 import time
 import uuid
-from collections.abc import Mapping
 from typing import Any
 
 from costguard.actions.base import Outcome
@@ -17,6 +16,8 @@ POLL = 10.0
 """Seconds between two looks; Azure allows 12 a minute. ``settings["confirm_interval"]`` replaces it."""
 GONE = frozenset(("ResourceNotFound", "ResourceGroupNotFound", "NotFound"))
 """404 that says that the machine does not exist; a subscription or a type that nobody finds says nothing of it."""
+SETTLES = 10.0
+"""Seconds after a lost answer in which a machine that was heard shows it; then the request is sent again."""
 _LAST_LOOK = 5.0  # seconds for the one look after an answer was lost, beyond the deadline when need be
 _ENDED, _ENDING = frozenset(("deallocated",)), frozenset(("stopping", "deallocating"))
 _NAMESPACE = uuid.UUID("5f0b9d1c-6f0e-4f0a-9d39-0d8f2c0c7a11")
@@ -28,42 +29,89 @@ def request_id(attempt: str) -> str:
 
 
 def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
-    """Send the request; the same one again after a technical failure, within the ticket's deadline."""
+    """Send the request; the same one again after a technical failure, within the ticket's deadline.
+
+    Nothing that may have been heard is sent again before a look at the machine. Azure carries a repeated request
+    out twice, but this machine still runs when it asks: a deallocation of it can only end what is still billed.
+    """
     end = time.monotonic() + ticket.deadline
     session.reconnect()
-    client_id = request_id(ticket.attempt)
-    answers: list[Mapping[str, str]] = []
-    maybe = False  # a try may have been heard although its answer says otherwise, or never came
-
-    def hook(response: Any) -> None:  # noqa: ANN401 - an SDK object
-        answers.append(response.http_response.headers)
-
-    def call() -> None:
-        left = max(0.1, end - time.monotonic())
-        agent = f"{AGENT} ({re.sub(r'[^A-Za-z0-9._:-]', '_', ticket.attempt)})"
-        limits = {"connection_timeout": min(READ, left), "read_timeout": min(READ, left), "user_agent_overwrite": True}
-        arm.send(session, verb, hook, request_id=client_id, user_agent=agent, **limits)
+    attempt = _Attempt(session, verb, ticket, end)
 
     def may(error: ArmError) -> bool:
-        nonlocal maybe
-        maybe = maybe or error.sent
-        return retry.again(error) or (error.trouble == "denied" and facts.young)
+        return retry.again(error) or error is attempt.lost or (error.trouble == "denied" and facts.young)
 
+    client_id = request_id(ticket.attempt)
     try:
-        retry.until(end, f"asking Azure to {_words(verb)}", call, session.credential.forget, may)
+        retry.until(end, attempt.doing, attempt, session.credential.forget, may)
     except ArmError as error:
-        proof = answers[-1].get("x-ms-request-id", "") if answers else ""
-        return _after(session, verb, error, Outcome("failed", str(error), proof or client_id), maybe=maybe)
-    proof = answers[-1].get("x-ms-request-id") or client_id
+        failed = Outcome("failed", str(error), attempt.proof or client_id)
+        seen = attempt.shown if error is attempt.lost else attempt.look()
+        return _after(error, failed, seen)
+    proof = attempt.proof or client_id
+    if attempt.shown:
+        return Outcome("accepted", f"accepted: {attempt.trouble}, but the cloud shows {attempt.shown}", proof)
     return Outcome(
         "accepted", f"accepted: Azure will {_words(verb)} (request {proof}, client request {client_id})", proof
     )
 
 
-def _after(session: Session, verb: Verb, error: ArmError, failed: Outcome, *, maybe: bool) -> Outcome:
+class _Attempt:
+    """One try, and what is known of the ones before.
+
+    ``maybe``: one may have been heard although its answer says otherwise, or never came. ``lost``: the error of one
+    that nobody answered. ``shown``: what the machine shows of it, in words; None when nobody could look.
+    """
+
+    def __init__(self, session: Session, verb: Verb, ticket: Ticket, end: float) -> None:
+        self._session, self._verb, self._ticket, self._end = session, verb, ticket, end
+        self.doing = f"asking Azure to {_words(verb)}"
+        self.maybe = False
+        self.lost: ArmError | None = None
+        self.shown: str | None = ""
+        self.trouble = ""
+        self.proof = ""
+
+    def __call__(self) -> None:
+        """Send, unless the machine shows that it was heard before. Raises ArmError."""
+        self.shown = self.look()
+        if self.shown:
+            return
+        if self.lost and self.shown is None:
+            raise self.lost  # nobody could look since: it is not sent again
+        try:
+            self._send()
+        except Exception as caught:
+            error = translate(caught, self.doing)
+            self._note(error)
+            if not self.shown:
+                raise error from caught
+
+    def look(self) -> str | None:
+        """What the machine shows of a try that may have been heard; empty where there was none."""
+        return _seen(self._session, self._verb) if self.maybe else ""
+
+    def _send(self) -> None:
+        left = max(0.1, self._end - time.monotonic())
+        agent = f"{AGENT} ({re.sub(r'[^A-Za-z0-9._:-]', '_', self._ticket.attempt)})"
+        limits = {"connection_timeout": min(READ, left), "read_timeout": min(READ, left), "user_agent_overwrite": True}
+        client_id = request_id(self._ticket.attempt)
+        arm.send(self._session, self._verb, self._answered, request_id=client_id, user_agent=agent, **limits)
+
+    def _answered(self, response: Any) -> None:  # noqa: ANN401 - an SDK object
+        self.proof = response.http_response.headers.get("x-ms-request-id") or ""
+
+    def _note(self, error: ArmError) -> None:
+        self.trouble = f"the answer was lost ({error})"
+        self.maybe = self.maybe or error.sent
+        if error.sent and not error.status:
+            self.lost, error.retry_after = error, SETTLES
+            self.shown = self.look()
+
+
+def _after(error: ArmError, failed: Outcome, seen: str | None) -> Outcome:
     """What to make of an error: a veto, a technical failure, or a request that may have been heard."""
     hint = f"; {error.hint}" if error.hint else ""
-    seen = _seen(session, verb) if maybe else ""
     if seen:
         text = f"accepted: the answer was lost ({error}), but the cloud shows {seen}"
         return failed._replace(status="accepted", detail=text)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from costguard.actions.provider import Verb
+from costguard_azure.errors import ArmError
 from costguard_azure.session import Session
 
 PERMISSIONS_VERSION = "2022-04-01"
 LOCKS_VERSION = "2016-09-01"
 AUTOSCALE_VERSION = "2022-10-01"
+_PAGES = 20  # of one list
 
 
 class View(NamedTuple):
@@ -60,20 +62,20 @@ def scale_set(session: Session, name: str) -> Any:  # noqa: ANN401 - JSON
 def permissions(session: Session) -> list[Mapping[str, Any]]:
     """What the caller may do with this machine. There is no dry run of a deallocation."""
     path = f"{session.machine.id}/providers/Microsoft.Authorization/permissions"
-    return _rows(session.get(path, PERMISSIONS_VERSION, "looking at the rights"))
+    return _rows(session, path, PERMISSIONS_VERSION, "looking at the rights")
 
 
 def locks(session: Session) -> list[Mapping[str, Any]]:
     """The locks on this machine, on everything around it, and on its parts."""
     path = f"{session.machine.id}/providers/Microsoft.Authorization/locks"
-    return _rows(session.get(path, LOCKS_VERSION, "looking at the locks"))
+    return _rows(session, path, LOCKS_VERSION, "looking at the locks")
 
 
 def autoscale(session: Session) -> list[Mapping[str, Any]]:
     """The autoscale settings of the resource group."""
     where = session.machine
     path = f"/subscriptions/{where.subscription}/resourceGroups/{where.group}/providers/Microsoft.Insights"
-    return _rows(session.get(f"{path}/autoscalesettings", AUTOSCALE_VERSION, "looking at the autoscale settings"))
+    return _rows(session, f"{path}/autoscalesettings", AUTOSCALE_VERSION, "looking at the autoscale settings")
 
 
 def send(session: Session, verb: Verb, hook: Callable[[Any], None], **options: Any) -> None:
@@ -99,6 +101,14 @@ def _document(response: Any, _model: object, _headers: object) -> Any:  # noqa: 
     return json.loads(response.http_response.text())
 
 
-def _rows(found: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401 - JSON
-    rows = found.get("value") if isinstance(found, dict) else None
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+def _rows(session: Session, path: str, version: str, doing: str) -> list[Mapping[str, Any]]:
+    """All rows of a list, page by page: a right or a lock may stand on the second one."""
+    found: list[Mapping[str, Any]] = []
+    for _ in range(_PAGES):
+        page = session.get(path, version, doing)
+        rows, following = (page.get("value"), page.get("nextLink")) if isinstance(page, dict) else (None, None)
+        found += [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        if not following:
+            return found
+        path = session.path(str(following), doing)
+    raise ArmError("internal", f"{doing}: the list has no end", code="nextLink")

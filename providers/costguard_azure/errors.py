@@ -25,6 +25,9 @@ _NOT_NOW = frozenset(
 )
 """409 that goes away by itself: another operation of the machine is under way. Any other 409 is a veto."""
 
+NO_CODE = "no code"
+"""Stands for the word that every answer of the Resource Manager has: something else answered."""
+
 _LOCKED = (
     "a lock holds this machine; costguard never removes one. See it with `az lock list`, remove it if it is not meant"
 )
@@ -87,6 +90,9 @@ def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK erro
         return _unauthenticated(error, said, code)
     if status == 403:
         return _forbidden(said, code)
+    if status == 404 and code == NO_CODE:
+        hint = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
+        return ArmError("internal", f"{said} (this is not the Resource Manager)", code="garbage", hint=hint, status=404)
     if status == 404:
         return ArmError("gone", said, code=code, hint="check it with `az vm list -d`", status=status)
     if status == 409 and code in _NOT_NOW:
@@ -127,9 +133,9 @@ def _body(error: Any) -> tuple[str, str]:  # noqa: ANN401 - as above
     """The cloud's own word and its sentence; Azure writes them in ``error``, some proxies do not."""
     try:
         found = json.loads(error.response.text()).get("error", {})
-        return str(found.get("code") or "no code"), " ".join(str(found.get("message") or "no message").split())[:400]
+        return str(found.get("code") or NO_CODE), " ".join(str(found.get("message") or "no message").split())[:400]
     except Exception:  # noqa: BLE001 - a body that is no JSON, or that cannot be read any more
-        return "no code", _line(error)
+        return NO_CODE, _line(error)
 
 
 def _retry_after(error: Any) -> float | None:  # noqa: ANN401 - as above

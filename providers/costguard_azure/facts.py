@@ -89,14 +89,15 @@ def gather(session: Session, site: Site, identity: Identity) -> Facts:
 
     def ask(what: str, question: Callable[[], T]) -> T | None:
         try:
-            return retry.until(end, f"looking at {what}", question, session.credential.forget)
+            return retry.until(end, f"looking at {what}", question, session.credential.forget, retry.look)
         except ArmError as error:
             unknown[what] = str(error)
             return None
 
     vm, trouble = None, ""
     try:
-        found = retry.until(end, "looking at the machine", lambda: arm.machine(session), session.credential.forget)
+        forget = session.credential.forget
+        found = retry.until(end, "looking at the machine", lambda: arm.machine(session), forget, retry.look)
     except ArmError as error:
         if error.trouble not in {"denied", "gone", "refused"}:
             raise
@@ -121,6 +122,11 @@ def gather(session: Session, site: Site, identity: Identity) -> Facts:
     )
 
 
+def refresh(facts: Facts, site: Site, identity: Identity) -> Facts:
+    """Look again at what may change from one moment to the next and costs no request: the use of the local disk."""
+    return facts._replace(disk=disks.look(site.procfs, site.sysfs, identity.details.get("temp_disk_kb", "")))
+
+
 def _vm(found: Mapping[str, Any], machine: resource.Resource) -> Vm:
     """Read the machine's document, with its instance view."""
     body = found.get("properties") or {}
@@ -129,16 +135,17 @@ def _vm(found: Mapping[str, Any], machine: resource.Resource) -> Vm:
     by_option: dict[bool, list[str]] = {True: [], False: []}
     for disk in (system, *(storage.get("dataDisks") or ())):
         # A uniform scale set makes and deletes its members' disks; elsewhere a disk stays unless it says otherwise.
-        deleted = str(disk.get("deleteOption") or ("Delete" if machine.scale_set else "Detach")) == "Delete"
+        option = str(disk.get("deleteOption") or ("Delete" if machine.scale_set else "Detach"))
+        deleted = option.lower() == "delete"
         by_option[deleted].append(str(disk.get("name") or "a disk"))
     return Vm(
         vm_id=str(body.get("vmId") or "").lower(),
         size=str(_at(body, "hardwareProfile", "vmSize") or _at(found, "sku", "name") or ""),
         power=arm.view(body.get("instanceView") or {}).power,
         age=_age(body.get("timeCreated")),
-        spot=body.get("priority") in {"Spot", "Low"},
+        spot=str(body.get("priority")).lower() in {"spot", "low"},
         eviction=str(body.get("evictionPolicy") or ""),
-        ephemeral_os=_at(system, "diffDiskSettings", "option") == "Local",
+        ephemeral_os=str(_at(system, "diffDiskSettings", "option")).lower() == "local",
         hibernation=_at(body, "additionalCapabilities", "hibernationEnabled") is True,
         availability_set=bool(_at(body, "availabilitySet", "id")),
         reservation=_last(_at(body, "capacityReservation", "capacityReservationGroup", "id")),
@@ -195,7 +202,7 @@ def _manager(found: Mapping[str, Any], machine: resource.Resource) -> str:
     Azure Databricks documentation "Monitor usage using tags" (``Vendor``).
     """
     tags = {str(name).lower(): str(value) for name, value in (found.get("tags") or {}).items()}
-    scale_set = machine.scale_set or _last(_at(found, "properties", "virtualMachineScaleSet", "id"))
+    scale_set = (machine.scale_set or _last(_at(found, "properties", "virtualMachineScaleSet", "id"))).lower()
     named = machine.group.upper().startswith("MC_") or (scale_set.startswith("aks-") and scale_set.endswith("-vmss"))
     if named or any(name.startswith("aks-managed-") for name in tags):
         return "Azure Kubernetes Service"

@@ -45,6 +45,11 @@ def _first_fact(site: Site) -> str:
     """What says Azure without the network: the firmware, or a person. Raises CloudError when nothing does."""
     if recognises(site.dmi):
         return "firmware: Azure's chassis asset tag"
+    tag, vendor = site.dmi.get("chassis_asset_tag", ""), site.dmi.get("sys_vendor", "")
+    if tag or vendor not in {"", "Microsoft Corporation"}:  # a guest inside an Azure machine reaches its host's service
+        text = f"the firmware says `{vendor or tag}`, which is no Azure machine; costguard does not touch it"
+        hint = "correct cloud.provider, then run `costguard doctor`"
+        raise CloudError("changed", text, code="chassis_asset_tag", hint=hint)
     if "azure" in str(site.settings.get("provider")).lower() or metadata.replaced(site):
         return "the configuration says Azure"
     text = "the firmware does not say Azure, so Azure's metadata service is not asked"
@@ -74,16 +79,16 @@ def _details(found: Mapping[str, Any], vm_id: str) -> dict[str, str]:
 
 def _market(found: Mapping[str, Any]) -> str:
     """Spot machines always say so; a machine on a dedicated host is paid for with its host."""
-    if _text(found, "priority") in {"Spot", "Low"}:
+    if _text(found, "priority").lower() in {"spot", "low"}:
         return "spot"
     return "reserved" if _text(found, "host", "id") else "on-demand"
 
 
 def _text(found: Any, *path: str) -> str:  # noqa: ANN401 - JSON
-    """A scalar of the document; every missing one is empty."""
+    """A scalar of the document as text; every missing one is empty. A number counts, true and false do not."""
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else ""
+    return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
 
 
 def _swapped(uuid: str) -> str:

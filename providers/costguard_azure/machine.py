@@ -10,7 +10,7 @@ from costguard.actions.base import Outcome, Plan
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
 from costguard_azure import act, arm, metadata, plan, resource
 from costguard_azure.errors import ArmError, translate
-from costguard_azure.facts import Facts, gather
+from costguard_azure.facts import Facts, gather, refresh
 from costguard_azure.firmware import recognises
 from costguard_azure.session import Session, Token, open_session, start
 
@@ -36,8 +36,12 @@ class AzureMachine:
         return plan.plan(verb, facts, self._site.settings)
 
     def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
-        """Act, when the plan allows it and the cloud has said that this is the machine."""
+        """Act, when the plan allows it and the cloud has said that this is the machine.
+
+        The facts may be as old as the countdown; what may be lost with the local disk is looked at again.
+        """
         begun = time.monotonic()
+        facts = refresh(facts, self._site, self._identity)
         while facts.vm is None and facts.young and time.monotonic() - begun + self._poll < ticket.deadline:
             time.sleep(self._poll)
             facts = self.facts(verb)
@@ -84,6 +88,9 @@ def _became(session: Session, receipt: Mapping[str, str]) -> Outcome:
         raise _with_command(error, receipt) from caught
     body = found.get("properties") or {}
     vm_id, view = str(body.get("vmId") or "").lower(), arm.view(body.get("instanceView") or {})
+    if not vm_id:  # every machine has one; without it it would look like another machine
+        text = "asking what became of the machine: what answers does not describe a machine"
+        raise _with_command(ArmError("internal", text, code="garbage", hint="look at cloud.api_endpoint"), receipt)
     expected = receipt.get("vm_id", receipt.get("instance", "")).lower()
     if expected and vm_id != expected:
         return Outcome(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from costguard.actions import bounded
 from costguard.actions.provider import CloudError, Site
 
 DEFAULT = "http://169.254.169.254"
@@ -24,13 +25,14 @@ TOKEN_VERSION = "2018-02-01"  # noqa: S105 - an API version
 EVENTS_VERSION = "2020-07-01"
 
 TRY = 1.0
-"""Seconds for one try."""
+"""Seconds for one try, to the last byte."""
 BUDGET = 4.0
 """Seconds for all tries of one question."""
 TOKEN_BUDGET = 15.0
 """Seconds for a token: the service is slow for a minute after it was updated (410)."""
 
 _AGAIN = frozenset((408, 410, 429, 500, 502, 503, 504))
+_AGAIN_TOKEN = _AGAIN | {404}  # the token's service is being updated
 _LARGEST = 1 << 20  # bytes; the instance document has some ten thousand
 _CONTAINER = "in a container use the host's network; a firewall must let root reach it"
 
@@ -50,8 +52,7 @@ def endpoint(site: Site) -> str:
 
 def token_endpoint(site: Site) -> str:
     """Where tokens come from: as `endpoint`, unless azure-identity's own variable says otherwise."""
-    configured = site.settings.get("metadata_endpoint") or site.environ.get(VARIABLE)
-    return str(configured or site.environ.get(TOKEN_VARIABLE) or DEFAULT)
+    return site.environ.get(TOKEN_VARIABLE) or endpoint(site)
 
 
 def replaced(site: Site) -> bool:
@@ -76,15 +77,25 @@ def token(site: Site, resource: str) -> tuple[str, float]:
     if client_id:
         query["client_id"] = client_id
     try:
-        found = _json(base, "/metadata/identity/oauth2/token", query, TOKEN_BUDGET)
+        found = _json(base, "/metadata/identity/oauth2/token", query, TOKEN_BUDGET, again=_AGAIN_TOKEN)
     except CloudError as error:
         if error.code == "400":
             raise _no_identity(client_id, str(error)) from None
+        if error.code == "404":
+            raise CloudError("credentials", str(error), code="404", hint="see `az vm identity show --ids VM`") from None
         raise
     try:
-        return str(found["access_token"]), float(found["expires_on"])
+        return str(found["access_token"]), _ends(found)
     except (KeyError, TypeError, ValueError):
         raise _garbage(base) from None
+
+
+def _ends(found: Mapping[str, Any]) -> float:
+    """When a token ends; some services give a date in its place, and the seconds beside it."""
+    try:
+        return float(found["expires_on"])
+    except (KeyError, ValueError):
+        return time.time() + float(found["expires_in"])
 
 
 def events(site: Site) -> dict[str, Any]:
@@ -95,7 +106,15 @@ def events(site: Site) -> dict[str, Any]:
     return found
 
 
-def _json(base: str, path: str, query: Mapping[str, str], budget: float, *, timeout: float = TRY) -> Any:  # noqa: ANN401 - JSON
+def _json(
+    base: str,
+    path: str,
+    query: Mapping[str, str],
+    budget: float,
+    *,
+    timeout: float = TRY,
+    again: frozenset[int] = _AGAIN,
+) -> Any:  # noqa: ANN401 - JSON
     """Ask until there is an answer or the budget (seconds) is spent. Raises CloudError."""
     where = _address(base)
     end = time.monotonic() + budget
@@ -109,7 +128,7 @@ def _json(base: str, path: str, query: Mapping[str, str], budget: float, *, time
                 raise _garbage(base) from None
         wait = (answer.retry_after if answer else None) or min(2.0, 0.2 * 2**tries) * random.uniform(0.7, 1.3)  # noqa: S311 - spreads machines
         tries += 1
-        if (answer and answer.status not in _AGAIN) or time.monotonic() + wait > end:
+        if (answer and answer.status not in again) or time.monotonic() + wait > end:
             raise error or _said(base, answer) from None
         time.sleep(wait)
 
@@ -131,11 +150,12 @@ def _try(
 ) -> tuple[Answer | None, CloudError | None]:
     """One request, straight to the address: `http.client` knows neither proxies nor redirects."""
     host, port, path = where
-    connection = http.client.HTTPConnection(host, port, timeout=timeout)
+    connection = bounded.Connection(host, port, timeout)
     try:
         connection.request("GET", path + target, headers={"Metadata": "true"})
         response = connection.getresponse()
-        return Answer(response.status, _seconds(response.getheader("Retry-After")), response.read(_LARGEST)), None
+        body = bounded.whole(response, _LARGEST)
+        return Answer(response.status, _seconds(response.getheader("Retry-After")), body), None
     except TimeoutError:
         text = f"the metadata service ({base}) did not answer within {timeout:g} s"
         return None, CloudError("unreachable", text, code="timeout", hint=_CONTAINER)

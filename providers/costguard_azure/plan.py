@@ -104,7 +104,7 @@ def _locks(case: Case) -> Found:
         if case.verb == "terminate":
             text = f"the lock {lock.name} ({lock.level}) forbids to delete this machine or a part of it"
             yield "refuse", Finding("locked", text, hint)
-        elif lock.level == "ReadOnly" and not lock.below:
+        elif lock.level.lower() == "readonly" and not lock.below:
             text = f"the lock {lock.name} (ReadOnly) forbids to deallocate this machine, so it would be billed on"
             yield "refuse", Finding("locked", text, hint)
         elif not lock.below:

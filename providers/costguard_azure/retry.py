@@ -16,11 +16,16 @@ BASE, CAP = 0.5, 10.0
 def again(error: ArmError) -> bool:
     """Whether the same request may succeed later: an answer that says so, or a request that never left.
 
-    A lost answer is not asked for again: the request may have been heard.
+    After a lost answer this says no: a request with an effect may have been heard. See `look` for questions.
     """
     if error.trouble in {"throttled", "internal"}:
         return error.status != 0
     return error.trouble == "unreachable" and not error.sent
+
+
+def look(error: ArmError) -> bool:
+    """As `again`, for a question: it has no effect, so one whose answer was lost is asked once more."""
+    return again(error) or error.trouble == "unreachable"
 
 
 def until(

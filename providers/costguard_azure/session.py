@@ -5,6 +5,7 @@ beyond every deadline. `costguard_azure.retry` does it within one. There is no r
 that a token is never sent elsewhere, and no policy that registers resource providers.
 """
 
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 from costguard import __version__
 from costguard.actions.provider import CloudError, Identity, Site
 from costguard_azure import metadata, resource
-from costguard_azure.errors import translate
+from costguard_azure.errors import ArmError, translate
 
 CONNECT, READ = 5.0, 15.0
 """Seconds to connect, and to wait for the next byte of an answer."""
@@ -73,6 +74,7 @@ class Session:
         from azure.mgmt.compute import ComputeManagementClient
         from azure.mgmt.core import ARMPipelineClient
 
+        logging.getLogger("azure").addHandler(logging.NullHandler())  # its warnings would end up among the answers
         cloud = _cloud(environment)
         self.machine = machine
         self.endpoint = (str(site.settings.get("api_endpoint") or "") or cloud.endpoint).rstrip("/")
@@ -100,7 +102,8 @@ class Session:
         from azure.core.exceptions import HttpResponseError
         from azure.core.rest import HttpRequest
 
-        request = HttpRequest("GET", self.endpoint + path, params={"api-version": version})
+        params = {} if "?" in path else {"api-version": version}  # the address of a further page has them all
+        request = HttpRequest("GET", self.endpoint + path, params=params)
         try:
             response = self._arm.send_request(request)
             if response.status_code != 200:
@@ -108,6 +111,13 @@ class Session:
             return response.json()
         except Exception as error:
             raise translate(error, doing) from error
+
+    def path(self, address: str, doing: str) -> str:
+        """Path and query of a further page. Raises ArmError for one elsewhere, which would get to see the token."""
+        if not address.lower().startswith(f"{self.endpoint.lower()}/"):
+            text = f"{doing}: the next page is said to be at another address"
+            raise ArmError("internal", text, code="nextLink", hint="look for a proxy, and at cloud.api_endpoint")
+        return address[len(self.endpoint) :]
 
     def reconnect(self) -> None:
         """Let the next request begin on a connection of its own.
@@ -140,7 +150,7 @@ def start(site: Site, machine: resource.Resource, details: Mapping[str, str], cr
 
 def _cloud(environment: str) -> resource.Cloud:
     try:
-        return resource.CLOUDS[environment]
+        return {name.lower(): cloud for name, cloud in resource.CLOUDS.items()}[environment.lower()]
     except KeyError:
         text = f"{environment} is none of Azure's clouds that costguard knows ({', '.join(resource.CLOUDS)})"
         raise CloudError("refused", text, code="azEnvironment", hint="see docs/clouds-azure.md") from None

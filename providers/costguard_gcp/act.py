@@ -16,6 +16,7 @@ LOOK = 10.0
 
 _CLOSED = {"TERMINATED", "STOPPED"}
 _ENDING = {"STOPPING", "PENDING_STOP", "SUSPENDING", "DEPROVISIONING"}
+_SHOWS = _ENDING | _CLOSED | {"SUSPENDED"}
 _FOR_A_LOOK = 0.2  # the part of the deadline that is kept for a look after a request whose answer got lost
 _SKEW = 60.0  # seconds by which this machine's clock may be ahead of Google's
 _NAMESPACE = uuid.UUID("6f1f1a3e-5d0b-4a52-9a55-4c1c0a4c6d10")  # of this plug-in's request ids
@@ -27,16 +28,23 @@ def request_id(verb: Verb, ticket: Ticket) -> str:
 
 
 def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool) -> Outcome:
-    """Send the request, and the same one again after troubles that pass. Never a different one."""
+    """Send the request, and the same one again after troubles that pass. Never a different one.
+
+    Nothing that may have been heard is sent again before a look at the machine.
+    """
     lost = trouble = False
     age = facts.young
+    shown = ""
 
     def send(left: float) -> Any:  # noqa: ANN401 - an operation of the SDK
-        nonlocal lost, trouble
+        nonlocal lost, trouble, shown
+        shown = _state(api, min(left, LOOK)) if lost or trouble else ""
+        if shown in _SHOWS:
+            return None  # it was heard before
         try:
             found = _send(api, verb, facts, ticket, discard=discard, timeout=min(left, TIMEOUT))
         except CloudError as error:
-            lost = lost or error.code == errors.NO_ANSWER
+            lost = lost or error.code in errors.LOST
             trouble = trouble or error.trouble == "internal"
             raise
         failure = errors.operation(found.error.errors)
@@ -52,6 +60,8 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
     except CloudError as error:
         shown = _state(api, ticket.deadline * _FOR_A_LOOK) if lost or trouble else ""
         return _failed(error, shown, lost=lost)
+    if operation is None:
+        return _heard(shown)
     return Outcome("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name))
 
 
@@ -88,8 +98,8 @@ def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, 
 
 def _failed(error: CloudError, shown: str, *, lost: bool) -> Outcome:
     """No acceptance was seen. When a request may have arrived, the machine's state says more than the error."""
-    if shown in _ENDING | _CLOSED or shown == "SUSPENDED":
-        return Outcome("accepted", f"accepted: no answer came, but Google Cloud shows {shown}")
+    if shown in _SHOWS:
+        return _heard(shown)
     words = f"{error} ({error.code})" if error.code else str(error)
     if not error.technical and (shown or not lost):  # a deleted machine loses the right to ask for itself
         return Outcome("refused", f"{words}; {error.hint}" if error.hint else words, error.code)
@@ -97,6 +107,10 @@ def _failed(error: CloudError, shown: str, *, lost: bool) -> Outcome:
         shows = f"Google Cloud shows {shown}" if shown else "the machine's state cannot be read either"
         return Outcome("unknown", f"sent, but no answer came; {shows}: {words}", error.code)
     return Outcome("failed", f"nothing was accepted: {words}", error.code)
+
+
+def _heard(shown: str) -> Outcome:
+    return Outcome("accepted", f"accepted: no good answer came, but Google Cloud shows {shown}")
 
 
 def _state(api: Api, timeout: float) -> str:

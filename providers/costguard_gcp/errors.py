@@ -4,19 +4,33 @@ Sources: google.api_core.exceptions; Compute Engine documentation "API error mes
 (throttling comes as 403 with a reason, too); google.auth.exceptions; requests.exceptions.
 """
 
+import re
+import time
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import requests.exceptions
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
+from google.protobuf.json_format import ParseError
 
 from costguard.actions.provider import CloudError, Trouble
 from costguard_gcp import permissions
+from costguard_gcp.retry import LaterError
 
 NO_ANSWER = "no_answer"
 """The code of a request that may have reached the cloud, although no answer came."""
+GARBAGE = "garbage"
+"""The code of an answer that is not the API's, although its status says that all went well."""
+LOST = frozenset((NO_ANSWER, GARBAGE))
+"""After these nobody knows what became of a request."""
 
 _AGAIN = "costguard tries again by itself; `costguard doctor` shows whether it lasts"
+_SKEW = 300.0  # seconds; tokens are refused beyond about this difference
+_NOT_FOUND = {"notFound", "RESOURCE_NOT_FOUND"}
+_AROUND = re.compile(
+    r"projects/[^/']+(/zones/[^/']+)?'"
+)  # a project or a zone that is not found says nothing of the machine
 _THROTTLING = {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED"}
 _PASSING = {"resourceNotReady", "backendError", "internalError"}
 _TIMED_OUT = 408
@@ -39,6 +53,8 @@ def translate(error: Exception) -> CloudError:
         return CloudError("credentials", f"the sign-in failed: {short(error)}", code="credentials_expired", hint=hint)
     if isinstance(error, requests.exceptions.RequestException):
         return _network(error)
+    if isinstance(error, ParseError):
+        return garbage(short(error))
     text = f"the SDK of Google Cloud failed: {type(error).__name__}: {short(error)}"
     return CloudError("internal", text, code=type(error).__name__, hint="run `costguard doctor`")
 
@@ -63,25 +79,49 @@ def short(error: object) -> str:
     return str(error)[:300] or type(error).__name__
 
 
+def garbage(words: str) -> CloudError:
+    """The error of an answer that is not what the API says."""
+    hint = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
+    return CloudError("internal", f"what answers is not Compute Engine: {words}", code=GARBAGE, hint=hint)
+
+
 def _answer(error: api.GoogleAPICallError) -> CloudError:
     reason, words = _reason(error), short(error.message)
     number = error.code or 0
     code = reason or f"http_{number}"
     if isinstance(error, api.TooManyRequests) or reason in _THROTTLING:
-        return CloudError("throttled", f"Google Cloud asks for fewer requests: {words}", code=code, hint=_AGAIN)
+        text = f"Google Cloud asks for fewer requests: {words}"
+        return LaterError("throttled", text, code=code, hint=_AGAIN, wait=_retry_after(error))
     if isinstance(error, api.Unauthorized):
-        hint = "look at the machine's service account and its clock, then run `costguard doctor`"
-        return CloudError("credentials", f"Google Cloud does not accept the token: {words}", code=code, hint=hint)
+        return _unauthorized(error, code, words)
     if isinstance(error, api.Forbidden):
         return _forbidden(code, reason, words)
     if isinstance(error, api.NotFound):
-        text = f"Google Cloud does not know this machine: {words}"
-        return CloudError(
-            "gone", text, code=code, hint="compare `costguard doctor` with `gcloud compute instances list`"
-        )
+        return _not_found(code, reason, words)
     if number >= 500 or number == _TIMED_OUT or reason in _PASSING:
-        return CloudError("internal", f"Google Cloud had trouble of its own: {words}", code=code, hint=_AGAIN)
+        text = f"Google Cloud had trouble of its own: {words}"
+        return LaterError("internal", text, code=code, hint=_AGAIN, wait=_retry_after(error))
     return CloudError("refused", f"Google Cloud refuses: {words}", code=code, hint=_hint(words))
+
+
+def _unauthorized(error: api.GoogleAPICallError, code: str, words: str) -> CloudError:
+    ahead = _skew(error)
+    if abs(ahead) > _SKEW:
+        side = "behind" if ahead > 0 else "ahead"
+        text = f"Google Cloud does not accept the token, and this machine's clock is {abs(ahead):.0f} s {side}: {words}"
+        return CloudError("clock", text, code="clock_skew", hint="run `timedatectl` and set the clock")
+    hint = "look at the machine's service account and its clock, then run `costguard doctor`"
+    return CloudError("credentials", f"Google Cloud does not accept the token: {words}", code=code, hint=hint)
+
+
+def _not_found(code: str, reason: str, words: str) -> CloudError:
+    """Only the API's own word about the machine says that it is gone: it counts as proof that its bill ended."""
+    hint = "compare `costguard doctor` with `gcloud compute instances list`"
+    if reason not in _NOT_FOUND:
+        return garbage(f"404 {words}")
+    if _AROUND.search(words):
+        return CloudError("refused", f"Google Cloud does not know where this machine is: {words}", code=code, hint=hint)
+    return CloudError("gone", f"Google Cloud does not know this machine: {words}", code=code, hint=hint)
 
 
 def _forbidden(code: str, reason: str, words: str) -> CloudError:
@@ -105,11 +145,32 @@ def _hint(words: str) -> str:
 
 
 def _reason(error: api.GoogleAPICallError) -> str:
-    """The API's own word: old answers have it in ``errors``, new ones in an ``ErrorInfo``."""
-    for one in error.errors or ():
-        if isinstance(one, dict) and one.get("reason"):
-            return str(one["reason"])
-    return str(error.reason or "")
+    """The API's own word: old answers have it in ``errors``, new ones in an ``ErrorInfo``; the one that says more."""
+    found = [str(one["reason"]) for one in error.errors or () if isinstance(one, dict) and one.get("reason")]
+    found += [str(error.reason)] if error.reason else []
+    known = _THROTTLING | _PASSING | _SCOPES | _DISABLED
+    return next((word for word in found if word in known), found[0] if found else "")
+
+
+def _header(error: api.GoogleAPICallError, name: str) -> str:
+    headers = getattr(error.response, "headers", None)
+    return str(headers.get(name) or "") if headers is not None else ""
+
+
+def _retry_after(error: api.GoogleAPICallError) -> float:
+    """Seconds that the cloud asks to wait; 0 when it does not say."""
+    try:
+        return max(0.0, float(_header(error, "Retry-After")))
+    except ValueError:
+        return 0.0
+
+
+def _skew(error: api.GoogleAPICallError) -> float:
+    """How far (seconds) the cloud's clock is ahead of this machine's; 0 when it does not say."""
+    try:
+        return parsedate_to_datetime(_header(error, "Date")).timestamp() - time.time()
+    except ValueError:
+        return 0.0
 
 
 def _network(error: requests.exceptions.RequestException) -> CloudError:

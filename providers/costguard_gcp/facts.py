@@ -18,9 +18,7 @@ if TYPE_CHECKING:  # the plan is pure and needs no SDK
 LOOK = 5.0
 """Seconds that one fact may take, retries included."""
 
-_MANAGER = re.compile(
-    r"projects/(?P<project>[^/]+)/(?P<kind>zones|regions)/(?P<place>[^/]+)/instanceGroupManagers/(?P<name>[^/]+)"
-)
+_MANAGER = re.compile(r"projects/[^/]+/(?P<kind>zones|regions)/(?P<place>[^/]+)/instanceGroupManagers/(?P<name>[^/]+)")
 _SCALES_OUT = {"ON", "ONLY_UP", "ONLY_SCALE_OUT"}
 _NODES = {  # attributes that a service writes into machines of its own
     "cluster-name": "Google Kubernetes Engine",
@@ -111,7 +109,7 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
     vm = _known(troubles, "vm", lambda left: read(api.instance(left)))
     wanted = [one.name for one in permissions.on_machine([verb])]
     granted = _known(troubles, "granted", lambda left: api.granted(wanted, left))
-    group = group_of(attributes)
+    group = group_of(attributes, identity.details["project"])
     size = None
     if group and site.settings.get("group") == "leave":
         size = _known(troubles, "size", lambda _: _size(api, group))
@@ -162,14 +160,17 @@ def read(found: Any) -> Vm:  # noqa: ANN401 - a message of the SDK
     )
 
 
-def group_of(attributes: Mapping[str, Any]) -> Group | None:
-    """The managed instance group that made the machine. Other tools write ``created-by`` as well."""
+def group_of(attributes: Mapping[str, Any], project: str) -> Group | None:
+    """The managed instance group that made the machine, in its own project. Other tools write ``created-by`` as well.
+
+    The attribute has the project's number; every other request, and the right, has its id.
+    """
     match = _MANAGER.search(str(attributes.get("created-by") or ""))
     if match is None:
         return None
     zonal = match["kind"] == "zones"
     place = match["place"]
-    return Group(match["project"], place if zonal else "", "" if zonal else place, match["name"])
+    return Group(project, place if zonal else "", "" if zonal else place, match["name"])
 
 
 def _known(troubles: dict[str, CloudError], what: str, ask: Callable[[float], T]) -> T | None:
@@ -223,10 +224,12 @@ def _disk_name(disk: Any) -> str:  # noqa: ANN401 - a message of the SDK
 
 
 def _age(created: str) -> float | None:
+    """None as well for a machine of tomorrow: then this machine's clock is wrong, and the kernel's is asked."""
     try:
-        return time.time() - dt.datetime.fromisoformat(created).timestamp()
+        age = time.time() - dt.datetime.fromisoformat(created).timestamp()
     except ValueError:
         return None
+    return age if age >= 0.0 else None
 
 
 def _uptime(procfs: str) -> float | None:

@@ -64,7 +64,7 @@ def _market(tree: Mapping[str, Any]) -> str:
     """Whether the machine may be preempted; a reservation does not show in the metadata."""
     scheduling = tree.get("scheduling")
     preemptible = scheduling.get("preemptible") if isinstance(scheduling, dict) else None
-    return {"TRUE": "spot", "FALSE": "on-demand"}.get(str(preemptible), "")
+    return {"TRUE": "spot", "FALSE": "on-demand"}.get(str(preemptible).upper(), "")
 
 
 def _same_host_name(site: Site, tree: Mapping[str, Any]) -> str:

@@ -12,13 +12,17 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from costguard.actions import bounded
 from costguard.actions.provider import CloudError, Site
 
 DEFAULT = "169.254.169.254"
 """The address instead of the name: a name would need a resolver that works."""
 
 TIMEOUT = 1.0
-"""Seconds for one try. The server is on the same host as the machine."""
+"""Seconds for one try, to the last byte. The server is on the same host as the machine."""
+
+CUT = "cut"
+"""The code of an answer that broke off: a server that was just restarted. It is asked again, silence is not."""
 
 TRIES = 3
 PAUSE = 0.2  # seconds before the second try; doubled for each further one
@@ -80,22 +84,24 @@ class Metadata:
             try:
                 return self._try(path)
             except CloudError as error:
-                if attempt == TRIES or error.trouble not in {"internal", "throttled"}:
+                if attempt == TRIES or (error.trouble not in {"internal", "throttled"} and error.code != CUT):
                     raise
             time.sleep(PAUSE * 2 ** (attempt - 1))
         raise AssertionError("unreachable")  # pragma: no cover - the last try returns or raises
 
     def _try(self, path: str) -> bytes | None:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT)
+        connection = bounded.Connection(self.host, self.port, TIMEOUT)
         try:
             headers = {_FLAVOR: "Google", "Host": "metadata.google.internal"}
             connection.request("GET", f"{self.prefix}/computeMetadata/v1/{path}", headers=headers)
             answer = connection.getresponse()
-            body = answer.read(_LARGEST)
+            body = bounded.whole(answer, _LARGEST)
         except TimeoutError:
             raise self._silent() from None
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from None
+        except (ConnectionResetError, http.client.HTTPException) as error:
+            raise self._unreachable(error, CUT) from None
+        except OSError as error:
+            raise self._unreachable(error, "no_connection") from None
         finally:
             connection.close()
         return self._judge(path, answer, body)
@@ -137,10 +143,10 @@ class Metadata:
             hint="run costguard on the host or with the host's network, then `costguard doctor`",
         )
 
-    def _unreachable(self, error: Exception) -> CloudError:
+    def _unreachable(self, error: Exception, code: str) -> CloudError:
         reason = getattr(error, "strerror", None) or type(error).__name__
         text = f"the metadata server at {self.host} cannot be reached ({reason})"
-        return CloudError("unreachable", text, code="no_connection", hint=_AGAIN)
+        return CloudError("unreachable", text, code=code, hint=_AGAIN)
 
     def _garbage(self, what: str) -> CloudError:
         text = f"the metadata server's answer for `{what}` makes no sense"
@@ -148,6 +154,19 @@ class Metadata:
 
 
 _AGAIN = "costguard tries again by itself; `costguard doctor` shows whether it lasts"
+
+
+def replaced(site: Site) -> bool:
+    """Whether somebody named an address, so that asking it is no probe."""
+    return bool(_named(site))
+
+
+def _named(site: Site) -> str:
+    environ = site.environ
+    names = ("GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP")
+    return str(
+        site.settings.get("metadata_endpoint") or next((environ[name] for name in names if environ.get(name)), "")
+    )
 
 
 def _endpoint(site: Site) -> tuple[str, int, str]:
@@ -159,10 +178,7 @@ def _endpoint(site: Site) -> tuple[str, int, str]:
             code="metadata_never",
             hint='set cloud.metadata = "auto", then run `costguard doctor`',
         )
-    environ = site.environ
-    given = str(site.settings.get("metadata_endpoint") or "")
-    given = given or environ.get("GCE_METADATA_HOST") or environ.get("GCE_METADATA_ROOT") or ""
-    given = given or environ.get("GCE_METADATA_IP") or DEFAULT
+    given = _named(site) or DEFAULT
     parts = urllib.parse.urlsplit(given if "://" in given else f"http://{given}")
     try:
         host, port = parts.hostname, parts.port

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from costguard.actions.provider import CloudError
+from costguard.actions.provider import CloudError, Trouble
 
 PASSING = frozenset(("unreachable", "throttled", "internal"))
 """Troubles after which the same request may succeed. Missing credentials do not come back by themselves."""
@@ -14,6 +14,14 @@ FIRST, LONGEST = 0.25, 8.0
 """Seconds of the first and of the longest pause."""
 
 T = TypeVar("T")
+
+
+class LaterError(CloudError):
+    """An error that may pass; the cloud asks to wait ``wait`` seconds first, 0 when it does not say."""
+
+    def __init__(self, trouble: Trouble, words: str, *, code: str = "", hint: str = "", wait: float = 0.0) -> None:
+        super().__init__(trouble, words, code=code, hint=hint)
+        self.wait = wait
 
 
 def insist(call: Callable[[float], T], budget: float, *, also: Callable[[CloudError], bool] = lambda _: False) -> T:
@@ -30,6 +38,7 @@ def insist(call: Callable[[float], T], budget: float, *, also: Callable[[CloudEr
             if error.trouble not in PASSING and not also(error):
                 raise
             wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - spreads machines, hides nothing
+            wait = max(wait, error.wait) if isinstance(error, LaterError) else wait
             if time.monotonic() + wait >= end:
                 raise
         time.sleep(wait)

@@ -19,7 +19,7 @@ from google.cloud import compute_v1 as compute
 from costguard import __version__
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
 from costguard_gcp import PRODUCTS, errors
-from costguard_gcp.metadata import Metadata
+from costguard_gcp.metadata import Metadata, replaced
 from costguard_gcp.places import Group, Where
 
 TIMEOUT = 10.0
@@ -74,7 +74,10 @@ class Api:
     def instance(self, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
         """What the API knows of the machine."""
         request = compute.GetInstanceRequest(**self._here())
-        return self._call(self._instances.get, request, timeout)
+        found = self._call(self._instances.get, request, timeout)
+        if not (found.id and found.status):  # every machine has both; without them it would look like another one
+            raise errors.garbage("it describes a machine that has no id or no status")
+        return found
 
     def granted(self, permissions: Iterable[str], timeout: float = TIMEOUT) -> frozenset[str]:
         """Which of these rights the caller has on the machine; asking has no effect and needs no right."""
@@ -159,12 +162,12 @@ def connect_from_outside(site: Site, where: Where) -> Api:
     """Sign in as whoever runs this. Raises CloudError.
 
     With the application default credentials, as gcloud writes them; without any, as the machine itself, if its
-    firmware is Google's. The SDK's own search would probe a metadata address on every machine.
+    firmware is Google's, or hidden and the configuration names both cloud and metadata server. The SDK's own search would probe a metadata address on every machine.
     """
     environ = site.environ
     folder = environ.get("CLOUDSDK_CONFIG") or os.path.join(environ.get("HOME", ""), ".config/gcloud")
     path = environ.get("GOOGLE_APPLICATION_CREDENTIALS") or os.path.join(folder, "application_default_credentials.json")
-    if not os.path.exists(path) and site.dmi.get("product_name") in PRODUCTS:
+    if not os.path.exists(path) and (site.dmi.get("product_name") in PRODUCTS or _named(site)):
         return Api(where, MachineCredentials(Metadata(site)), endpoint(site))
     try:
         with warnings.catch_warnings():  # the SDK warns of files from strangers; this one is the user's own
@@ -178,6 +181,11 @@ def connect_from_outside(site: Site, where: Where) -> Api:
             hint="run `gcloud auth application-default login`",
         ) from error
     return Api(where, OwnCredentials(credentials), endpoint(site))
+
+
+def _named(site: Site) -> bool:
+    hidden = not site.dmi.get("product_name")
+    return hidden and site.settings.get("provider", "auto") != "auto" and replaced(site)
 
 
 def endpoint(site: Site) -> str:

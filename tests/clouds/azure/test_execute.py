@@ -8,6 +8,7 @@ import pytest
 from costguard.actions.base import Outcome
 from costguard.actions.provider import Ticket, Verb
 from costguard_azure import Azure
+from costguard_azure import act as act_module
 from costguard_azure.act import request_id
 from costguard_azure.machine import AzureMachine
 from costguard_azure.testing import FakeAzure, LockOn, ScaleSet
@@ -96,13 +97,13 @@ def test_an_error_of_the_moment_is_tried_again(azure: FakeAzure, machine: AzureM
 
 
 def test_errors_without_end_are_a_technical_failure(azure: FakeAzure, machine: AzureMachine) -> None:
-    """The next link of the fall-back list may be tried; the machine was looked at once before saying so."""
+    """The next link of the fall-back list may be tried; the machine was looked at before each further try."""
     azure.faults.add("deallocate", "error", times=99, status=503, code="ServerBusy")
     outcome = act(machine, ticket=TICKET._replace(deadline=1.5))
     assert outcome.status == "failed"
     assert "ServerBusy" in outcome.detail
     assert len(azure.sent("deallocate")) >= 2
-    assert len(azure.sent("instance_view")) == 1
+    assert len(azure.sent("instance_view")) == len(azure.sent("deallocate"))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_a_late_role_is_waited_for(azure: FakeAzure) -> None:
 
 
 def test_a_cut_before_the_request_is_unknown(azure: FakeAzure, machine: AzureMachine) -> None:
-    """Sent, no answer, and the cloud shows a running machine: nobody can say, and it is not sent again."""
+    """Sent, no answer, a machine that runs, and no time to see whether that lasts: nobody can say."""
     azure.faults.add("deallocate", "cut_before")
     outcome = act(machine)
     assert outcome.status == "unknown"
@@ -180,10 +181,49 @@ def test_a_cut_before_the_request_is_unknown(azure: FakeAzure, machine: AzureMac
     assert len(azure.sent("instance_view")) == 1
 
 
+def test_a_request_that_nobody_heard_is_sent_again(
+    azure: FakeAzure, machine: AzureMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine still runs after Azure had its time: the bill would go on because of one cut."""
+    monkeypatch.setattr(act_module, "SETTLES", 0.3)
+    azure.faults.add("deallocate", "cut_before", times=2)
+    outcome = act(machine)
+    assert outcome.status == "accepted"
+    assert len(azure.sent("deallocate")) == 3
+    assert len({entry.headers["x-ms-client-request-id"] for entry in azure.sent("deallocate")}) == 1
+    assert len(azure.sent("instance_view")) == 4, "a look after each cut, and one before each further request"
+
+
+def test_a_lost_answer_that_shows_late_is_not_sent_again(
+    azure: FakeAzure, machine: AzureMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look after the cut fails; the one before the next request shows that it was heard."""
+    monkeypatch.setattr(act_module, "SETTLES", 0.3)
+    azure.world.settles = 60.0
+    azure.faults.add("deallocate", "cut_after")
+    azure.faults.add("instance_view", "cut_before")
+    outcome = act(machine)
+    assert outcome.status == "accepted"
+    assert "deallocating" in outcome.detail
+    assert len(azure.sent("deallocate")) == 1
+
+
+def test_nothing_is_sent_again_while_nobody_can_look(
+    azure: FakeAzure, machine: AzureMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network is gone after the request: unknown, and one request."""
+    monkeypatch.setattr(act_module, "SETTLES", 0.2)
+    azure.faults.add("deallocate", "cut_before", times=9)
+    azure.faults.add("instance_view", "cut_before", times=99)
+    outcome = act(machine, ticket=TICKET._replace(deadline=1.0))
+    assert outcome.status == "unknown"
+    assert len(azure.sent("deallocate")) == 1
+
+
 def test_the_look_fails_as_well(azure: FakeAzure, machine: AzureMachine) -> None:
     """An error that may have been heard, and nobody can look: unknown, so nothing else is tried over it."""
     azure.faults.add("deallocate", "fails_but_acts", times=9, status=500)
-    azure.faults.add("instance_view", "cut_before")
+    azure.faults.add("instance_view", "cut_before", times=9)
     outcome = act(machine, ticket=TICKET._replace(deadline=0.4))
     assert outcome.status == "unknown"
     assert "could not be looked at" in outcome.detail
@@ -210,6 +250,28 @@ def test_an_answer_that_takes_too_long(azure: FakeAzure, machine: AzureMachine) 
     outcome = act(machine, ticket=TICKET._replace(deadline=0.5))
     assert outcome.status == "accepted"
     assert len(azure.sent("instance_view")) == 1
+
+
+def test_an_error_that_took_effect_is_not_sent_again(azure: FakeAzure, machine: AzureMachine) -> None:
+    """500, but Azure deallocates: the look before the second try shows it, and there is none."""
+    azure.world.settles = 60.0
+    azure.faults.add("deallocate", "fails_but_acts", times=9, status=500)
+    assert act(machine).status == "accepted"
+    assert len(azure.sent("deallocate")) == 1
+
+
+def test_the_local_disk_is_looked_at_again(azure: FakeAzure, machine: AzureMachine) -> None:
+    """Between the plan and the act lies the countdown: what was put on the disk meanwhile is not thrown away."""
+    azure.local_disk("sdb")
+    facts = machine.facts("stop")
+    assert machine.plan("stop", facts).may_act
+    azure.mount("sdb1", "/data")
+    with open(f"{azure.folder}/proc/1/root/data/results.bin", "w", encoding="ascii"):
+        pass
+    outcome = machine.execute("stop", facts, TICKET)
+    assert outcome.status == "refused"
+    assert "/data" in outcome.detail
+    assert azure.sent("deallocate") == []
 
 
 def test_it_fails_and_stops_all_the_same(azure: FakeAzure, machine: AzureMachine) -> None:

@@ -48,6 +48,23 @@ def test_another_cloud_is_not_probed(azure: FakeAzure) -> None:
     assert Azure().identify(named).evidence[0] == "the configuration says Azure"
 
 
+@pytest.mark.parametrize(
+    "dmi",
+    [
+        {"sys_vendor": "Amazon EC2", "product_name": "g5.xlarge"},
+        {"sys_vendor": "QEMU", "product_name": "Standard PC (Q35 + ICH9, 2009)"},
+        {"sys_vendor": "Microsoft Corporation", "chassis_asset_tag": "1234-5678"},
+    ],
+)
+def test_foreign_firmware_is_never_overruled(azure: FakeAzure, dmi: dict[str, str]) -> None:
+    """A guest inside an Azure machine reaches that machine's metadata. It must not stop its host."""
+    with pytest.raises(CloudError) as caught:
+        Azure().identify(azure.site(provider="azure")._replace(dmi=dmi))
+    assert (caught.value.trouble, caught.value.technical) == ("changed", False)
+    assert caught.value.hint
+    assert azure.log == []
+
+
 def test_metadata_may_be_forbidden(azure: FakeAzure) -> None:
     """Then nobody can say which machine this is."""
     with pytest.raises(CloudError) as caught:

@@ -1,5 +1,6 @@
 """The metadata service: what it takes, what it refuses, and how each trouble is told."""
 
+import json
 import socket
 import time
 
@@ -8,6 +9,7 @@ import pytest
 from costguard.actions.provider import CloudError, Site
 from costguard_azure import Azure, metadata
 from costguard_azure.testing import FakeAzure
+from tests.clouds.wire import answer, bytewise, speaking
 
 
 def failed(site: Site) -> CloudError:
@@ -151,3 +153,49 @@ def test_tags(azure: FakeAzure) -> None:
     """As they are, semicolons and all."""
     azure.world.tags = {"costguard": "off", "note": "a;b:c", "empty": ""}
     assert Azure().tags(azure.site()) == azure.world.tags
+
+
+def test_a_number_is_read_as_its_text(azure: FakeAzure) -> None:
+    """Every scalar is text by the book; a disk's size that is a number is not taken for unknown."""
+    part = metadata.compute(azure.site())
+    part["storageProfile"]["resourceDisk"]["size"] = 16777216
+    body = json.dumps({"compute": part}).encode()
+    with speaking([answer(body)]) as url:
+        who = Azure().identify(azure.site(metadata_endpoint=url))
+    assert who.details["temp_disk_kb"] == "16777216"
+
+
+def test_a_slow_answer_is_a_time_out(azure: FakeAzure, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then would hold the worker without an end."""
+    monkeypatch.setattr(metadata, "BUDGET", 1.0)
+    with speaking(bytewise(answer(b"{}" + b" " * 100)), gap=0.1) as url:
+        error = failed(azure.site(metadata_endpoint=url))
+    assert (error.trouble, error.code) == ("unreachable", "timeout")
+
+
+def test_a_cut_answer_is_asked_for_again(azure: FakeAzure) -> None:
+    """The beginning of a document is none."""
+    whole = json.dumps({"compute": metadata.compute(azure.site())}).encode()
+    with speaking([answer(whole, missing=9)], [answer(whole)]) as url:
+        assert metadata.compute(azure.site(metadata_endpoint=url))["vmId"] == azure.world.vm_id
+
+
+def test_a_token_service_that_is_not_there_yet(azure: FakeAzure) -> None:
+    """404 is what it answers while it is updated; for good it is a trouble of credentials, not a veto."""
+    azure.faults.add("token", "error", times=2, status=404, code="not_found")
+    assert metadata.token(azure.site(), "https://management.azure.com/")[0] in azure.world.tokens
+
+
+def test_a_token_whose_end_is_a_date(azure: FakeAzure) -> None:
+    """The seconds beside it say the same."""
+    body = b'{"access_token": "t", "expires_on": "11/21/2026 10:00:00 PM +00:00", "expires_in": "3600"}'
+    with speaking([answer(body)]) as url:
+        _, ends = metadata.token(azure.site(metadata_endpoint=url), "https://management.azure.com/")
+    assert 3500 < ends - time.time() <= 3600
+
+
+def test_the_tokens_may_come_from_elsewhere(azure: FakeAzure) -> None:
+    """azure-identity's own variable is about tokens alone, so it wins for them."""
+    with speaking([answer(b'{"access_token": "elsewhere", "expires_on": "9999999999"}')]) as url:
+        site = azure.site()._replace(environ={"AZURE_POD_IDENTITY_AUTHORITY_HOST": url})
+        assert metadata.token(site, "https://management.azure.com/")[0] == "elsewhere"

@@ -73,7 +73,7 @@ def test_an_old_token_that_works_beats_none(azure: FakeAzure) -> None:
     azure.world.token_seconds = 200.0
     credential = Credential(azure.site(), "https://management.azure.com/")
     first = credential.get_token()
-    azure.faults.add("token", "error", times=9, status=404, code="gone")
+    azure.faults.add("token", "error", times=9, status=403, code="forbidden")
     assert credential.get_token() == first
 
 

@@ -6,12 +6,15 @@ import time
 import uuid
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
 
 from costguard.actions.base import Outcome
 from costguard.actions.provider import Ticket, Verb
+from costguard_gcp.session import Api
 from costguard_gcp.testing import Fault, Group, LocalSsd, Machine
 from tests.clouds.gcp.cells import CELLS, PLAIN, READS_GROUPS
 from tests.clouds.gcp.conftest import TICKET, World, world_of
+from tests.clouds.wire import answer, speaking
 
 CALL = {"stop": "/stop", "terminate": "DELETE", "hibernate": "/suspend"}
 EFFECT = {"stop": "stop", "terminate": "delete", "hibernate": "suspend"}
@@ -102,11 +105,33 @@ def test_what_passes_is_tried_again_with_the_same_id(world: World, kind: str) ->
 
 
 def test_a_lost_answer_does_not_act_twice(world: World) -> None:
-    """Cut after the cloud acted: the same id again is answered with the same operation."""
+    """Cut after the cloud acted: the look before the next request shows it, and there is none."""
     world.api.faults.append(Fault("cut_after", ".stop"))
-    assert world.act("stop").status == "accepted"
-    assert len(world.api.calls("/stop")) == 2
+    outcome = world.act("stop")
+    assert outcome.status == "accepted"
+    assert "STOPPING" in outcome.detail
+    assert len(world.api.calls("/stop")) == 1
     assert world.api.effects == ["stop"]
+
+
+def test_a_request_that_nobody_heard_is_sent_again(world: World) -> None:
+    """Cut before the cloud acted: the machine runs, and the same id is sent again."""
+    world.api.faults.append(Fault("cut_before", ".stop", times=2))
+    assert world.act("stop").status == "accepted"
+    assert len({one.query["requestId"] for one in world.api.calls("/stop")}) == 1
+    assert len(world.api.calls("/stop")) == 3
+    assert world.api.effects == ["stop"]
+
+
+@pytest.mark.parametrize("body", [b"<html>sign in</html>", b'{"id": "x"}'])
+def test_an_answer_of_somebody_else_is_no_acceptance(world: World, body: bytes) -> None:
+    """200 from a portal in between: nobody knows whether the cloud heard it."""
+    session = world.open()
+    facts = session.facts("stop")
+    with speaking([answer(body, "Content-Type: text/html")]) as url:
+        session.api = Api(session.api.where, AnonymousCredentials(), url)
+        outcome = session.execute("stop", facts, Ticket("i", "a", 1.0))
+    assert outcome.status == "unknown"
 
 
 def test_an_error_that_acted_all_the_same_is_found_out(world: World) -> None:

@@ -11,6 +11,7 @@ from costguard_gcp import PROVIDER
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.testing import ComputeApi, Machine, Request
 from tests.clouds.gcp.conftest import World, world_of
+from tests.clouds.wire import answer, bytewise, speaking
 
 
 def identify_error(world: World, site: Site | None = None) -> CloudError:
@@ -100,6 +101,25 @@ def test_silence_is_told_as_silence(world: World) -> None:
     assert (error.trouble, error.code) == ("unreachable", "timeout")
     assert "container" in str(error)
     assert time.monotonic() - begun < 1.4, "a time-out is not worth another one"
+
+
+def test_a_slow_answer_is_silence(world: World) -> None:
+    """A byte now and then would hold the worker without an end."""
+    begun = time.monotonic()
+    with speaking(bytewise(answer(b"{}" + b" " * 100, "Metadata-Flavor: Google")), gap=0.1) as url:
+        world.settings["metadata_endpoint"] = url
+        error = identify_error(world)
+    assert (error.trouble, error.code) == ("unreachable", "timeout")
+    assert time.monotonic() - begun < 2.0
+
+
+def test_a_connection_that_ends_early_is_tried_again(world: World) -> None:
+    """The server was restarted in between; half an answer is none."""
+    whole = answer(b"ml-project", "Metadata-Flavor: Google")
+    short = answer(b"ml-pro", "Metadata-Flavor: Google", missing=4)
+    with speaking([b""], [short], [whole]) as url:
+        world.settings["metadata_endpoint"] = url
+        assert Metadata(world.site()).text("project/project-id") == "ml-project"
 
 
 def test_a_closed_port_is_unreachable(world: World) -> None:

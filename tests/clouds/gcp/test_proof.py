@@ -4,14 +4,17 @@ import json
 import pathlib
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
 
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Verb
 from costguard_gcp import PROVIDER
+from costguard_gcp.session import Api
 from costguard_gcp.testing import Fault, Machine
 from costguard_gcp.testing.machine import now
 from tests.clouds.gcp.cells import PLAIN
 from tests.clouds.gcp.conftest import TICKET, World, world_of
+from tests.clouds.wire import answer, speaking
 
 OPERATIONS = ("compute.zoneOperations.get",)
 ACCEPTED = Outcome("accepted", "accepted by Google Cloud as operation operation-1", "operation-1")
@@ -96,6 +99,39 @@ def test_another_machine_under_the_name_means_that_this_one_is_gone(world: World
     assert session.confirm("terminate", TICKET, ACCEPTED).status == "done"
 
 
+NOT_FOUND = b'{"error": {"code": 404, "message": "%s", "errors": [{"reason": "notFound", "message": "x"}]}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b"{}"),
+        (200, b'{"a": "b"}'),
+        (404, b"<html>404. That is an error.</html>"),
+        (404, NOT_FOUND % b"The resource 'projects/ml-project' was not found"),
+        (404, NOT_FOUND % b"The resource 'projects/ml-project/zones/us-central1-a' was not found"),
+    ],
+)
+def test_an_answer_of_somebody_else_proves_nothing(world: World, status: int, body: bytes) -> None:
+    """A portal or a proxy in between, or another project: the bill is not said to have ended."""
+    session = world.open()
+    said = answer(body).replace(b"200 OK", b"%d X" % status)
+    with speaking([said]) as url:
+        session.api = Api(session.api.where, AnonymousCredentials(), url)
+        after = session.confirm("stop", TICKET, ACCEPTED)
+    assert after.status == "accepted"
+    assert "cannot be read" in after.detail
+
+
+def test_the_apis_own_word_proves_that_it_is_gone(world: World) -> None:
+    """As Compute Engine writes it."""
+    session = world.open()
+    words = b"The resource 'projects/ml-project/zones/us-central1-a/instances/trainer-1' was not found"
+    with speaking([answer(NOT_FOUND % words).replace(b"200 OK", b"404 X")]) as url:
+        session.api = Api(session.api.where, AnonymousCredentials(), url)
+        assert session.confirm("stop", TICKET, ACCEPTED).status == "done"
+
+
 @pytest.mark.parametrize("status", ["STOPPING", "PENDING_STOP", "SUSPENDING", "DEPROVISIONING"])
 def test_every_ending_status_is_seen_stopping(world: World, status: str) -> None:
     """None of them proves that the bill ended."""
@@ -166,6 +202,14 @@ def test_a_machine_of_google_verifies_as_itself(world: World, tmp_path: pathlib.
     """Another machine of the project, without anybody's login."""
     world.machine.status = "TERMINATED"
     assert PROVIDER.verify(world.site({"HOME": str(tmp_path)}), receipt_of(world)).status == "done"
+
+
+def test_a_container_that_hides_the_firmware_verifies_as_the_machine(world: World, tmp_path: pathlib.Path) -> None:
+    """Where the configuration names both the cloud and its metadata server."""
+    world.settings["provider"] = "gcp"
+    world.machine.status = "TERMINATED"
+    site = world.site({"HOME": str(tmp_path)})._replace(dmi={})
+    assert PROVIDER.verify(site, receipt_of(world)).status == "done"
 
 
 def test_verifying_needs_credentials(world: World, tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,104 @@
+"""Answers that are not what the reference shows: other case, further pages, a portal in between, a cut connection."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from costguard.actions.provider import CloudError
+from costguard_azure import Azure, resource
+from costguard_azure.facts import gather
+from costguard_azure.machine import AzureMachine
+from costguard_azure.session import Session, Token
+from costguard_azure.testing import FakeAzure
+from tests.clouds.wire import answer, speaking
+
+
+class Known:
+    """A credential that asks nobody."""
+
+    def get_token(self, *_scopes: str, **_options: object) -> Token:
+        return Token("t", 9_999_999_999)
+
+    def forget(self) -> None: ...
+
+
+def vm_of(azure: FakeAzure, document: Mapping[str, Any]) -> Any:
+    """The machine as it is read from a document that answers every question."""
+    site = azure.site()
+    who = Azure().identify(site)
+    machine = resource.parse(azure.world.id)
+    assert machine is not None
+    with speaking([answer(json.dumps(document).encode())]) as url:
+        session = Session(azure.site(api_endpoint=url), machine, resource.PUBLIC, Known())
+        return gather(session, site, who).vm
+
+
+def test_words_count_in_any_case(azure: FakeAzure) -> None:
+    """The Resource Manager takes its own words in any case, and some tools write them so."""
+    set_id = f"{azure.world.id.rpartition('/virtualMachines/')[0]}/virtualMachineScaleSets/AKS-POOL-1-VMSS"
+    body = {
+        "vmId": azure.world.vm_id.upper(),
+        "priority": "spot",
+        "storageProfile": {"osDisk": {"name": "os", "deleteOption": "DELETE", "diffDiskSettings": {"option": "local"}}},
+        "virtualMachineScaleSet": {"id": set_id},
+    }
+    vm = vm_of(azure, {"properties": body})
+    assert (vm.vm_id, vm.spot, vm.ephemeral_os, vm.disks_deleted) == (azure.world.vm_id, True, True, ("os",))
+    assert vm.managed_by == "Azure Kubernetes Service"
+
+
+def test_a_right_on_the_second_page_counts(azure: FakeAzure, machine: AzureMachine) -> None:
+    """Without it the machine would be refused its own stop; the token goes to the same address alone."""
+    site, who = azure.site(), Azure().identify(azure.site())
+    parsed = resource.parse(azure.world.id)
+    assert parsed is not None
+    vm = {"properties": {"vmId": azure.world.vm_id}}
+    last = {"value": [{"actions": ["*"], "notActions": []}]}
+    for elsewhere in (False, True):
+        pages: list[list[bytes]] = [[answer(json.dumps(vm).encode())], [], [answer(json.dumps(last).encode())]]
+        with speaking(*pages) as url:
+            following = "http://127.0.0.1:9/more?x=1" if elsewhere else f"{url}/more?api-version=1&$skiptoken=2"
+            pages[1].append(answer(json.dumps({"value": [], "nextLink": following}).encode()))
+            session = Session(azure.site(api_endpoint=url), parsed, resource.PUBLIC, Known())
+            facts = gather(session, site, who)
+        plan = machine.plan("stop", facts)
+        codes = {finding.code for finding in plan.findings}
+        assert ("permission_unknown" in codes) is elsewhere
+        assert "not_permitted" not in codes
+
+
+@pytest.mark.parametrize("operation", ["get", "permissions", "locks"])
+def test_a_question_whose_answer_was_lost_is_asked_again(
+    azure: FakeAzure, machine: AzureMachine, operation: str
+) -> None:
+    """It has no effect, so nothing speaks against it; only a request with one has to be careful."""
+    azure.faults.add(operation, "cut_after")
+    facts = machine.facts("stop")
+    assert facts.vm is not None
+    assert facts.unknown == {}
+
+
+def test_a_portals_404_is_not_the_machines_end(azure: FakeAzure) -> None:
+    """Only the Resource Manager's own word says that a machine does not exist."""
+    receipt = {"resource_id": azure.world.id, "vm_id": azure.world.vm_id, "action": "stop"}
+    for said in (answer(b"<html>").replace(b"200 OK", b"404 X"), answer(b"{}"), answer(b'{"properties": {}}')):
+        with speaking([said]) as url, pytest.raises(CloudError) as caught:
+            Azure().verify(azure.site(api_endpoint=url), receipt)
+        assert caught.value.technical
+        assert "az vm get-instance-view" in caught.value.hint
+
+
+def test_the_sdk_writes_nothing_among_the_answers(azure: FakeAzure) -> None:
+    """It logs what it cannot read, with a traceback, onto the terminal of whoever asked."""
+    program = (
+        "import logging; from costguard_azure.session import Session; from costguard_azure import resource;"
+        "from costguard.actions.provider import Site;"
+        f"Session(Site({{}}, {{}}, {{}}), resource.parse({azure.world.id!r}), resource.PUBLIC, object());"
+        "logging.getLogger('azure.core').warning('noise')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
