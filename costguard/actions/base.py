@@ -89,6 +89,7 @@ class Context(NamedTuple):
     settings: Mapping[str, object] = {}
     cloud: Mapping[str, object] = {}
     sink: Mapping[str, object] = {}
+    hook: Mapping[str, object] = {}
     host: Host = Host()
     providers: tuple[str, ...] = ()
     results: str = ""

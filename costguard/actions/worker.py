@@ -1,7 +1,7 @@
 """The action worker: ``python -m costguard.actions.worker``, one job, one JSON object per line.
 
 The job comes on standard input; ``plan`` answers at once, ``act`` plans, says that it is ready and
-waits for ``{"go":true}``, ``confirm`` says what became of an attempt. The end of input before *go*
+waits for ``{"go":true}``, ``confirm`` says what became of an attempt, ``hook`` saves work. The end of input before *go*
 ends the worker without an effect. After *go* it finishes under its deadline, whoever dies.
 """
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions import proven, record, results
+from costguard.actions import hook, proven, record, results
 from costguard.actions.base import Action, Context, DryRunError, Host, Outcome, Plan
 from costguard.actions.registry import ACTIONS
 from costguard.programs import die_with_parent
@@ -34,7 +34,7 @@ def main() -> int:
         job = json.loads(line)
         context = parse(job)
         action = ACTIONS[context.action]
-        kind = {"plan": plan, "act": act, "confirm": confirm}[job["job"]]
+        kind = {"plan": plan, "act": act, "confirm": confirm, "hook": save}[job["job"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         say({"error": f"the job makes no sense: {type(error).__name__}: {error}"})
         return BAD_JOB
@@ -56,6 +56,7 @@ def parse(job: Mapping[str, Any]) -> Context:
         settings=dict(job.get("settings") or {}),
         cloud=dict(job.get("cloud") or {}),
         sink=dict(job.get("sink") or {}),
+        hook=dict(job.get("hook") or {}),
         host=Host(**{name: host[name] for name in Host._fields if name in host}),
         providers=tuple(map(str, job.get("providers") or ())),
         results=str(job.get("results") or ""),
@@ -76,8 +77,10 @@ def plan(action: Action[Any], context: Context) -> None:
 
 
 def act(action: Action[Any], context: Context) -> None:
-    """Plan, let the record leave the machine, wait for *go*, act at most once."""
+    """Plan, let the record leave the machine, save work, wait for *go*, act at most once."""
     decided = record.announce(action.plan(action.facts(context)), context)
+    person = context.reason == "person"  # has seen nothing yet, and decides after the plan
+    decided = decided if person else hook.before_action(decided, context)
     proven.keep(decided, context)
     say({"plan": _as_json(decided)})
     if not decided.may_act:
@@ -85,6 +88,8 @@ def act(action: Action[Any], context: Context) -> None:
     say({"ready": True})
     if not _go():
         return
+    if person:
+        hook.before_action(decided, context)
     outcome = perform(action, decided, context)
     say({"outcome": outcome.as_json})
     record.conclude(outcome, context)
@@ -125,6 +130,14 @@ def confirm(action: Action[Any], context: Context) -> None:
     else:
         outcome = action.confirm(context, record.outcome if record else None)
     say({"outcome": outcome.as_json})
+
+
+def save(_: Action[Any], context: Context) -> None:
+    """Run the pre-stop hook: the cloud has announced that it takes the machine away."""
+    if context.live:
+        say({"outcome": hook.run(context, context.attempt).as_json})
+    else:
+        say({"outcome": Outcome("refused", "dry run").as_json})
 
 
 def say(message: Mapping[str, object]) -> None:

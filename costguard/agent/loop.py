@@ -20,7 +20,7 @@ from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.state import Start
 from costguard.agent.workers import Workers
-from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Tell
+from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Outcome, Tick
 from costguard.engine.machine import Step, step
 from costguard.engine.narrate import Sentence
@@ -80,6 +80,7 @@ class Loop:
         self._arrived: deque[HostEvent] = deque()
         self._events: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
+        self._saving: set[str] = set()  # pre-stop hooks that run because of an announcement
         self._working = False
         now = host.clock()
         self.memory = Memory(host, self.disk, self.policy, str(config.get("version")), now.boot, self._trouble)
@@ -136,7 +137,7 @@ class Loop:
         while self._begin:
             self._step(Began(now, self._begin.pop(0)))
         for outcome in self.workers.late(now):
-            self._step(outcome)
+            self._take(outcome)
         self.disk.run(now)
         self._reload.late(now)
         self.cloud.late(now)
@@ -227,6 +228,10 @@ class Loop:
                 outcome = self.workers.start(effect, at, {**seen, **self.cloud.told})
             case Check() | Prepare() | Confirm():
                 outcome = self.workers.start(effect, at, self._context())
+            case Save():
+                if self.config.get("hooks", {}).get("pre_stop"):
+                    self._saving.add(effect.id)
+                    outcome = self.workers.start(effect, at, self._context())
             case Go():
                 outcome = self.workers.go(effect, at)
             case Abandon():
@@ -239,8 +244,7 @@ class Loop:
                     f"{effect.words}; NOT stored, so a restart of costguard loses it: {lost}" if lost else effect.words
                 )
                 self.host.answer(effect.client, requests.encode({"done": effect.done, "words": words}))
-        if outcome is not None:
-            self._step(outcome)
+        self._take(outcome)
 
     def _context(self) -> dict[str, Any]:
         state, core = self._last.state, self._last.state.core
@@ -291,8 +295,12 @@ class Loop:
                 self._signal(event.name)
 
     def _take(self, outcome: Outcome | None) -> None:
-        if outcome is not None:
-            self._step(outcome)
+        if outcome is None:
+            return
+        if outcome.effect in self._saving:
+            self._saving.discard(outcome.effect)
+            self._trouble("hook", outcome.detail if outcome.status == "failed" else None)
+        self._step(outcome)
 
     def _other_child(self, event: Line | Ended) -> None:
         if self.history.owns(event.child):

@@ -6,7 +6,7 @@ from typing import Any
 
 from costguard.agent.cloudside import share
 from costguard.agent.ports import Host, SpawnFailed
-from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
+from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 
 TELL_WITHIN = 30.0
@@ -40,7 +40,7 @@ class Worker:
 
     def __init__(self, effect: str, kind: str, deadline: float) -> None:
         self.effect = effect
-        self.kind = kind  # tell | check | prepare | act | confirm
+        self.kind = kind  # tell | check | prepare | act | confirm | save
         self.deadline = deadline
         self.reported = False
         self.verdict: tuple[str, tuple[tuple[str, str, str], ...]] = ("", ())
@@ -55,7 +55,9 @@ class Workers:
         self.config = config
         self._running: dict[int, Worker] = {}
 
-    def start(self, effect: Tell | Check | Prepare | Confirm, now: float, context: Mapping[str, Any]) -> Outcome | None:
+    def start(
+        self, effect: Tell | Check | Prepare | Confirm | Save, now: float, context: Mapping[str, Any]
+    ) -> Outcome | None:
         """Start the worker of an effect; an outcome at once when that fails."""
         kind, program, within, job = self._job(effect, context, now)
         try:
@@ -143,7 +145,7 @@ class Workers:
         return float(settings.get("timeout") or 60.0)
 
     def _job(
-        self, effect: Tell | Check | Prepare | Confirm, context: Mapping[str, Any], now: float
+        self, effect: Tell | Check | Prepare | Confirm | Save, context: Mapping[str, Any], now: float
     ) -> tuple[str, str, float, dict[str, Any]]:
         if isinstance(effect, Tell):
             message = {
@@ -164,23 +166,31 @@ class Workers:
             Check: ("check", "plan", PLAN_WITHIN),
             Prepare: ("prepare", "act", PLAN_WITHIN),
             Confirm: ("confirm", "confirm", CONFIRM_WITHIN),
+            Save: ("save", "hook", PLAN_WITHIN),
         }[type(effect)]
+        hook = self.config.get("hooks", {})
+        hook_time = float(hook.get("timeout") or 60.0) if hook.get("pre_stop") else 0.0
+        if isinstance(effect, Prepare | Save):
+            within += hook_time
         job = {
             "job": word,
             "action": effect.action,
             "mode": self.config["policy"]["mode"],
             "attempt": effect.attempt if isinstance(effect, Confirm) else effect.id,
-            "incident": "" if isinstance(effect, Check) else effect.incident,
+            "incident": getattr(effect, "incident", ""),
             "fallback": effect.action in self.config["policy"].get("fallback", ()),
             "settings": self.config.get("actions", {}).get(effect.action, {}),
             "cloud": self.config.get("cloud", {}),
             "sink": self.config.get("sink", {}),
+            "hook": hook,
             "host": self.config.get("host", {}),
             "providers": self.config.get("providers", []),
             "results": self.config["paths"]["runtime"] + "/results",
             "deadline": self._action_time(effect.action) if word == "act" else within - 10.0,
             **context,
         }
+        if isinstance(effect, Save):
+            job["deadline"] = min(hook_time, max(1.0, effect.seconds))
         if kind == "check" and effect.action in CLOUD_ACTIONS and job["providers"]:
             job["spread"] = self._spread(context, now)
             within += job["spread"]

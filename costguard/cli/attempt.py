@@ -35,6 +35,7 @@ def job(effective: Mapping[str, Any], action: str, owner: str) -> dict[str, Any]
         "settings": settings,
         "cloud": effective["cloud"],
         "sink": effective["sink"],
+        "hook": effective["hooks"],
         "host": effective["host"],
         "providers": effective["providers"],
         "results": effective["paths"]["runtime"] + "/results",

@@ -19,6 +19,7 @@ def build(loaded: Loaded) -> dict[str, object]:
         "actions": settings.actions.model_dump(mode="json"),
         "cloud": settings.cloud.model_dump(mode="json"),
         "sink": settings.sink.model_dump(mode="json"),
+        "hooks": settings.hooks.model_dump(mode="json"),
         "heartbeat": settings.heartbeat.model_dump(mode="json"),
         "notify": settings.notify.model_dump(mode="json"),
         "host": settings.host.model_dump(mode="json"),
@@ -33,7 +34,7 @@ def build(loaded: Loaded) -> dict[str, object]:
 
 def policy(settings: Settings) -> dict[str, object]:
     """The fields of `costguard.engine.policy.Policy`."""
-    tables = {"deadline", "hold", "actions", "cloud", "sink", "heartbeat", "notify", "host", "admin"}
+    tables = {"deadline", "hold", "actions", "cloud", "sink", "hooks", "heartbeat", "notify", "host", "admin"}
     fields = settings.model_dump(mode="json", exclude=tables | {"preset"})
     deadline = settings.deadline
     return {

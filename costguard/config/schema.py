@@ -289,6 +289,27 @@ class Sink(Section):
     )
 
 
+class Hooks(Section):
+    """A program of yours that saves what must be saved before the machine ends. Nothing waits for its success."""
+
+    pre_stop: Command = option(
+        "Runs in live mode, once, in the last minute before an own action or when the cloud announces that it takes the "
+        "machine away. Variables as in actions.command.",
+        [],
+        example=["/usr/local/bin/save-checkpoints"],
+        allowed="a list of arguments, or one string that is split like a shell does",
+    )
+    timeout: Duration = option(
+        "After this time it is ended. When the cloud leaves less time, it gets that.",
+        "60s",
+        example="2m",
+        unit="seconds",
+        allowed=f"{_DURATION}, from 1s to 3m",
+        ge=1,
+        le=180,
+    )
+
+
 class Heartbeat(Section):
     """A sign of life while every reader answers, for whoever watches from outside: its absence is the alarm."""
 
@@ -559,6 +580,7 @@ class Settings(Section):
     actions: Actions = Actions()
     cloud: Cloud = Cloud()
     sink: Sink = Sink()
+    hooks: Hooks = Hooks()
     heartbeat: Heartbeat = Heartbeat()
     notify: Notify = Notify()
     host: Host = Host()

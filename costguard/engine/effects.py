@@ -53,6 +53,14 @@ class Confirm(NamedTuple):
     incident: str
 
 
+class Save(NamedTuple):
+    """Run the owner's pre-stop hook within so many seconds: the cloud takes the machine away."""
+
+    id: str
+    action: str
+    seconds: float
+
+
 class Leave(NamedTuple):
     """End the guard itself with this exit code (``end_process``)."""
 
@@ -67,4 +75,4 @@ class Answer(NamedTuple):
     words: str
 
 
-Effect = Tell | Check | Prepare | Go | Abandon | Confirm | Leave | Answer
+Effect = Tell | Check | Prepare | Go | Abandon | Confirm | Save | Leave | Answer

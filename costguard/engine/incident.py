@@ -14,7 +14,7 @@ from costguard.engine.attempt import (
     confirm_outcome,
     finish,
 )
-from costguard.engine.effects import Answer
+from costguard.engine.effects import Answer, Save
 from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Notice, Outcome
 from costguard.engine.rules import is_machine_action
 from costguard.engine.state import (
@@ -375,6 +375,8 @@ def notice(turn: Turn, event: Notice) -> None:
     if turn.core.phase == WARNING:
         back_to_watching(turn, event.words)
     if not known:
+        if turn.live:
+            turn.effects.append(Save(turn.serial("s"), turn.rules.actions[0], max(0.0, event.due - event.at)))
         turn.tell("notice", "critical", why=event.words, due_in_seconds=event.due - event.at)
 
 

@@ -163,8 +163,14 @@ class Actor(Program):
     def begin(self) -> None:
         """Plan, or look what became of an attempt."""
         kind = self.job["job"]
-        self.fault = self.host.faults.take({"plan": "plan", "act": "prepare", "confirm": "confirm"}[kind], self.host)
+        subjects = {"plan": "plan", "act": "prepare", "confirm": "confirm", "hook": "hook"}
+        self.fault = self.host.faults.take(subjects[kind], self.host)
         if self.broken(self.fault):
+            return
+        if kind == "hook":
+            self.world.saved.append((self.world.now, self.job))
+            failed = {"status": "failed", "detail": "the pre-stop hook failed with exit code 1", "proof": ""}
+            self.report(failed if self.fault == "fail" else {"status": "done", "detail": "", "proof": ""}, 0.5)
             return
         if kind == "confirm":
             self.host.later(self.child, self.soon(0.5, 4.0), self.confirm)

@@ -46,6 +46,7 @@ class World:
         self.disk: dict[str, bytes] = {}
         self.results: dict[str, dict[str, Any]] = {}
         self.history: deque[dict[str, Any]] = deque(maxlen=200)  # the batches that were written last
+        self.saved: deque[tuple[float, dict[str, Any]]] = deque(maxlen=200)  # pre-stop hooks that ran, and their jobs
         self.beats: deque[tuple[float, dict[str, Any]]] = deque(maxlen=200)  # signs of life that went out, and when
         self.off_delay = (5.0, 40.0)  # seconds from an accepted machine action to darkness
         self.verdicts: dict[str, dict[str, Any]] = {}  # action -> plan; everything else is "go"

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from costguard.engine import Known, Observation, Outcome, Policy, Tick, Veto, initial, step
-from costguard.engine.effects import Abandon, Confirm, Go, Prepare, Tell
+from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
+from costguard.engine.effects import Abandon, Confirm, Go, Prepare, Save, Tell
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
 IDLE = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0)
@@ -468,3 +468,15 @@ def test_what_became_of_a_lost_request_is_asked_aloud() -> None:
     assert world.kinds().count("asking") == 1
     assert world.kinds()[-1] == "outcome_unknown"
     assert len(gos(world)) == 1
+
+
+@pytest.mark.parametrize("mode", ["live", "dry-run"])
+def test_an_announcement_of_the_cloud_saves_work_once(mode: str) -> None:
+    """The pre-stop hook gets the time that is left; in a dry run nothing has an effect."""
+    world = World(IDLE._replace(mode=mode), 1)
+    world.run(50.0, BUSY)
+    for seconds in (120.0, 118.0):
+        world.send(Notice(world.now, world.now + seconds, "Spot interruption"))
+    saves = [effect.seconds for _, effect in world.effects if isinstance(effect, Save)]
+    assert saves == ([120.0] if mode == "live" else [])
+    assert world.kinds().count("notice") == 1

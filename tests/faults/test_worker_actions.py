@@ -380,6 +380,59 @@ def test_after_a_crash_the_outcome_is_unknown_and_nothing_goes_on(machine: Machi
     assert len(machine.calls) == 1
 
 
+def hooked(machine: Machine, script: str, timeout: float = 5.0) -> dict[str, object]:
+    """A hook that says in a file that it ran."""
+    program = machine.tool("save", f'echo "$COSTGUARD_INCIDENT" >> {machine.root}/saved; {script}')
+    return {"hook": {"pre_stop": [program], "timeout": timeout}}
+
+
+def test_the_hook_saves_work_once_before_the_worker_is_ready(machine: Machine) -> None:
+    """It is over when the worker waits; a second attempt of the incident does not run it again."""
+    more = hooked(machine, "/bin/sleep 0.2; echo over >> " + str(machine.root / "saved"))
+    worker = machine.start(machine.job("act", "shutdown", **more))
+    assert worker.stdout
+    lines = [json.loads(worker.stdout.readline()) for _ in range(2)]
+    assert lines[1] == {"ready": True}
+    assert (machine.root / "saved").read_text() == "b-i1\nover\n"
+    worker.kill()
+    worker.wait()
+    machine.ask(machine.job("act", "shutdown", attempt="b-a2", **more))
+    assert (machine.root / "saved").read_text() == "b-i1\nover\n"
+    assert [call for call in machine.calls if not call.startswith("save")], "and the action goes on"
+
+
+@pytest.mark.parametrize(("script", "words"), [("exit 3", "exit code 3"), ("/bin/sleep 60", "was ended after")])
+def test_a_hook_that_fails_or_hangs_is_told_and_stops_nothing(machine: Machine, script: str, words: str) -> None:
+    """The bill does not wait for a program that saves nothing."""
+    found = machine.ask(machine.job("act", "shutdown", **hooked(machine, script, timeout=0.3)))
+    codes = {finding["code"]: finding["text"] for finding in found["plan"]["findings"]}
+    assert words in codes["hook_failed"]
+    assert found["outcome"]["status"] == "accepted"
+
+
+def test_no_hook_runs_in_a_dry_run_or_for_a_plan_alone(machine: Machine) -> None:
+    """And one that belongs to a person's command waits until that person has decided."""
+    more = hooked(machine, "true")
+    machine.ask(machine.job("plan", "shutdown", **more))
+    machine.ask(machine.job("act", "shutdown", mode="dry-run", **more))
+    worker = machine.start(machine.job("act", "shutdown", reason="person", **more))
+    assert worker.stdout
+    assert [set(json.loads(worker.stdout.readline())) for _ in range(2)] == [{"plan"}, {"ready"}]
+    assert not (machine.root / "saved").exists()
+    worker.communicate(b'{"go":true}\n', timeout=30)
+    assert (machine.root / "saved").exists()
+
+
+def test_the_hook_runs_by_itself_when_the_cloud_takes_the_machine(machine: Machine) -> None:
+    """Within the time that is left, and never in a dry run."""
+    more = hooked(machine, "true")
+    assert machine.ask(machine.job("hook", "shutdown", mode="dry-run", **more))["outcome"]["status"] == "refused"
+    assert machine.ask(machine.job("hook", "shutdown", **more))["outcome"]["status"] == "done"
+    late = machine.job("hook", "shutdown", attempt="b-s2", **{**hooked(machine, "/bin/sleep 60"), "deadline": 0.3})
+    assert "ended after 0.3 s" in machine.ask(late)["outcome"]["detail"]
+    assert [call for call in machine.calls if not call.startswith("save")] == []
+
+
 def test_confirm_of_a_guest_action_tells_the_boots_apart(machine: Machine) -> None:
     """Alive on the same boot it was accepted, or is seen stopping; another boot id proves that the machine went down."""
     machine.ask(machine.job("act", "shutdown"))

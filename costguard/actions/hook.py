@@ -1,0 +1,57 @@
+"""The owner's program that saves work before this machine ends: before an own action, or when the cloud announces one.
+
+It runs once for an incident. What it does never decides whether the machine ends: its failure is told and nothing
+more, because the cloud does not wait either.
+"""
+
+from collections.abc import Mapping
+
+from costguard.actions import command, effect, results
+from costguard.actions.base import Context, Finding, Outcome, Plan, worst
+
+DEFAULT_TIMEOUT = 60.0
+"""Seconds; ``hooks.timeout``."""
+
+
+def before_action(decided: Plan, context: Context) -> Plan:
+    """Run it while the worker waits for its moment; a failure is a consequence of the plan."""
+    if not context.live or not decided.may_act or not context.hook.get("pre_stop"):
+        return decided
+    outcome = run(context, context.incident)
+    if outcome.status != "failed":
+        return decided
+    hint = "see what it says, and run it by hand: hooks.pre_stop"
+    finding = Finding("hook_failed", f"{outcome.detail}; the action goes on without it", hint)
+    return decided._replace(verdict=worst(decided.verdict, "consequences"), findings=(*decided.findings, finding))
+
+
+def run(context: Context, occasion: str) -> Outcome:
+    """Run it once for this occasion, an incident or an announcement. Never raises."""
+    mine = context._replace(settings=_settings(context.hook), attempt=f"hook-{occasion}")
+    begun = results.begin(mine)
+    if not begun.first:
+        return Outcome("done", "the pre-stop hook ran before")
+    argv = command.arguments(mine)
+    limit = min(float(mine.settings["timeout"]), context.deadline)  # type: ignore[arg-type] # set by `_settings`
+    try:
+        ended = effect.run(mine, argv, deadline=limit, environ=command.environment(mine))
+    except OSError as error:
+        return _finished(mine, "failed", f"the pre-stop hook could not be started: {error.strerror}")
+    said = f"; it said: {ended.output}" if ended.output else ""
+    if ended.expired:
+        return _finished(mine, "failed", f"the pre-stop hook was ended after {limit:g} s{said}")
+    if ended.code != 0:
+        return _finished(mine, "failed", f"the pre-stop hook failed with exit code {ended.code}{said}")
+    return _finished(mine, "done", f"the pre-stop hook ran{said}")
+
+
+def _finished(context: Context, status: str, words: str) -> Outcome:
+    outcome = Outcome("done" if status == "done" else "failed", words)
+    results.finish(context, outcome)
+    return outcome
+
+
+def _settings(hook: Mapping[str, object]) -> dict[str, object]:
+    timeout = hook.get("timeout")
+    given = float(timeout) if isinstance(timeout, int | float) else DEFAULT_TIMEOUT
+    return {"run": hook.get("pre_stop"), "timeout": given}
