@@ -11,6 +11,7 @@ from costguard.agent.ports import Ended, Host, Line
 from costguard.agent.supervise import Reader
 from costguard.engine.events import Event, Finding, Notice
 from costguard.engine.observation import Veto
+from costguard.engine.policy import Policy
 from costguard.engine.window import NEVER
 
 WITHIN = 30.0
@@ -29,6 +30,9 @@ TAKES = frozenset(("stop", "terminate", "hibernate", "reboot", "freeze"))
 """Kinds of notices that take the machine away or interrupt it; others are told only."""
 
 TAG = "tag of the machine"
+
+PRICE_LIMIT = 1e5
+"""An hourly price above this is none."""
 
 Complain = Callable[[str, str | None], None]
 
@@ -67,6 +71,16 @@ class CloudSide:
         """What messages say of the machine beside the engine's facts."""
         price = self.facts.get("price")
         return {"list_price": price} if price else {}
+
+    def priced(self, policy: Policy) -> Policy:
+        """The policy with the cloud's list price, where its owner named none."""
+        price = self.facts.get("price")
+        if policy.price_per_hour is not None or not isinstance(price, dict):
+            return policy
+        amount = price.get("amount")
+        if not isinstance(amount, int | float) or not 0 < amount < PRICE_LIMIT:
+            return policy
+        return policy._replace(price_per_hour=float(amount), currency=str(price.get("currency")))
 
     def vetoes(self, now: float) -> tuple[Veto, ...]:
         """What tags of the machine ask for, and still do."""

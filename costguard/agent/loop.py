@@ -282,6 +282,7 @@ class Loop:
             case Line() | Ended() if self.cloud.owns(event.child):
                 for said in self.cloud.take(event, now):
                     self._step(said)
+                self.policy = self.cloud.priced(self.policy)  # what is saved, and compared at a restart, stays without
             case Line() if self.workers.owns(event.child):
                 self._take(self.workers.line(event.child, event.data, now))
             case Ended() if self.workers.owns(event.child):

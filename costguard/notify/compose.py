@@ -183,6 +183,7 @@ def _reminder(facts: Facts) -> tuple[str, Lines]:
         "" if cost is None else f"That has cost {money(cost, facts.text('currency'))} so far.",
         "Somebody has to look at it: `costguard status`.",
         *_findings(facts, hints=True),
+        _price(facts),
     ]
 
 
@@ -207,7 +208,8 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
     if away and stopped is not None and started is not None:
         away += f": last seen {clock(stopped, with_date=True)}, started {clock(started, with_date=True)}"
     estimate = "" if saved is None else f"Not spent meanwhile: {money(saved, facts.text('currency'))} (an estimate)."
-    return f"closed: {facts.machine} has started again", [sentence(away), estimate, f"Proof: {proof}." if proof else ""]
+    lines = [sentence(away), estimate, _price(facts) if estimate else "", f"Proof: {proof}." if proof else ""]
+    return f"closed: {facts.machine} has started again", lines
 
 
 def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
@@ -375,16 +377,16 @@ def _receipt(facts: Facts) -> Lines:
 
 
 def _price(facts: Facts) -> str:
-    price = facts.number("price_per_hour")
-    if price is not None:
-        return f"The machine costs {money(price, facts.text('currency'))} an hour."
-    listed_price = facts.inner("list_price")
+    """What the machine costs: the owner's word, or the cloud's list price with its date and source."""
+    price, listed_price = facts.number("price_per_hour"), facts.inner("list_price")
     amount, date = listed_price.number("amount"), listed_price.text("date")
+    if price is not None and price != amount:
+        return f"The machine costs {money(price, facts.text('currency'))} an hour."
     if amount is None or not date:
         return ""
     cost = money(amount, listed_price.text("currency"))
     source = listed_price.text("source") or "unknown"
-    return f"The machine costs about {cost} an hour: an estimate, the list price of {date} (source: {source})."
+    return f"The machine costs {cost} an hour: an estimate, the list price of {date} (source: {source})."
 
 
 def _footer(facts: Facts) -> Lines:

@@ -11,6 +11,7 @@ import pytest
 from costguard.agent.cloudside import NEAR, CloudSide, share
 from costguard.agent.ports import Ended, Line
 from costguard.engine.events import Finding, Notice
+from costguard.engine.policy import Policy
 from costguard.readers.cloud import asks
 from tests.clouds.core.conftest import EXAMPLE, Rented
 from tests.contract.cloud_server import Cloud
@@ -245,6 +246,18 @@ def test_a_tag_is_a_veto_until_it_ends() -> None:
     assert len(guard.side.vetoes(200.0)) == 1
     guard.answer(210.0, asks=[])
     assert guard.side.vetoes(210.0) == ()
+
+
+@pytest.mark.parametrize(
+    ("owner", "listed", "found"), [(None, 32.77, 32.77), (9.5, 32.77, 9.5), (None, -1.0, None), (None, "x", None)]
+)
+def test_the_owners_price_counts_before_the_list_price(
+    owner: float | None, listed: object, found: float | None
+) -> None:
+    """Money in messages needs a price; nonsense is none."""
+    guard = Guard()
+    guard.answer(0.0, price={"amount": listed, "currency": "USD", "date": "2026-07-20", "source": "a table"})
+    assert guard.side.priced(Policy(price_per_hour=owner)).price_per_hour == found
 
 
 def test_a_machine_that_is_not_rented_has_no_reader() -> None:

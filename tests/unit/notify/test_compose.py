@@ -175,6 +175,21 @@ def test_a_refusal_is_not_told_twice() -> None:
     assert body.lower().count("local disks are lost") == 1
 
 
+def test_a_list_price_is_shown_with_its_date_and_source() -> None:
+    """The owner's own price needs none; a figure that rests on a price names it."""
+    listed = {"amount": 32.77, "currency": "USD", "date": "2026-07-20", "source": "a table"}
+    own = compose("failed", {**FACTS, "price_per_hour": 9.5, "currency": "EUR", "list_price": listed}).body
+    assert "costs about 9.50 EUR an hour." in own
+    for facts in ({"price_per_hour": 32.77}, {"price_per_hour": None}):
+        text = compose("failed", {**FACTS, **facts, "list_price": listed}).body
+        assert "costs about 32.77 USD an hour: an estimate, the list price of 2026-07-20 (source: a table)." in text
+    rests = compose(
+        "reminder", {**FACTS, "done": "cannot", "money": 3, "price_per_hour": 32.77, "list_price": listed}
+    ).body
+    assert "That has cost about 3.00" in rests
+    assert "2026-07-20" in rests
+
+
 def test_what_comes_after_an_attempt() -> None:
     """Unknown is never repeated, closed has a duration, a reminder has the money."""
     assert "It is not repeated." in compose("outcome_unknown", FACTS).body
