@@ -11,9 +11,11 @@ from costguard.masking import mask
 
 PREFIX = "COSTGUARD_"
 NOT_OPTIONS = re.compile(
-    r"COSTGUARD_(STANDIN_\w*|TEST_\w*|INCIDENT|ATTEMPT|REASON|IDLE_SECONDS|GPUS|SENTENCE|INSTANCE|_\w*)"
+    r"COSTGUARD_(STANDIN_\w*|TEST_\w*|INCIDENT|ATTEMPT|REASON|IDLE_SECONDS|GPUS|SENTENCE|INSTANCE|_\w*"
+    r"|[A-Z]+_METADATA_ENDPOINT)"
 )
-"""Variables that are not configuration: test stand-ins, what the command action exports, and the agent's own."""
+"""Variables that are not configuration: test stand-ins, what the command action exports, the agent's own, and where
+a cloud's plug-in finds its metadata service."""
 
 
 class Value(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 from costguard.actions.base import Outcome
 from costguard.actions.provider import Ticket, Verb
 from costguard_azure import arm, retry
-from costguard_azure.errors import ArmError, translate
+from costguard_azure.errors import GARBAGE, NOT_ARM, ArmError, translate
 from costguard_azure.facts import Facts
 from costguard_azure.session import AGENT, READ, Session
 
@@ -99,7 +99,11 @@ class _Attempt:
         arm.send(self._session, self._verb, self._answered, request_id=client_id, user_agent=agent, **limits)
 
     def _answered(self, response: Any) -> None:  # noqa: ANN401 - an SDK object
-        self.proof = response.http_response.headers.get("x-ms-request-id") or ""
+        """Raises ArmError for a page: the SDK takes any 200 for an acceptance."""
+        headers = response.http_response.headers
+        if response.http_response.status_code < 300 and "html" in str(headers.get("Content-Type") or ""):
+            raise ArmError("internal", f"{self.doing}: a page answered ({NOT_ARM})", code=GARBAGE, sent=True)
+        self.proof = headers.get("x-ms-request-id") or ""
 
     def _note(self, error: ArmError) -> None:
         self.trouble = f"the answer was lost ({error})"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from costguard.actions.provider import Verb
-from costguard_azure.errors import ArmError
+from costguard_azure.errors import GARBAGE, LOOK_BETWEEN, NOT_ARM, ArmError
 from costguard_azure.session import Session
 
 PERMISSIONS_VERSION = "2022-04-01"
@@ -26,13 +26,18 @@ class View(NamedTuple):
 
 
 def machine(session: Session) -> Any:  # noqa: ANN401 - JSON
-    """The machine with its instance view."""
-    where = session.machine
+    """The machine with its instance view. Raises ArmError for a document without its id: it would look like another."""
+    where, compute = session.machine, session.compute
     if where.scale_set:
-        return session.compute.virtual_machine_scale_set_vms.get(
-            where.group, where.scale_set, where.name, expand="instanceView", cls=_document
-        )
-    return session.compute.virtual_machines.get(where.group, where.name, expand="instanceView", cls=_document)
+        vms = compute.virtual_machine_scale_set_vms
+        found = vms.get(where.group, where.scale_set, where.name, expand="instanceView", cls=_document)
+    else:
+        found = compute.virtual_machines.get(where.group, where.name, expand="instanceView", cls=_document)
+    body = found.get("properties") if isinstance(found, dict) else None
+    if not (isinstance(body, dict) and body.get("vmId")):
+        text = f"looking at the machine: an answer without the machine's id ({NOT_ARM})"
+        raise ArmError("internal", text, code=GARBAGE, hint=LOOK_BETWEEN)
+    return found
 
 
 def instance_view(session: Session, **limits: float) -> View:

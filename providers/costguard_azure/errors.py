@@ -28,6 +28,11 @@ _NOT_NOW = frozenset(
 NO_CODE = "no code"
 """Stands for the word that every answer of the Resource Manager has: something else answered."""
 
+GARBAGE = "garbage"
+"""The code of an answer that is not the Resource Manager's."""
+NOT_ARM = "this is not the Resource Manager"
+LOOK_BETWEEN = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
+
 _LOCKED = (
     "a lock holds this machine; costguard never removes one. See it with `az lock list`, remove it if it is not meant"
 )
@@ -67,7 +72,7 @@ def translate(error: Exception, doing: str) -> ArmError:
         return ArmError(error.trouble, f"{doing}: {error}", code=error.code, hint=error.hint)
     if isinstance(error, (sdk.DecodeError, ValueError)):
         text = f"{doing}: the answer makes no sense: {_line(error)}"
-        return ArmError("internal", text, code="garbage", sent=True)
+        return ArmError("internal", text, code=GARBAGE, sent=True)
     if isinstance(error, sdk.HttpResponseError) and error.response is not None:
         return _answered(error, doing)
     if isinstance(error, sdk.ServiceResponseError):
@@ -90,9 +95,8 @@ def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK erro
         return _unauthenticated(error, said, code)
     if status == 403:
         return _forbidden(said, code)
-    if status == 404 and code == NO_CODE:
-        hint = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
-        return ArmError("internal", f"{said} (this is not the Resource Manager)", code="garbage", hint=hint, status=404)
+    if (status == 404 and code == NO_CODE) or 300 <= status < 400:
+        return ArmError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=LOOK_BETWEEN, status=status)
     if status == 404:
         return ArmError("gone", said, code=code, hint="check it with `az vm list -d`", status=status)
     if status == 409 and code in _NOT_NOW:

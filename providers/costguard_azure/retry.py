@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from costguard_azure.errors import ArmError, translate
+from costguard_azure.errors import GARBAGE, ArmError, translate
 
 T = TypeVar("T")
 
@@ -24,8 +24,8 @@ def again(error: ArmError) -> bool:
 
 
 def look(error: ArmError) -> bool:
-    """As `again`, for a question: it has no effect, so one whose answer was lost is asked once more."""
-    return again(error) or error.trouble == "unreachable"
+    """As `again`, for a question: it has no effect, so one whose answer was lost or cut is asked once more."""
+    return again(error) or error.trouble == "unreachable" or error.code == GARBAGE
 
 
 def until(

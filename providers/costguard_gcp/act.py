@@ -43,6 +43,8 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
             return None  # it was heard before
         try:
             found = _send(api, verb, facts, ticket, discard=discard, timeout=min(left, TIMEOUT))
+            if not found.name:
+                raise errors.garbage("it names no operation")
         except CloudError as error:
             lost = lost or error.code in errors.LOST
             trouble = trouble or error.trouble == "internal"
@@ -59,9 +61,9 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
         operation = retry.insist(send, ticket.deadline * (1 - _FOR_A_LOOK), also=late)
     except CloudError as error:
         shown = _state(api, ticket.deadline * _FOR_A_LOOK) if lost or trouble else ""
-        return _failed(error, shown, lost=lost)
+        return _heard(shown, verb, ticket) if shown in _SHOWS else _failed(error, shown, lost=lost)
     if operation is None:
-        return _heard(shown)
+        return _heard(shown, verb, ticket)
     return Outcome("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name))
 
 
@@ -97,9 +99,7 @@ def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, 
 
 
 def _failed(error: CloudError, shown: str, *, lost: bool) -> Outcome:
-    """No acceptance was seen. When a request may have arrived, the machine's state says more than the error."""
-    if shown in _SHOWS:
-        return _heard(shown)
+    """No acceptance was seen, and the machine does not show one. ``shown`` is empty where nobody could look."""
     words = f"{error} ({error.code})" if error.code else str(error)
     if not error.technical and (shown or not lost):  # a deleted machine loses the right to ask for itself
         return Outcome("refused", f"{words}; {error.hint}" if error.hint else words, error.code)
@@ -109,8 +109,10 @@ def _failed(error: CloudError, shown: str, *, lost: bool) -> Outcome:
     return Outcome("failed", f"nothing was accepted: {words}", error.code)
 
 
-def _heard(shown: str) -> Outcome:
-    return Outcome("accepted", f"accepted: no good answer came, but Google Cloud shows {shown}")
+def _heard(shown: str, verb: Verb, ticket: Ticket) -> Outcome:
+    """No answer said so, but the machine does. The proof is the request's own id, which the audit log has."""
+    proof = request_id(verb, ticket)
+    return Outcome("accepted", f"accepted: no good answer came, but Google Cloud shows {shown}", proof)
 
 
 def _state(api: Api, timeout: float) -> str:
@@ -133,7 +135,11 @@ def _still_there(api: Api, vm: Any, recorded: Outcome | None, since: float) -> O
     if since and moment(stopped) > since - _SKEW:
         words = f"closed: stopped at {stopped}, started again at {vm.last_start_timestamp}"
         return _seen("done", words, recorded)
-    return _recorded(recorded, f"{shows}, the operation is {operation.status}" if operation else shows)
+    return _recorded(recorded, f"{shows}, the operation is {_name(operation.status)}" if operation else shows)
+
+
+def _name(status: Any) -> str:  # noqa: ANN401 - an enumeration of the SDK; a word that it does not know yet stays one
+    return str(getattr(status, "name", status))
 
 
 def _operation(api: Api, recorded: Outcome | None) -> Any:  # noqa: ANN401 - a message of the SDK

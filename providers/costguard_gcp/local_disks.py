@@ -46,13 +46,18 @@ def _used(path: str, name: str, taken: set[str]) -> bool:
 
 def _mounted(procfs: str) -> set[str]:
     """Names of devices that are mounted or swap; a mount of the whole disk names it so."""
-    names = set()
-    for file in ("self/mounts", "swaps"):
-        for line in _read(os.path.join(procfs, file)).splitlines():
-            source = line.split(" ")[0]
-            if source.startswith("/dev/"):
-                names.add(os.path.basename(os.path.realpath(source)))
-    return names
+    lines = _read(os.path.join(procfs, "swaps")).splitlines() + _mounts(procfs)
+    sources = {line.split(" ")[0] for line in lines}
+    return {os.path.basename(os.path.realpath(source)) for source in sources if source.startswith("/dev/")}
+
+
+def _mounts(procfs: str) -> list[str]:
+    """Mounts that this process sees, and those of the machine: a service or a container may have its own."""
+    try:
+        machines = _read(os.path.join(procfs, "1/mounts"))
+    except OSError:  # for root alone
+        machines = ""
+    return (machines + "\n" + _read(os.path.join(procfs, "self/mounts"))).splitlines()
 
 
 def _read(path: str) -> str:

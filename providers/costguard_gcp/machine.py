@@ -59,7 +59,8 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
     api = connect_from_outside(site, Where(parts[1], parts[3], parts[5]))
     verb = _VERBS.get(receipt.get("action", ""), "stop")
     proof = receipt.get("request", "")
-    recorded = Outcome("accepted", f"accepted as operation {proof}", proof) if proof else None
+    kind = "operation" if proof.startswith("operation") else "request"  # the latter where only the machine showed it
+    recorded = Outcome("accepted", f"accepted as {kind} {proof}", proof) if proof else None
     return act.confirm(api, verb, receipt["instance"], recorded, since=act.moment(receipt.get("accepted", "")))
 
 

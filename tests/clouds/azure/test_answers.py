@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from costguard.actions.provider import CloudError
+from costguard.actions.provider import CloudError, Ticket
 from costguard_azure import Azure, resource
+from costguard_azure.act import execute
 from costguard_azure.facts import gather
 from costguard_azure.machine import AzureMachine
 from costguard_azure.session import Session, Token
@@ -90,6 +91,15 @@ def test_a_portals_404_is_not_the_machines_end(azure: FakeAzure) -> None:
             Azure().verify(azure.site(api_endpoint=url), receipt)
         assert caught.value.technical
         assert "az vm get-instance-view" in caught.value.hint
+
+
+def test_a_page_is_no_acceptance(azure: FakeAzure, machine: AzureMachine) -> None:
+    """200 from a portal in between: nobody knows whether Azure heard it."""
+    facts = machine.facts("stop")
+    with speaking([answer(b"<html>sign in</html>", "Content-Type: text/html")]) as url:
+        session = Session(azure.site(api_endpoint=url), facts.machine, resource.PUBLIC, Known())
+        outcome = execute(session, "stop", facts, Ticket("i", "a", 2.0))
+    assert outcome.status == "unknown"
 
 
 def test_the_sdk_writes_nothing_among_the_answers(azure: FakeAzure) -> None:

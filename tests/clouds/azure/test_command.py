@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 
@@ -12,7 +13,9 @@ from costguard_azure.testing import FakeAzure, LockOn
 REFUSED = 3
 
 
-def run(azure: FakeAzure, folder: pathlib.Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def run(
+    azure: FakeAzure, folder: pathlib.Path, *arguments: str, environ: Mapping[str, str] = {}, **settings: str
+) -> subprocess.CompletedProcess[str]:
     cloud = {name: value for name, value in azure.settings.items() if name != "confirm_interval"} | settings
     lines = [
         'mode = "live"',
@@ -24,8 +27,8 @@ def run(azure: FakeAzure, folder: pathlib.Path, *arguments: str, **settings: str
     config = folder / "config.toml"
     config.write_text("\n".join(lines))
     command = [sys.executable, "-m", "costguard", *arguments, "--config", str(config), "--state-dir", str(folder)]
-    environ = {**os.environ, **azure.environ, "XDG_RUNTIME_DIR": str(folder)}
-    return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=50, check=False)
+    found = {**os.environ, **azure.environ, "XDG_RUNTIME_DIR": str(folder), **environ}
+    return subprocess.run(command, capture_output=True, text=True, env=found, timeout=50, check=False)
 
 
 def test_stop_and_verify(azure: FakeAzure, tmp_path: pathlib.Path) -> None:
@@ -56,3 +59,12 @@ def test_a_refusal_names_the_way_out(azure: FakeAzure, tmp_path: pathlib.Path, c
     assert done.returncode == REFUSED, done.stdout + done.stderr
     assert words in " ".join((done.stdout + done.stderr).split())
     assert azure.sent("deallocate") == []
+
+
+def test_the_environment_names_the_metadata_service(azure: FakeAzure, tmp_path: pathlib.Path) -> None:
+    """The variable that the page promises is no option that the configuration would not know."""
+    address = str(azure.settings["metadata_endpoint"])
+    named = {"COSTGUARD_AZURE_METADATA_ENDPOINT": address}
+    done = run(azure, tmp_path, "stop", "--yes", environ=named, metadata_endpoint="")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(azure.sent("deallocate")) == 1

@@ -110,7 +110,8 @@ def test_a_lost_answer_does_not_act_twice(world: World) -> None:
     outcome = world.act("stop")
     assert outcome.status == "accepted"
     assert "STOPPING" in outcome.detail
-    assert len(world.api.calls("/stop")) == 1
+    (sent,) = world.api.calls("/stop")
+    assert outcome.proof == sent.query["requestId"]
     assert world.api.effects == ["stop"]
 
 
@@ -123,7 +124,7 @@ def test_a_request_that_nobody_heard_is_sent_again(world: World) -> None:
     assert world.api.effects == ["stop"]
 
 
-@pytest.mark.parametrize("body", [b"<html>sign in</html>", b'{"id": "x"}'])
+@pytest.mark.parametrize("body", [b"<html>sign in</html>", b'{"id": "x"}', b"{}"])
 def test_an_answer_of_somebody_else_is_no_acceptance(world: World, body: bytes) -> None:
     """200 from a portal in between: nobody knows whether the cloud heard it."""
     session = world.open()
@@ -139,7 +140,7 @@ def test_an_error_that_acted_all_the_same_is_found_out(world: World) -> None:
     world.api.faults += [Fault("fail_but_act", ".stop"), Fault("error_503", ".stop", times=99)]
     session = world.open()
     outcome = session.execute("stop", session.facts("stop"), Ticket("i", "a", 1.5))
-    assert outcome.status == "accepted"
+    assert (outcome.status, outcome.proof) == ("accepted", world.api.calls("/stop")[0].query["requestId"])
     assert "STOPPING" in outcome.detail
 
 

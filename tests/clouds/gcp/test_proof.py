@@ -60,6 +60,15 @@ def test_an_operation_that_failed_later_says_why(tmp_path: pathlib.Path) -> None
         assert ("no resources" in after.detail) is bool(rights)
 
 
+def test_an_operation_that_runs_is_shown_by_its_word(tmp_path: pathlib.Path) -> None:
+    """The SDK's own number for it says nothing to anybody."""
+    with world_of(Machine(), tmp_path, on_project=OPERATIONS) as world:
+        world.api.faults.append(Fault("nothing", ".stop"))
+        session = world.open()
+        after = session.confirm("stop", TICKET, session.execute("stop", session.facts("stop"), TICKET))
+    assert after.detail.endswith("the operation is DONE")
+
+
 def test_a_machine_that_came_back_was_closed(tmp_path: pathlib.Path) -> None:
     """After its next boot it runs again: the last stop, not the status, says that the bill had ended."""
     with world_of(Machine(), tmp_path) as world:

@@ -149,12 +149,15 @@ def test_local_disks_in_use(disks: list[LocalSsd], expected: int, used: bool | N
     assert local_disks.in_use(sysfs, procfs, expected) is used
 
 
-@pytest.mark.parametrize("sign", ["holder", "swap"])
+@pytest.mark.parametrize("sign", ["holder", "swap", "mount of the machine"])
 def test_a_local_disk_that_is_part_of_something(sign: str, tmp_path: pathlib.Path) -> None:
     """A member of a RAID is not mounted itself; neither is swap."""
     sysfs, procfs = firmware(tmp_path, Machine(local_ssds=[LocalSsd()]))
     if sign == "holder":
         pathlib.Path(sysfs, "block/nvme0n1/holders/md0").mkdir()
+    elif sign == "mount of the machine":  # which this process does not see, in a name space of its own
+        pathlib.Path(procfs, "1").mkdir(exist_ok=True)
+        pathlib.Path(procfs, "1/mounts").write_text("/dev/nvme0n1 /data ext4 rw 0 0\n", encoding="utf-8")
     else:
         pathlib.Path(procfs, "swaps").write_text("Filename\n/dev/nvme0n1 partition 1 0 -2\n", encoding="utf-8")
     assert local_disks.in_use(sysfs, procfs, 1) is True
