@@ -13,7 +13,7 @@ from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Ticket, Verb
 from costguard_aws import described
 from costguard_aws.backoff import pauses
-from costguard_aws.errors import CallError
+from costguard_aws.errors import CallError, senseless
 from costguard_aws.facts import Facts
 from costguard_aws.plan import plan
 from costguard_aws.session import Session
@@ -126,15 +126,17 @@ def _seen_ending(found: described.Instance) -> Outcome:
 def _state(session: Session, instance: str, within: float) -> described.Instance | None:
     """One look; None when there is no answer."""
     try:
-        answer = session.send("ec2", "DescribeInstances", within, InstanceIds=[instance])
+        return described.instance(session.send("ec2", "DescribeInstances", within, InstanceIds=[instance]), instance)
     except CloudError:
         return None
-    return described.instance(answer, instance)
 
 
 def _accepted(request: Request, answer: Mapping[str, Any]) -> Outcome:
+    """Raises CallError for an answer that names no change: a proxy's page is no acceptance."""
     number = str((answer.get("ResponseMetadata") or {}).get("RequestId", ""))
     changes = answer.get("StoppingInstances") or answer.get("TerminatingInstances") or ()
+    if not changes and not answer.get("Activity"):
+        raise senseless(f"{request.service}:{request.operation}")
     states = [str((change.get("CurrentState") or {}).get("Name", "")) for change in changes]
     says = f", EC2 says {states[0]}" if states and states[0] else ""
     return Outcome("accepted", f"accepted: {request.operation}{says} (request {number})", number)
@@ -144,12 +146,11 @@ def confirm(session: Session, instance: str, verb: Verb, recorded: Outcome | Non
     """What EC2 says of this machine now; with nothing better, what was recorded. Raises CloudError when it cannot be asked."""
     proof = recorded.proof if recorded else ""
     try:
-        answer = session.look("ec2", "DescribeInstances", InstanceIds=[instance])
+        found = described.instance(session.look("ec2", "DescribeInstances", InstanceIds=[instance]), instance)
     except CloudError as error:
         if error.trouble != "gone":
             raise
-        answer = {}
-    found = described.instance(answer, instance)
+        found = None
     if found is None:  # but something asks from here: other credentials, or an API that lags behind
         return _recorded(recorded, "EC2 names no such instance under these credentials")
     if found.state in CLOSED:

@@ -7,6 +7,8 @@ reference ``AutoScalingInstanceDetails``, ``AutoScalingGroup``.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from costguard_aws.errors import senseless
+
 
 class Volume(NamedTuple):
     """A network disk, and whether it is deleted with the instance."""
@@ -57,8 +59,10 @@ class Group(NamedTuple):
 
 
 def instance(response: Mapping[str, Any], wanted: str) -> Instance | None:
-    """The instance of that id, None when the answer has none."""
-    for reservation in response.get("Reservations") or ():
+    """The instance of that id, None when EC2 names none. Raises CloudError when the answer is none of EC2's."""
+    if "Reservations" not in response:  # EC2 sends the list also when it is empty
+        raise senseless("ec2:DescribeInstances")
+    for reservation in response["Reservations"] or ():
         for found in reservation.get("Instances") or ():
             if found.get("InstanceId") == wanted:
                 return _instance(found, str(reservation.get("OwnerId", "")))

@@ -81,6 +81,7 @@ _HINTS = (  # what to do about a refusal whose words say what it is about
     ("minSize", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
     ("ibernat", 'set kill_action = "stop"'),
 )
+_WHO_ANSWERS = "check cloud.api_endpoint, AWS_ENDPOINT_URL and the proxy of this machine, then run `costguard doctor`"
 _SECRET = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
 _LONGEST = 400  # characters of the cloud's own message
 
@@ -116,11 +117,21 @@ def translate(error: BaseException, doing: str) -> CloudError:
         words = f"{doing}: AWS cannot be reached ({type(error).__name__}: {error})"
         hint = "check the route, DNS, proxy and endpoint to EC2 from this machine, then run `costguard doctor`"
         return CallError("unreachable", words, code="unreachable", hint=hint)
-    if isinstance(error, exceptions.HTTPClientError | ResponseParserError | TimeoutError):
+    if isinstance(error, ResponseParserError):
+        return senseless(doing)
+    if isinstance(error, exceptions.HTTPClientError | TimeoutError):
         words = f"{doing}: the request was sent and no answer came ({type(error).__name__})"
         return _unanswered(CallError("unreachable", words, code="no_answer", hint="run `costguard doctor`"))
     words = f"{doing}: the AWS SDK failed ({type(error).__name__}: {error})"
-    return CallError("internal", words, code="sdk", hint="run `costguard doctor`, and report it with its output")
+    failed = CallError("internal", words, code="sdk", hint="run `costguard doctor`, and report it with its output")
+    # What is not the SDK's own word may have come while it read the answer.
+    return failed if isinstance(error, exceptions.BotoCoreError) else _unanswered(failed)
+
+
+def senseless(doing: str) -> CallError:
+    """An answer that is none of AWS: something stands in its place, or it was cut short."""
+    words = f"{doing}: the request was sent, and what answered is not AWS or broke off"
+    return _unanswered(CallError("unreachable", words, code="no_answer", hint=_WHO_ANSWERS))
 
 
 def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK's own dictionary
@@ -132,6 +143,9 @@ def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK
     if code == "SignatureDoesNotMatch" and ("expired" in message or "not yet current" in message):
         kind = _CLOCK
     hint = f"grant {doing}: {kind.hint}" if kind is _DENIED else kind.hint
+    if kind is _REFUSED and (not code or code.isdigit()):  # the SDK's word for an answer without an error of AWS
+        words = f"{doing}: refused, but not in the words of AWS (status {status}): a proxy, or another service answers"
+        return CallError("refused", words, code=code, hint=_WHO_ANSWERS)
     if kind is _REFUSED:
         hint = next((what for sign, what in _HINTS if sign in f"{code} {message}"), hint)
     # The code stands in brackets: text after "…Token:" would be taken for a secret and hidden.

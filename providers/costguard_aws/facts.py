@@ -94,7 +94,11 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
         }
         type_asked = looks.ask("ec2", "DescribeInstanceTypes", InstanceTypes=[identity.type])
         group_asked = looks.ask("autoscaling", "DescribeAutoScalingInstances", InstanceIds=[me])
-        found = _instance(looks, instance_asked)
+        try:
+            found = _instance(looks, instance_asked)
+        except CloudError:
+            pool.shutdown(wait=False, cancel_futures=True)  # nothing else can be known: do not wait for it
+            raise
         spot = _spot(looks, found, identity)
         in_group, group = _group(looks, group_asked, found, site)
         types = looks.read("type", type_asked, lambda answer: answer["InstanceTypes"][0])

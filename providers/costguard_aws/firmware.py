@@ -7,7 +7,11 @@ from collections.abc import Mapping
 
 
 def recognises(dmi: Mapping[str, str]) -> bool:
-    """Nitro instances name their vendor; Xen instances have a hypervisor UUID that starts with ``ec2``."""
+    """Nitro instances name their vendor; Xen instances have a hypervisor UUID that starts with ``ec2``.
+
+    That is chance for one Xen guest in 4096 elsewhere, so a firmware that names its version must name Amazon too;
+    a paravirtual guest has no firmware.
+    """
     nitro = "Amazon EC2" in {dmi.get("sys_vendor"), dmi.get("board_vendor")}
-    xen = dmi.get("hypervisor_uuid", "").lower().startswith("ec2") and "amazon" in dmi.get("bios_version", "")
+    xen = dmi.get("hypervisor_uuid", "").lower().startswith("ec2") and "amazon" in dmi.get("bios_version", "amazon")
     return nitro or xen

@@ -25,9 +25,13 @@ from costguard_aws.backoff import pauses
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
-CALL_SECONDS = CONNECT_SECONDS + READ_SECONDS
+WHOLE_SECONDS = 20.0
+"""The longest wait for one call, however its answer drips."""
+
 LOOK_TRIES = 3
 """How often a question without an effect is asked before its answer counts as unknown."""
+
+_LOOK_SECONDS = 5.0  # once a question has taken so long, it is not asked again: a plan must not outlast its worker
 
 _ROLES = "meta-data/iam/security-credentials/"
 _SAFE = re.compile(r"[^A-Za-z0-9._:-]")
@@ -66,7 +70,7 @@ class Session:
         ids = {"incident": ticket.incident, "attempt": ticket.attempt}
         self._stamp = "".join(f" costguard-{name}/{_SAFE.sub('-', value)}" for name, value in ids.items() if value)
 
-    def send(self, service: str, operation: str, within: float = CALL_SECONDS, **parameters: Any) -> dict[str, Any]:
+    def send(self, service: str, operation: str, within: float = WHOLE_SECONDS, **parameters: Any) -> dict[str, Any]:
         """One request, once. Gives up waiting after ``within`` seconds. Raises CloudError."""
         permission = f"{service}:{operation}"
         method = getattr(self.client(service), re.sub(r"(?<!^)(?=[A-Z])", "_", operation).lower())
@@ -77,11 +81,16 @@ class Session:
 
     def look(self, service: str, operation: str, tries: int = LOOK_TRIES, **parameters: Any) -> dict[str, Any]:
         """A question without an effect, repeated after a technical failure. Raises CloudError."""
+        end = time.monotonic() + _LOOK_SECONDS
         for attempt, pause in enumerate(pauses(cap=1.0), 1):
             try:
                 return self.send(service, operation, **parameters)
             except CloudError as error:
-                if attempt >= tries or error.trouble not in {"unreachable", "throttled", "internal"}:
+                if (
+                    attempt >= tries
+                    or time.monotonic() >= end
+                    or error.trouble not in {"unreachable", "throttled", "internal"}
+                ):
                     raise
             time.sleep(pause)
         raise AssertionError  # the pauses never end
@@ -120,8 +129,6 @@ def _authenticated(site: Site, region: str) -> Any:  # noqa: ANN401 - the SDK ha
 
 def _bounded(call: Callable[[], Any], within: float) -> dict[str, Any]:
     """Wait for a call no longer than ``within``. Raises TimeoutError; the call itself is left behind."""
-    if within >= CALL_SECONDS:
-        return cast("dict[str, Any]", call())
     box: list[Any] = []
     failed: list[Exception] = []
 
@@ -133,7 +140,7 @@ def _bounded(call: Callable[[], Any], within: float) -> dict[str, Any]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(max(0.0, within))
+    thread.join(max(0.0, min(within, WHOLE_SECONDS)))
     if failed:
         raise failed[0]
     if not box:

@@ -23,6 +23,7 @@ _NODE_TAGS = {
     "eks:nodegroup-name": "EKS",
     "karpenter.sh/nodepool": "Karpenter",
     "aws:ecs:clusterName": "ECS",
+    "AmazonECSManaged": "ECS",
     "AWSBatchServiceTag": "AWS Batch",
     "parallelcluster:cluster-name": "ParallelCluster",
     "aws:elasticmapreduce:job-flow-id": "EMR",

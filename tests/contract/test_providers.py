@@ -16,13 +16,14 @@ EXAMPLE = Path(__file__).parent / "example"
 CLAIMED: list[Mapping[str, str]] = [  # what looks like a cloud of this project, and is not; source: `dmidecode`
     *FOREIGN,
     {"chassis_asset_tag": "OracleCloud.com"},
-    {"hypervisor_uuid": "ec2e1916-9099-7caf-fd21-012345abcdef"},
+    {"sys_vendor": "Xen", "bios_version": "4.17.3", "hypervisor_uuid": "ec2e1916-9099-7caf-fd21-012345abcdef"},
     {"sys_vendor": "Google", "product_name": "Kindred"},
 ]
 OWN: dict[str, list[Mapping[str, str]]] = {
     "aws": [
         {"sys_vendor": "Amazon EC2", "product_name": "p5.48xlarge"},
         {"sys_vendor": "Xen", "bios_version": "4.11.amazon", "hypervisor_uuid": "ec2e1916-9099-7caf-fd21-012345abcdef"},
+        {"hypervisor_uuid": "ec2e1916-9099-7caf-fd21-012345abcdef"},  # a paravirtual guest has no firmware
     ],
     "gcp": [{"sys_vendor": "Google", "product_name": "Google Compute Engine"}],
     "azure": [{"sys_vendor": "Microsoft Corporation", "chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}],

@@ -21,10 +21,15 @@ from costguard_aws.testing import wire
 from costguard_aws.testing.wire import Answer
 
 Kind = Literal[
-    "throttle", "internal", "internal_after", "cut_before", "cut_after", "ignore", "silent", "expired", "skewed"
-]
-"""``*_after``: the request has its effect all the same; ``ignore``: accepted, and nothing happens."""
+    "throttle", "internal", "internal_after", "cut_before", "cut_after", "ignore", "silent", "expired", "skewed",
+    "page", "page_after", "blocked",
+]  # fmt: skip
+"""``*_after``: the request has its effect all the same; ``ignore``: accepted, and nothing happens.
 
+``page`` is a status 200 with the page of something that stands in between, ``blocked`` the same with 403.
+"""
+
+_PAGE = b"<html><body>Please log in to this network.</body></html>"
 _LOOKING = ("Describe", "Get")
 _STOPPED, _GONE = ("stopped", 80), ("terminated", 48)
 _SPOT_STOP = (
@@ -166,6 +171,8 @@ class Api:
     ) -> Answer | None:
         if fault in {"cut_before", "silent"}:
             return None
+        if fault in {"page", "blocked"}:
+            return Answer(200 if fault == "page" else 403, _PAGE)
         if fault in _REFUSALS and fault != "internal_after":
             return wire.refusal(action, *_REFUSALS[fault])
         refused = self._denied(action) or self._refused(action, parameters)
@@ -176,6 +183,8 @@ class Api:
         answer = self._finish(action, parameters, self._moto.ask(headers, body))
         if fault == "internal_after":
             return wire.refusal(action, *_REFUSALS[fault])
+        if fault == "page_after":
+            return Answer(200, _PAGE)
         return None if fault == "cut_after" else answer
 
     def _denied(self, action: str) -> tuple[int, str, str] | None:

@@ -160,6 +160,34 @@ def test_a_doubt_outlives_the_tries_after_it(here: FakeMachine) -> None:
     assert "an earlier request had no answer" in outcome.detail
 
 
+@pytest.mark.parametrize(("fault", "requests"), [("page", 2), ("page_after", 1)])
+def test_a_page_is_no_acceptance(here: FakeMachine, fault: str, requests: int) -> None:
+    """A proxy answers 200 with a page of its own: what EC2 shows decides whether the request is sent again."""
+    break_calls(here, fault)
+    outcome = act(here)
+    assert (outcome.status, here.state) == ("accepted", "stopped")
+    assert outcome.proof
+    assert len(here.api.calls()) == requests
+
+
+@pytest.mark.parametrize("fault", ["page", "cut_before"])
+def test_the_call_of_the_group_is_sent_once(here: FakeMachine, fault: str) -> None:
+    """A second one would shrink the group once more, so without an answer nobody can say."""
+    here.join(minimum=0, desired=2)
+    break_calls(here, fault, "TerminateInstanceInAutoScalingGroup")
+    outcome = act(here, "terminate", group="leave")
+    assert outcome.status == "unknown"
+    assert len(here.api.calls()) == 1
+
+
+def test_a_proxy_that_blocks_is_no_way_round(here: FakeMachine) -> None:
+    """Its refusal is one: nothing follows it down the fall-back list."""
+    break_calls(here, "blocked")
+    outcome = act(here)
+    assert (outcome.status, len(here.api.calls())) == ("refused", 1)
+    assert "not in the words of AWS" in outcome.detail
+
+
 def test_silence_ends_with_the_deadline(here: FakeMachine) -> None:
     """A request that is never answered does not hold the worker beyond its time."""
     with opened(here) as session:

@@ -2,6 +2,7 @@
 
 import pytest
 from botocore import exceptions
+from botocore.parsers import ResponseParserError
 
 from costguard.actions.provider import CloudError
 from costguard.masking import mask
@@ -86,6 +87,13 @@ def test_a_refusal_names_the_next_action(code: str, message: str, hint: str) -> 
     assert hint in said(code, message).hint
 
 
+def test_a_refusal_that_is_not_of_aws() -> None:
+    """The SDK makes a number of a page that it cannot read: a proxy refuses, and nobody should look at policies."""
+    error = said("403", "Forbidden", 403)
+    assert (error.trouble, "not in the words of AWS" in str(error)) == ("refused", True)
+    assert "api_endpoint" in error.hint
+
+
 def test_the_coded_message_stays_out() -> None:
     """It names resources and policies of the account."""
     assert "gXK5" not in str(
@@ -107,7 +115,9 @@ def test_the_coded_message_stays_out() -> None:
         (exceptions.NoCredentialsError(), "credentials", False),
         (exceptions.CredentialRetrievalError(provider="x", error_msg="no"), "credentials", False),
         (exceptions.ProfileNotFound(profile="x"), "credentials", False),
-        (ValueError("odd"), "internal", False),
+        (exceptions.ParamValidationError(report="odd"), "internal", False),
+        (ResponseParserError("no XML"), "unreachable", True),
+        (KeyError("StopInstancesResult"), "internal", True),  # it fell over an answer: that was sent
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )

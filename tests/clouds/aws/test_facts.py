@@ -3,7 +3,7 @@
 import pytest
 
 from costguard.actions.provider import CloudError
-from costguard_aws import PROVIDER
+from costguard_aws import PROVIDER, session
 from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import Launch, codes, looked, opened
 
@@ -199,3 +199,23 @@ def test_credentials_of_another_account(here: FakeMachine) -> None:
         machine.close()  # type: ignore[attr-defined]  # of this plug-in
     assert caught.value.trouble == "gone"
     assert "sts get-caller-identity" in caught.value.hint
+
+
+def test_a_page_in_place_of_the_facts(here: FakeMachine) -> None:
+    """It does not say that the instance is unknown: it says nothing."""
+    here.api.fail("page", "DescribeInstances", 9)
+    with opened(here) as asking, pytest.raises(CloudError) as caught:
+        asking.facts("stop")
+    assert (caught.value.trouble, caught.value.code) == ("unreachable", "no_answer")
+
+
+def test_a_question_that_hangs_is_asked_once(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan must say why it failed before its worker is given up: each try would wait as long as the first."""
+    monkeypatch.setattr(session, "READ_SECONDS", 0.4)
+    monkeypatch.setattr(session, "_LOOK_SECONDS", 0.2)
+    with opened(here) as asking:
+        here.api.fail("silent", "DescribeInstances", 9)
+        with pytest.raises(CloudError) as caught:
+            asking.facts("stop")
+    assert caught.value.code == "no_answer"
+    assert len(here.api.calls("DescribeInstances")) == 1
