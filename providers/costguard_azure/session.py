@@ -16,7 +16,7 @@ from costguard.actions.provider import CloudError, Identity, Site
 from costguard_azure import metadata, resource
 from costguard_azure.errors import ArmError, translate
 
-CONNECT, READ = 5.0, 15.0
+CONNECT, READ = 5.0, 10.0
 """Seconds to connect, and to wait for the next byte of an answer."""
 _FRESH = 300.0  # seconds; a token that ends sooner is replaced
 

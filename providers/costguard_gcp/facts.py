@@ -15,8 +15,8 @@ from costguard_gcp.places import Group
 if TYPE_CHECKING:  # the plan is pure and needs no SDK
     from costguard_gcp.session import Api
 
-LOOK = 5.0
-"""Seconds that one fact may take, retries included."""
+LOOK, TRY = 10.0, 4.0
+"""Seconds that one fact may take, retries included, and that one try of it may take."""
 
 _MANAGER = re.compile(r"projects/[^/]+/(?P<kind>zones|regions)/(?P<place>[^/]+)/instanceGroupManagers/(?P<name>[^/]+)")
 _SCALES_OUT = {"ON", "ONLY_UP", "ONLY_SCALE_OUT"}
@@ -176,7 +176,7 @@ def group_of(attributes: Mapping[str, Any], project: str) -> Group | None:
 def _known(troubles: dict[str, CloudError], what: str, ask: Callable[[float], T]) -> T | None:
     """An answer, or None and the words why not. Raises CloudError when a technical trouble hides everything."""
     try:
-        return retry.insist(ask, LOOK)
+        return retry.insist(lambda left: ask(min(left, TRY)), LOOK)
     except CloudError as error:
         if error.technical and what == "vm":
             raise

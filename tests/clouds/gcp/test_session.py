@@ -96,6 +96,13 @@ def test_facts_survive_throttling_and_a_short_outage(world: World) -> None:
     assert session.plan("stop", session.facts("stop")).verdict == "go"
 
 
+def test_a_fact_that_hangs_once_is_asked_for_again(world: World) -> None:
+    """One lost packet is no reason to be without a plan."""
+    session = world.open()
+    world.api.faults.append(Fault("slow", "instances.get", seconds=4.5))
+    assert session.facts("stop").vm is not None
+
+
 def test_the_sdk_repeats_nothing_by_itself(world: World) -> None:
     """Its own retries know neither the deadline nor the other machines that are throttled."""
     session = world.open()
