@@ -21,10 +21,11 @@ _SHUTDOWN = "instanceInitiatedShutdownBehavior"
 
 
 class Unknown(NamedTuple):
-    """A fact that could not be read: which right it needs, and what came instead."""
+    """A fact that could not be read: which right it needs, what came instead, and whether that may pass by itself."""
 
     permission: str
     words: str
+    technical: bool = False
 
 
 class Facts(NamedTuple):
@@ -71,7 +72,7 @@ class _Looks:
         try:
             answer = asked.result()
         except CloudError as error:
-            self.unknown[name] = Unknown(_permission_of(error), str(error))
+            self.unknown[name] = Unknown(_permission_of(error), str(error), error.technical)
             return None
         try:
             return read(answer)

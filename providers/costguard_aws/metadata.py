@@ -81,6 +81,7 @@ class Imds:
         self.endpoint = endpoint
         self._host = parts.hostname
         self._port = parts.port or 80
+        self._base = parts.path.rstrip("/")
         self._timeout = timeout
         self._tries = max(1, tries)
         self._token = ""
@@ -154,7 +155,7 @@ class Imds:
         try:
             self._connect(connection)
             with _limited(connection.sock, self._timeout * _WHOLE) as late:
-                connection.request(method, target, headers=dict(headers))
+                connection.request(method, self._base + target, headers=dict(headers))
                 with connection.getresponse() as response:
                     body = response.read(_LONGEST + 1)
                     rest = response.length  # `read` with a limit does not say when the answer was cut short

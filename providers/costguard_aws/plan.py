@@ -9,7 +9,7 @@ from costguard_aws.facts import Facts
 
 Rule = Callable[[Facts, Mapping[str, object]], Iterable[tuple[Verdict, Finding]]]
 
-_ORDER: tuple[Verdict, ...] = ("refuse", "another", "consequences", "go")
+_ORDER: tuple[Verdict, ...] = ("refuse", "failed", "another", "consequences", "go")
 
 
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:

@@ -54,7 +54,10 @@ def state(facts: Facts, _: Settings) -> Found:
 
 
 def readable(facts: Facts, _: Settings) -> Found:
-    """Facts that decide between ending a bill and having the machine replaced or its data lost."""
+    """Facts that decide between ending a bill and having the machine replaced or its data lost.
+
+    Throttling or a network that broke off is no veto: it passes, and the plan is made again.
+    """
     needed = {
         "instance": facts.instance is None and "instance" in facts.unknown,
         "group": facts.in_group is None,
@@ -68,7 +71,8 @@ def readable(facts: Facts, _: Settings) -> Found:
     }
     for name, missing in needed.items():
         if missing:
-            yield "refuse", _missing(facts, name, words[name])
+            unknown = facts.unknown.get(name)
+            yield "failed" if unknown and unknown.technical else "refuse", _missing(facts, name, words[name])
 
 
 def permitted(facts: Facts, settings: Settings) -> Found:

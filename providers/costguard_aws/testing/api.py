@@ -106,6 +106,10 @@ class Api:
         """Add a trouble."""
         self._faults.append(Fault(kind, action, times))
 
+    def heal(self) -> None:
+        """Take all troubles back."""
+        self._faults.clear()
+
     def calls(self, *actions: str, dry: bool = False) -> list[Request]:
         """The calls of these actions (none named: all that are no questions)."""
         return [

@@ -31,7 +31,7 @@ class Imds:
     ``values`` maps a path below ``/latest/`` to its text. ``off`` answers 403 to everything; ``token_lost``
     takes the request for a token and never answers (a hop limit of 1 seen from a container); ``silent`` never
     answers a GET; ``busy`` is how many answers are still 503; ``proxied`` marks answers with ``Via``;
-    ``redirect`` answers a GET with 302; ``drip`` sends each byte of a body that many seconds after the one before;
+    ``prefix`` is a folder below which everything stands; ``redirect`` answers a GET with 302; ``drip`` sends each byte of a body that many seconds after the one before;
     ``cut`` ends a body so many bytes early; ``token_end`` follows each token; ``garbage`` maps a path to bytes that are sent in its place; ``wait`` is how long silence lasts, in seconds.
     """
 
@@ -39,7 +39,7 @@ class Imds:
         self.values: dict[str, str] = dict(values or {})
         self.garbage: dict[str, bytes] = {}
         self.off = self.token_lost = self.silent = self.proxied = False
-        self.redirect = self.token_end = ""
+        self.redirect = self.token_end = self.prefix = ""
         self.busy = self.cut = 0
         self.drip = 0.0
         self.wait = 0.6
@@ -73,7 +73,9 @@ class Imds:
 
     def answer(self, method: str, target: str, headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         """Status and body; None for silence."""
-        path = target.removeprefix(_PREFIX)
+        if not target.startswith(self.prefix + _PREFIX):
+            return 404, b"Not Found"
+        path = target.removeprefix(self.prefix + _PREFIX)
         if self.off:
             return 403, b"Forbidden"
         if self.busy > 0:
@@ -90,7 +92,7 @@ class Imds:
             return 302, b""
         if path in self.garbage:
             return 200, self.garbage[path]
-        return self._read(path) if target.startswith(_PREFIX) else (404, b"Not Found")
+        return self._read(path)
 
     def _grant(self, path: str, headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         if path != "api/token":

@@ -219,3 +219,14 @@ def test_a_question_that_hangs_is_asked_once(here: FakeMachine, monkeypatch: pyt
             asking.facts("stop")
     assert caught.value.code == "no_answer"
     assert len(here.api.calls("DescribeInstances")) == 1
+
+
+def test_throttling_is_no_veto(launch: Launch) -> None:
+    """A fact that decides and could not be read for now leaves the plan *failed*, which is tried again."""
+    here = launch(nature=Nature(spot="persistent"))
+    here.api.fail("throttle", "DescribeSpotInstanceRequests", 99)
+    made = looked(here, "terminate")[1]
+    assert (made.verdict, made.findings[0].code) == ("failed", "facts_missing")
+    here.api.denied = {"DescribeSpotInstanceRequests"}
+    here.api.heal()
+    assert looked(here, "terminate")[1].verdict == "refuse"

@@ -197,3 +197,11 @@ def test_a_token_with_the_end_of_a_line(imds: Imds) -> None:
     imds.values["x"] = "1"
     imds.token_end = "\n"
     assert client(imds).text("x") == "1"
+
+
+def test_an_address_with_a_path(imds: Imds) -> None:
+    """The SDK takes one too: a service that forwards to this one keeps it below a folder."""
+    imds.prefix = "/for/i-1"
+    imds.values["x"] = "1"
+    assert Client(imds.url + "/for/i-1/", timeout=0.2).text("x") == "1"
+    assert trouble(lambda: client(imds).text("x")) == ("internal", "imds_garbage")
