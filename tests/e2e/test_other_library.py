@@ -12,6 +12,8 @@ from costguard.testing.nvml import write_sysfs
 from .conftest import Agent
 from .test_agent import acted, command
 
+pytestmark = pytest.mark.thorough
+
 SOURCE = Path(__file__).parents[1] / "other_nvml.c"
 IDLE, WORKING = "0 0 70000 0 0", "90 0 500000 2 0"
 

@@ -11,6 +11,8 @@ from costguard.readers.nvml import Reader, boottime
 from costguard.testing.nvml import Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, TICK, Answer
 
+pytestmark = pytest.mark.thorough
+
 CODES = (1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 13, 15, 16, 17, 18, 19, 20, 21, 25, 26, 27, 28, 29, 30, 999, 12345)
 PATIENCE = 31
 """Reads after the end of a fault, within which the GPU must be known again."""

@@ -10,6 +10,8 @@ import pytest
 from costguard.testing.nvml import ReaderProcess, write_sysfs
 from tests.faults.nvml_world import KEYS, Answer, loads, settle, words
 
+pytestmark = pytest.mark.thorough
+
 KINDS = ("OLD", "NEW", "BARE")
 SOURCE = Path(__file__).parents[1] / "other_nvml.c"
 IDLE, WORKING, ENCODING, LOST = "0 0 70000 0 0", "90 0 500000 2 0", "0 40 75000 1 0", "0 0 70000 0 15"

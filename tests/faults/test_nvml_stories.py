@@ -10,6 +10,8 @@ from costguard.readers.nvml_gpu import UnreadableError
 from costguard.testing.nvml import NA, Process, Values
 from tests.faults.nvml_world import Machine
 
+pytestmark = pytest.mark.thorough
+
 TICK = 15.0
 KEY = "0000:01:00.0"
 POLICY = Policy(kill_duration=150.0, arm_duration=30.0, boot_grace=0.0, grace=600.0, interval=TICK)
