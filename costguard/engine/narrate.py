@@ -81,8 +81,9 @@ class Sentence:
         loud = [label(core, key) for key, t in judged if t.loud]
         if loud and (rules.policy.judges != "any" or len(loud) == len(judged)):
             return "works " + " ".join(loud), f"{_some(loud)} {'works' if len(loud) == 1 else 'work'}"
-        if core.vetoes:
-            veto = core.vetoes[0]
+        heeded = [veto for veto in core.vetoes if not veto.hatch]  # a hatch is named as what comes of it
+        if heeded:
+            veto = heeded[0]
             return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
         quiet = [(key, t.since) for key, t in judged if not t.loud]
         since_quiet = max((since for _key, since in quiet), default=state.at)
@@ -108,8 +109,8 @@ class Sentence:
             detail = f" ({core.incident.detail})" if core.incident and core.incident.detail else ""
             return ON_DONE[core.done].format(action=action) + detail + "; watching goes on when work is seen"
         if words := reasons.obstacle(core, self._rules):
-            until = f" until {self._at(max(hold.until for hold in core.holds))}" if core.holds else ""
-            return words + until
+            held = core.holds and core.notice is None and not reasons.forbidden(core, self._rules)
+            return words + (f" until {self._at(max(hold.until for hold in core.holds))}" if held else "")
         return self._outlook(action)
 
     def _countdown(self, action: str) -> str:

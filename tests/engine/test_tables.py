@@ -94,6 +94,7 @@ def test_an_escape_hatch_blocks_like_the_administrator(reason: str) -> None:
     assert not world.stops()
     assert "cancelled" in world.kinds()
     assert "HELD" in str(world.last and world.last.sentence)
+    assert str(world.last and world.last.sentence).count("costguard=off") == 1
     world.vetoes = ()
     world.run(1000.0)
     assert world.stops(), "without it the reason counts again, after a new warning"
