@@ -32,7 +32,7 @@ def announce(decided: Plan, context: Context) -> Plan:
         verdict = worst(verdict, "failed")
     hint = "see that the address under [sink] can be reached from this machine"
     finding = Finding("sink_failed", text, hint)
-    return decided._replace(verdict=worst(verdict, "consequences"), findings=(*decided.findings, finding))
+    return decided._replace(verdict=worst(verdict, "consequences"), findings=(finding, *decided.findings))
 
 
 def conclude(outcome: Outcome, context: Context) -> None:

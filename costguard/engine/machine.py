@@ -18,7 +18,7 @@ from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Known, Reading
 from costguard.engine.policy import Policy
 from costguard.engine.rules import RESUME_JUMP, Rules, rules_of
-from costguard.engine.state import State
+from costguard.engine.state import ACTING, CONFIRMING, State
 from costguard.engine.tracks import above_arm, observe, pick
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER
@@ -177,7 +177,7 @@ def _budget(turn: Turn) -> None:
 
 def _preflight(turn: Turn) -> None:
     """At the start and daily: may every configured action, and what would it do?"""
-    if turn.at < turn.core.check:
+    if turn.at < turn.core.check or turn.core.phase in {ACTING, CONFIRMING}:  # a machine that stops can do nothing else
         return
     asked = []
     for action in turn.rules.actions:

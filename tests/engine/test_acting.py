@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
-from costguard.engine.effects import Abandon, Confirm, Go, Prepare, Save, Tell
+from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
 IDLE = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0)
@@ -480,3 +480,19 @@ def test_an_announcement_of_the_cloud_saves_work_once(mode: str) -> None:
     saves = [effect.seconds for _, effect in world.effects if isinstance(effect, Save)]
     assert saves == ([120.0] if mode == "live" else [])
     assert world.kinds().count("notice") == 1
+
+
+def test_a_machine_that_stops_is_not_checked_again() -> None:
+    """A guard that begins again while the proof is out: a check would find *stopping*, and tell people of a refusal."""
+    world = until(World(IDLE, 1), "CONFIRMING")
+    checks = len([effect for _, effect in world.effects if isinstance(effect, Check)])
+    world.restart()
+    world.run(60.0, QUIET)
+    assert world.phase() == "CONFIRMING"
+    assert len([effect for _, effect in world.effects if isinstance(effect, Check)]) == checks
+    world.run(60.0, BUSY)
+    while world.phase() == "CONFIRMING":
+        world.tick(BUSY)
+        world.settle(Confirm="done")
+    world.run(30.0, BUSY)
+    assert len([effect for _, effect in world.effects if isinstance(effect, Check)]) == checks + 1
