@@ -59,6 +59,11 @@ def moment(cell: str) -> float:
         ) from None
 
 
+def is_local(cell: str) -> bool:
+    """Whether a date names no zone, so that it was read from a local clock."""
+    return bool(_SMI.fullmatch(cell.strip()))
+
+
 class _Hours(dict[str, float]):
     """``2026/01/31 15:`` to seconds since the epoch."""
 

@@ -10,7 +10,8 @@ from itertools import pairwise
 from operator import eq, itemgetter, le
 
 from costguard.engine.observation import Device
-from costguard.replay.cells import Moments
+from costguard.replay.cells import Moments, is_local
+from costguard.replay.folds import unfold
 from costguard.replay.trace import Codes, Palette, Trace, step_of, unknown
 
 MOST_GPUS = 16
@@ -37,6 +38,7 @@ class Grouper:
         self._columns: list[array[int]] = []
         self._rhythm: list[str] = []
         self._regular: bool | None = None
+        self._local = False  # the times are those of a local clock, which may be set back
         self._named = True
         self._rest: tuple[list[str], list[str], list[int]] = ([], [], [])
         self._open: dict[int, int] = {}
@@ -80,6 +82,7 @@ class Grouper:
         self._named = gpus is not None
         moments = self.moments.column(times)
         self._learnt = (times, moments)
+        self._local = is_local(times[0])
         if gpus is None:
             self._rhythm = [f"gpu{place}" for place in range(_rows_in_a_tick(moments))]
         else:
@@ -133,7 +136,12 @@ class Grouper:
     # -- row by row ------------------------------------------------------------------------------------------
 
     def _one_by_one(self, moments: Sequence[float], places: Sequence[int], codes: Sequence[int]) -> None:
-        for at, place, code in zip(moments, places, codes, strict=True):
+        before: tuple[float, int, int] | None = None
+        for row in zip(moments, places, codes, strict=True):
+            if row == before:  # a line that was written twice is no tick without the other GPUs
+                continue
+            before = row
+            at, place, code = row
             if self._open and (place in self._open or not 0 <= at - self._open_since < self.spread):
                 self._close()
             if not self._open:
@@ -186,6 +194,8 @@ class Grouper:
             if len(self._open) == len(self._columns) or not self._times or late or not self.sorted:
                 self._close()
             self._open = {}
+        if not self.sorted and self._local and (unfolded := unfold(self._times)) is not None:
+            self._times, self.sorted = unfolded, True
         if not self.sorted:
             self._sort()
         return Trace(

@@ -176,11 +176,10 @@ class Table:
             return
         self.count(len(columns[0]), columns)
         codes = self._codes(columns, found)
-        gpus = columns[found.gpu] if found.gpu is not None else None
+        gpus = _bare(columns[found.gpu]) if found.gpu is not None else None
+        machines = _bare(columns[found.machine]) if found.machine is not None else None
         try:
-            self._hand_out(
-                columns[found.time], gpus, codes, columns[found.machine] if found.machine is not None else None
-            )
+            self._hand_out(columns[found.time], gpus, codes, machines)
         except ValueError:
             self._find_bad_time(columns, found)
             raise
@@ -234,9 +233,10 @@ class Table:
         if found is None or found.gpu is None:
             return
         machines = columns[found.machine] if found.machine is not None else None
-        for key in set(columns[found.gpu]):
+        gpus = _bare(columns[found.gpu])
+        for key in set(gpus):
             if machines is None and ("", key) not in self._facts:
-                row = columns[found.gpu].index(key)
+                row = gpus.index(key)
                 self._facts["", key] = [column[row] for column in columns]
 
     # -- the end ---------------------------------------------------------------------------------------------
@@ -273,7 +273,6 @@ class Table:
         name = row[found.name].strip() if found.name is not None and row else ""
         uuid = row[found.uuid].strip() if found.uuid is not None and row else ""
         bus = row[found.bus].strip().lower() if found.bus is not None and row else ""
-        key = key.strip()
         number = int(key) if key.isdecimal() else place
         return Device(bus or uuid or (f"gpu{key}" if key.isdecimal() else key), number, uuid, name)
 
@@ -288,6 +287,11 @@ def _plain_columns(lines: Sequence[str], width: int) -> list[list[str]]:
         return []
     cells = text.replace("\n", ",").split(",")
     return [cells[place:-1:width] for place in range(width)]
+
+
+def _bare(names: Sequence[str]) -> Sequence[str]:
+    """Names without the blanks around them, or one GPU would be two; they are few, so most columns are not copied."""
+    return names if all(name == name.strip() for name in set(names)) else [name.strip() for name in names]
 
 
 def cells_of(line: str) -> list[str]:

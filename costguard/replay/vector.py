@@ -67,14 +67,14 @@ def _ints(indices: pa.Int32Array) -> "memoryview[int]":
 def column(table: pa.Table, *positions: int) -> Column:
     """One column, or several as one."""
     first, *others = [table[f"f{i}"].combine_chunks() for i in positions]
-    texts = [(text.lstrip(" "),) for text in first.dictionary.to_pylist()]
+    texts = [(text.strip(),) for text in first.dictionary.to_pylist()]
     found = Column(texts, first.indices)
     for other in others:
         more = other.dictionary.to_pylist()
         pairs = compute.add(compute.multiply(compute.cast(found.indices, pa.int64()), len(more)), other.indices)
         few = pairs.dictionary_encode()
         both = [divmod(pair, len(more)) for pair in few.dictionary.to_pylist()]
-        found = Column([(*found.texts[a], more[b].lstrip(" ")) for a, b in both], few.indices)
+        found = Column([(*found.texts[a], more[b].strip()) for a, b in both], few.indices)
     return found
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,31 @@ def test_several_machines(tmp_path: Path) -> None:
     assert [(found.name, loads(found)) for found in recording.traces] == [("a", [0.1] * 3), ("b", [0.2] * 3)]
 
 
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+def test_blanks_around_a_key_make_no_second_gpu(tmp_path: Path, reader: str) -> None:
+    """Whatever aligned the columns: a GPU that seems to be two would be unknown half of the time, and never idle."""
+    rows = "".join(f"2026/01/31 10:00:{s:02}, {'0 ' if s % 20 else '0'}, {s} % \n" for s in range(0, 60, 10))
+    found = only(table(tmp_path, SMI + rows, reader=reader))
+    assert [device.number for device in found.devices] == [0]
+    assert loads(found) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_blanks_around_the_name_of_a_machine_make_no_second_one(tmp_path: Path) -> None:
+    rows = "".join(f"{1769871600 + s},{name},{s}\n" for s, name in ((0, "a"), (10, "a "), (20, "a")))
+    recording = table(tmp_path, "time,node,utilization\n" + rows)
+    assert [found.name for found in recording.traces] == ["a"]
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+def test_a_line_that_was_written_twice_is_no_tick_without_the_other_gpus(tmp_path: Path, reader: str) -> None:
+    """Else the other GPUs would be unknown at that time, and their windows begin again."""
+    rows = [f"2026/01/31 10:00:{s:02}.{100 + g}, {g}, {s} %\n" for s in range(0, 60, 10) for g in range(2)]
+    rows.insert(6, rows[5])
+    found = only(table(tmp_path, SMI + "".join(rows), reader=reader))
+    assert len(found.times) == 6
+    assert loads(found, 0) == loads(found, 1) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+
+
 def test_packed(tmp_path: Path) -> None:
     """Whatever its name, gzip is unpacked; what a recorder had not packed yet is missing, no error."""
     rows = "".join(f"2026/01/31 10:{k // 60:02}:{k % 60:02}.000, 0, {k % 100} %\n" for k in range(3000))
@@ -232,5 +258,39 @@ def test_local_time_over_the_end_of_summer(tmp_path: Path, monkeypatch: pytest.M
     hours = ["01", "02", "02", "03"]
     rows = [f"2025/10/26 {hour}:{minute:02}:00.000, 0, 5 %" for hour in hours for minute in range(60)]
     found = only(table(tmp_path, SMI + "\n".join(rows) + "\n"))
-    assert list(found.times) == sorted(found.times)
-    assert len(found.times) == 240
+    assert [b - a for a, b in pairwise(found.times)] == [60.0] * 239
+
+
+def test_several_gpus_over_the_end_of_summer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in the second of the two hours stays there, and is not mixed with the first."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    rows = [
+        f"2025/11/02 {hour}:{minute:02}:00.{100 + g}, {g}, {9 * (tick == 2)} %"
+        for tick, hour in enumerate(["00", "01", "01", "02"])
+        for minute in range(0, 60, 15)
+        for g in range(2)
+    ]
+    recording = table(tmp_path, SMI + "\n".join(rows) + "\n")
+    assert [b - a for a, b in pairwise(only(recording).times)] == [900.0] * 15
+    assert loads(only(recording), 1) == [0.0] * 8 + [0.09] * 4 + [0.0] * 4
+    assert not recording.notes
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["2025-10-26 02:40:00", "2025-10-26 02:40:10", "2025-10-26 02:40:05"],
+        ["2025-10-26T00:40:00Z", "2025-10-26T00:40:10Z", "2025-10-26T00:05:00Z"],
+    ],
+    ids=["late by a little", "with a zone"],
+)
+def test_a_late_row_in_that_hour_is_sorted_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: list[str]
+) -> None:
+    """Only a local clock is set back, and never by some seconds."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    recording = table(tmp_path, SMI + "".join(f"{cell}, 0, 5 %\n" for cell in cells))
+    assert only(recording).times[-1] - only(recording).times[0] <= 2110
+    assert any("out of order" in note for note in recording.notes)
