@@ -150,6 +150,8 @@ class Monitor(Watch):
 
     def guard_began(self) -> None:
         """A guard starts; unless its predecessor's state is there, it starts afresh."""
+        if "release" in self.asked.values():  # done, and the guard died before it could say so
+            self.held_until = -NEVER
         self.asked.clear()
         before = self.disturbed
         self.phase_since = (*self.phase_since[:2], self.story.world.now)
