@@ -109,19 +109,24 @@ class Grouper:
                 if column.count(key) != len(column):
                     return False
         cut = [codes[place:whole:count] for place in range(count)]
-        if not self.take(times[0:whole:count], times[count - 1 : whole : count], cut):
+        self.moments.column(times[whole:])  # a wrong one must be told now, with its line
+        if not self.take([times[place:whole:count] for place in range(count)], cut):
             return False
         self._rest = ([*times[whole:]], [*gpus[whole:]], [*codes[whole:]])
         return True
 
-    def take(self, first: Sequence[str], last: Sequence[str], columns: Sequence[Sequence[int]]) -> bool:
-        """Whole ticks: the times of their first and last rows, and the column of each GPU; False when they are not."""
+    def take(self, rows: Sequence[Sequence[str]], columns: Sequence[Sequence[int]]) -> bool:
+        """Whole ticks: the times and the loads of each GPU; False when they are none. Raises ValueError for a wrong time."""
+        first, last = rows[0], rows[-1]
         ends = self._learnt[1] if last == self._learnt[0] else self.moments.column(last)
         self._learnt = ([], [])
         if len(self._rhythm) > 1 and not (self.spread > 1.0 and _same_second(first, last)):
             apart = [b - a for a, b in zip(self.moments.column(first), ends, strict=True)]
             if apart and (min(apart) < 0 or max(apart) >= self.spread):
                 return False
+        for between in rows[1:-1]:
+            if not _same_second(between, last):
+                self.moments.column(between)
         before = self._times[-1] if self._times else float("-inf")
         self._times.extend(ends)
         self._check_order(before, ends)
@@ -189,6 +194,7 @@ class Grouper:
                 self._one_by_one(moments, [self._position(key) for key in rest_gpus], rest_codes)
             else:
                 self._by_place(moments, rest_codes)
+        partial = 0 < len(self._open) < len(self._columns)
         if self._open:
             late = self._times and self._open_last < self._times[-1]  # no end of the recording, but rows out of order
             if len(self._open) == len(self._columns) or not self._times or late or not self.sorted:
@@ -196,6 +202,9 @@ class Grouper:
             self._open = {}
         if not self.sorted and self._local and (unfolded := unfold(self._times)) is not None:
             self._times, self.sorted = unfolded, True
+            if partial:
+                self._times.pop()
+                self._columns = [column[:-1] for column in self._columns]
         if not self.sorted:
             self._sort()
         return Trace(

@@ -8,6 +8,7 @@ is unknown; or null, the same as in the line before. No policy is in it: the sam
 
 import gzip
 import json
+import math
 import os
 from array import array
 from collections.abc import Sequence
@@ -122,7 +123,7 @@ class _Reader:
                 self._tick(value)
             else:
                 self._facts(value)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
             if last and not line.endswith("\n"):
                 self._notes.append(f"line {self._number} is cut off and was left out")
                 return
@@ -148,6 +149,8 @@ class _Reader:
         if not self._known:
             raise ValueError("its first line is missing")
         at = self._began + float(value[0])
+        if not math.isfinite(at):
+            raise ValueError(f"{value[0]!r} is no time")
         if len(value) != len(self._places) + 1:
             raise ValueError(f"{len(value) - 1} readings of {len(self._places)} GPUs")
         if self._times and at < self._times[-1]:

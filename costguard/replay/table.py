@@ -67,7 +67,11 @@ class Table:
             lines = lines[skipped:]
         if not lines:
             return
-        self.take_columns(*self._split(lines, last=last))
+        try:
+            self.take_columns(*self._split(lines, last=last))
+        except ValueError:
+            self._find_bad_time(lines)
+            raise
         self._before += len(lines)
 
     def begin(self, lines: list[str]) -> int:
@@ -178,11 +182,7 @@ class Table:
         codes = self._codes(columns, found)
         gpus = _bare(columns[found.gpu]) if found.gpu is not None else None
         machines = _bare(columns[found.machine]) if found.machine is not None else None
-        try:
-            self._hand_out(columns[found.time], gpus, codes, machines)
-        except ValueError:
-            self._find_bad_time(columns, found)
-            raise
+        self._hand_out(columns[found.time], gpus, codes, machines)
 
     def count(self, rows: int, columns: Sequence[Sequence[str]]) -> None:
         """So many rows were read; ``columns`` holds them, or the first of them, for the names of the GPUs."""
@@ -219,13 +219,18 @@ class Table:
             found = self._groupers[name] = Grouper(name, self._palette, self._moments)
         return found
 
-    def _find_bad_time(self, columns: Sequence[Sequence[str]], found: Columns) -> None:
-        """Name the first row whose time is none; its line is known only about, where headers were repeated."""
-        for number, cell in enumerate(columns[found.time], self._before + 1):
+    def _find_bad_time(self, lines: list[str]) -> None:
+        """Name the first line whose time is none."""
+        found = self._columns
+        assert found is not None  # take() saw to it
+        for number, line in enumerate(lines, self._before + 1):
+            cells = cells_of(line)
+            if not line.strip() or (self._header and cells == [cell.strip() for cell in self._header]):
+                continue
             try:
-                moment(cell)
+                moment(cells[found.time])
             except ValueError as error:
-                raise self._error(number, str(error), cell) from None
+                raise self._error(number, str(error), line) from None
 
     def _remember(self, columns: Sequence[Sequence[str]]) -> None:
         """The first row of every GPU, for its name and UUID."""

@@ -82,7 +82,18 @@ def test_a_gpu_that_appears_later_was_unknown_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["[20.0,0.1]", "[20.0,1.5,0.0]", "[5.0,0.1,0.2]", '{"x":1}', "nonsense", "[20.0,true,0.1]"]
+    "line",
+    [
+        "[20.0,0.1]",
+        "[20.0,1.5,0.0]",
+        "[5.0,0.1,0.2]",
+        '{"x":1}',
+        "nonsense",
+        "[20.0,true,0.1]",
+        "[NaN,0.1,0.1]",
+        "[Infinity,0.1,0.1]",
+        "[" * 100_000,
+    ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
     """Too few readings, an impossible load, time that runs backwards, anything else."""

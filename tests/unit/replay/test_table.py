@@ -225,6 +225,7 @@ def test_packed(tmp_path: Path) -> None:
         (SMI + "2026/01/31 10:00:00.000, 0, 250 %\n", 2, "250"),
         (SMI + "2026/01/31 10:00:00.000, 0, 5 %\n\n2026/01/31 10:00:05.000, 0, five\n", 4, "five"),
         (SMI + "yesterday, 0, 5 %\n", 2, "yesterday"),
+        ((SMI + "2026/01/31 10:00:00.000, 0, 5 %\n") * 3 + "\n" + SMI + "yesterday, 0, 5 %\n" + SMI, 9, "yesterday"),
         (SMI + "2026/13/31 10:00:00.000, 0, 5 %\n", 2, "2026/13/31"),
         (SMI + "2026/01/31 10:00:00.000, 0\n2026/01/31 10:00:00.000, 0, 5 %\n", 2, "2 columns where 3"),
         (SMI + "2026/01/31 10:00:00.000, 0, 5 %\n2026/01/31 10:00:10.000, 0, 5 %, 6 %\nx\n", 3, "4 columns where 3"),
@@ -242,6 +243,17 @@ def test_anything_else_is_named_with_its_line(tmp_path: Path, reader: str, text:
     assert f"log.csv:{line}: " in error.value.message
     assert words in error.value.message
     assert "allowed" in error.value.message + error.value.hint
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+@pytest.mark.parametrize("row", [6000, 6001, 6002, 8999])
+def test_a_wrong_time_late_in_a_large_file_is_named(tmp_path: Path, reader: str, row: int) -> None:
+    """Whichever GPU's it is, and wherever a piece of the file ends."""
+    rows = [f"2026/01/31 00:{k // 60:02}:{k % 60:02}.000, {g}, 5 %\n" for k in range(3000) for g in range(3)]
+    rows[row] = rows[row].replace("2026/01/31 0", "2026/01/32 0")
+    with pytest.raises(TraceError) as error:
+        table(tmp_path, SMI + "".join(rows) + rows[-3], reader=reader)
+    assert f"log.csv:{row + 2}: " in error.value.message
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", SMI.encode(), b"\x00\x01\x02\x03" * 50, b"\x1f\x8b\x08\x00garbage"])
