@@ -196,6 +196,7 @@ def test_blanks_around_a_key_make_no_second_gpu(tmp_path: Path, reader: str) -> 
 
 
 def test_blanks_around_the_name_of_a_machine_make_no_second_one(tmp_path: Path) -> None:
+    """A space before a comma is a habit of whoever wrote the file, not another machine."""
     rows = "".join(f"{1769871600 + s},{name},{s}\n" for s, name in ((0, "a"), (10, "a "), (20, "a")))
     recording = table(tmp_path, "time,node,utilization\n" + rows)
     assert [found.name for found in recording.traces] == ["a"]
