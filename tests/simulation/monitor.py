@@ -225,7 +225,8 @@ class Monitor(Watch):
             self.disturb()
 
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
-        """The reader answered."""
+        """The reader answered. A guard that is killed before the end of the tick has perhaps saved what it saw."""
+        self.ticks.append(self.story.world.now)
         if len(gpus) == len(self.story.machine.keys) and all(gpu[1] is not None for gpu in gpus):
             self.seen_at = self.story.world.now
 
@@ -235,8 +236,8 @@ class Monitor(Watch):
             return
         at = self.story.world.now
         self.ticks.append(at)
-        if len(self.ticks) > 400:
-            del self.ticks[:200]
+        if len(self.ticks) > 800:
+            del self.ticks[:400]
         self._follow_truth(at)
         late = at - self.served_at
         if late > self._fields()["interval"] + 40.0:
