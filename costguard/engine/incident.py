@@ -403,7 +403,8 @@ def begin_again(turn: Turn, event: Began) -> None:
         return
     if core.phase == WARNING:
         told_again = event.at if now.warned is None else NEVER
-        turn.amend(worker="", ready=False, told="", retell=told_again)
+        tries = now.tries - 1 if now.told else now.tries  # whether that one was ever made nobody knows
+        turn.amend(worker="", ready=False, told="", tries=tries, retell=told_again)
     elif core.phase == ACTING:
         attempt_failed(turn, now, "unknown", "the guard ended while the action ran")
     elif core.phase == CONFIRMING:

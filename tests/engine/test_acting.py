@@ -496,3 +496,20 @@ def test_a_machine_that_stops_is_not_checked_again() -> None:
         world.settle(Confirm="done")
     world.run(30.0, BUSY)
     assert len([effect for _, effect in world.effects if isinstance(effect, Check)]) == checks + 1
+
+
+def test_a_warning_that_died_with_the_guard_does_not_count_as_tried() -> None:
+    """I2: only attempts whose fate is known exhaust the delivery rule; the guard may have died before it made one."""
+    world = until(World(IDLE, 1), "WARNING")
+    for _ in range(4):
+        world.restart(1.0)
+        world.tick(Known(0.0, (), 400.0))  # a counter that reaches over the hole
+    assert world.state.core.incident is not None
+    assert world.state.core.incident.warned is None
+    known = 0
+    while world.state.core.incident.warned is None:
+        known += sum(isinstance(effect, Tell) and effect.kind == "warning" for effect in world.pending.values())
+        world.settle(Tell="failed")
+        world.tick(QUIET)
+        assert world.state.core.incident is not None
+    assert known == IDLE.warn_attempts
