@@ -47,6 +47,9 @@ GOOD = frozenset({"acted", "would"})
 FIRST_ROUND = 3600.0
 DAY = 86400.0
 
+REPEATED_STOPS = 2
+"""So many own stops within a day, with no work in between, and the next one is a message only."""
+
 
 def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
     """Prepare in time; when due, release the waiting worker on this tick's readings (I3)."""
@@ -176,6 +179,15 @@ def attempt_failed(turn: Turn, now: Incident, status: str, detail: str) -> None:
         _next_link(turn, now, detail)
 
 
+def third_stop(turn: Turn, action: str) -> str:
+    """Why this action would be one stop too many (I9); empty when it would not."""
+    # on a date that is known to be wrong nobody can say that a stop was long ago
+    recent = [date for date in turn.core.stops if turn.wall - date < DAY or turn.synced is False]
+    if is_machine_action(action) and len(recent) >= REPEATED_STOPS:
+        return "it was stopped twice within a day and no work was seen in between; a third stop needs a person"
+    return ""
+
+
 def _next_link(turn: Turn, now: Incident, detail: str) -> None:
     """The next action of the list, decided again on fresh readings; or FAILED."""
     _did_not_stop(turn, now)
@@ -185,7 +197,11 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
         link = now.link + 1
         turn.amend(link=link, action=turn.rules.actions[link], worker="", ready=False, failures=0, retry=0.0)
         turn.amend(asked=None, confirm="", recheck=NEVER, lost=NEVER, stopping=False)
-        turn.tell("next_action", "critical", error=detail)
+        why = third_stop(turn, turn.rules.actions[link]) if now.reason != reasons.PERSON else ""
+        if why:
+            finish(turn, "cannot", why)
+        else:
+            turn.tell("next_action", "critical", error=detail)
         return
     turn.amend(worker="", ready=False, detail=detail)
     rounds = turn.core.rounds + 1

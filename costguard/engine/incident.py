@@ -13,10 +13,10 @@ from costguard.engine.attempt import (
     confirm_again,
     confirm_outcome,
     finish,
+    third_stop,
 )
 from costguard.engine.effects import Answer, Save
 from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Notice, Outcome
-from costguard.engine.rules import is_machine_action
 from costguard.engine.state import (
     ACTING,
     CONFIRMING,
@@ -47,7 +47,6 @@ HOLD_TOLD_EVERY = 60.0
 """Holds of one person are told at most so often, in seconds."""
 
 DAY = 86400.0
-REPEATED_STOPS = 2
 
 
 def advance(turn: Turn, *, bridged: bool) -> None:
@@ -125,11 +124,7 @@ def _cannot(turn: Turn) -> str:
     plan = next((plan for plan in turn.core.plans if plan.action == action), None)
     if plan is not None and plan.verdict in {"refuse", "another"}:
         return "; ".join(text for _, text, _ in plan.findings) or f"the plan of {action} was refused"
-    # on a date that is known to be wrong nobody can say that a stop was long ago
-    recent = [date for date in turn.core.stops if turn.wall - date < DAY or turn.synced is False]
-    if is_machine_action(action) and len(recent) >= REPEATED_STOPS:
-        return "it was stopped twice within a day and no work was seen in between; a third stop needs a person"
-    return ""
+    return third_stop(turn, action)
 
 
 def _warning(turn: Turn, *, bridged: bool) -> None:

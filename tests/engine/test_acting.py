@@ -512,6 +512,21 @@ def test_a_warning_that_died_with_the_guard_does_not_count_as_tried() -> None:
     assert known == IDLE.warn_attempts
 
 
+@pytest.mark.parametrize(("stops", "may"), [(1, True), (2, False)])
+def test_a_fall_back_is_no_way_round_the_third_stop(stops: int, may: bool) -> None:
+    """I9: the command before it ends nothing, so it may run again and again; the shutdown after it may not."""
+    world = World(IDLE._replace(kill_action="command", fallback=("shutdown",)), 1)
+    world.tick(QUIET)
+    dates = tuple(world.wall - 3600.0 * (i + 1) for i in range(stops))
+    world.state = world.state._replace(core=world.state.core._replace(stops=dates))
+    world.monitor.stops = [(date, "") for date in dates]
+    while world.now < 3000.0 and world.phase() != "DONE":
+        world.tick(QUIET)
+        world.settle(Prepare="ready" if may and "next_action" in world.kinds() else "failed")
+    assert gos(world) == (["shutdown"] if may else [])
+    assert ("cannot" in world.kinds()) is not may
+
+
 def warned(world: World) -> bool:
     """Whether the open incident counts as told, or as impossible to tell."""
     incident = world.state.core.incident
