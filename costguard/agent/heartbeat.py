@@ -48,6 +48,10 @@ class Heartbeat:
         """Whether this child sends a beat."""
         return self._worker is not None and self._worker[0] == child
 
+    def due(self, now: float) -> bool:
+        """Whether `tick` has anything to do."""
+        return self._every > 0 and (self._next is None or now >= self._next)
+
     def tick(self, now: float, *, answering: bool, facts: Mapping[str, object]) -> None:
         """A tick is over; ``answering`` says whether every expected reader answered in it."""
         if not self._every:

@@ -75,6 +75,7 @@ class Loop:
         self._next_tick = 0.0
         self._reading = False
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
+        self._known: tuple[object, object] = (None, None)  # core and tracks whose sentence is the logged one
         self.preflight = Preflight()
         self._bugs: list[float] = []  # when each was survived
         self._arrived: deque[HostEvent] = deque()
@@ -178,6 +179,8 @@ class Loop:
 
     def _beat(self, at: float, wall: float) -> None:
         """A sign of life, while every reader answers."""
+        if not self.heartbeat.due(at):
+            return
         answering = self.eyes.answered and "nvml" not in self.troubles and "cloud" not in self.troubles
         facts = {"kind": "heartbeat", "instance": self.boot.instance, "state": self._last.sentence.word, "at": wall}
         self.heartbeat.tick(at, answering=answering, facts=facts)
@@ -362,8 +365,12 @@ class Loop:
 
     def _log(self, at: float) -> bool:
         """Log the sentence when it is another one; True when it was logged."""
-        sentence = self._last.sentence
+        sentence, state = self._last.sentence, self._last.state
         key, logged_at = self._logged
+        same = state.core is self._known[0] and state.tracks is self._known[1]
+        if same and key and sentence.word == key[0]:
+            return False  # as most ticks: nothing but the time is new
+        self._known = (state.core, state.tracks) if sentence.key == key else (None, None)
         if sentence.key == key or (key and sentence.key[0] == key[0] and at - logged_at < LOG_EVERY):
             return False
         self._logged = (sentence.key, at)
