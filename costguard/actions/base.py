@@ -90,6 +90,7 @@ class Context(NamedTuple):
     cloud: Mapping[str, object] = {}
     sink: Mapping[str, object] = {}
     hook: Mapping[str, object] = {}
+    asks: bool = False  # a person sees the plan and decides only then
     host: Host = Host()
     providers: tuple[str, ...] = ()
     results: str = ""

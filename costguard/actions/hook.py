@@ -17,7 +17,7 @@ def before_action(decided: Plan, context: Context) -> Plan:
     """Run it while the worker waits for its moment; a failure is a consequence of the plan."""
     if not context.live or not decided.may_act or not context.hook.get("pre_stop"):
         return decided
-    outcome = run(context, context.incident)
+    outcome = run(context, context.incident, time_of(context.hook))
     if outcome.status != "failed":
         return decided
     hint = "see what it says, and run it by hand: hooks.pre_stop"
@@ -25,21 +25,20 @@ def before_action(decided: Plan, context: Context) -> Plan:
     return decided._replace(verdict=worst(decided.verdict, "consequences"), findings=(*decided.findings, finding))
 
 
-def run(context: Context, occasion: str) -> Outcome:
-    """Run it once for this occasion, an incident or an announcement. Never raises."""
-    mine = context._replace(settings=_settings(context.hook), attempt=f"hook-{occasion}")
+def run(context: Context, occasion: str, within: float) -> Outcome:
+    """Run it once for this occasion, an incident or an announcement, for at most so many seconds. Never raises."""
+    mine = context._replace(settings={"run": context.hook.get("pre_stop")}, attempt=f"hook-{occasion}")
     begun = results.begin(mine)
     if not begun.first:
         return Outcome("done", "the pre-stop hook ran before")
     argv = command.arguments(mine)
-    limit = min(float(mine.settings["timeout"]), context.deadline)  # type: ignore[arg-type] # set by `_settings`
     try:
-        ended = effect.run(mine, argv, deadline=limit, environ=command.environment(mine))
+        ended = effect.run(mine, argv, deadline=within, environ=command.environment(mine))
     except OSError as error:
         return _finished(mine, "failed", f"the pre-stop hook could not be started: {error.strerror}")
     said = f"; it said: {ended.output}" if ended.output else ""
     if ended.expired:
-        return _finished(mine, "failed", f"the pre-stop hook was ended after {limit:g} s{said}")
+        return _finished(mine, "failed", f"the pre-stop hook was ended after {within:g} s{said}")
     if ended.code != 0:
         return _finished(mine, "failed", f"the pre-stop hook failed with exit code {ended.code}{said}")
     return _finished(mine, "done", f"the pre-stop hook ran{said}")
@@ -51,7 +50,7 @@ def _finished(context: Context, status: str, words: str) -> Outcome:
     return outcome
 
 
-def _settings(hook: Mapping[str, object]) -> dict[str, object]:
+def time_of(hook: Mapping[str, object]) -> float:
+    """Seconds that it may take."""
     timeout = hook.get("timeout")
-    given = float(timeout) if isinstance(timeout, int | float) else DEFAULT_TIMEOUT
-    return {"run": hook.get("pre_stop"), "timeout": given}
+    return float(timeout) if isinstance(timeout, int | float) else DEFAULT_TIMEOUT

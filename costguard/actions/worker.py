@@ -57,6 +57,7 @@ def parse(job: Mapping[str, Any]) -> Context:
         cloud=dict(job.get("cloud") or {}),
         sink=dict(job.get("sink") or {}),
         hook=dict(job.get("hook") or {}),
+        asks=job.get("asks") is True,
         host=Host(**{name: host[name] for name in Host._fields if name in host}),
         providers=tuple(map(str, job.get("providers") or ())),
         results=str(job.get("results") or ""),
@@ -79,8 +80,8 @@ def plan(action: Action[Any], context: Context) -> None:
 def act(action: Action[Any], context: Context) -> None:
     """Plan, let the record leave the machine, save work, wait for *go*, act at most once."""
     decided = record.announce(action.plan(action.facts(context)), context)
-    person = context.reason == "person"  # has seen nothing yet, and decides after the plan
-    decided = decided if person else hook.before_action(decided, context)
+    if not context.asks:
+        decided = hook.before_action(decided, context)
     proven.keep(decided, context)
     say({"plan": _as_json(decided)})
     if not decided.may_act:
@@ -88,9 +89,10 @@ def act(action: Action[Any], context: Context) -> None:
     say({"ready": True})
     if not _go():
         return
-    if person:
-        hook.before_action(decided, context)
+    saved = hook.before_action(decided, context) if context.asks else decided
     outcome = perform(action, decided, context)
+    lost = [finding.text for finding in saved.findings[len(decided.findings) :]]
+    outcome = outcome._replace(detail="; ".join((outcome.detail, *lost)))
     say({"outcome": outcome.as_json})
     record.conclude(outcome, context)
 
@@ -135,7 +137,7 @@ def confirm(action: Action[Any], context: Context) -> None:
 def save(_: Action[Any], context: Context) -> None:
     """Run the pre-stop hook: the cloud has announced that it takes the machine away."""
     if context.live:
-        say({"outcome": hook.run(context, context.attempt).as_json})
+        say({"outcome": hook.run(context, context.attempt, context.deadline).as_json})
     else:
         say({"outcome": Outcome("refused", "dry run").as_json})
 

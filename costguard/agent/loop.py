@@ -75,7 +75,7 @@ class Loop:
         self._next_tick = 0.0
         self._reading = False
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
-        self._known: tuple[object, object] = (None, None)  # core and tracks whose sentence is the logged one
+        self._logged_of: tuple[object, object] = (None, None)  # core and tracks whose sentence is the logged one
         self.preflight = Preflight()
         self._bugs: list[float] = []  # when each was survived
         self._arrived: deque[HostEvent] = deque()
@@ -367,10 +367,10 @@ class Loop:
         """Log the sentence when it is another one; True when it was logged."""
         sentence, state = self._last.sentence, self._last.state
         key, logged_at = self._logged
-        same = state.core is self._known[0] and state.tracks is self._known[1]
+        same = state.core is self._logged_of[0] and state.tracks is self._logged_of[1]
         if same and key and sentence.word == key[0]:
             return False  # as most ticks: nothing but the time is new
-        self._known = (state.core, state.tracks) if sentence.key == key else (None, None)
+        self._logged_of = (state.core, state.tracks) if sentence.key == key else (None, None)
         if sentence.key == key or (key and sentence.key[0] == key[0] and at - logged_at < LOG_EVERY):
             return False
         self._logged = (sentence.key, at)

@@ -31,6 +31,7 @@ def job(effective: Mapping[str, Any], action: str, owner: str) -> dict[str, Any]
         "attempt": name + "a",
         "incident": name + "i",
         "reason": "person",
+        "asks": True,
         "sentence": f"{owner} said `costguard stop`",
         "settings": settings,
         "cloud": effective["cloud"],
@@ -78,7 +79,9 @@ class Attempt:
         """Act, and say what became of it. Raises CostguardError when nobody knows."""
         self._answer("ready", PLAN_SECONDS)
         self._send({"go": True})
-        found = self._answer("outcome", float(self._given["deadline"]) + MARGIN)
+        hook = self._given["hook"]
+        saving = float(hook["timeout"]) if hook["pre_stop"] else 0.0
+        found = self._answer("outcome", float(self._given["deadline"]) + saving + MARGIN)
         assert isinstance(found, dict)  # as above
         return found
 

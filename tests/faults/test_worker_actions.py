@@ -401,6 +401,23 @@ def test_the_hook_saves_work_once_before_the_worker_is_ready(machine: Machine) -
     assert [call for call in machine.calls if not call.startswith("save")], "and the action goes on"
 
 
+def test_a_hook_has_its_own_time_not_that_of_the_action(machine: Machine) -> None:
+    """Checkpoints take longer than the request that follows them."""
+    more = hooked(machine, f"/bin/sleep 1; echo over >> {machine.root}/saved")
+    found = machine.ask(machine.job("act", "shutdown", **{**more, "deadline": 0.5}))
+    assert "hook_failed" not in [finding["code"] for finding in found["plan"]["findings"]]
+    assert (machine.root / "saved").read_text() == "b-i1\nover\n"
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_person_who_stops_by_hand_hears_of_a_failed_hook_too(machine: Machine, asks: bool) -> None:
+    """In the plan where it came first, in the outcome where the plan had been shown already."""
+    found = machine.ask(machine.job("act", "shutdown", asks=asks, **hooked(machine, "exit 3")))
+    told = found["outcome"]["detail"] if asks else str(found["plan"]["findings"])
+    assert "failed with exit code 3" in told
+    assert found["outcome"]["status"] == "accepted"
+
+
 @pytest.mark.parametrize(("script", "words"), [("exit 3", "exit code 3"), ("/bin/sleep 60", "was ended after")])
 def test_a_hook_that_fails_or_hangs_is_told_and_stops_nothing(machine: Machine, script: str, words: str) -> None:
     """The bill does not wait for a program that saves nothing."""
@@ -415,7 +432,7 @@ def test_no_hook_runs_in_a_dry_run_or_for_a_plan_alone(machine: Machine) -> None
     more = hooked(machine, "true")
     machine.ask(machine.job("plan", "shutdown", **more))
     machine.ask(machine.job("act", "shutdown", mode="dry-run", **more))
-    worker = machine.start(machine.job("act", "shutdown", reason="person", **more))
+    worker = machine.start(machine.job("act", "shutdown", asks=True, **more))
     assert worker.stdout
     assert [set(json.loads(worker.stdout.readline())) for _ in range(2)] == [{"plan"}, {"ready"}]
     assert not (machine.root / "saved").exists()
