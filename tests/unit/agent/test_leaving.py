@@ -73,3 +73,18 @@ def test_a_second_request_to_end_is_obeyed_at_once() -> None:
     host.world.at(1001.0, lambda: host.signal("TERM"))
     loop.run()
     assert host.clock().boot - messages.stopping == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_check_of_a_configuration_is_not_left_behind() -> None:
+    """Reloaded and told to end in the same moment: nobody would hear what the check finds."""
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=7200.0)
+    loop = Loop(host, effective(), host.start())
+
+    def both() -> None:
+        host.signal("HUP")
+        host.signal("TERM")
+
+    host.world.at(1000.0, both)
+    assert loop.run() == 0
+    assert host.now < 1010.0
+    assert "Configurer" not in [type(program).__name__ for program in host.children.values()]
