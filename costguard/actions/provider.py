@@ -160,6 +160,9 @@ class Provider(Protocol):
         cannot be read is missing. Never raises.
         """
 
+    def instance_of(self, dmi: Mapping[str, str]) -> str:
+        """The instance's own id as the firmware has it, the same after a stop and a start; else empty. Never raises."""
+
     def guest_shutdown(self) -> Consequence:
         """What a shutdown from inside does to the bill and to the disks."""
 

@@ -63,7 +63,7 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
         return 2
     procfs = str(machine.get("procfs", "/proc"))
     boot_id = identity.boot_id(procfs)
-    instance = identity.instance_id(str(machine.get("sysfs", "/sys")))
+    instance = str(config.get("instance") or "") or identity.instance_id(str(machine.get("sysfs", "/sys")))
     start = state.load(runtime, state_dir, boot_id, instance)
     start = start._replace(notes=(*notes, *start.notes), hatch=identity.escape_hatch(procfs))
     host = RealHost(runtime, state_dir, start, command_lines(), locks)

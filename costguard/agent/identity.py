@@ -14,7 +14,9 @@ def boot_id(procfs: str = "/proc") -> str:
 
 
 def instance_id(sysfs: str = "/sys", machine_id: str = "/etc/machine-id") -> str:
-    """A name of this machine that is the same after a reboot: DMI product UUID, else machine-id, else host name.
+    """A name of this machine that is the same after a reboot, where no plug-in reads its id from the firmware.
+
+    That is the DMI product UUID, else machine-id, else the host name.
 
     The UUID is readable by root alone, so different users may get different names; their state is separate anyway.
     """

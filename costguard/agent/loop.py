@@ -37,7 +37,7 @@ LEAVE_WITHIN = 2.0
 LAST_WORDS = 5.0
 """Seconds that a guard which ends waits for its files, and for messages that are on their way to people."""
 
-KEPT = ("paths", "environment")
+KEPT = ("paths", "environment", "instance")
 """What a reload leaves as it was at the start of the process."""
 
 BUGS_LIMIT = 10

@@ -10,6 +10,9 @@ from costguard.cli import options
 from costguard.errors import CostguardError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from costguard.config.paths import Paths
 
 ASK_SECONDS = 2.0
@@ -45,8 +48,9 @@ def command(arguments: options.Arguments) -> None:
             f"Settings from {origin(loaded)}; state in {loaded.paths.state}. `costguard config check` says all of it."
         )
         _say(f"costguard watches this machine. {mode}", idle, about)
+    effective = build(loaded)
     try:
-        exec_guard(build(loaded) | {"environment": _own_variables()}, os.environ)
+        exec_guard(effective | {"environment": _own_variables(), "instance": _instance(effective)}, os.environ)
     except OSError as error:
         raise CostguardError(
             f"the guard could not be started ({_named(error)}); nothing watches this machine",
@@ -80,6 +84,23 @@ def _taken(paths: "Paths") -> bool:
         else:
             return True
     return False
+
+
+def _instance(effective: "Mapping[str, Any]") -> str:
+    """The cloud's own name for this machine, where the firmware has it: what lasts is kept under it."""
+    from costguard.actions.base import Host
+    from costguard.actions.choose import NobodyError, choose
+
+    host = effective["host"]
+    place = Host(**{name: host[name] for name in Host._fields if name in host})
+    try:
+        chosen = choose(effective["providers"], effective["cloud"], place)
+        found = chosen.provider.instance_of(chosen.site.dmi)
+    except NobodyError:
+        return ""
+    except Exception:  # noqa: BLE001 - foreign code: whatever it raises, the guard has a name of its own
+        return ""
+    return f"{chosen.name}:{found}" if found else ""
 
 
 def _named(error: OSError) -> str:

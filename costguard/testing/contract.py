@@ -105,6 +105,17 @@ def check_recognises_its_own(case: Case) -> None:
         assert provider.recognises(dmi) is False, dmi
 
 
+def check_instance_of(case: Case) -> None:
+    """The firmware's name for the instance: text that is always the same, and nothing out of nothing."""
+    provider = case.provider
+    assert provider.instance_of({}) == ""
+    for dmi in case.own:
+        name = provider.instance_of(dmi)
+        assert isinstance(name, str)
+        assert name == provider.instance_of(dict(dmi))
+        assert not name or name in dmi.values(), f"{name!r} is not what the firmware says"
+
+
 def check_guest_shutdown(case: Case) -> None:
     """Three-valued answers with words; what goes on being billed, or may be lost, has a way out."""
     answer = case.provider.guest_shutdown()
@@ -171,6 +182,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     check_module_name,
     check_import_is_cheap,
     check_recognises_its_own,
+    check_instance_of,
     check_guest_shutdown,
     check_permissions,
     check_policy,

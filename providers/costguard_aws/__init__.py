@@ -22,6 +22,10 @@ class Aws:
         """Whether the firmware is EC2's."""
         return firmware.recognises(dmi)
 
+    def instance_of(self, dmi: Mapping[str, str]) -> str:
+        """Nitro has it in the board's asset tag, for every user to read; Xen has none."""
+        return firmware.instance_of(dmi)
+
     def guest_shutdown(self) -> Consequence:
         """The bill ends either way; InstanceInitiatedShutdownBehavior decides what is left."""
         return Consequence(

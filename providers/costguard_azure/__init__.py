@@ -22,6 +22,10 @@ class Azure:
 
         return recognises(dmi)
 
+    def instance_of(self, dmi: Mapping[str, str]) -> str:  # noqa: ARG002 - the interface's
+        """None beside the firmware's own UUID."""
+        return ""
+
     def guest_shutdown(self) -> Consequence:
         """The machine stays allocated and its price stays the same."""
         return Consequence(

@@ -23,6 +23,10 @@ class Gcp:
         """The product name is "Google Compute Engine"; older images say "Google"."""
         return dmi.get("product_name", "") in PRODUCTS
 
+    def instance_of(self, dmi: Mapping[str, str]) -> str:  # noqa: ARG002 - the interface's
+        """None beside the firmware's own UUID."""
+        return ""
+
     def guest_shutdown(self) -> Consequence:
         """As good as a stop, except for local SSDs."""
         return Consequence(

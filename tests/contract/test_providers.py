@@ -79,6 +79,7 @@ from costguard.actions.provider import Consequence, Permission, Price
 class Broken:
     name = "Broken"
     def recognises(self, dmi): return True
+    def instance_of(self, dmi): return "i-1"
     def guest_shutdown(self): return Consequence(False, None, "The bill goes on, and no word says what to do")
     def identify(self, site): return "i-1"
     def permissions(self, verbs): return (Permission("everything", "to do"), Permission("everything", "to do"))

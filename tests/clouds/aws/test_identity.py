@@ -10,6 +10,15 @@ from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import Launch
 
 
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [("i-0123456789abcdef0", "i-0123456789abcdef0"), ("i-1234abcd", "i-1234abcd"), ("Not Specified", ""), ("", "")],
+)
+def test_the_firmware_of_nitro_names_the_instance(tag: str, name: str) -> None:
+    """The board's asset tag, old and new length; bare metal may have its maker's tag there."""
+    assert PROVIDER.instance_of({"sys_vendor": "Amazon EC2", "board_asset_tag": tag}) == name
+
+
 def rewrite(here: FakeMachine, **change: object) -> None:
     path = "dynamic/instance-identity/document"
     here.imds.values[path] = json.dumps({**json.loads(here.imds.values[path]), **change})

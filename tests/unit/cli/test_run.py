@@ -1,5 +1,6 @@
 """``costguard run`` up to the moment when it becomes the guard."""
 
+import json
 import os
 import select
 import shutil
@@ -112,6 +113,24 @@ def test_it_says_what_it_will_do_and_becomes_the_guard(script: Script, tmp_path:
     assert sentence.strip()
     assert guard.returncode == 0
     assert os.path.exists(tmp_path / "state" / "lock")
+
+
+def test_what_lasts_is_kept_under_the_clouds_own_name(script: Script, tmp_path: Path) -> None:
+    """The instance id out of the firmware, which every user may read: another instance of the same image is another one."""
+    sysfs = write_sysfs(tmp_path / "sys", [ADDRESS])
+    (firmware := Path(sysfs) / "class/dmi/id").mkdir(parents=True)
+    (firmware / "sys_vendor").write_text("Amazon EC2\n")
+    (firmware / "board_asset_tag").write_text("i-0123456789abcdef0\n")
+    argv = [sys.executable, "-m", "costguard", "run", "--state-dir", str(tmp_path / "state"), "--set", "interval=1s"]
+    argv += ["--set", f"host.sysfs={sysfs}", "--set", "cloud.metadata=never"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as guard:
+        assert guard.stderr is not None
+        guard.stderr.readline()
+        guard.terminate()
+        guard.communicate(timeout=30)
+    shutil.rmtree(resolve(str(tmp_path / "state"), os.environ).runtime)
+    kept = json.loads((tmp_path / "state" / "commitments.json").read_text())
+    assert kept["instance"] == "aws:i-0123456789abcdef0"
 
 
 def test_nobody_who_reads_its_words_is_no_reason_to_wait(script: Script, tmp_path: Path) -> None:

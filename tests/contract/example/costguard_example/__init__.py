@@ -34,6 +34,10 @@ class Example:
         """Its firmware names it."""
         return dmi.get("sys_vendor") == "Example Cloud"
 
+    def instance_of(self, dmi: Mapping[str, str]) -> str:
+        """The board's asset tag is the machine's id."""
+        return dmi.get("board_asset_tag", "") if self.recognises(dmi) else ""
+
     def guest_shutdown(self) -> Consequence:
         """As a stop."""
         return Consequence(True, True, "a shutdown from inside stops the machine; its disks go on being billed")
