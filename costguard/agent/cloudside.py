@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from costguard.agent.milder import milder
 from costguard.agent.ports import Ended, Host, Line
 from costguard.agent.supervise import Reader
 from costguard.engine.events import Event, Finding, Notice
@@ -48,6 +49,7 @@ class CloudSide:
     def __init__(self, host: Host, config: Mapping[str, Any], instance: str, tell: Complain) -> None:
         self._host, self._tell, self._instance = host, tell, instance
         self.facts: dict[str, Any] = {}
+        self.settings: dict[str, Any] = {}  # what tags ask for
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
         self._told: dict[str, float] = {}  # notices by id, and for when they were announced
         self._reader: Reader | None = None
@@ -61,7 +63,7 @@ class CloudSide:
         if job == self._job:
             return
         self.stop()
-        self._job, self.facts, self._vetoes = job, {}, ()
+        self._job, self.facts, self.settings, self._vetoes = job, {}, {}, ()
         if job["providers"] and cloud.get("provider") != "none" and cloud.get("metadata") != "never":
             given = {**job, "wait": WAIT * share(self._instance)}
             self._reader = Reader(self._host, "cloud", given, within=WITHIN)
@@ -72,6 +74,10 @@ class CloudSide:
         price = self.facts.get("price")
         return {"list_price": price} if price else {}
 
+    def milder(self, policy: Policy) -> Policy:
+        """The policy with what tags of the machine ask for, as far as that is milder."""
+        return milder(policy, self.settings) if self.settings else policy
+
     def priced(self, policy: Policy) -> Policy:
         """The policy with the cloud's list price, where its owner named none."""
         price = self.facts.get("price")
@@ -81,6 +87,20 @@ class CloudSide:
         if not isinstance(amount, int | float) or not 0 < amount < PRICE_LIMIT:
             return policy
         return policy._replace(price_per_hour=float(amount), currency=str(price.get("currency")))
+
+    def remember(self, saved: Mapping[str, Any]) -> None:
+        """What an earlier process of this boot heard of the tags; it is heeded until they could be read again."""
+        cloud = self._job["cloud"]
+        if self._reader is None or cloud.get("tags") == "off" or not saved:
+            return
+        self.settings = dict(saved["settings"]) if cloud.get("tag_settings") is True else {}
+        self._vetoes = tuple((Veto(TAG, str(words), hatch=True), float(end or NEVER)) for words, end in saved["asks"])
+
+    @property
+    def heard(self) -> dict[str, Any]:
+        """What tags ask for, to be remembered over a restart; empty when they ask for nothing."""
+        asks = [[veto.reason, None if end == NEVER else end] for veto, end in self._vetoes]
+        return {"settings": self.settings, "asks": asks} if asks or self.settings else {}
 
     def vetoes(self, now: float) -> tuple[Veto, ...]:
         """What tags of the machine ask for, and still do."""
@@ -139,6 +159,8 @@ class CloudSide:
             self._vetoes = tuple(
                 (Veto(TAG, str(words), hatch=True), now + (left or NEVER)) for words, left in answer["asks"]
             )
+            self.settings = dict(answer["settings"])
+            self._tell("tags", "; ".join(map(str, answer["nonsense"])) or None)
         return [event for each in answer["notices"] if (event := self._notice(str(answer["cloud"]), each, now))]
 
     def _notice(self, cloud: str, given: list[Any], now: float) -> Event | None:

@@ -12,8 +12,7 @@ from costguard.agent.cloudside import CloudSide, share
 from costguard.agent.disk import Disk
 from costguard.agent.eyes import Eyes
 from costguard.agent.heartbeat import Heartbeat
-from costguard.agent.memory import Memory
-from costguard.agent.memory import Reader as SavedReader
+from costguard.agent.memory import Memory, Readers
 from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal
 from costguard.agent.preflight import Preflight
 from costguard.agent.recorder import Recorder
@@ -60,7 +59,7 @@ class Loop:
         self.host = host
         self.config = config
         self.boot = boot
-        self.policy = policy_from(config)
+        self.configured = policy_from(config)
         self.workers = Workers(host, config)
         self.disk = Disk(host, config["paths"]["state"], boot.instance, self._trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
@@ -84,12 +83,17 @@ class Loop:
         self._saving: set[str] = set()  # pre-stop hooks that run because of an announcement
         self._working = False
         now = host.clock()
-        self.memory = Memory(host, self.disk, self.policy, str(config.get("version")), now.boot, self._trouble)
-        found = self.memory.restore(boot, now.boot)
+        self.memory = Memory(host, self.disk, self.configured, str(config.get("version")), now.boot, self._trouble)
+        found = self.memory.restore(boot, now.boot, self._remember)
+        self.ruled = self.policy = self.cloud.milder(self.configured)
         self._begin = list(found.again)  # why the engine begins again, before anything else
         self._last = Step(found.state, (), Sentence(found.state, rules_of(self.policy), now.wall))
         self.eyes = Eyes(host, config, found.state, found.counters, self._trouble, detached=found.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
+
+    def _remember(self, tags: dict[str, Any]) -> Policy:
+        self.cloud.remember(tags)
+        return self.cloud.milder(self.configured)
 
     @property
     def last(self) -> Step:
@@ -215,10 +219,10 @@ class Loop:
             self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
         if isinstance(event, Outcome) and (found := self.preflight.heard(event, before)):
             self._events.append(found)
-        self.memory.follow(before, self._last.state, self._reader(), told=isinstance(event, Outcome))
+        self.memory.follow(before, self._last.state, self._readers(), told=isinstance(event, Outcome))
 
-    def _reader(self) -> SavedReader:
-        return SavedReader(self.eyes.counters, self.eyes.reader.detached)
+    def _readers(self) -> Readers:
+        return Readers(self.eyes.counters, self.eyes.reader.detached, self.cloud.heard)
 
     def _start(self, effect: Effect) -> None:
         at = self.host.clock().boot
@@ -285,7 +289,7 @@ class Loop:
             case Line() | Ended() if self.cloud.owns(event.child):
                 for said in self.cloud.take(event, now):
                     self._step(said)
-                self.policy = self.cloud.priced(self.policy)  # what is saved, and compared at a restart, stays without
+                self._heed()
             case Line() if self.workers.owns(event.child):
                 self._take(self.workers.line(event.child, event.data, now))
             case Ended() if self.workers.owns(event.child):
@@ -328,14 +332,26 @@ class Loop:
 
     def _adopt(self, effective: dict[str, Any]) -> None:
         """Work under another configuration from now on."""
-        policy = policy_from(effective)
         before = self.config
         self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
-        self.policy = policy
-        self.memory.adopt(policy)
+        self.configured = policy_from(effective)
         self.workers.config = self.config
         for part in (self.cloud, self.heartbeat, self.eyes):
             part.adopt(self.config)
+        self._rule(self.cloud.milder(self.configured))
+
+    def _heed(self) -> None:
+        """What the cloud said: its price, and settings that tags make milder."""
+        ruled = self.cloud.milder(self.configured)
+        if ruled != self.ruled:
+            self.host.say("<5>tags of the machine change settings: a full window and warning under them")
+            self._rule(ruled)
+        self.policy = self.cloud.priced(self.policy)  # what is saved, and compared at a restart, stays without
+
+    def _rule(self, policy: Policy) -> None:
+        """Go on under this policy, as after a reload."""
+        self.ruled = self.policy = policy
+        self.memory.adopt(policy)
         self._step(Began(self.host.clock().boot, "reload"))
 
     def drive(self, *, attach: bool) -> str:
@@ -346,7 +362,7 @@ class Loop:
             self.eyes.reader.attach()
         else:
             self.eyes.reader.detach()
-        self.memory.save(self._last.state, self._reader())
+        self.memory.save(self._last.state, self._readers())
         return (
             "the driver is taken up again"
             if attach
@@ -396,7 +412,7 @@ class Loop:
         """A clean end: what is remembered is saved, what waits is let go, what acts finishes by itself."""
         self.host.service("STOPPING=1")
         now = self.host.clock()
-        self.memory.save(self._last.state, self._reader())
+        self.memory.save(self._last.state, self._readers())
         self.memory.commit(self._last.state, now.boot, now.wall)
         self.eyes.reader.stop()
         self.cloud.stop()

@@ -21,6 +21,7 @@ COMMIT_EVERY = 600.0
 """Seconds between saves of the commitments (unused and running time) onto the disk."""
 
 Complain = Callable[[str, str | None], None]
+Heed = Callable[[dict[str, Any]], Policy]
 
 
 class Found(NamedTuple):
@@ -32,11 +33,12 @@ class Found(NamedTuple):
     again: tuple[str, ...] = ()
 
 
-class Reader(NamedTuple):
-    """What is saved beside the engine's state, so that the next reader goes on where this one ended."""
+class Readers(NamedTuple):
+    """What is saved beside the engine's state, so that the next readers go on where these ended."""
 
     counters: dict[str, Any] | None
     detached: bool
+    tags: dict[str, Any]  # what tags of the machine ask for
 
 
 class Memory:
@@ -62,14 +64,19 @@ class Memory:
         rules: list[object] = json.loads(json.dumps([self._version, *self._policy]))
         return rules
 
-    def restore(self, boot: Start, now: float) -> Found:
-        """The state of this boot if it can be used, else a fresh one with the commitments."""
+    def restore(self, boot: Start, now: float, heed: Heed) -> Found:
+        """The state of this boot if it can be used, else a fresh one with the commitments.
+
+        ``heed`` takes what tags asked for when the state was saved, and gives the policy under which it goes on.
+        """
         if boot.state is not None:
             try:
                 saved = json.loads(boot.state)
+                state, tags = load(saved["engine"]), saved.get("tags") or {}
+                self.adopt(heed(tags))
                 # another policy or version: a running warning is taken back
                 again = ("restart",) if saved.get("rules") == self._rules() else ("restart", "reload")
-                return Found(load(saved["engine"]), saved.get("counters"), saved.get("detached") is True, again)
+                return Found(state, saved.get("counters"), saved.get("detached") is True, again)
             except (KeyError, TypeError, ValueError) as error:
                 self._host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
         try:
@@ -79,7 +86,7 @@ class Memory:
             self._host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
             return Found(initial(boot.boot_id, boot.instance, None, now))
 
-    def follow(self, before: Core, state: State, reader: Reader, *, told: bool) -> None:
+    def follow(self, before: Core, state: State, readers: Readers, *, told: bool) -> None:
         """After a step: save what is worth it. ``told``: the event was the outcome of an effect."""
         core, at = state.core, state.at
         if core is before and at - self._saved_at < SAVE_EVERY:
@@ -87,7 +94,7 @@ class Memory:
         essence = (core.serial, core.phase, core.done, core.armed, core.started, core.holds, core.plans, core.alarm)
         if told or essence != self._essence or at - self._saved_at >= SAVE_EVERY:
             self._essence = essence
-            self.save(state, reader)
+            self.save(state, readers)
         # work that is seen while the disk still tells of unused time: a crash of the machine must not lose it
         worked = self._unused and (core.armed is not None or (core.work is not None and core.work.loud))
         lasting = (core.holds, core.stops, core.phase in {ACTING, CONFIRMING})
@@ -96,13 +103,14 @@ class Memory:
             now = self._host.clock()
             self.commit(state, now.boot, now.wall)
 
-    def save(self, state: State, reader: Reader) -> None:
+    def save(self, state: State, readers: Readers) -> None:
         """The state for a restart, at once."""
         if state.core is not self._written[0] or state.tracks is not self._written[1]:
             same = {name: value for name, value in dump(state).items() if name != "at"}
             text = json.dumps({"rules": self._rules(), "engine": same}, separators=(",", ":"))
             self._written = (state.core, state.tracks, text[1:-2])
-        beside = json.dumps(reader.counters, separators=(",", ":")) + (',"detached":true' if reader.detached else "")
+        beside = json.dumps(readers.counters, separators=(",", ":")) + (',"detached":true' if readers.detached else "")
+        beside += f',"tags":{json.dumps(readers.tags)}' if readers.tags else ""
         # in a tick that changes nothing only the time is new
         failed = self._host.save(f'{{"counters":{beside},{self._written[2]},"at":{state.at!r}}}}}'.encode())
         self._saved_at = state.at

@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent import decode
+from costguard.agent.milder import changes
 from costguard.agent.ports import Request
 from costguard.agent.report import report
 from costguard.engine.events import AskHold, AskRelease, AskStop
@@ -115,6 +116,7 @@ def status(loop: "Loop") -> dict[str, Any]:
         "instance": loop.boot.instance,
         "interval": loop.policy.interval,
         "cloud": loop.cloud.facts,
+        "milder": changes(loop.configured, loop.ruled),
         "reader_restarts": max(0, loop.eyes.reader.restarts),
         "reader": "answers" if loop.eyes.reader.healthy else loop.eyes.reader.error or loop.eyes.reader.words,
         "unreaped": loop.host.unreaped("nvml"),

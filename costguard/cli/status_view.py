@@ -205,7 +205,16 @@ def _agent(report: Report) -> Iterator[str]:
         place = who["zone"] or who["region"]
         yield f"machine: {clean(cloud['cloud'])} {clean(who['instance'])}, {clean(who['type'])} in {clean(place)}"
     yield f"settings: {agent.get('origin') or agent['source'] or 'the built-in defaults'}"
+    if milder := agent.get("milder"):
+        shown = [f"{name} {_setting(name, value)}" for name, value in milder.items()]
+        yield f"tags of the machine make milder: {', '.join(shown)}"
     yield f"state: {agent['state_dir']}"
+
+
+def _setting(name: str, value: float | None) -> str:
+    if value is None:
+        return "off"
+    return f"{value:.3g}" if name == "kill_threshold" else duration(value)
 
 
 def _short(gpu: Report) -> str:

@@ -249,6 +249,13 @@ class Cloud(Section):
         example="off",
         allowed="on or off",
     )
+    tag_settings: bool = option(
+        "Tags may make settings milder: `costguard-kill-duration`, `costguard-grace`, `costguard-boot-grace` and "
+        "`costguard-unused-after` longer, `costguard-kill-threshold` lower.",
+        False,
+        example=True,
+        allowed="true or false",
+    )
     spread: Duration = option(
         "Checks after boot and every day ask the cloud within this time, each machine at a moment of its own.",
         "5m",
@@ -260,7 +267,7 @@ class Cloud(Section):
 
 
 class Sink(Section):
-    """Where the record of an incident goes before this machine may end. A live `terminate` needs a sink that takes it."""
+    """Where the record of an incident goes before this machine may end. A live `terminate` needs a `url` or `syslog` that takes it."""
 
     url: Url = option(
         "A web address that takes one JSON object for each step.",
@@ -286,6 +293,13 @@ class Sink(Section):
         example="log.example.org:601",
         allowed="host:port, or nothing",
         pattern=r"^$|^\S+:\d{1,5}$",
+    )
+    tag: bool = option(
+        "Also write what is about to be done into the machine's tag `costguard-incident`, which needs one more right: "
+        "`costguard permissions CLOUD --tag`. A tag ends with a terminated machine.",
+        False,
+        example=True,
+        allowed="true or false",
     )
 
 
@@ -333,6 +347,13 @@ class Heartbeat(Section):
         "",
         example="/etc/costguard/beat-token",
         allowed="an absolute path, or nothing",
+    )
+    tag: bool = option(
+        "Also write date and state into the machine's tag `costguard-heartbeat`, at most every 10 minutes, whatever `every` "
+        "says, because clouds limit changes; needs one more right: `costguard permissions CLOUD --tag`.",
+        False,
+        example=True,
+        allowed="true or false",
     )
 
 

@@ -5,9 +5,9 @@ at first, so that a fleet that boots together does not ask together. Then ``{"re
 
 - ``{"read":n,"none":words}`` when no plug-in speaks for this machine, which lasts: the firmware does not change;
 - ``{"read":n,"cloud":name,"identity":{…}|null,"price":{…}|null,"notices":[[id,kind,due in seconds|null,words],…],
-  "asks":[[words,seconds left|null],…]|null}``, with ``"error"`` when the service could not be asked; then what is known
-  from before stands there. ``asks`` is what the tags ask for, null while they could not be read yet:
-  ``costguard = off`` keeps the machine up, ``costguard-hold`` does so until a moment (RFC 3339). A tag can only postpone.
+  "asks":[[words,seconds left|null],…]|null,"settings":{name:value}|null,"nonsense":[words,…]}``, with ``"error"`` when the
+  service could not be asked; then what is known from before stands there. ``asks`` and ``settings`` are what the tags ask
+  for (`costguard.readers.cloud_tags`), null while they could not be read yet.
 
 The plug-ins speak to the service through the standard library; no SDK is loaded here. It ends with the guard.
 """
@@ -17,12 +17,12 @@ import json
 import os
 import sys
 import time
-from datetime import datetime
 
 from costguard.actions.base import Host
 from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Identity, Notice, Price
 from costguard.masking import mask
+from costguard.readers.cloud_tags import asks, settings
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -95,30 +95,15 @@ class Eyes:
             "notices": [[n.id, n.kind, None if n.at is None else n.at - wall, n.words] for n in self.notices],
             "asks": None if self.tags is None else asks(self.tags, wall),
         }
+        allowed = self._chosen.site.settings.get("tag_settings") is True
+        wanted, nonsense = settings(self.tags) if allowed and self.tags is not None else ({}, [])
+        found |= {
+            "settings": None if self.tags is None else wanted,
+            "nonsense": [mask(words)[:_WORDS] for words in nonsense],
+        }
         if self.error:
             found["error"] = self.error
         return found
-
-
-def asks(tags: "Mapping[str, str]", wall: float) -> list[list[object]]:
-    """What tags ask for at this date, each with the seconds that are left of it."""
-    wanted = {name.lower(): value.strip() for name, value in tags.items()}
-    found: list[list[object]] = []
-    if wanted.get("costguard", "").lower() in {"off", "false", "no"}:
-        found.append([f"costguard = {wanted['costguard']}", None])
-    until = wanted.get("costguard-hold", "")
-    if (left := _moment(until) - wall) > 0:
-        found.append([f"costguard-hold until {until}", left])
-    return found
-
-
-def _moment(text: str) -> float:
-    """A date with its offset; what is none holds for nothing."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return 0.0
-    return moment.timestamp() if moment.tzinfo is not None else 0.0
 
 
 def serve(job: "Mapping[str, Any]", lines: "Callable[[], bytes]", write: "Callable[[bytes], None]") -> None:

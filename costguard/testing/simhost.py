@@ -77,7 +77,7 @@ class Faults:
     def take(self, subject: str, host: "SimHost") -> str:
         """What goes wrong with this very operation; empty when nothing does.
 
-        ``subject``: nvml (a read), plan, prepare, go, confirm, hook, notify, persist, configure, history, beat, spawn (a child's name
+        ``subject``: nvml (a read), cloud (a read), plan, prepare, go, confirm, hook, notify, persist, configure, history, beat, spawn (a child's name
         follows a colon), save, commitments (the state file and the runtime copy).
         """
         del subject, host

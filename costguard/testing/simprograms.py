@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent.state import COMMITMENTS
+from costguard.readers.cloud_tags import asks, settings
 from costguard.testing.simmachine import IDLE_LOAD
 from costguard.testing.simworld import MACHINE_ENDS
 
@@ -356,8 +357,33 @@ class Beater(Program):
         self.end(0.06)
 
 
+class CloudReader(Program):
+    """The reader of what the cloud announces and of the machine's tags. No moment is drawn by chance."""
+
+    def line(self, data: bytes) -> None:
+        """Answer a read, or misbehave."""
+        fault = self.host.faults.take("cloud", self.host)
+        if not self.broken(fault):
+            number = json.loads(data)["read"]
+            self.host.later(self.child, 0.05, lambda: self.write(0.0, self.answer(number, blind=fault == "blind")))
+
+    def answer(self, number: int, *, blind: bool) -> dict[str, Any]:
+        """As the metadata service shows it at this moment; ``blind``: it does not answer."""
+        wall = self.world.instant().wall
+        about: dict[str, Any] = {"read": number, "cloud": "Simulated", "identity": None, "price": None, "nonsense": []}
+        if blind:
+            return {**about, "notices": [], "asks": None, "settings": None, "error": "the service does not answer"}
+        wanted, nonsense = settings(self.world.tags) if self.job["cloud"].get("tag_settings") else ({}, [])
+        asked: dict[str, Any] = {"asks": asks(self.world.tags, wall), "settings": wanted, "nonsense": nonsense}
+        notices = [
+            [name, kind, None if at is None else at - wall, words] for name, kind, at, words in self.world.notices
+        ]
+        return {**about, "notices": notices, **asked}
+
+
 PROGRAMS: dict[str, type[Program]] = {
     "beat": Beater,
+    "cloud": CloudReader,
     "nvml": Reader,
     "act": Actor,
     "notify": Notifier,

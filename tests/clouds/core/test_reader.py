@@ -12,7 +12,7 @@ from costguard.agent.cloudside import NEAR, CloudSide, share
 from costguard.agent.ports import Ended, Line
 from costguard.engine.events import Finding, Notice
 from costguard.engine.policy import Policy
-from costguard.readers.cloud import asks
+from costguard.readers.cloud_tags import asks, settings
 from tests.clouds.core.conftest import EXAMPLE, Rented
 from tests.contract.cloud_server import Cloud
 
@@ -163,6 +163,24 @@ def test_what_tags_can_ask_for(tags: dict[str, str], found: list[object]) -> Non
     assert asks(tags, 1000.0) == found
 
 
+@pytest.mark.parametrize(
+    ("tags", "found", "complaints"),
+    [
+        ({"costguard-kill-duration": "2h", "Costguard_Grace": " 30m "}, {"kill_duration": 7200.0, "grace": 1800.0}, 0),
+        ({"costguard-unused-after": "off"}, {"unused_after": None}, 0),
+        ({"costguard-kill-threshold": "2%", "costguard-boot-grace": "1800"}, {"kill_threshold": 0.02, "boot_grace": 1800.0}, 0),
+        ({"costguard-kill-duration": "long"}, {}, 1),
+        ({"costguard-grace": "off"}, {}, 1),
+        ({"costguard-mode": "live", "costguard-kill-action": "terminate", "costguard-price-per-hour": "1"}, {}, 0),
+    ],
+)  # fmt: skip
+def test_which_settings_tags_can_name(tags: dict[str, str], found: dict[str, float | None], complaints: int) -> None:
+    """Five, in the words of the configuration; a mistake is told, and everything else is nobody's business."""
+    wanted, nonsense = settings(tags)
+    assert wanted == found
+    assert len(nonsense) == complaints
+
+
 class Port:
     """A host with no process: what is sent to the reader is kept."""
 
@@ -198,7 +216,7 @@ class Guard:
             self.port,  # type: ignore[arg-type]  # of the port it uses these four methods alone
             config or CONFIG,
             "dmi:1",
-            lambda _, words: self.troubles.append(words),
+            lambda subject, words: self.troubles.append(words) if subject == "cloud" else None,
         )
 
     def answer(self, now: float, *notices: list[object], **more: object) -> list[Any]:
@@ -206,6 +224,7 @@ class Guard:
         self.side.ask(now)
         number = json.loads(self.port.sent[-1])["read"]
         said = {"read": number, "cloud": "Example", "identity": None, "price": None, "asks": []}
+        said |= {"settings": {}, "nonsense": []}
         line = json.dumps({**said, "notices": notices, **more}).encode()
         return self.side.take(Line(len(self.port.spawned), line), now)
 

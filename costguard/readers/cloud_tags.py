@@ -1,0 +1,63 @@
+"""What the tags of the machine ask for. A tag can only postpone, or make a setting milder: whoever writes it is not the owner.
+
+``costguard = off`` keeps the machine up, ``costguard-hold`` does so until a moment (RFC 3339). Where the owner allows it
+(``cloud.tag_settings``), ``costguard-kill-duration = 2h`` and its kin change a setting, each in one direction alone.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from typing import Any
+
+DURATIONS = ("kill_duration", "grace", "boot_grace", "unused_after")
+"""Settings that a tag may make longer; ``unused_after`` may also be switched off."""
+
+SHARES = ("kill_threshold",)
+"""Settings that a tag may make lower."""
+
+
+def asks(tags: Mapping[str, str], wall: float) -> list[list[object]]:
+    """What tags ask for at this date, each with the seconds that are left of it."""
+    wanted = {name.lower(): value.strip() for name, value in tags.items()}
+    found: list[list[object]] = []
+    if wanted.get("costguard", "").lower() in {"off", "false", "no"}:
+        found.append([f"costguard = {wanted['costguard']}", None])
+    until = wanted.get("costguard-hold", "")
+    if (left := _moment(until) - wall) > 0:
+        found.append([f"costguard-hold until {until}", left])
+    return found
+
+
+def settings(tags: Mapping[str, str]) -> "tuple[dict[str, Any], list[str]]":
+    """The settings that tags name, as the engine counts (seconds, shares, None for off), and words for each that makes no sense."""
+    names = {f"costguard-{name.replace('_', '-')}": name for name in (*DURATIONS, *SHARES)}
+    wanted = {tag.lower().replace("_", "-"): value for tag, value in tags.items()}
+    found: dict[str, Any] = {}
+    nonsense = []
+    for tag in sorted(wanted.keys() & names):
+        name = names[tag]
+        try:
+            found[name] = _value(name, wanted[tag])
+        except ValueError as error:
+            nonsense.append(f"tag {tag}: {error}")
+    return found, nonsense
+
+
+def _value(name: str, text: str) -> float | None:
+    """Raises ValueError in words."""
+    from costguard.config import values  # here: a machine without such a tag does not load it
+
+    if name == "unused_after":
+        return values.seconds_or_off(text)
+    return values.seconds(text) if name in DURATIONS else values.share(text)
+
+
+def _moment(text: str) -> float:
+    """A date with its offset; what is none holds for nothing."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    return moment.timestamp() if moment.tzinfo is not None else 0.0
