@@ -10,6 +10,9 @@ from costguard.doctor.finding import Check, Level
 
 PLAN_SECONDS = 20.0
 
+TOLD = frozenset(("tag_denied", "tag_unknown"))
+"""Findings that need somebody although the action itself may be carried out."""
+
 
 class Plan(NamedTuple):
     """``findings`` are (code, text, hint); ``seen_by`` is who asked: the agent, or this user."""
@@ -40,9 +43,11 @@ def _ask(action: str, effective: Mapping[str, Any]) -> Plan:
         "job": "plan",
         "action": action,
         "mode": effective["policy"]["mode"],
+        "fallback": action in effective["policy"]["fallback"],
         "settings": effective.get("actions", {}).get(action, {}),
         "cloud": effective.get("cloud", {}),
         "sink": effective.get("sink", {}),
+        "heartbeat": effective.get("heartbeat", {}),
         "host": effective.get("host", {}),
         "providers": effective.get("providers", []),
         "deadline": PLAN_SECONDS,
@@ -68,8 +73,8 @@ def plan_checks(found: Sequence[Plan], actions: Sequence[str]) -> Iterator[Check
         level: Level = "ok" if good else "bad" if decides and plan.verdict != "failed" else "warn"
         seen = "" if plan.seen_by == "agent" else " (as this user sees it; the agent may have other rights)"
         yield Check(level, f"{plan.action}: {VERDICT_WORDS.get(plan.verdict, plan.verdict)}{seen}")
-        for _code, text, hint in plan.findings:
-            yield Check("note" if good else "warn", text, hint)
+        for code, text, hint in plan.findings:
+            yield Check("warn" if not good or code in TOLD else "note", text, hint)
     if not found:
         level = "bad" if actions else "note"
         yield Check(level, "whether the action may be carried out is not known yet", "look again in a minute")

@@ -83,6 +83,20 @@ def test_without_an_agent_it_reads_for_itself(agent: Agent) -> None:
     assert "2 GPUs" in found["sentence"] or "both GPUs" in found["sentence"]
 
 
+def test_a_shutdown_is_judged_by_its_place_in_the_list(agent: Agent) -> None:
+    """As a fall-back it needs a proof that the disks stay, without an agent too; as the owner's first wish it does not."""
+    (firmware := agent.folder / "sys/class/dmi/id").mkdir(parents=True)
+    (firmware / "sys_vendor").write_text("Amazon EC2\n")
+    place = ("host.stands_for_host=true", "cloud.metadata=never")
+
+    def codes(*settings: str) -> set[str]:
+        plans = facts(agent, *place, *settings)["plans"]
+        return {found[0] for plan in plans if plan["action"] == "shutdown" for found in plan["findings"]}
+
+    assert "shutdown_unproven" in codes("kill_action=stop", 'fallback=["shutdown"]')
+    assert codes("kill_action=shutdown") == {"may_terminate"}
+
+
 def test_a_driver_that_hangs_does_not_hang_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reading has a deadline; then nothing is known, and the words lead to advice."""
     agent.gpus.hang("nvmlInitWithFlags")
