@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Ticket, Verb
+from costguard.actions.retry import pauses
 from costguard_aws import described
-from costguard_aws.backoff import pauses
-from costguard_aws.errors import CallError, senseless
+from costguard_aws.errors import CallError, again, senseless
 from costguard_aws.facts import Facts
 from costguard_aws.plan import plan
 from costguard_aws.session import Session
@@ -22,6 +22,7 @@ from costguard_aws.vetoes import YOUNG, leaves_group
 ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
 CLOSED = frozenset(("stopped", "terminated"))
 _LOOK_SECONDS, _LOOK_AT_LEAST = 4.0, 1.0  # seconds for the look after a failure; the least also after the deadline
+_FOR_A_LOOK = 0.2  # the part of the deadline, at most, that is kept for that look
 _SKEW = 60.0  # seconds between this machine's clock and EC2's
 
 
@@ -54,14 +55,15 @@ def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, o
         return Outcome("refused", f"the plan does not allow it: {decided.findings[0].text}")
     request = request_for(verb, facts, settings)
     session.stamp(ticket)
-    end = began + ticket.deadline
+    last = began + ticket.deadline
+    end = last - min(_LOOK_SECONDS, ticket.deadline * _FOR_A_LOOK)
     doubt = False
     for pause in pauses():
         try:
             answer = session.send(request.service, request.operation, end - time.monotonic(), **request.parameters)
             return _accepted(request, answer)
         except CloudError as error:
-            tried = _after(session, request, facts, error, began, end)
+            tried = _after(session, request, facts, error, began, last)
         if not tried.again or time.monotonic() + pause >= end:
             return _settled(session, facts, tried.outcome) if doubt and not tried.doubt else tried.outcome
         doubt = doubt or tried.doubt
@@ -77,10 +79,10 @@ class _Tried(NamedTuple):
     doubt: bool = False
 
 
-def _after(session: Session, request: Request, facts: Facts, error: CloudError, began: float, end: float) -> _Tried:
+def _after(session: Session, request: Request, facts: Facts, error: CloudError, began: float, last: float) -> _Tried:
     words = f"{error}; {error.hint}" if error.hint else str(error)
     now = time.monotonic()
-    look = max(_LOOK_AT_LEAST, min(_LOOK_SECONDS, end - now))
+    look = max(_LOOK_AT_LEAST, min(_LOOK_SECONDS, last - now))
     if isinstance(error, CallError) and error.unanswered:
         found = _state(session, facts.identity.instance, look)
         return _unanswered(request, found, words, silent=error.code == "no_answer")
@@ -88,8 +90,7 @@ def _after(session: Session, request: Request, facts: Facts, error: CloudError, 
         young = facts.uptime is not None and facts.uptime + now - began < YOUNG
         return _Tried(Outcome("refused", words), again=young)
     if error.technical:
-        again = error.trouble in {"unreachable", "throttled", "internal"}
-        return _Tried(Outcome("failed", f"nothing was accepted: {words}"), again=again)
+        return _Tried(Outcome("failed", f"nothing was accepted: {words}"), again=again(error) is not None)
     found = _state(session, facts.identity.instance, look)
     if found and found.state in ENDING:  # somebody else, or an earlier try, has ended it
         text = f"seen stopping: EC2 says {found.state} ({words})"
@@ -142,11 +143,12 @@ def _accepted(request: Request, answer: Mapping[str, Any]) -> Outcome:
     return Outcome("accepted", f"accepted: {request.operation}{says} (request {number})", number)
 
 
-def confirm(session: Session, instance: str, verb: Verb, recorded: Outcome | None) -> Outcome:
+def confirm(session: Session, instance: str, verb: Verb, recorded: Outcome | None, within: float) -> Outcome:
     """What EC2 says of this machine now; with nothing better, what was recorded. Raises CloudError when it cannot be asked."""
     proof = recorded.proof if recorded else ""
+    end = time.monotonic() + within
     try:
-        found = described.instance(session.look("ec2", "DescribeInstances", InstanceIds=[instance]), instance)
+        found = described.instance(session.look("ec2", "DescribeInstances", end, InstanceIds=[instance]), instance)
     except CloudError as error:
         if error.trouble != "gone":
             raise

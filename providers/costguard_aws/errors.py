@@ -120,12 +120,18 @@ def translate(error: BaseException, doing: str) -> CloudError:
     if isinstance(error, ResponseParserError):
         return senseless(doing)
     if isinstance(error, exceptions.HTTPClientError | TimeoutError):
-        words = f"{doing}: the request was sent and no answer came ({type(error).__name__})"
+        why = str(error) if isinstance(error, TimeoutError) else type(error).__name__
+        words = f"{doing}: the request was sent and no answer came ({why})"
         return _unanswered(CallError("unreachable", words, code="no_answer", hint="run `costguard doctor`"))
     words = f"{doing}: the AWS SDK failed ({type(error).__name__}: {error})"
     failed = CallError("internal", words, code="sdk", hint="run `costguard doctor`, and report it with its output")
     # What is not the SDK's own word may have come while it read the answer.
     return failed if isinstance(error, exceptions.BotoCoreError) else _unanswered(failed)
+
+
+def again(error: CloudError) -> float | None:
+    """Whether the same call may succeed after a pause; AWS never says how long a pause it wants."""
+    return 0.0 if error.trouble in {"unreachable", "throttled", "internal"} else None
 
 
 def senseless(doing: str) -> CallError:

@@ -3,6 +3,7 @@
 What could not be read is None, and `Facts.unknown` says why; a default never stands for knowledge.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +16,9 @@ from costguard_aws.session import Session
 T = TypeVar("T")
 
 GROUP_TAG = "aws:autoscaling:groupName"
+BUDGET = 25.0
+"""Seconds for all questions of one plan: it must name what did not answer before its worker is given up."""
+
 _THREADS = 4
 _STOP, _TERMINATION = "disableApiStop", "disableApiTermination"
 _SHUTDOWN = "instanceInitiatedShutdownBehavior"
@@ -61,11 +65,12 @@ class _Looks:
         self.me = me
         self._session = session
         self._pool = pool
+        self.end = time.monotonic() + BUDGET
         self.unknown: dict[str, Unknown] = {}
 
     def ask(self, service: str, operation: str, **parameters: Any) -> "Future[dict[str, Any]]":
         """Start a question."""
-        return self._pool.submit(self._session.look, service, operation, **parameters)
+        return self._pool.submit(self._session.look, service, operation, self.end, **parameters)
 
     def read(self, name: str, asked: "Future[dict[str, Any]]", read: Callable[[dict[str, Any]], T]) -> T | None:
         """Its answer; None when there is none."""
@@ -88,7 +93,7 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
     with ThreadPoolExecutor(_THREADS, "facts") as pool:
         looks = _Looks(session, pool, me)
         instance_asked = looks.ask("ec2", "DescribeInstances", InstanceIds=[me])
-        permitted_asked = pool.submit(_permitted, session, verb, me)
+        permitted_asked = pool.submit(_permitted, session, verb, me, looks.end)
         attributes = {
             name: looks.ask("ec2", "DescribeInstanceAttribute", InstanceId=me, Attribute=name)
             for name in (_STOP, _TERMINATION, _SHUTDOWN)
@@ -136,12 +141,12 @@ def _instance(looks: _Looks, asked: "Future[dict[str, Any]]") -> Instance | None
     return looks.read("instance", asked, lambda answer: described.instance(answer, looks.me))
 
 
-def _permitted(session: Session, verb: Verb, me: str) -> bool | Unknown:
+def _permitted(session: Session, verb: Verb, me: str, end: float) -> bool | Unknown:
     """A dry run: AWS checks the right and nothing else (not the state, the market or a protection)."""
     operation = "TerminateInstances" if verb == "terminate" else "StopInstances"
     more = {"Hibernate": True} if verb == "hibernate" else {}
     try:
-        session.look("ec2", operation, InstanceIds=[me], DryRun=True, **more)
+        session.look("ec2", operation, end, InstanceIds=[me], DryRun=True, **more)
     except CloudError as error:
         if error.code == "DryRunOperation":
             return True

@@ -10,8 +10,8 @@ import functools
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import boto3
 import botocore.credentials
@@ -20,8 +20,8 @@ from botocore.config import Config
 
 import costguard
 from costguard.actions.provider import CloudError, Site, Ticket
+from costguard.actions.retry import bounded, until
 from costguard_aws import errors, metadata
-from costguard_aws.backoff import pauses
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
@@ -31,7 +31,7 @@ WHOLE_SECONDS = 20.0
 LOOK_TRIES = 3
 """How often a question without an effect is asked before its answer counts as unknown."""
 
-_LOOK_SECONDS = 5.0  # once a question has taken so long, it is not asked again: a plan must not outlast its worker
+_LONGEST_PAUSE = 1.0  # seconds between two tries of a question
 
 _ROLES = "meta-data/iam/security-credentials/"
 _SAFE = re.compile(r"[^A-Za-z0-9._:-]")
@@ -48,7 +48,7 @@ class Session:
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
         try:
-            self._session = _authenticated(site, region)
+            self._session = bounded(lambda: _authenticated(site, region), WHOLE_SECONDS)
             self.client("ec2")
         except Exception as error:
             raise errors.translate(error, "opening the AWS session") from error
@@ -75,25 +75,23 @@ class Session:
         permission = f"{service}:{operation}"
         method = getattr(self.client(service), re.sub(r"(?<!^)(?=[A-Z])", "_", operation).lower())
         try:
-            return _bounded(lambda: method(**parameters), within)
+            return dict(bounded(lambda: method(**parameters), min(within, WHOLE_SECONDS)))
         except Exception as error:
             raise errors.translate(error, permission) from error
 
-    def look(self, service: str, operation: str, tries: int = LOOK_TRIES, **parameters: Any) -> dict[str, Any]:
-        """A question without an effect, repeated after a technical failure. Raises CloudError."""
-        end = time.monotonic() + _LOOK_SECONDS
-        for attempt, pause in enumerate(pauses(cap=1.0), 1):
-            try:
-                return self.send(service, operation, **parameters)
-            except CloudError as error:
-                if (
-                    attempt >= tries
-                    or time.monotonic() >= end
-                    or error.trouble not in {"unreachable", "throttled", "internal"}
-                ):
-                    raise
-            time.sleep(pause)
-        raise AssertionError  # the pauses never end
+    def look(self, service: str, operation: str, end: float | None = None, **parameters: Any) -> dict[str, Any]:
+        """A question without an effect, repeated after a technical failure. Raises CloudError.
+
+        ``end`` is a moment of the monotonic clock, for several questions that have one deadline.
+        """
+        latest = time.monotonic() + WHOLE_SECONDS
+        return until(
+            min(latest, end) if end is not None else latest,
+            lambda left: self.send(service, operation, left, **parameters),
+            errors.again,
+            longest=_LONGEST_PAUSE,
+            tries=LOOK_TRIES,
+        )
 
     def _make(self, service: str) -> Any:  # noqa: ANN401 - the SDK has no types
         config = Config(
@@ -125,27 +123,6 @@ def _authenticated(site: Site, region: str) -> Any:  # noqa: ANN401 - the SDK ha
         raise _no_credentials()
     found.get_frozen_credentials()
     return session
-
-
-def _bounded(call: Callable[[], Any], within: float) -> dict[str, Any]:
-    """Wait for a call no longer than ``within``. Raises TimeoutError; the call itself is left behind."""
-    box: list[Any] = []
-    failed: list[Exception] = []
-
-    def run() -> None:
-        try:
-            box.append(call())
-        except Exception as error:  # noqa: BLE001 - handed to the thread that waits
-            failed.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(max(0.0, min(within, WHOLE_SECONDS)))
-    if failed:
-        raise failed[0]
-    if not box:
-        raise TimeoutError
-    return cast("dict[str, Any]", box[0])
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import Any
 from costguard.actions.base import Outcome
 from costguard.actions.provider import Ticket, Verb
 from costguard_azure import arm, retry
-from costguard_azure.errors import GARBAGE, NOT_ARM, ArmError, translate
+from costguard_azure.errors import GARBAGE, NOT_ARM, ArmError
 from costguard_azure.facts import Facts
 from costguard_azure.session import AGENT, READ, Session
 
@@ -19,6 +19,8 @@ GONE = frozenset(("ResourceNotFound", "ResourceGroupNotFound", "NotFound"))
 SETTLES = 10.0
 """Seconds after a lost answer in which a machine that was heard shows it; then the request is sent again."""
 _LAST_LOOK = 5.0  # seconds for the one look after an answer was lost, beyond the deadline when need be
+_FOR_A_LOOK = 0.2  # the part of the deadline, at most, that is kept for it
+_LEAST = 1.0  # seconds for a look at a machine, also after the deadline
 _ENDED, _ENDING = frozenset(("deallocated",)), frozenset(("stopping", "deallocating"))
 _NAMESPACE = uuid.UUID("5f0b9d1c-6f0e-4f0a-9d39-0d8f2c0c7a11")
 
@@ -34,7 +36,7 @@ def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outco
     Nothing that may have been heard is sent again before a look at the machine. Azure carries a repeated request
     out twice, but this machine still runs when it asks: a deallocation of it can only end what is still billed.
     """
-    end = time.monotonic() + ticket.deadline
+    end = time.monotonic() + ticket.deadline - min(_LAST_LOOK, ticket.deadline * _FOR_A_LOOK)
     session.reconnect()
     attempt = _Attempt(session, verb, ticket, end)
 
@@ -43,7 +45,7 @@ def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outco
 
     client_id = request_id(ticket.attempt)
     try:
-        retry.until(end, attempt.doing, attempt, session.credential.forget, may)
+        retry.until(end, attempt, session.credential.forget, may)
     except ArmError as error:
         failed = Outcome("failed", str(error), attempt.proof or client_id)
         seen = attempt.shown if error is attempt.lost else attempt.look()
@@ -72,7 +74,7 @@ class _Attempt:
         self.trouble = ""
         self.proof = ""
 
-    def __call__(self) -> None:
+    def __call__(self, _left: float) -> None:
         """Send, unless the machine shows that it was heard before. Raises ArmError."""
         self.shown = self.look()
         if self.shown:
@@ -81,22 +83,30 @@ class _Attempt:
             raise self.lost  # nobody could look since: it is not sent again
         try:
             self._send()
-        except Exception as caught:
-            error = translate(caught, self.doing)
+        except ArmError as error:
             self._note(error)
             if not self.shown:
-                raise error from caught
+                raise
 
     def look(self) -> str | None:
         """What the machine shows of a try that may have been heard; empty where there was none."""
         return _seen(self._session, self._verb) if self.maybe else ""
 
     def _send(self) -> None:
+        self._token()
         left = max(0.1, self._end - time.monotonic())
         agent = f"{AGENT} ({re.sub(r'[^A-Za-z0-9._:-]', '_', self._ticket.attempt)})"
-        limits = {"connection_timeout": min(READ, left), "read_timeout": min(READ, left), "user_agent_overwrite": True}
-        client_id = request_id(self._ticket.attempt)
-        arm.send(self._session, self._verb, self._answered, request_id=client_id, user_agent=agent, **limits)
+        limits = {"connection_timeout": min(READ, left), "read_timeout": min(READ, left)}
+        ids = {"request_id": request_id(self._ticket.attempt), "user_agent": agent, "user_agent_overwrite": True}
+        retry.once(self.doing, lambda: arm.send(self._session, self._verb, self._answered, **limits, **ids), left)
+
+    def _token(self) -> None:
+        """A token that is good for this request, before it: while there is none nothing can have been heard."""
+        try:
+            retry.once("getting a token", self._session.credential.get_token, self._end - time.monotonic())
+        except ArmError as error:
+            error.sent = False
+            raise
 
     def _answered(self, response: Any) -> None:  # noqa: ANN401 - an SDK object
         """Raises ArmError for a page: the SDK takes any 200 for an acceptance."""
@@ -135,9 +145,8 @@ def _seen(session: Session, verb: Verb) -> str | None:
     """
     limits = {"connection_timeout": _LAST_LOOK, "read_timeout": _LAST_LOOK}
     try:
-        view = arm.instance_view(session, **limits)
-    except Exception as caught:  # noqa: BLE001 - translated in one place
-        error = translate(caught, "looking whether the request was heard")
+        view = retry.once("looking whether it was heard", lambda: arm.instance_view(session, **limits), _LAST_LOOK)
+    except ArmError as error:
         return "that it is gone" if error.code in GONE and verb == "terminate" else None
     if view.provisioning == "deleting":
         return "that it is being deleted"
@@ -148,19 +157,18 @@ def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Outcome | No
     """Look until the bill has ended or the deadline is over; say what the cloud shows last."""
     end = time.monotonic() + ticket.deadline
     while True:
-        outcome = _shown(session, verb, recorded)
+        outcome = _shown(session, verb, recorded, max(_LEAST, end - time.monotonic()))
         if outcome.status == "done" or time.monotonic() + interval >= end:
             return outcome
         time.sleep(interval)
 
 
-def _shown(session: Session, verb: Verb, recorded: Outcome | None) -> Outcome:
+def _shown(session: Session, verb: Verb, recorded: Outcome | None, within: float) -> Outcome:
     """One look, in the words of the three grades."""
     known = recorded or Outcome("unknown", "nothing is recorded of this attempt")
     try:
-        view = arm.instance_view(session)
-    except Exception as caught:  # noqa: BLE001 - translated in one place
-        error = translate(caught, "asking what became of the machine")
+        view = retry.once("asking what became of the machine", lambda: arm.instance_view(session), within)
+    except ArmError as error:
         if error.code in GONE:
             return Outcome("done", "closed: the machine does not exist any more", known.proof)
         return known._replace(detail=f"{known.detail}; {error}")

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from costguard.actions.provider import CloudError, Trouble
+from costguard.actions.retry import LateError
 
 _SKEW = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_NOW = frozenset(
@@ -70,6 +71,9 @@ def translate(error: Exception, doing: str) -> ArmError:
         return error
     if isinstance(error, CloudError):
         return ArmError(error.trouble, f"{doing}: {error}", code=error.code, hint=error.hint)
+    if isinstance(error, LateError):
+        hint = "look for a proxy, then run `costguard doctor` again"
+        return ArmError("unreachable", f"{doing}: {error}", code="no_answer", hint=hint, sent=True)
     if isinstance(error, (sdk.DecodeError, ValueError)):
         text = f"{doing}: the answer makes no sense: {_line(error)}"
         return ArmError("internal", text, code=GARBAGE, sent=True)

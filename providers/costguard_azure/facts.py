@@ -89,7 +89,7 @@ def gather(session: Session, site: Site, identity: Identity) -> Facts:
 
     def ask(what: str, question: Callable[[], T]) -> T | None:
         try:
-            return retry.until(end, f"looking at {what}", question, session.credential.forget, retry.look)
+            return retry.ask(end, f"looking at {what}", question, session.credential.forget)
         except ArmError as error:
             unknown[what] = str(error)
             return None
@@ -97,7 +97,7 @@ def gather(session: Session, site: Site, identity: Identity) -> Facts:
     vm, trouble = None, ""
     try:
         forget = session.credential.forget
-        found = retry.until(end, "looking at the machine", lambda: arm.machine(session), forget, retry.look)
+        found = retry.ask(end, "looking at the machine", lambda: arm.machine(session), forget)
     except ArmError as error:
         if error.trouble not in {"denied", "gone", "refused"}:
             raise
@@ -113,7 +113,7 @@ def gather(session: Session, site: Site, identity: Identity) -> Facts:
         machine=machine,
         expected_id=identity.details.get("vm_id", identity.instance),
         vm=vm,
-        grants=None if grants is None else tuple(map(_grant, grants)),
+        grants=None if grants is None else tuple(map(grant, grants)),
         locks=None if locks is None else tuple(lock for row in locks if (lock := _lock(row, machine.id))),
         disk=disks.look(site.procfs, site.sysfs, identity.details.get("temp_disk_kb", "")),
         young=age is not None and age < YOUNG,
@@ -211,7 +211,8 @@ def _manager(found: Mapping[str, Any], machine: resource.Resource) -> str:
     return ""
 
 
-def _grant(row: Mapping[str, Any]) -> Grant:
+def grant(row: Mapping[str, Any]) -> Grant:
+    """One entry of the list of the caller's permissions."""
     return Grant(tuple(map(str, row.get("actions") or ())), tuple(map(str, row.get("notActions") or ())))
 
 

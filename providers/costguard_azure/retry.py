@@ -1,16 +1,16 @@
-"""Trying again: the same request, within a deadline, as slowly as the cloud asks."""
+"""Which requests may be sent again; how long to wait is in `costguard.actions.retry`."""
 
-import random
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from costguard.actions import retry
+from costguard.actions.provider import CloudError
 from costguard_azure.errors import GARBAGE, ArmError, translate
 
 T = TypeVar("T")
 
-BASE, CAP = 0.5, 10.0
-"""Seconds before the second try, and at most between two."""
+WHOLE = 15.0
+"""The longest wait for one call, however its answer drips; seconds."""
 
 
 def again(error: ArmError) -> bool:
@@ -28,26 +28,34 @@ def look(error: ArmError) -> bool:
     return again(error) or error.trouble == "unreachable" or error.code == GARBAGE
 
 
-def until(
-    end: float, doing: str, call: Callable[[], T], forget: Callable[[], None], may: Callable[[ArmError], bool] = again
-) -> T:
-    """Call until it works, until ``may`` says no, or until the monotonic moment ``end``. Raises ArmError.
+def once(doing: str, call: Callable[[], T], within: float = WHOLE) -> T:
+    """One call, for at most ``within`` seconds. Raises ArmError, whatever the SDK raises; ``doing`` names the call."""
+    try:
+        return retry.bounded(call, min(within, WHOLE))
+    except Exception as caught:
+        raise translate(caught, doing) from caught
+
+
+def ask(end: float, doing: str, question: Callable[[], T], forget: Callable[[], None]) -> T:
+    """Put a question until there is an answer, or until the monotonic moment ``end``. Raises ArmError."""
+    return until(end, lambda left: once(doing, question, left), forget, look)
+
+
+def until(end: float, call: Callable[[float], T], forget: Callable[[], None], may: Callable[[ArmError], bool]) -> T:
+    """Call until it works, until ``may`` says no, or until the monotonic moment ``end``. Raises ArmError, as ``call`` does.
 
     ``forget`` drops the token: a cloud that does not take it is asked once more with a new one.
     """
-    tries = 0
     renewed = False
-    while True:
-        try:
-            return call()
-        except Exception as caught:  # noqa: BLE001 - translated in one place, whatever the SDK raises
-            error = translate(caught, doing)
+
+    def after(error: CloudError) -> float | None:
+        nonlocal renewed
+        if not isinstance(error, ArmError):
+            return None
         if error.status == 401 and not renewed:
             renewed = True
             forget()
-            continue
-        wait = error.retry_after or min(CAP, BASE * 2**tries) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads machines
-        tries += 1
-        if not may(error) or time.monotonic() + wait >= end:
-            raise error
-        time.sleep(wait)
+            return 0.0
+        return (error.retry_after or 0.0) if may(error) else None
+
+    return retry.until(end, call, after)

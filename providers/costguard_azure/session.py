@@ -79,7 +79,7 @@ class Session:
         self.machine = machine
         self.endpoint = (str(site.settings.get("api_endpoint") or "") or cloud.endpoint).rstrip("/")
         self.credential = credential or Credential(site, cloud.audience)
-        scope = f"{cloud.audience.rstrip('/')}/.default"
+        self.scope = f"{cloud.audience.rstrip('/')}/.default"
         verify = site.environ.get("REQUESTS_CA_BUNDLE") or site.environ.get("SSL_CERT_FILE") or True
         self._connections = requests.Session()
         self._connections.auth = _as_it_is
@@ -91,19 +91,29 @@ class Session:
             machine.subscription,
             base_url=self.endpoint,
             transport=transport,
-            policies=_policies(self.credential, scope, self.endpoint),
+            policies=_policies(self.credential, self.scope, self.endpoint),
         )
         self._arm = ARMPipelineClient(
-            base_url=self.endpoint, transport=transport, policies=_policies(self.credential, scope, self.endpoint)
+            base_url=self.endpoint, transport=transport, policies=_policies(self.credential, self.scope, self.endpoint)
         )
 
     def get(self, path: str, version: str, doing: str) -> Any:  # noqa: ANN401 - JSON
         """GET something that the compute SDK has no operation for. Raises ArmError."""
-        from azure.core.exceptions import HttpResponseError
         from azure.core.rest import HttpRequest
 
         params = {} if "?" in path else {"api-version": version}  # the address of a further page has them all
-        request = HttpRequest("GET", self.endpoint + path, params=params)
+        return self._sent(HttpRequest("GET", self.endpoint + path, params=params), doing)
+
+    def patch(self, path: str, version: str, body: Mapping[str, Any], doing: str) -> Any:  # noqa: ANN401 - JSON
+        """PATCH something that the compute SDK has no operation for. Raises ArmError."""
+        from azure.core.rest import HttpRequest
+
+        request = HttpRequest("PATCH", self.endpoint + path, params={"api-version": version}, json=dict(body))
+        return self._sent(request, doing)
+
+    def _sent(self, request: Any, doing: str) -> Any:  # noqa: ANN401 - an SDK object, and JSON
+        from azure.core.exceptions import HttpResponseError
+
         try:
             response = self._arm.send_request(request)
             if response.status_code != 200:

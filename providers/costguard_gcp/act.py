@@ -1,12 +1,14 @@
 """Send the request, and say what became of it."""
 
 import datetime as dt
+import time
 import uuid
 from typing import Any
 
 from costguard.actions.base import Outcome, Status
 from costguard.actions.provider import CloudError, Ticket, Verb
-from costguard_gcp import errors, retry
+from costguard.actions.retry import until
+from costguard_gcp import errors
 from costguard_gcp.facts import Facts
 from costguard_gcp.plan import GRACE_OF_RIGHTS
 from costguard_gcp.session import TIMEOUT, Api
@@ -33,6 +35,7 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
     Nothing that may have been heard is sent again before a look at the machine.
     """
     lost = trouble = False
+    end = time.monotonic() + ticket.deadline * (1 - _FOR_A_LOOK)
     age = facts.young
     shown = ""
 
@@ -42,7 +45,7 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
         if shown in _SHOWS:
             return None  # it was heard before
         try:
-            found = _send(api, verb, facts, ticket, discard=discard, timeout=min(left, TIMEOUT))
+            found = _send(api, verb, facts, ticket, discard=discard, timeout=min(end - time.monotonic(), TIMEOUT))
             if not found.name:
                 raise errors.garbage("it names no operation")
         except CloudError as error:
@@ -54,11 +57,12 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
             raise failure
         return found
 
-    def late(error: CloudError) -> bool:
-        return error.trouble == "denied" and age is not None and age < GRACE_OF_RIGHTS
+    def again(error: CloudError) -> float | None:
+        late = error.trouble == "denied" and age is not None and age < GRACE_OF_RIGHTS
+        return 0.0 if late else errors.again(error)
 
     try:
-        operation = retry.insist(send, ticket.deadline * (1 - _FOR_A_LOOK), also=late)
+        operation = until(end, send, again)
     except CloudError as error:
         shown = _state(api, ticket.deadline * _FOR_A_LOOK) if lost or trouble else ""
         return _heard(shown, verb, ticket) if shown in _SHOWS else _failed(error, shown, lost=lost)
@@ -67,14 +71,17 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
     return Outcome("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name))
 
 
-def confirm(api: Api, verb: Verb, instance: str, recorded: Outcome | None, since: float = 0.0) -> Outcome:
+def confirm(
+    api: Api, verb: Verb, instance: str, recorded: Outcome | None, since: float = 0.0, within: float = LOOK
+) -> Outcome:
     """What Google Cloud shows of the machine ``instance``; the proof is the name of the operation.
 
     ``since`` is when the request was accepted, in seconds since the epoch, 0 when unknown: a machine that was
-    stopped after it and runs again did what was asked.
+    stopped after it and runs again did what was asked. ``within`` is seconds.
     """
+    end = time.monotonic() + within
     try:
-        vm = retry.insist(lambda left: api.instance(min(left, TIMEOUT)), LOOK)
+        vm = until(min(end, time.monotonic() + LOOK), lambda left: api.instance(min(left, TIMEOUT)), errors.again)
     except CloudError as error:
         if error.trouble == "gone":
             return _seen("done", "closed: Google Cloud knows this machine no more", recorded)
@@ -88,7 +95,7 @@ def confirm(api: Api, verb: Verb, instance: str, recorded: Outcome | None, since
         return _seen("done", f"closed: Google Cloud shows {status}{_since(vm, status)}{rest}", recorded)
     if status in _ENDING:
         return _seen("pending", f"seen stopping: Google Cloud shows {status}", recorded)
-    return _still_there(api, vm, recorded, since)
+    return _still_there(api, vm, recorded, since, min(TIMEOUT, end - time.monotonic()))
 
 
 def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, timeout: float) -> Any:  # noqa: ANN401 - as above
@@ -122,10 +129,10 @@ def _state(api: Api, timeout: float) -> str:
         return "DEPROVISIONING" if error.trouble == "gone" else ""
 
 
-def _still_there(api: Api, vm: Any, recorded: Outcome | None, since: float) -> Outcome:  # noqa: ANN401 - as above
+def _still_there(api: Api, vm: Any, recorded: Outcome | None, since: float, left: float) -> Outcome:  # noqa: ANN401 - as above
     """The machine runs: has the operation failed, has the machine come back, or is it only slow?"""
     shows = f"Google Cloud shows {vm.status}"
-    operation = _operation(api, recorded)
+    operation = _operation(api, recorded, left)
     failure = errors.operation(operation.error.errors) if operation else None
     if failure:
         status: Status = "failed" if failure.technical else "refused"
@@ -142,12 +149,12 @@ def _name(status: Any) -> str:  # noqa: ANN401 - an enumeration of the SDK; a wo
     return str(getattr(status, "name", status))
 
 
-def _operation(api: Api, recorded: Outcome | None) -> Any:  # noqa: ANN401 - a message of the SDK
+def _operation(api: Api, recorded: Outcome | None, timeout: float) -> Any:  # noqa: ANN401 - a message of the SDK
     """The recorded operation; None where the role does not show it, which is the usual case."""
     if recorded is None or recorded.status not in {"accepted", "pending"} or not recorded.proof:
         return None
     try:
-        return api.operation(recorded.proof)
+        return api.operation(recorded.proof, timeout)
     except CloudError:
         return None
 

@@ -15,8 +15,8 @@ from google.auth import exceptions as auth
 from google.protobuf.json_format import ParseError
 
 from costguard.actions.provider import CloudError, Trouble
+from costguard.actions.retry import LateError
 from costguard_gcp import permissions
-from costguard_gcp.retry import LaterError
 
 NO_ANSWER = "no_answer"
 """The code of a request that may have reached the cloud, although no answer came."""
@@ -25,7 +25,20 @@ GARBAGE = "garbage"
 LOST = frozenset((NO_ANSWER, GARBAGE))
 """After these nobody knows what became of a request."""
 
+PASSING = frozenset(("unreachable", "throttled", "internal"))
+"""Troubles after which the same request may succeed. Missing credentials do not come back by themselves."""
+
+
+class LaterError(CloudError):
+    """An error that may pass; the cloud asks to wait ``wait`` seconds first, 0 when it does not say."""
+
+    def __init__(self, trouble: Trouble, words: str, *, code: str = "", hint: str = "", wait: float = 0.0) -> None:
+        super().__init__(trouble, words, code=code, hint=hint)
+        self.wait = wait
+
+
 _AGAIN = "costguard tries again by itself; `costguard doctor` shows whether it lasts"
+_WAY = "look at the machine's route, firewall and proxy"
 _SKEW = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_FOUND = {"notFound", "RESOURCE_NOT_FOUND"}
 _AROUND = re.compile(
@@ -38,10 +51,19 @@ _SCOPES = {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}
 _DISABLED = {"accessNotConfigured", "SERVICE_DISABLED"}
 
 
-def translate(error: Exception) -> CloudError:
-    """What an exception of the SDK means. A `CloudError` stays what it is."""
+def again(error: CloudError) -> float | None:
+    """Seconds to wait at least before the same call may be made again; None where that cannot help."""
+    if error.trouble not in PASSING:
+        return None
+    return error.wait if isinstance(error, LaterError) else 0.0
+
+
+def translate(error: Exception, doing: str) -> CloudError:
+    """What an exception of the SDK means; ``doing`` is the name of the call. A `CloudError` stays what it is."""
     if isinstance(error, CloudError):
         return error
+    if isinstance(error, LateError):
+        return CloudError("unreachable", f"Google Cloud gave no answer to {doing}: {error}", code=NO_ANSWER, hint=_WAY)
     if isinstance(error, api.GoogleAPICallError):
         return _answer(error)
     if isinstance(error, auth.TransportError):
@@ -52,7 +74,7 @@ def translate(error: Exception) -> CloudError:
         hint = "run `gcloud auth application-default login`, or look at the service account, then `costguard doctor`"
         return CloudError("credentials", f"the sign-in failed: {short(error)}", code="credentials_expired", hint=hint)
     if isinstance(error, requests.exceptions.RequestException):
-        return _network(error)
+        return _network(error, doing)
     if isinstance(error, ParseError):
         return garbage(short(error))
     text = f"the SDK of Google Cloud failed: {type(error).__name__}: {short(error)}"
@@ -173,7 +195,7 @@ def _skew(error: api.GoogleAPICallError) -> float:
         return 0.0
 
 
-def _network(error: requests.exceptions.RequestException) -> CloudError:
+def _network(error: requests.exceptions.RequestException, doing: str) -> CloudError:
     words = short(error)
     if isinstance(error, requests.exceptions.SSLError):
         if "not yet valid" in words or "has expired" in words:
@@ -185,5 +207,5 @@ def _network(error: requests.exceptions.RequestException) -> CloudError:
     sent = sent and "NewConnectionError" not in words and "NameResolutionError" not in words
     code: str = NO_ANSWER if sent else "no_connection"
     trouble: Trouble = "unreachable"
-    text = "Google Cloud gave no answer" if sent else "Google Cloud cannot be reached"
-    return CloudError(trouble, f"{text}: {words}", code=code, hint="look at the machine's route, firewall and proxy")
+    text = f"Google Cloud gave no answer to {doing}" if sent else f"Google Cloud cannot be reached for {doing}"
+    return CloudError(trouble, f"{text}: {words}", code=code, hint=_WAY)

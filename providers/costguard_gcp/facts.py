@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from costguard.actions.provider import CloudError, Identity, Site, Verb
-from costguard_gcp import local_disks, permissions, retry
+from costguard.actions.retry import until
+from costguard_gcp import local_disks, permissions
 from costguard_gcp.identity import last
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.places import Group
@@ -112,7 +113,7 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
     group = group_of(attributes, identity.details["project"])
     size = None
     if group and site.settings.get("group") == "leave":
-        size = _known(troubles, "size", lambda _: _size(api, group))
+        size = _known(troubles, "size", lambda left: _size(api, group, left))
     facts = Facts(
         identity=identity,
         account=str(_default_account(tree).get("email") or ""),
@@ -175,8 +176,10 @@ def group_of(attributes: Mapping[str, Any], project: str) -> Group | None:
 
 def _known(troubles: dict[str, CloudError], what: str, ask: Callable[[float], T]) -> T | None:
     """An answer, or None and the words why not. Raises CloudError when a technical trouble hides everything."""
+    from costguard_gcp.errors import again  # the SDK comes with it
+
     try:
-        return retry.insist(lambda left: ask(min(left, TRY)), LOOK)
+        return until(time.monotonic() + LOOK, lambda left: ask(min(left, TRY)), again)
     except CloudError as error:
         if error.technical and what == "vm":
             raise
@@ -184,12 +187,12 @@ def _known(troubles: dict[str, CloudError], what: str, ask: Callable[[float], T]
         return None
 
 
-def _size(api: "Api", group: Group) -> Size:
-    found = api.group(group)
+def _size(api: "Api", group: Group, timeout: float) -> Size:
+    found = api.group(group, timeout)
     autoscaler = last(found.status.autoscaler)
     if not autoscaler:
         return Size(found.target_size, None)
-    policy = api.autoscaler(group, autoscaler).autoscaling_policy
+    policy = api.autoscaler(group, autoscaler, timeout).autoscaling_policy
     return Size(found.target_size, policy.min_num_replicas if str(policy.mode or "ON") in _SCALES_OUT else None)
 
 

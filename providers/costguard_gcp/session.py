@@ -1,7 +1,7 @@
 """The SDK, loaded and signed in: one small method for each call that this plug-in makes.
 
-Only a worker imports this module: the SDK costs more than a second and over 100 MB. Every call has a time-out of
-its own (the SDK's default is ten minutes), none is repeated by the SDK, and the SDK's operation pollers are not
+Only a worker imports this module: the SDK costs more than a second and over 100 MB. Every call has a limit of
+its own for the whole of it (the SDK's default is ten minutes for the next byte), none is repeated by the SDK, and the SDK's operation pollers are not
 used: they ignore a custom endpoint and need a right on the whole project.
 """
 
@@ -18,6 +18,7 @@ from google.cloud import compute_v1 as compute
 
 from costguard import __version__
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
+from costguard.actions.retry import bounded
 from costguard_gcp import PRODUCTS, errors
 from costguard_gcp.metadata import Metadata, replaced
 from costguard_gcp.places import Group, Where
@@ -74,7 +75,7 @@ class Api:
     def instance(self, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
         """What the API knows of the machine."""
         request = compute.GetInstanceRequest(**self._here())
-        found = self._call(self._instances.get, request, timeout)
+        found = self._call("instances.get", self._instances.get, request, timeout)
         if not (found.id and found.status):  # every machine has both; without them it would look like another one
             raise errors.garbage("it describes a machine that has no id or no status")
         return found
@@ -86,18 +87,25 @@ class Api:
         request = compute.TestIamPermissionsInstanceRequest(
             project=project, zone=zone, resource=name, test_permissions_request_resource=body
         )
-        return frozenset(self._call(self._instances.test_iam_permissions, request, timeout).permissions)
+        ask = self._instances.test_iam_permissions
+        return frozenset(self._call("instances.testIamPermissions", ask, request, timeout).permissions)
+
+    def label(self, labels: Mapping[str, str], fingerprint: str, timeout: float) -> Any:  # noqa: ANN401 - as above
+        """Replace the labels that had this fingerprint; refused with *conditionNotMet* when they have changed since."""
+        body = compute.InstancesSetLabelsRequest(labels=dict(labels), label_fingerprint=fingerprint)
+        request = compute.SetLabelsInstanceRequest(**self._here(), instances_set_labels_request_resource=body)
+        return self._call("instances.setLabels", self._instances.set_labels_unary, request, timeout)
 
     def act(self, verb: Verb, ticket: Ticket, request_id: str, *, discard: bool, timeout: float) -> Any:  # noqa: ANN401 - as above
         """Stop, delete or suspend. ``discard`` allows to lose the data of local SSDs; without it the API refuses."""
-        call, kind = {
-            "stop": (self._instances.stop_unary, compute.StopInstanceRequest),
-            "terminate": (self._instances.delete_unary, compute.DeleteInstanceRequest),
-            "hibernate": (self._instances.suspend_unary, compute.SuspendInstanceRequest),
+        name, call, kind = {
+            "stop": ("stop", self._instances.stop_unary, compute.StopInstanceRequest),
+            "terminate": ("delete", self._instances.delete_unary, compute.DeleteInstanceRequest),
+            "hibernate": ("suspend", self._instances.suspend_unary, compute.SuspendInstanceRequest),
         }[verb]
         local = {"discard_local_ssd": True} if discard and verb != "terminate" else {}
         request = kind(**self._here(), request_id=request_id, **local)
-        return self._call(call, request, timeout, ticket)
+        return self._call(f"instances.{name}", call, request, timeout, ticket)
 
     def act_in_group(self, verb: Verb, group: Group, ticket: Ticket, request_id: str, timeout: float) -> Any:  # noqa: ANN401 - as above
         """Let the group stop, delete or suspend the machine and lower its size with it."""
@@ -109,26 +117,27 @@ class Api:
         me = f"zones/{self.where.zone}/instances/{self.where.name}"
         request = kind(**_place(group), request_id=request_id, **{field: body(instances=[me])})
         call = getattr(self._managers(group), f"{word.lower()}_instances_unary")
-        return self._call(call, request, timeout, ticket)
+        return self._call(f"instanceGroupManagers.{word.lower()}Instances", call, request, timeout, ticket)
 
     def group(self, group: Group, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
         """What the API knows of a managed instance group."""
         kind = compute.GetRegionInstanceGroupManagerRequest if group.region else compute.GetInstanceGroupManagerRequest
-        return self._call(self._managers(group).get, kind(**_place(group)), timeout)
+        return self._call("instanceGroupManagers.get", self._managers(group).get, kind(**_place(group)), timeout)
 
     def autoscaler(self, group: Group, name: str, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - as above
         """The autoscaler of a group."""
         if group.region:
             regional = compute.GetRegionAutoscalerRequest(project=group.project, region=group.region, autoscaler=name)
-            return self._call(self._client(compute.RegionAutoscalersClient).get, regional, timeout)
+            get = self._client(compute.RegionAutoscalersClient).get
+            return self._call("autoscalers.get", get, regional, timeout)
         zonal = compute.GetAutoscalerRequest(project=group.project, zone=group.zone, autoscaler=name)
-        return self._call(self._client(compute.AutoscalersClient).get, zonal, timeout)
+        return self._call("autoscalers.get", self._client(compute.AutoscalersClient).get, zonal, timeout)
 
     def operation(self, name: str, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
         """An operation of the machine's zone; needs a right on the whole project, which the role does not have."""
         project, zone, _ = self.where
         request = compute.GetZoneOperationRequest(project=project, zone=zone, operation=name)
-        return self._call(self._client(compute.ZoneOperationsClient).get, request, timeout)
+        return self._call("zoneOperations.get", self._client(compute.ZoneOperationsClient).get, request, timeout)
 
     def _here(self) -> dict[str, str]:
         project, zone, name = self.where
@@ -143,11 +152,15 @@ class Api:
             self._clients[kind] = kind(credentials=self._credentials, client_options=self._options)
         return self._clients[kind]
 
-    def _call(self, call: Callable[..., Any], request: object, timeout: float, ticket: Ticket | None = None) -> Any:  # noqa: ANN401 - as above
+    def _call(
+        self, name: str, call: Callable[..., Any], request: object, timeout: float, ticket: Ticket | None = None
+    ) -> Any:  # noqa: ANN401 - as above
+        """One request, once. The SDK's ``timeout`` is for the next byte, ours for the whole answer."""
+        given = {"timeout": max(timeout, 0.1), "retry": None, "metadata": _headers(ticket)}
         try:
-            return call(request=request, timeout=timeout, retry=None, metadata=_headers(ticket))
+            return bounded(lambda: call(request=request, **given), timeout)
         except Exception as error:  # whatever the SDK raises, people get words for it
-            raise errors.translate(error) from error
+            raise errors.translate(error, name) from error
 
 
 def connect(site: Site, identity: Identity) -> Api:

@@ -1,9 +1,12 @@
 """Facts and plan through the real SDK: what AWS says becomes what the plan says."""
 
+import time
+
 import pytest
 
 from costguard.actions.provider import CloudError
-from costguard_aws import PROVIDER, session
+from costguard_aws import PROVIDER
+from costguard_aws import facts as gathering
 from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import Launch, codes, looked, opened
 
@@ -209,15 +212,17 @@ def test_a_page_in_place_of_the_facts(here: FakeMachine) -> None:
     assert (caught.value.trouble, caught.value.code) == ("unreachable", "no_answer")
 
 
-def test_a_question_that_hangs_is_asked_once(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan must say why it failed before its worker is given up: each try would wait as long as the first."""
-    monkeypatch.setattr(session, "READ_SECONDS", 0.4)
-    monkeypatch.setattr(session, "_LOOK_SECONDS", 0.2)
+def test_questions_that_hang_have_one_budget(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan must say which call failed before its worker is given up: each try would wait as long as the first."""
+    monkeypatch.setattr(gathering, "BUDGET", 1.0)
     with opened(here) as asking:
         here.api.fail("silent", "DescribeInstances", 9)
+        began = time.monotonic()
         with pytest.raises(CloudError) as caught:
             asking.facts("stop")
+        assert time.monotonic() - began < 2.5
     assert caught.value.code == "no_answer"
+    assert "ec2:DescribeInstances" in str(caught.value)
     assert len(here.api.calls("DescribeInstances")) == 1
 
 

@@ -10,9 +10,9 @@ import pytest
 from google.auth.credentials import Credentials
 
 from costguard.actions.provider import CloudError
-from costguard_gcp import retry
+from costguard.actions.retry import until
+from costguard_gcp.errors import LaterError, again
 from costguard_gcp.places import Where
-from costguard_gcp.retry import LaterError
 from costguard_gcp.session import Api
 from costguard_gcp.testing import Group, Machine
 from tests.clouds.gcp.cells import READS_GROUPS
@@ -70,7 +70,7 @@ def test_the_cloud_says_how_long_to_wait(status: int) -> None:
 
     began = time.monotonic()
     with pytest.raises(LaterError):
-        retry.insist(call, 5.0)
+        until(began + 5.0, call, again)
     assert time.monotonic() - began < 1.0
 
 
