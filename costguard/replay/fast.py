@@ -8,8 +8,10 @@ rhythm or out of order, several machines, a wrong cell) is left to the standard 
 import csv
 import importlib.util
 import io
+import threading
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.shape import Columns
@@ -17,6 +19,9 @@ from costguard.replay.source import CHUNK, Progress, Source
 from costguard.replay.table import Options, Table, cells_of
 from costguard.replay.trace import Codes, Recording, TraceError
 from costguard.replay.unpack import Unpacked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WORTHWHILE = 8 << 20
 """Bytes from which on the library's import is paid back."""
@@ -59,15 +64,19 @@ def read_fast(
 def _read(source: Source, options: Options, progress: Progress | None, sizes: tuple[int, int]) -> Recording | None:
     table = Table(source, options)
     reading: _Reading | None = None
-    for piece in _pieces(source, progress, sizes):
-        if reading is None:
-            reading = _begin(table, piece)
-            lines = piece[_end_of_line(piece, reading.skipped) :] if reading is not None else b""
-        else:
-            lines = piece
-        if reading is None or not reading.take(lines):
-            return None
-    return reading.finish() if reading is not None else None
+    try:
+        for piece in _pieces(source, progress, sizes):
+            if reading is None:
+                reading = _begin(table, piece)
+                lines = piece[_end_of_line(piece, reading.skipped) :] if reading is not None else b""
+            else:
+                lines = piece
+            if reading is None or not reading.take(lines):
+                return None
+        return reading.finish() if reading is not None and reading.drain() else None
+    finally:
+        if reading is not None:
+            reading.close()
 
 
 def _pieces(source: Source, progress: Progress | None, sizes: tuple[int, int]) -> Iterator[bytes]:
@@ -131,16 +140,34 @@ class _Reading:
         self._first = array("d")  # when each tick began, and when it ended
         self._last = array("d")
         self._latest: list[str] = []  # times of the last rows, of which some may begin a tick that does not end
+        self._ahead: _Ahead | None = None
 
     def take(self, lines: bytes) -> bool:
         """More lines; False when they are out of the ordinary."""
         if not lines.endswith(b"\n"):
-            return self._cut_off(lines.decode())
+            return self.drain() and self._cut_off(lines.decode())
         if self._header and self._header in lines:  # a loop that calls nvidia-smi again and again
             kept = (b"\n" + lines).replace(b"\n" + self._header, b"\n")[1:]
             self.skipped += (len(lines) - len(kept)) // len(self._header)
             lines = kept
-        return not lines or self._rows_of(lines)
+        if not lines:
+            return True
+        found = self._columns
+        few = (found.load, *found.engines, *(() if found.gpu is None else (found.gpu,)))
+        return self._next(_Ahead(lines, found.width, (found.time,), few))
+
+    def drain(self) -> bool:
+        """Take in what is still being parsed."""
+        return self._next(None)
+
+    def close(self) -> None:
+        """Leave no thread behind: the process may be forked later."""
+        if self._ahead is not None:
+            self._ahead.join()
+
+    def _next(self, ahead: "_Ahead | None") -> bool:
+        before, self._ahead = self._ahead, ahead
+        return before is None or self._rows_of(before.result())
 
     def _cut_off(self, line: str) -> bool:
         """Leave out the last line, if nobody can doubt that it is not whole."""
@@ -148,12 +175,10 @@ class _Reading:
             self._table.note_cut(self.skipped + self._rows + 1)
         return len(cells_of(line)) < self._columns.width
 
-    def _rows_of(self, lines: bytes) -> bool:
+    def _rows_of(self, table: "pa.Table") -> bool:
         from costguard.replay import vector
 
         found = self._columns
-        few = (found.load, *found.engines, *(() if found.gpu is None else (found.gpu,)))
-        table = vector.table(lines, found.width, (found.time,), few)
         times = vector.texts(table, found.time)
         gpus = vector.column(table, found.gpu) if found.gpu is not None else None
         if not self._rhythm:
@@ -196,6 +221,33 @@ class _Reading:
         """Whether the ``left`` rows after the last whole tick are one that was being written, and can be dropped."""
         moments = self._grouper.moments.column(self._latest[-left:]) if left else [before]
         return moments[-1] >= before and all(0 <= at - moments[0] < self._grouper.spread for at in moments)
+
+
+class _Ahead(threading.Thread):
+    """Parses one piece while the one before it is worked on: the library leaves the interpreter alone meanwhile."""
+
+    def __init__(self, lines: bytes, width: int, texts: Sequence[int], few: Sequence[int]) -> None:
+        super().__init__(daemon=True)
+        self._given = (lines, width, texts, few)
+        self._table: pa.Table | None = None
+        self._failed: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Parse it."""
+        from costguard.replay import vector
+
+        try:
+            self._table = vector.table(*self._given)
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            self._failed = error
+
+    def result(self) -> "pa.Table":
+        """Wait for it. Raises what went wrong."""
+        self.join()
+        if self._failed is not None:
+            raise self._failed
+        return self._table
 
 
 def _joined(pieces: list[Codes]) -> Codes:
