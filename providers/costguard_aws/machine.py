@@ -31,7 +31,7 @@ class Ec2:
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
         """See `act.confirm`."""
         self._session.stamp(ticket)
-        return act.confirm(self._session, self._identity.instance, verb, recorded)
+        return act.confirm(self._session, self._identity.instance, verb, recorded, ticket.deadline)
 
     def close(self) -> None:
         """Close the connections; a worker just ends."""

@@ -20,7 +20,7 @@ from botocore.config import Config
 
 import costguard
 from costguard.actions.provider import CloudError, Site, Ticket
-from costguard.actions.retry import bounded, until
+from costguard.actions.retry import LateError, bounded, until
 from costguard_aws import errors, metadata
 
 CONNECT_SECONDS = 3.0
@@ -31,6 +31,8 @@ WHOLE_SECONDS = 20.0
 LOOK_TRIES = 3
 """How often a question without an effect is asked before its answer counts as unknown."""
 
+_RENEWAL_SECONDS = 5.0  # for the credentials of one call, when they have to be renewed
+_ROLE_HINT = "look at the metadata service of this machine, then run `costguard doctor` again"
 _LONGEST_PAUSE = 1.0  # seconds between two tries of a question
 
 _ROLES = "meta-data/iam/security-credentials/"
@@ -73,9 +75,11 @@ class Session:
     def send(self, service: str, operation: str, within: float = WHOLE_SECONDS, **parameters: Any) -> dict[str, Any]:
         """One request, once. Gives up waiting after ``within`` seconds. Raises CloudError."""
         permission = f"{service}:{operation}"
+        end = time.monotonic() + within
+        self._renew(permission, min(within / 2, _RENEWAL_SECONDS))
         method = getattr(self.client(service), re.sub(r"(?<!^)(?=[A-Z])", "_", operation).lower())
         try:
-            return dict(bounded(lambda: method(**parameters), min(within, WHOLE_SECONDS)))
+            return dict(bounded(lambda: method(**parameters), min(end - time.monotonic(), WHOLE_SECONDS)))
         except Exception as error:
             raise errors.translate(error, permission) from error
 
@@ -92,6 +96,16 @@ class Session:
             longest=_LONGEST_PAUSE,
             tries=LOOK_TRIES,
         )
+
+    def _renew(self, permission: str, within: float) -> None:
+        """Credentials that are good for a request, before it: while there are none nothing can have been heard."""
+        try:
+            bounded(lambda: self._session.get_credentials().get_frozen_credentials(), within)
+        except LateError as error:
+            words = f"{permission}: not sent, the role's credentials did not come ({error})"
+            raise errors.CallError("unreachable", words, code="credentials_late", hint=_ROLE_HINT) from error
+        except Exception as error:
+            raise errors.translate(error, permission) from error
 
     def _make(self, service: str) -> Any:  # noqa: ANN401 - the SDK has no types
         config = Config(

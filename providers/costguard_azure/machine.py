@@ -4,11 +4,11 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from costguard.actions.base import Outcome, Plan
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
-from costguard_azure import act, arm, metadata, plan, resource
+from costguard_azure import act, arm, metadata, plan, resource, retry
 from costguard_azure.errors import ArmError, translate
 from costguard_azure.facts import Facts, gather, refresh
 from costguard_azure.firmware import recognises
@@ -79,10 +79,12 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
 def _became(session: Session, receipt: Mapping[str, str]) -> Outcome:
     """The state of the machine, if it is still the same one."""
     proof = receipt.get("request", "")
+    doing = "asking what became of the machine"
     try:
-        found = arm.machine(session)
-    except Exception as caught:
-        error = translate(caught, "asking what became of the machine")
+        session.credential.get_token(session.scope)  # first and by itself: the command line starts slowly
+        found = retry.once(doing, lambda: arm.machine(session))
+    except CloudError as caught:
+        error = translate(caught, doing)
         if error.code in act.GONE:
             return Outcome("done", f"closed: the machine does not exist any more ({error.code})", proof)
         raise _with_command(error, receipt) from caught
@@ -108,9 +110,14 @@ class CliCredential:
 
     def __init__(self, site: Site) -> None:
         self._environ = dict(site.environ)
+        self._token: Token | None = None
 
     def get_token(self, *scopes: str, **_options: object) -> Token:
-        """Ask the command line of Azure. Raises CloudError."""
+        """Ask the command line of Azure, once. Raises CloudError."""
+        self._token = self._token or self._ask(scopes)
+        return self._token
+
+    def _ask(self, scopes: Sequence[str]) -> Token:
         hint = "install the Azure CLI and run `az login`, or ask from an Azure machine with an identity"
         az = shutil.which("az", path=self._environ.get("PATH"))
         if az is None:
@@ -127,4 +134,5 @@ class CliCredential:
             raise CloudError("credentials", text, code="az", hint=hint) from error
 
     def forget(self) -> None:
-        """The command line keeps its own tokens."""
+        """The command line may have a newer one."""
+        self._token = None

@@ -44,10 +44,10 @@ class GcpMachine:
             return Outcome("refused", f"the plan does not allow it: {grave}")
         return act.execute(self.api, verb, facts, ticket, discard=_may_discard(decided))
 
-    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:  # noqa: ARG002 - the id is in the proof
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
         """See `costguard_gcp.act.confirm`."""
         since = act.moment(recorded.receipt.get("accepted", "")) if recorded else 0.0
-        return act.confirm(self.api, verb, self.identity.instance, recorded, since)
+        return act.confirm(self.api, verb, self.identity.instance, recorded, since, ticket.deadline)
 
 
 def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:

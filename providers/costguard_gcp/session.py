@@ -7,6 +7,7 @@ used: they ignore a custom endpoint and need a right on the whole project.
 
 import datetime as dt
 import os
+import time
 import urllib.parse
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +19,7 @@ from google.cloud import compute_v1 as compute
 
 from costguard import __version__
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
-from costguard.actions.retry import bounded
+from costguard.actions.retry import LateError, bounded
 from costguard_gcp import PRODUCTS, errors
 from costguard_gcp.metadata import Metadata, replaced
 from costguard_gcp.places import Group, Where
@@ -156,11 +157,24 @@ class Api:
         self, name: str, call: Callable[..., Any], request: object, timeout: float, ticket: Ticket | None = None
     ) -> Any:  # noqa: ANN401 - as above
         """One request, once. The SDK's ``timeout`` is for the next byte, ours for the whole answer."""
+        end = time.monotonic() + timeout
+        self._sign_in(timeout)
         given = {"timeout": max(timeout, 0.1), "retry": None, "metadata": _headers(ticket)}
         try:
-            return bounded(lambda: call(request=request, **given), timeout)
+            return bounded(lambda: call(request=request, **given), end - time.monotonic())
         except Exception as error:  # whatever the SDK raises, people get words for it
             raise errors.translate(error, name) from error
+
+    def _sign_in(self, timeout: float) -> None:
+        """A token before the request, not in it: while there is none nothing can have been heard. Raises CloudError."""
+        held = self._credentials
+        if not isinstance(held, MachineCredentials) or held.valid:
+            return
+        try:
+            bounded(lambda: held.refresh(None), timeout)
+        except LateError as error:
+            text = f"the metadata server gave no token: {error}"
+            raise CloudError("unreachable", text, code="sign_in", hint="run `costguard doctor` again") from error
 
 
 def connect(site: Site, identity: Identity) -> Api:

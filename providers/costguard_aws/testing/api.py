@@ -22,11 +22,11 @@ from costguard_aws.testing.wire import Answer
 
 Kind = Literal[
     "throttle", "internal", "internal_after", "cut_before", "cut_after", "ignore", "silent", "expired", "skewed",
-    "page", "page_after", "blocked",
+    "page", "page_after", "blocked", "drip",
 ]  # fmt: skip
 """``*_after``: the request has its effect all the same; ``ignore``: accepted, and nothing happens.
 
-``page`` is a status 200 with the page of something that stands in between, ``blocked`` the same with 403.
+``drip`` answers with one byte a second, after the effect. ``page`` is a status 200 with the page of something that stands in between, ``blocked`` the same with 403.
 """
 
 _PAGE = b"<html><body>Please log in to this network.</body></html>"
@@ -189,7 +189,7 @@ class Api:
             return wire.refusal(action, *_REFUSALS[fault])
         if fault == "page_after":
             return Answer(200, _PAGE)
-        return None if fault == "cut_after" else answer
+        return None if fault == "cut_after" else answer._replace(drips=fault == "drip")
 
     def _denied(self, action: str) -> tuple[int, str, str] | None:
         if action not in self.denied:

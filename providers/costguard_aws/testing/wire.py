@@ -7,6 +7,7 @@ errors" (below ``ErrorResponse``), and the shapes of `botocore`'s service models
 import contextlib
 import functools
 import socket
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
@@ -21,10 +22,11 @@ _NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
 
 class Answer(NamedTuple):
-    """Status and body."""
+    """Status and body. ``drips``: one byte of it a second."""
 
     status: int
     body: bytes
+    drips: bool = False
 
 
 class Known(NamedTuple):
@@ -139,7 +141,18 @@ def handler(
             self.send_header("Content-Type", "text/xml;charset=UTF-8")
             self.send_header("Content-Length", str(len(found.body)))
             self.end_headers()
-            self.wfile.write(found.body)
+            if found.drips:
+                self._drip(found.body)
+            else:
+                self.wfile.write(found.body)
+
+        def _drip(self, body: bytes) -> None:
+            """Until nobody listens any more."""
+            with contextlib.suppress(OSError):
+                for byte in body:
+                    self.wfile.write(bytes((byte,)))
+                    self.wfile.flush()
+                    time.sleep(1.0)
 
         def log_message(self, *_: object) -> None:
             """Nothing."""

@@ -1,5 +1,6 @@
 """The Resource Manager, as far as costguard asks it. Source: the REST reference of the API versions named here."""
 
+import json
 import re
 import threading
 import time
@@ -26,6 +27,7 @@ class Route(NamedTuple):
     versions: frozenset[str]
     right: str
     parameters: frozenset[str] = frozenset()
+    body: bool = False
 
 
 def routes(world: World) -> tuple[Route, ...]:
@@ -48,6 +50,11 @@ def routes(world: World) -> tuple[Route, ...]:
             *("locks", "GET", f"{authorization}/locks", frozenset(("2016-09-01", "2020-05-01"))),
             "Microsoft.Authorization/locks/read",
             frozenset(("$filter",)),
+        ),
+        Route(
+            *("tags", "PATCH", f"{world.id}/providers/Microsoft.Resources/tags/default", frozenset(("2021-04-01",))),
+            "Microsoft.Resources/tags/write",
+            body=True,
         ),
         *(
             Route("operation", "GET", f"{place}/{name}", COMPUTE, "Microsoft.Compute/locations/operations/read")
@@ -127,6 +134,8 @@ class Arm:
                 return _error(fault.status, fault.code, fault.message)
             case "slow":
                 return self._act(route, request)._replace(delay=fault.seconds)
+            case "drip":
+                return self._act(route, request)._replace(drips=True)
             case "garbage":
                 return Answer(200, b"<html>a proxy's page</html>")
 
@@ -148,8 +157,8 @@ class Arm:
                 return Answer(200, documents.machine(world, view=request.query.get("$expand") == "instanceView"))
             case "instance_view":
                 return Answer(200, documents.instance_view(world))
-            case "deallocate" | "delete":
-                return self._end(route.operation, request)
+            case "deallocate" | "delete" | "tags":
+                return self._merge(request) if route.operation == "tags" else self._end(route.operation, request)
             case "permissions":
                 return Answer(200, {"value": [{"actions": world.rights, "notActions": world.not_rights}]})
             case "locks":
@@ -160,6 +169,29 @@ class Arm:
                 return Answer(200, {"value": documents.autoscale(world)})
         ended = time.monotonic() >= world.operations[request.path.rpartition("/")[2]]
         return Answer(200 if ended else 202, {"status": "Succeeded" if ended else "InProgress"})
+
+    def _merge(self, request: Request) -> Answer:
+        """Add to the tags; names are the same in any case. The code for too many of them is a guess."""
+        world, asked = self._world, json.loads(request.body)
+        if held := [lock for lock in world.locks if lock.level == "ReadOnly" and lock.scope != "part"]:
+            words = f"The scope '{world.id}' cannot perform write operation because following scope(s) are locked: "
+            return _error(409, "ScopeLocked", f"{words}'{documents.scope(world, held[0])}'.")
+        given = asked.get("properties", {}).get("tags")
+        if (
+            asked.get("operation") != "Merge"
+            or not isinstance(given, dict)
+            or set(asked) != {"operation", "properties"}
+        ):
+            return _error(400, "InvalidRequestContent", "The tags operation makes no sense.")
+        if any(len(name) > 512 or len(value) > 256 or set(name) & set("<>%&\\?/") for name, value in given.items()):
+            return _error(400, "InvalidTagNameOrValue", "A tag has too many characters, or one that is not allowed.")
+        merged = {
+            name: value for name, value in world.tags.items() if name.lower() not in map(str.lower, given)
+        } | given
+        if len(merged) > 50:
+            return _error(400, "TagCountExceeded", "A resource has at most 50 tags.")
+        world.tags = merged
+        return Answer(200, {"properties": {"tags": merged}, "type": "Microsoft.Resources/tags", "name": "default"})
 
     def _end(self, operation: str, request: Request) -> Answer:
         """Deallocate or delete, unless Azure would not."""
@@ -221,7 +253,7 @@ def _malformed(route: Route, request: Request) -> Answer | None:
     flags = {name: value for name, value in request.query.items() if name in {"hibernate", "forceDeletion"}}
     if unknown or not set(flags.values()) <= _FLAGS or request.query.get("$expand", "instanceView") != "instanceView":
         return _error(400, "InvalidParameter", f"The query {dict(request.query)} is not valid here.")
-    if request.body:
+    if request.body and not route.body:
         return _error(400, "InvalidRequestContent", "A body is not expected here.")
     client = request.headers.get("x-ms-client-request-id", "")
     if not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", client):

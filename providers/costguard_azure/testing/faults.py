@@ -3,7 +3,9 @@
 import threading
 from typing import Literal, NamedTuple
 
-Kind = Literal["throttle", "deny", "error", "cut_before", "cut_after", "nothing", "fails_but_acts", "slow", "garbage"]
+Kind = Literal[
+    "throttle", "deny", "error", "cut_before", "cut_after", "nothing", "fails_but_acts", "slow", "drip", "garbage",
+]  # fmt: skip
 """
 - ``throttle``: 429, with Retry-After when ``seconds`` is set
 - ``deny``: 403 AuthorizationFailed; for a few requests only, this is a right that arrives late
@@ -12,11 +14,23 @@ Kind = Literal["throttle", "deny", "error", "cut_before", "cut_after", "nothing"
 - ``nothing``: accepted, and nothing happens
 - ``fails_but_acts``: ``status`` and ``code`` as given, but the request took effect
 - ``slow``: the answer takes ``seconds``
+- ``drip``: the answer comes one byte a second, after the effect
 - ``garbage``: 200 with a body that is no JSON
 """
 
 OPERATIONS = (
-    *("get", "instance_view", "deallocate", "delete", "permissions", "locks", "scale_set", "autoscale", "operation"),
+    *(
+        "get",
+        "instance_view",
+        "deallocate",
+        "delete",
+        "permissions",
+        "locks",
+        "scale_set",
+        "autoscale",
+        "operation",
+        "tags",
+    ),
     *("instance", "token", "events"),
 )
 """Of the Resource Manager, and in the last row of the metadata service."""

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from costguard_azure.testing.faults import Faults
+from costguard_azure.testing.faults import Fault, Faults
 from costguard_azure.testing.limits import Bucket
 from costguard_azure.testing.server import Answer, Request
 from costguard_azure.testing.world import World
@@ -68,11 +68,15 @@ class Imds:
 
     def _answer(self, operation: str, path: str, request: Request) -> Answer:
         fault = self._faults.take(operation)
+        answer = self._meet(fault, operation, path, request)
+        return answer._replace(drips=fault is not None and fault.kind == "drip")
+
+    def _meet(self, fault: Fault | None, operation: str, path: str, request: Request) -> Answer:
         delay = 0.0
         if fault is not None:
             if fault.kind in {"cut_before", "cut_after"}:
                 return Answer(0, cut=True)
-            if fault.kind == "slow":
+            if fault.kind in {"slow", "drip"}:
                 delay = fault.seconds
             elif fault.kind == "garbage":
                 return Answer(200, b"<html>welcome to the hotel</html>")

@@ -24,13 +24,17 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What goes back; ``cut`` ends the connection without an answer, ``delay`` is seconds before it."""
+    """What goes back; ``cut`` ends the connection without an answer, ``delay`` is seconds before it.
+
+    ``drips``: one byte of it a second, from the first line on.
+    """
 
     status: int
     body: Any = None
     headers: Mapping[str, str] = {}
     cut: bool = False
     delay: float = 0.0
+    drips: bool = False
 
 
 class Entry(NamedTuple):
@@ -132,4 +136,11 @@ def _write(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
         **answer.headers,
     }
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    handler.wfile.write(f"HTTP/1.1 {answer.status} X\r\n{head}\r\n".encode() + body)
+    first = f"HTTP/1.1 {answer.status} X\r\n{head}\r\n".encode()
+    if not answer.drips:
+        handler.wfile.write(first + body)
+        return
+    with contextlib.suppress(OSError):  # nobody listens any more
+        for byte in first + body:
+            handler.wfile.write(bytes((byte,)))
+            time.sleep(1.0)

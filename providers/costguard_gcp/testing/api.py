@@ -27,6 +27,7 @@ Kind = Literal[
     "fail_later",
     "fail_but_act",
     "slow",
+    "drip",
 ]
 
 
@@ -35,7 +36,8 @@ class Fault(NamedTuple):
 
     ``nothing`` accepts and does nothing; ``fail_at_once`` answers with an operation that holds an error,
     ``fail_later`` with one that gets it afterwards; ``fail_but_act`` answers 500 and acts; ``cut_before`` and
-    ``cut_after`` close the connection before and after acting; ``slow`` waits ``seconds``. ``code`` and
+    ``cut_after`` close the connection before and after acting; ``slow`` waits ``seconds``; ``drip`` acts and answers with
+    one byte a second. ``code`` and
     ``message`` are those of an operation's error.
     """
 
@@ -125,7 +127,8 @@ class ComputeApi(Server):
             return Answer(0, cut=True)
         if fault and fault.kind == "fail_but_act":
             return _error(500, "backendError", "Internal error.")
-        return Answer(200, json.dumps(said).encode(), {"Content-Type": "application/json; charset=UTF-8"})
+        kind = {"Content-Type": "application/json; charset=UTF-8"}
+        return Answer(200, json.dumps(said).encode(), kind, drips=fault is not None and fault.kind == "drip")
 
     def _fault(self, route: Route) -> Fault | None:
         for index, fault in enumerate(self.faults):

@@ -15,7 +15,10 @@ _KNOWN = {"recursive", "alt", "wait_for_change", "last_etag", "timeout_sec", "sc
 
 
 class MetadataServer(Server):
-    """``unavailable`` answers 503 so many times; ``refuse`` is a status for everything; ``silent`` is in seconds."""
+    """``unavailable`` answers 503 so many times; ``refuse`` is a status for everything; ``silent`` is in seconds.
+
+    ``drips``: a token comes one byte a second.
+    """
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(self._answer)
@@ -25,6 +28,7 @@ class MetadataServer(Server):
         self.silent = 0.0
         self.flavor = True
         self.garbage = False
+        self.drips = False
         self.token_seconds = 3599.0
         self.tree_has_scopes = True
 
@@ -45,7 +49,7 @@ class MetadataServer(Server):
         if not request.path.startswith(ROOT) or set(request.query) - _KNOWN:
             return Answer(400, b"", headers)
         self._wait(request)
-        return self._found(request, headers)
+        return self._found(request, headers)._replace(drips=self.drips and request.path.endswith("/token"))
 
     def _wait(self, request: Request) -> None:
         """Hold a request with ``wait_for_change`` until the value differs from ``last_etag``."""

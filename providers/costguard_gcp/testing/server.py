@@ -1,5 +1,6 @@
 """An HTTP server on loopback that logs what comes and can be cut."""
 
+import contextlib
 import http.server
 import socket
 import ssl
@@ -23,12 +24,13 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What to send; ``cut`` closes the connection instead, without a word."""
+    """What to send; ``cut`` closes the connection instead, without a word; ``drips`` sends one byte a second."""
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = {}
     cut: bool = False
+    drips: bool = False
 
 
 class Server:
@@ -77,7 +79,13 @@ def _handler(answer: Callable[[Request], Answer], log: list[Request]) -> type[ht
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(said.body)))
             self.end_headers()
-            self.wfile.write(said.body)
+            if not said.drips:
+                self.wfile.write(said.body)
+                return
+            with contextlib.suppress(OSError):  # nobody listens any more
+                for byte in said.body:
+                    self.wfile.write(bytes((byte,)))
+                    time.sleep(1.0)
 
         do_POST = do_DELETE = do_GET  # noqa: N815 - the names that http.server calls
 
