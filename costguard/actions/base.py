@@ -89,6 +89,7 @@ class Context(NamedTuple):
     settings: Mapping[str, object] = {}
     cloud: Mapping[str, object] = {}
     sink: Mapping[str, object] = {}
+    heartbeat: Mapping[str, object] = {}
     hook: Mapping[str, object] = {}
     asks: bool = False  # a person sees the plan and decides only then
     host: Host = Host()

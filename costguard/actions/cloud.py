@@ -5,13 +5,15 @@ The core names no cloud. Whatever a plug-in raises becomes a finding here, so th
 
 import os
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
 from costguard.actions import container, receipt, sink
 from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan, Verdict, worst
 from costguard.actions.choose import Chosen, NobodyError, choose
-from costguard.actions.provider import CloudError, Machine, Ticket, Trouble, Verb
+from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb
+from costguard.actions.retry import LateError, bounded
 from costguard.masking import mask
 
 CODES: Mapping[Trouble, str] = {
@@ -26,6 +28,11 @@ CODES: Mapping[Trouble, str] = {
     "changed": "not_this_machine",
 }
 """The finding for each kind of trouble, where the plug-in's own word is none of `OWN_CODES`."""
+
+OPEN_WITHIN = 45.0
+"""Seconds to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
+
+T = TypeVar("T")
 
 OWN_CODES = frozenset(("credentials_expired", "scopes_missing"))
 """Words of a plug-in that say more than the kind of trouble."""
@@ -67,7 +74,7 @@ class CloudAction:
             container=container.mark(context.host.procfs, os.environ),
             stands_for_host=context.host.stands_for_host,
             live=context.live,
-            has_sink=sink.configured(context.sink),
+            has_sink=sink.outlives(context.sink),
             session=None,
         )
         if container.refusals(facts.container, stands_for_host=facts.stands_for_host):
@@ -138,19 +145,42 @@ class CloudAction:
             raise NobodyError(Finding("facts_missing", text, hint))
         if gather and context.spread > 0:
             time.sleep(context.spread)  # the guard asked for it: many machines have the same to ask at this moment
-        try:
-            who = chosen.provider.identify(chosen.site)
-            machine = chosen.provider.open(chosen.site, who)
-            gathered = machine.facts(self.name) if gather else None
-        except CloudError:
-            raise
-        except ImportError as error:
-            raise NobodyError(_no_sdk(chosen, error)) from error
-        except Exception as error:
-            text = f"the plug-in for {chosen.provider.name} failed: {type(error).__name__}: {mask(str(error))}"
-            hint = "report it with `costguard doctor --json`; until then use another kill_action"
-            raise NobodyError(Finding("plugin_failed", f"{text}; the bill would go on", hint), "failed") from error
+        end = time.monotonic() + min(context.deadline, OPEN_WITHIN)
+        with identified(chosen, end) as who:
+            machine = _step(chosen, "open", lambda: chosen.provider.open(chosen.site, who), end)
+            gathered = _step(chosen, "facts", lambda: machine.facts(self.name), end) if gather else None
         return Session(chosen.name, machine, gathered, receipt.begin(chosen.name, who, context))
+
+
+@contextmanager
+def identified(chosen: Chosen, end: float | None = None) -> Iterator[Identity]:
+    """Who this machine is; whatever the plug-in raises there, or inside the block, is CloudError or NobodyError.
+
+    ``end`` is a moment of the monotonic clock.
+    """
+    latest = time.monotonic() + OPEN_WITHIN if end is None else end
+    try:
+        yield _step(chosen, "identify", lambda: chosen.provider.identify(chosen.site), latest)
+    except CloudError:
+        raise
+    except ImportError as error:
+        raise NobodyError(_no_sdk(chosen, error)) from error
+    except Exception as error:
+        text = f"the plug-in for {chosen.provider.name} failed: {type(error).__name__}: {mask(str(error))}"
+        hint = "report it with `costguard doctor --json`; until then use another kill_action"
+        raise NobodyError(Finding("plugin_failed", f"{text}; the bill would go on", hint), "failed") from error
+
+
+def _step(chosen: Chosen, name: str, call: Callable[[], T], end: float) -> T:
+    """One call of the plug-in. Raises CloudError for one that does not come back: a worker that is killed names no cause."""
+    began = time.monotonic()
+    try:
+        return bounded(call, end - began)
+    except LateError as error:
+        waited = time.monotonic() - began
+        text = f"the plug-in for {chosen.provider.name} did not come back from `{name}` within {waited:.0f} s"
+        hint = "run `costguard doctor` again; if it lasts, look at the network, and report it"
+        raise CloudError("unreachable", text, code="no_answer", hint=hint) from error
 
 
 def explain(error: CloudError) -> tuple[Verdict, Finding]:
@@ -182,8 +212,8 @@ def _no_sdk(chosen: Chosen, error: ImportError) -> Finding:
 
 
 def _no_sink(*, live: bool) -> tuple[Verdict, Finding]:
-    text = "a terminated machine takes its history with it, and nothing else would keep what happened"
-    hint = 'name a place that keeps it under [sink], or use kill_action = "stop"'
+    text = "a terminated machine takes its history and its tags with it, and nothing else would keep what happened"
+    hint = 'name a place that keeps it under [sink] (`url` or `syslog`), or use kill_action = "stop"'
     if live:
         return "refuse", Finding("no_sink", f"{text}; so it is not terminated, and the bill would go on", hint)
     return "consequences", Finding("no_sink", f"{text}; in live mode this is refused", hint)

@@ -145,6 +145,13 @@ class Machine(Protocol):
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
         """What the cloud says of this machine: ``done`` (closed), ``pending`` (seen stopping) or what was recorded."""
 
+    def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
+        """Write tags of this machine, the same ones again after a technical failure, in ``within`` seconds. Raises CloudError.
+
+        Other tags stay as they are, whoever writes them meanwhile. What the cloud does not take in a value is replaced
+        or cut off. ``dry`` writes nothing and asks only whether the right is there.
+        """
+
 
 class Provider(Protocol):
     """A cloud. Importing and constructing it needs no network and no SDK."""
@@ -188,10 +195,10 @@ class Provider(Protocol):
     def price(self, identity: Identity) -> Price | None:
         """The list price, from the plug-in's own table; None when unknown."""
 
-    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
-        """The rights these actions need."""
+    def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
+        """The rights these actions need; ``tag`` adds that of `Machine.mark`."""
 
-    def policy(self, verbs: Sequence[Verb]) -> str:
+    def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """The least policy that grants them to this one machine only, as the text its cloud takes."""
 
 

@@ -1,14 +1,16 @@
 """What leaves the machine through the sinks of ``[sink]``: one record before an action may begin, one with its outcome.
 
 The first is sent while the worker waits for its moment, so that nothing stands between the last look at the GPUs and
-the request.
+the request. The machine's tag gets the first alone: to write tags of a machine that is ending may disturb its end.
 """
 
 import os
 import time
 
-from costguard.actions import sink
+from costguard.actions import marks, sink
 from costguard.actions.base import Context, Finding, Outcome, Plan, worst
+from costguard.actions.provider import CloudError
+from costguard.masking import mask
 
 ANNOUNCE_SECONDS = 20.0
 CONCLUDE_SECONDS = 15.0
@@ -18,19 +20,21 @@ def announce(decided: Plan, context: Context) -> Plan:
     """Send what is about to be done. A plan that needs the record to survive fails when no sink took it."""
     if not context.live or not decided.may_act or not sink.configured(context.sink):
         return decided
-    fate = sink.deliver(
-        context.sink, _record("prepared", context) | {"receipt": dict(decided.receipt)}, ANNOUNCE_SECONDS
-    )
+    record = _record("prepared", context) | {"receipt": dict(decided.receipt)}
+    tag = (lambda within: _mark(context, within)) if context.sink.get("tag") is True else None
+    fate = sink.deliver(context.sink, record, ANNOUNCE_SECONDS, tag)
     failed = [f"{one.sink}: {one.trouble}" for one in fate if one.trouble]
     if not failed:
         return decided
-    lost = len(failed) == len(fate)
+    lost = not any(one.sink != "tag" and not one.trouble for one in fate)  # a tag ends with the machine
     text = f"the record of this incident could not be sent ({'; '.join(failed)})"
     verdict = decided.verdict
     if lost and context.action == "terminate":
         text += "; the machine is not terminated without it, and the bill goes on"
         verdict = worst(verdict, "failed")
     hint = "see that the address under [sink] can be reached from this machine"
+    if all(one.sink == "tag" for one in fate if one.trouble):
+        hint = "see `costguard doctor`, and `costguard permissions CLOUD --tag` for the right"
     finding = Finding("sink_failed", text, hint)
     return decided._replace(verdict=worst(verdict, "consequences"), findings=(finding, *decided.findings))
 
@@ -39,6 +43,15 @@ def conclude(outcome: Outcome, context: Context) -> None:
     """Send what became of it, as long as the machine lives; people have heard of it already."""
     if context.live and sink.configured(context.sink):
         sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, CONCLUDE_SECONDS)
+
+
+def _mark(context: Context, within: float) -> str:
+    """Write the tag; words when it could not be written."""
+    try:
+        marks.write({marks.INCIDENT: marks.incident(context, time.time())}, marks.place_of(context), within)
+    except CloudError as error:
+        return mask(str(error))
+    return ""
 
 
 def _record(step: str, context: Context) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Where the record of an incident goes before this machine may end, so that it outlives the machine.
 
-A web address that takes JSON (a webhook, or a pre-signed address of an object store with ``method = "PUT"``), and a
-syslog server over TCP. Credentials stand in files, never in the configuration.
+A web address that takes JSON (a webhook, or a pre-signed address of an object store with ``method = "PUT"``), a
+syslog server over TCP, and a tag of the machine, which its caller writes: it ends with the machine. Credentials stand in files, never in the configuration.
 """
 
 import contextlib
@@ -23,6 +23,9 @@ PAUSES = (0.2, 1.0, 3.0)
 
 TRY_SECONDS = 10.0
 """The longest single try."""
+
+TAG_SECONDS = 10.0
+"""The longest that the tag takes: it comes first, and the other places need their time."""
 
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 _SYSLOG_PRIORITY = 10 * 8 + 5  # security/authorisation (10), notice (5); RFC 5424, section 6.2.1
@@ -46,14 +49,29 @@ class Delivery(NamedTuple):
 
 def configured(settings: Mapping[str, object]) -> bool:
     """Whether the section ``[sink]`` names any place."""
+    return outlives(settings) or settings.get("tag") is True
+
+
+def outlives(settings: Mapping[str, object]) -> bool:
+    """Whether one of these places is there when the machine is gone."""
     return bool(settings.get("url") or settings.get("syslog"))
 
 
-def deliver(settings: Mapping[str, object], record: Mapping[str, object], deadline: float) -> tuple[Delivery, ...]:
-    """Give the record to every configured sink, one after the other, within ``deadline`` seconds together. Never raises."""
+def deliver(
+    settings: Mapping[str, object],
+    record: Mapping[str, object],
+    deadline: float,
+    tag: Callable[[float], str] | None = None,
+) -> tuple[Delivery, ...]:
+    """Give the record to every configured sink, one after the other, within ``deadline`` seconds together. Never raises.
+
+    ``tag`` writes the machine's tag within seconds, and gives words of what went wrong.
+    """
     end = time.monotonic() + deadline
     data = json.dumps(record, separators=(",", ":"), sort_keys=True).encode()
     found = []
+    if tag is not None:
+        found.append(Delivery("tag", tag(min(deadline, TAG_SECONDS))))
     if settings.get("url"):
         found.append(_persist("url", lambda left: _send(settings, data, left), end))
     if settings.get("syslog"):

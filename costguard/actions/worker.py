@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions import hook, proven, record, results
+from costguard.actions import hook, marks, proven, record, results
 from costguard.actions.base import Action, Context, DryRunError, Host, Outcome, Plan
 from costguard.actions.registry import ACTIONS
 from costguard.programs import die_with_parent
@@ -56,6 +56,7 @@ def parse(job: Mapping[str, Any]) -> Context:
         settings=dict(job.get("settings") or {}),
         cloud=dict(job.get("cloud") or {}),
         sink=dict(job.get("sink") or {}),
+        heartbeat=dict(job.get("heartbeat") or {}),
         hook=dict(job.get("hook") or {}),
         asks=job.get("asks") is True,
         host=Host(**{name: host[name] for name in Host._fields if name in host}),
@@ -72,7 +73,7 @@ def parse(job: Mapping[str, Any]) -> Context:
 
 def plan(action: Action[Any], context: Context) -> None:
     """Look, decide, and say so."""
-    decided = action.plan(action.facts(context))
+    decided = marks.check(action.plan(action.facts(context)), context)
     proven.keep(decided, context)
     say({"plan": _as_json(decided)})
 

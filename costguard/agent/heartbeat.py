@@ -1,7 +1,7 @@
 """A sign of life for whoever watches from outside, given only while every reader answers.
 
 When it stays away, the guard, a reader, the machine or the network is gone: the one failure that the guard cannot tell
-of itself. It is sent by a short-lived process.
+of itself. It is sent by a short-lived process, to an address and into a tag of the machine.
 """
 
 import json
@@ -17,6 +17,13 @@ BEAT_WITHIN = 60.0
 MARGIN = 5.0
 """Seconds by which the worker has to be done before that."""
 
+TAG_EVERY = 600.0
+"""Seconds between two writes of the tag, at least: each is a change in the cloud's audit log, and an account whose
+machines share one limit on changes (ten a second, at the strictest cloud) has room for thousands."""
+
+ENDING = frozenset(("ACTING", "CONFIRMING"))
+"""While this machine is being ended its tags are left alone: a cloud may take the change for a newer wish."""
+
 Complain = Callable[[str, str | None], None]
 
 
@@ -30,13 +37,17 @@ class Heartbeat:
         self._host, self._share, self._tell = host, share, tell
         self._worker: tuple[int, float] | None = None
         self._next: float | None = None
+        self._next_tag = 0.0
         self.adopt(config)
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration."""
         settings = config.get("heartbeat") or {}
         self._settings: dict[str, Any] = dict(settings)
-        self._every = float(settings.get("every") or 0.0) if settings.get("url") else 0.0
+        self._cloud = {name: config.get(name) for name in ("providers", "cloud", "host")}
+        self._spread = float(settings.get("every") or 0.0)
+        self._tags = settings.get("tag") is True
+        self._every = self._spread if settings.get("url") else max(self._spread, TAG_EVERY) if self._tags else 0.0
         self._next = None
 
     @property
@@ -57,11 +68,16 @@ class Heartbeat:
         if not self._every:
             return
         if self._next is None:
-            self._next = now + self._every * self._share
+            self._next = now + self._spread * self._share
         if not answering or now < self._next or self._worker is not None:
             return
         self._next = now + self._every
-        job = {"settings": self._settings, "record": dict(facts), "deadline": BEAT_WITHIN - MARGIN}
+        job: dict[str, Any] = {"settings": self._settings, "record": dict(facts), "deadline": BEAT_WITHIN - MARGIN}
+        if self._tags and now >= self._next_tag and facts.get("state") not in ENDING:
+            self._next_tag = now + TAG_EVERY
+            job["tag"] = self._cloud
+        elif not self._settings.get("url"):
+            return
         try:
             child = self._host.spawn("beat", json.dumps(job, separators=(",", ":")).encode())
         except SpawnFailed as error:

@@ -1,7 +1,7 @@
 """Checks of an action that fail for a technical reason, over and over: nobody knows then whether it could be done.
 
 A single failure passes. One that lasts is told, because expired credentials or a lost route show themselves here long
-before the action is needed.
+before the action is needed. So is a place for records that is denied, although the action itself may be carried out.
 """
 
 from costguard.engine.events import Finding, Outcome
@@ -12,6 +12,12 @@ TOLD_AFTER = 3600.0
 
 DAY = 86400.0
 
+DENIED, UNKNOWN = "tag_denied", "tag_unknown"
+"""The codes of `costguard.actions.marks` for tags that may not be written, and for nobody knowing whether they may."""
+ALLOWED = "tag_allowed"
+
+TAGS = "the tags"
+
 
 class Preflight:
     """Since when each action could not be checked, and when that was told."""
@@ -19,6 +25,8 @@ class Preflight:
     def __init__(self) -> None:
         self._failing: dict[str, float] = {}
         self._told: dict[str, float] = {}
+        self._denied = ""  # what was told last of tags that may not be written
+        self._denied_told = 0.0
 
     def heard(self, event: Outcome, before: Core) -> Finding | None:
         """What people should know after this outcome; ``before`` is what the engine remembered when it came."""
@@ -29,7 +37,7 @@ class Preflight:
         if event.status != "failed":
             self._failing.pop(action, None)
             if self._told.pop(action, None) is None:
-                return None
+                return self._tags(event)
             return Finding(event.at, f"the plan of {action}", "checked", f"it says: {event.status}")
         since = self._failing.setdefault(action, event.at)
         told = self._told.get(action)
@@ -38,3 +46,15 @@ class Preflight:
         self._told[action] = event.at
         words = f"for {(event.at - since) / 3600.0:.0f} h nobody could say whether it can be done: {event.detail}"
         return Finding(event.at, f"the plan of {action}", "unchecked", words)
+
+    def _tags(self, event: Outcome) -> Finding | None:
+        """Tags that may not be written: told at once, when the words change, and daily."""
+        _, words, hint = next((found for found in event.findings if found[0] == DENIED), ("", "", ""))
+        if any(code == UNKNOWN for code, _, _ in event.findings):
+            return None  # takes back nothing
+        if words == self._denied and (not words or event.at - self._denied_told < DAY):
+            return None
+        self._denied, self._denied_told = words, event.at
+        if not words:
+            return Finding(event.at, TAGS, ALLOWED, "the plan found the right that was missing")
+        return Finding(event.at, TAGS, DENIED, f"{words}; {hint}" if hint else words)

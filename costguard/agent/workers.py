@@ -182,6 +182,7 @@ class Workers:
             "settings": self.config.get("actions", {}).get(effect.action, {}),
             "cloud": self.config.get("cloud", {}),
             "sink": self.config.get("sink", {}),
+            "heartbeat": self.config.get("heartbeat", {}),
             "hook": hook,
             "host": self.config.get("host", {}),
             "providers": self.config.get("providers", []),

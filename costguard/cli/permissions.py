@@ -14,9 +14,10 @@ from costguard.errors import USAGE, CostguardError
 @click.option(
     "--action", "actions", multiple=True, type=click.Choice(get_args(Verb)), help="For these actions; stop by default."
 )
+@click.option("--tag", is_flag=True, help="Also for `tag = true` under [sink] and [heartbeat].")
 @click.option("--policy", is_flag=True, help="Print the policy alone, to be written to a file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(*, cloud: str | None, actions: tuple[Verb, ...], policy: bool, as_json: bool) -> None:
+def command(*, cloud: str | None, actions: tuple[Verb, ...], tag: bool, policy: bool, as_json: bool) -> None:
     """Print the rights that costguard needs in CLOUD for this one machine, with what for, and the policy that grants them.
 
     Without CLOUD it lists the installed plug-ins. Nothing is asked of a cloud, and nothing is changed.
@@ -30,14 +31,17 @@ def command(*, cloud: str | None, actions: tuple[Verb, ...], policy: bool, as_js
         raise CostguardError(words, "`costguard permissions` lists them", USAGE)
     verbs: tuple[Verb, ...] = actions or ("stop",)
     provider = installed[cloud]
-    rights, text = provider.permissions(verbs), provider.policy(verbs)
+    rights, text = provider.permissions(verbs, tag=tag), provider.policy(verbs, tag=tag)
     if as_json:
-        shown = {"cloud": cloud, "actions": verbs, "permissions": [right._asdict() for right in rights], "policy": text}
+        listed = [right._asdict() for right in rights]
+        shown = {"cloud": cloud, "actions": verbs, "tag": tag, "permissions": listed, "policy": text}
         click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
     elif policy:
         click.echo(text.rstrip("\n"))
     else:
-        click.echo(f"{provider.name}: what `{'`, `'.join(verbs)}` of this machine needs\n")
+        click.echo(
+            f"{provider.name}: what `{'`, `'.join(verbs)}` of this machine needs{', with its tags' if tag else ''}\n"
+        )
         width = max((len(right.name) for right in rights), default=0)
         for right in rights:
             click.echo(f"  {right.name:<{width}}  {right.why}{'' if right.needed else ' (optional)'}")

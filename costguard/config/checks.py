@@ -28,6 +28,7 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     yield from _unknown(settings)
     yield from _deadline(settings)
     yield from _administrator(settings, written)
+    yield from _tags(settings)
     if settings.hold.total < settings.hold.max:
         text = f"{show_seconds(settings.hold.total)} is less than one hold may last; allowed: at least hold.max"
         yield Problem("hold.total", f"{text} ({show_seconds(settings.hold.max)})", involves=("hold.max",))
@@ -100,6 +101,17 @@ def _deadline(settings: Settings) -> Iterator[Problem]:
     if deadline.budget_period is None:
         text = "a budget names its period; allowed: also set budget_period, such as 30d"
         yield Problem("deadline.budget_period", text, involves=("deadline.budget",))
+
+
+def _tags(settings: Settings) -> Iterator[Problem]:
+    """A tag is written through the cloud, to the machine that its metadata service names."""
+    for path, wanted in (("sink.tag", settings.sink.tag), ("heartbeat.tag", settings.heartbeat.tag)):
+        if wanted and settings.cloud.provider == "none":
+            text = "tags are written through the cloud, and cloud.provider is none; allowed: false, or another provider"
+            yield Problem(path, text, involves=("cloud.provider",))
+        if wanted and settings.cloud.metadata == "never":
+            text = "nobody could say which machine to write to, as cloud.metadata is never; allowed: false, or metadata auto"
+            yield Problem(path, text, involves=("cloud.metadata",))
 
 
 def _administrator(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]:

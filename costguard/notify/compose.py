@@ -268,6 +268,8 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
         "announced": "announces something",
         "unchecked": "cannot be checked; nobody knows whether it could be carried out",
         "checked": "can be checked again",
+        "tag_denied": "cannot be written by the machine itself, so nobody outside sees what they would say",
+        "tag_allowed": "can be written by the machine itself",
     }.get(facts.text("code"), "behaves strangely")
     return f"{facts.text('gpu') or 'a GPU'} of {facts.machine} {what}", [
         sentence(facts.text("text")),

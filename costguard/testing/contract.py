@@ -23,6 +23,7 @@ from costguard.actions.provider import (
     CloudError,
     Consequence,
     Identity,
+    Machine,
     Price,
     Provider,
     Site,
@@ -152,6 +153,19 @@ def check_policy(case: Case) -> None:
             assert not more, f"the policy for {verbs} grants {more} as well"
 
 
+def check_tag_rights(case: Case) -> None:
+    """Writing tags of the machine needs a right of its own, which nobody is given who does not ask for it."""
+    provider = case.provider
+    for verb in VERBS:
+        before = {right.name for right in provider.permissions((verb,))}
+        added = [right for right in provider.permissions((verb,), tag=True) if right.name not in before]
+        assert added, f"{verb} with tags needs no further right"
+        assert all(right.why and right.needed for right in added), added
+        with_it, without = provider.policy((verb,), tag=True), provider.policy((verb,))
+        assert all(right.name in with_it for right in added), f"the policy for tags lacks {added}"
+        assert not any(right.name in without for right in added), f"the policy without tags grants {added}"
+
+
 def check_price(case: Case) -> None:
     """An unknown price is None, never a guess; a known one names its date and source."""
     nothing = Identity(case.provider.name, "i", "nowhere-9", "nowhere-9z", "no.such.type", "", {}, ())
@@ -186,11 +200,32 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     check_guest_shutdown,
     check_permissions,
     check_policy,
+    check_tag_rights,
     check_price,
     check_unreachable_metadata,
     check_broken_metadata,
 )
 """All of them."""
+
+
+def check_marks(machine: Machine, read: Callable[[], Mapping[str, str]]) -> None:
+    """An open session of your plug-in writes its tags, again the same, and loses nobody else's.
+
+    ``read`` gives the tags that your stand-in has, beside them at least one of somebody else. Not among `CHECKS`: it
+    needs a cloud that answers.
+    """
+    others = dict(read())
+    assert others, "give the machine a tag of somebody else first"
+    name, long = "costguard-incident", "2031-01-31T18:00:00Z hibernate deadline " + "x" * 300
+    machine.mark({name: "-"}, 10.0, dry=True)
+    assert dict(read()) == others, "a dry run wrote something"
+    for value in ("2031-01-31T18:00:00Z stop idle 1a2b3c4d-i1", long, long):
+        machine.mark({name: value}, 10.0)
+        found = dict(read())
+        written = found.pop(name, "")
+        assert found == others, f"other tags became {found}"
+        assert written[:10] == value[:10], f"{written!r} does not begin as {value!r}"
+        assert "stop" in written or "hibernate" in written, f"{written!r} lost what is done"
 
 
 def _questions(case: Case, endpoint: str) -> Iterator[tuple[str, Callable[[], object]]]:

@@ -352,7 +352,7 @@ class Beater(Program):
             return
         failed = self.fault == "fail"
         if not failed:
-            self.world.beats.append((self.world.now, self.job["record"]))
+            self.world.beats.append((self.world.now, {**self.job["record"], "tag": "tag" in self.job}))
         self.write(0.05, {"failed": "the sink answered HTTP 500"} if failed else {"sent": True})
         self.end(0.06)
 

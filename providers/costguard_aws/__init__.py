@@ -74,17 +74,17 @@ class Aws:
 
         return price(identity)
 
-    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+    def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
         """The rights these actions need."""
         from costguard_aws.permissions import permissions
 
-        return permissions(verbs)
+        return permissions(verbs, tag=tag)
 
-    def policy(self, verbs: Sequence[Verb]) -> str:
+    def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """An IAM policy that lets the instance end itself only."""
         from costguard_aws.permissions import policy
 
-        return policy(verbs)
+        return policy(verbs, tag=tag)
 
 
 PROVIDER = Aws()

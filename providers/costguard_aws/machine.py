@@ -1,9 +1,12 @@
 """One EC2 instance that costguard runs on: the session behind `costguard.actions.provider.Machine`."""
 
+from collections.abc import Mapping
+
 from costguard.actions.base import Outcome, Plan
 from costguard.actions.provider import Identity, Site, Ticket, Verb
 from costguard_aws import act
 from costguard_aws.facts import Facts, gather
+from costguard_aws.mark import mark
 from costguard_aws.plan import plan
 from costguard_aws.session import Session
 
@@ -32,6 +35,10 @@ class Ec2:
         """See `act.confirm`."""
         self._session.stamp(ticket)
         return act.confirm(self._session, self._identity.instance, verb, recorded, ticket.deadline)
+
+    def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
+        """See `mark.mark`."""
+        mark(self._session, self._identity.instance, tags, within, dry=dry)
 
     def close(self) -> None:
         """Close the connections; a worker just ends."""

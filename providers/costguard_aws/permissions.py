@@ -1,7 +1,7 @@
 """The rights of each action, and the policy that grants them to the instance itself only.
 
 Sources: Service authorization reference for EC2 and EC2 Auto Scaling (describe actions take no resource);
-IAM user guide "Global condition keys" (for an instance role ``aws:userid`` is ``ROLE-ID:INSTANCE-ID``) and
+IAM user guide "Global condition keys" (``aws:TagKeys``; for an instance role ``aws:userid`` is ``ROLE-ID:INSTANCE-ID``) and
 EC2's ``ec2:InstanceID`` key. With other credentials than the instance's own role the condition never holds.
 """
 
@@ -29,15 +29,17 @@ _LOOKS = (
     Permission("autoscaling:DescribeAutoScalingInstances", "membership in an Auto Scaling group", needed=False),
     Permission("autoscaling:DescribeAutoScalingGroups", "whether the group is at its minimum", needed=False),
 )
+_TAG = Permission("ec2:CreateTags", "write the tags costguard-incident and costguard-heartbeat of this instance")
+_ITSELF = {"aws:userid": "*:${ec2:InstanceID}"}
 
 
-def permissions(verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+def permissions(verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
     """The rights for some verbs, each once."""
     acts = {permission.name: permission for verb in verbs for permission in _VERBS[verb]}
-    return (*acts.values(), *_LOOKS)
+    return (*acts.values(), *((_TAG,) if tag else ()), *_LOOKS)
 
 
-def policy(verbs: Sequence[Verb]) -> str:
+def policy(verbs: Sequence[Verb], *, tag: bool = False) -> str:
     """The IAM policy as JSON."""
     acts = sorted({permission.name for verb in verbs for permission in _VERBS[verb]})
     statements: list[dict[str, object]] = [
@@ -46,8 +48,25 @@ def policy(verbs: Sequence[Verb]) -> str:
             "Effect": "Allow",
             "Action": acts,
             "Resource": "arn:aws:ec2:*:*:instance/*",
-            "Condition": {"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}},
+            "Condition": {"StringLike": _ITSELF},
         },
         {"Sid": "CostguardLooks", "Effect": "Allow", "Action": [look.name for look in _LOOKS], "Resource": "*"},
     ]
+    if tag:
+        statements.append(_marking())
     return json.dumps({"Version": "2012-10-17", "Statement": statements if acts else statements[1:]}, indent=2)
+
+
+def _marking() -> dict[str, object]:
+    """Two tags and no other: with any tag a machine could change who may do what to it."""
+    return {
+        "Sid": "CostguardMarksItself",
+        "Effect": "Allow",
+        "Action": [_TAG.name],
+        "Resource": "arn:aws:ec2:*:*:instance/*",
+        "Condition": {
+            "StringLike": _ITSELF,
+            "ForAllValues:StringEquals": {"aws:TagKeys": ["costguard-incident", "costguard-heartbeat"]},
+            "Null": {"aws:TagKeys": "false"},
+        },
+    }

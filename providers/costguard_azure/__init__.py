@@ -73,17 +73,17 @@ class Azure:
 
         return price(identity)
 
-    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+    def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
         """The rights these actions need."""
         from costguard_azure.permissions import needed
 
-        return needed(verbs)
+        return needed(verbs, tag=tag)
 
-    def policy(self, verbs: Sequence[Verb]) -> str:
+    def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """The custom role, as JSON for ``az role definition create``."""
         from costguard_azure.permissions import policy
 
-        return policy(verbs)
+        return policy(verbs, tag=tag)
 
 
 PROVIDER = Azure()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from costguard.actions.base import Outcome, Plan
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
-from costguard_azure import act, arm, metadata, plan, resource, retry
+from costguard_azure import act, arm, mark, metadata, plan, resource, retry
 from costguard_azure.errors import ArmError, translate
 from costguard_azure.facts import Facts, gather, refresh
 from costguard_azure.firmware import recognises
@@ -55,6 +55,10 @@ class AzureMachine:
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
         """See `costguard_azure.act.confirm`."""
         return act.confirm(self._session, verb, ticket, recorded, self._poll)
+
+    def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
+        """See `costguard_azure.mark.mark`."""
+        mark.mark(self._session, tags, within, dry=dry)
 
     def close(self) -> None:
         """Close the connection."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from costguard.actions.provider import Permission, Verb
 
 COMPUTE = "Microsoft.Compute"
+TAGS = "Microsoft.Resources/tags/write"
 SEE_RIGHTS = "Microsoft.Authorization/permissions/read"
 SEE_LOCKS = "Microsoft.Authorization/locks/read"
 SEE_SCALE_SET = "Microsoft.Compute/virtualMachineScaleSets/read"
@@ -47,8 +48,8 @@ def look(kind: str = _MACHINE) -> tuple[str, str]:
     return f"{COMPUTE}/{kind}/read", f"{COMPUTE}/{kind}/instanceView/read"
 
 
-def needed(verbs: Sequence[Verb], kind: str = _MACHINE) -> tuple[Permission, ...]:
-    """All rights of these actions, each of them once."""
+def needed(verbs: Sequence[Verb], kind: str = _MACHINE, *, tag: bool = False) -> tuple[Permission, ...]:
+    """All rights of these actions, each of them once; ``tag`` adds the one to write the machine's tags."""
     see, view = look(kind)
     found = {
         see: Permission(see, "compare the machine's id before acting; spot, disks, reservation, hibernation"),
@@ -58,6 +59,8 @@ def needed(verbs: Sequence[Verb], kind: str = _MACHINE) -> tuple[Permission, ...
         name = right(verb, kind)
         why = f"{found[name].why}; {_WHY[verb]}" if name in found else _WHY[verb]
         found[name] = Permission(name, why)
+    if tag:
+        found[TAGS] = Permission(TAGS, "write the tags costguard-incident and costguard-heartbeat of this machine")
     extra = {
         SEE_RIGHTS: "find a missing right before it is needed",
         SEE_LOCKS: "find a lock before it refuses",
@@ -65,14 +68,14 @@ def needed(verbs: Sequence[Verb], kind: str = _MACHINE) -> tuple[Permission, ...
     return (*found.values(), *(Permission(name, why, needed=False) for name, why in extra.items()))
 
 
-def policy(verbs: Sequence[Verb], kind: str = _MACHINE) -> str:
+def policy(verbs: Sequence[Verb], kind: str = _MACHINE, *, tag: bool = False) -> str:
     """The custom role, as ``az role definition create --role-definition @FILE`` takes it."""
     role = {
-        "Name": role_name(verbs),
+        "Name": role_name([*verbs, "tag"] if tag else verbs),
         "IsCustom": True,
         "Description": "Lets a machine see itself and end its own bill. Assign it to the machine's own identity, "
         "with the machine as scope.",
-        "Actions": [permission.name for permission in needed(verbs, kind)],
+        "Actions": [permission.name for permission in needed(verbs, kind, tag=tag)],
         "NotActions": [],
         "DataActions": [],
         "NotDataActions": [],
@@ -94,7 +97,7 @@ def commands(verbs: Sequence[Verb], machine: str = f"{_PLACE}/providers/Microsof
     )
 
 
-def role_name(verbs: Sequence[Verb]) -> str:
+def role_name(verbs: Sequence[str]) -> str:
     """One name for each set of actions: role names are unique in a directory."""
     return f"costguard {' '.join(sorted(set(verbs)))}".strip()
 

@@ -72,17 +72,17 @@ class Gcp:
 
         return price(identity)
 
-    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+    def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
         """See `costguard_gcp.permissions.permissions`."""
         from costguard_gcp.permissions import permissions
 
-        return permissions(verbs)
+        return permissions(verbs, tag=tag)
 
-    def policy(self, verbs: Sequence[Verb]) -> str:
+    def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """See `costguard_gcp.permissions.policy`."""
         from costguard_gcp.permissions import policy
 
-        return policy(verbs)
+        return policy(verbs, tag=tag)
 
 
 PROVIDER = Gcp()

@@ -7,6 +7,7 @@ from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
 from costguard_gcp import act
 from costguard_gcp import facts as looks
 from costguard_gcp.facts import Facts
+from costguard_gcp.mark import mark
 from costguard_gcp.places import Where
 from costguard_gcp.plan import plan
 from costguard_gcp.session import Api, connect, connect_from_outside
@@ -48,6 +49,10 @@ class GcpMachine:
         """See `costguard_gcp.act.confirm`."""
         since = act.moment(recorded.receipt.get("accepted", "")) if recorded else 0.0
         return act.confirm(self.api, verb, self.identity.instance, recorded, since, ticket.deadline)
+
+    def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
+        """See `costguard_gcp.mark`."""
+        mark(self.api, self.site, self.identity, tags, within, dry=dry)
 
 
 def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:

@@ -30,6 +30,12 @@ _ON_PROJECT = (
         "compute.instanceGroupManagers.update", 'leave a managed group; only for cloud.group = "leave"', needed=False
     ),
 )
+LABELS = "compute.instances.setLabels"
+_LABELS = Permission(LABELS, "write the labels costguard-incident and costguard-heartbeat of this machine")
+
+SCOPES = frozenset(("https://www.googleapis.com/auth/cloud-platform", "https://www.googleapis.com/auth/compute"))
+"""Access scopes that allow changes to machines. A scope limits what a role allows."""
+
 ROLE = "costguardSelf"
 ADMIT = "run `costguard permissions gcp` and let an owner of the project bind the role"
 
@@ -59,14 +65,14 @@ def on_machine(verbs: Sequence[Verb]) -> tuple[Permission, ...]:
     return (_GET, *(_OF_VERB[verb] for verb in dict.fromkeys(verbs)))
 
 
-def permissions(verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+def permissions(verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
     """Every right, the optional ones last."""
-    return (*on_machine(verbs), *_ON_PROJECT)
+    return (*on_machine(verbs), *((_LABELS,) if tag else ()), *_ON_PROJECT)
 
 
-def policy(verbs: Sequence[Verb]) -> str:
+def policy(verbs: Sequence[Verb], *, tag: bool = False) -> str:
     """A custom role as YAML, and the commands that bind it to the machine."""
-    lines = "\n".join(f"- {one.name}" for one in on_machine(verbs))
+    lines = "\n".join(f"- {one.name}" for one in (*on_machine(verbs), *((_LABELS,) if tag else ())))
     optional = "\n".join(f"#   {one.name}: {one.why}" for one in _ON_PROJECT)
     return _TEMPLATE.format(role=ROLE, lines=lines, optional=optional)
 

@@ -26,7 +26,6 @@ class Case(NamedTuple):
     settings: Mapping[str, object]
 
 
-_WRITE_SCOPES = {"https://www.googleapis.com/auth/cloud-platform", "https://www.googleapis.com/auth/compute"}
 _GPU_TYPES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")  # their GPUs are part of the type
 _DOING = {"stop": "stopping", "terminate": "deleting", "hibernate": "suspending"}
 
@@ -109,7 +108,7 @@ def _scopes(case: Case) -> list[Found]:
     if scopes is None:
         text = "the metadata server does not say which access scopes this machine has"
         return [("consequences", Finding("permission_unknown", text, "run `costguard doctor`"))]
-    if _WRITE_SCOPES & set(scopes):
+    if permissions.SCOPES & set(scopes):
         return []
     d = case.facts.identity.details
     text = "the machine's access scopes do not allow changes to machines, whatever its roles say"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-ALL = ("machines.read", "machines.stop", "machines.terminate", "machines.hibernate")
+ALL = ("machines.read", "machines.stop", "machines.terminate", "machines.hibernate", "machines.tag")
 ENDED = {"stop": "stopped", "terminate": "gone", "hibernate": "asleep"}
 
 
@@ -63,6 +63,11 @@ class Cloud:
         verb = parts.path.rpartition("/")[2]
         if method == "GET":
             return 200, self.machine
+        if method == "PUT":
+            if "machines.tag" not in self.machine["rights"]:
+                return 403, {}
+            self.tags[unquote(verb)] = parse_qs(parts.query)["value"][0]
+            return 200, {}
         if f"machines.{verb}" not in self.machine["rights"]:
             return 403, {}
         if self.machine["protected"]:
@@ -93,7 +98,7 @@ def running() -> Iterator[Cloud]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_POST = do_GET  # noqa: N815 - the name that the base class looks for
+        do_POST = do_PUT = do_GET  # noqa: N815 - the names that the base class looks for
 
         def log_message(self, *_: object) -> None:
             """Nothing: the tests read `Cloud.calls`."""

@@ -82,8 +82,8 @@ class Broken:
     def instance_of(self, dmi): return "i-1"
     def guest_shutdown(self): return Consequence(False, None, "The bill goes on, and no word says what to do")
     def identify(self, site): return "i-1"
-    def permissions(self, verbs): return (Permission("everything", "to do"), Permission("everything", "to do"))
-    def policy(self, verbs): return "allow nothing"
+    def permissions(self, verbs, *, tag=False): return (Permission("everything", "to do"), Permission("everything", "to do"))
+    def policy(self, verbs, *, tag=False): return "allow nothing"
     def price(self, identity): return Price(1.0, "USD", "anywhere", "", "a guess")
 
 class Another(Broken): ...

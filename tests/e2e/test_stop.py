@@ -3,7 +3,9 @@
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +151,8 @@ def test_permissions_come_from_the_plug_in(machine: Machine) -> None:
     assert "machines.terminate" in text
     assert "machines.stop" not in text
     assert "machines.stop" in ask("example").stdout
+    assert "machines.tag" in ask("example", "--tag").stdout
+    assert "machines.tag" not in ask("example").stdout
     missing = ask("nowhere")
     assert (missing.returncode, "example" in missing.stderr) == (2, True)
 
@@ -231,3 +235,46 @@ def test_an_idle_machine_is_stopped_through_its_cloud(guarded: Agent, cloud: Clo
         guarded.until(lambda report: bool(report["incident"]))
         story = guarded.ask("history", report["incident"]["id"])
     assert '"instance":"m-42"' in story.stdout.replace("\n", "").replace(" ", "")
+
+
+def test_the_incident_is_in_the_machines_tag_before_its_end_is_asked_for(machine: Machine, cloud: Cloud) -> None:
+    """Whoever looks at the stopped machine sees why; other tags stay."""
+    cloud.tags["owner"] = "ml"
+    machine.settings.append("sink.tag=true")
+    done = machine.run("stop", "--live", "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    incident = answer(done)["receipt"]["incident"]
+    assert cloud.tags["costguard-incident"].split()[1:] == ["stop", "person", incident]
+    assert cloud.tags["owner"] == "ml"
+    written = next(i for i, call in enumerate(cloud.calls) if call.startswith("PUT"))
+    assert written < cloud.calls.index(cloud.asked[0])
+
+
+def test_the_agents_heartbeat_stands_in_the_machines_tag(guarded: Agent, cloud: Cloud) -> None:
+    """Written while every reader answers; costguard takes it for no wish of anybody."""
+    cloud.identity["id"] = "m-70"  # whose own moment within the 30 s is the first
+    (guarded.folder / "sys/class/dmi/id/board_asset_tag").write_text("m-70\n")
+    guarded.start("heartbeat.tag=true", "heartbeat.every=30s")
+    report = guarded.until(lambda _: "costguard-heartbeat" in cloud.tags)
+    date, state = cloud.tags["costguard-heartbeat"].split()
+    assert abs(datetime.fromisoformat(date).timestamp() - time.time()) < 60.0
+    assert state == report["state"]
+    assert not guarded.until(lambda found: bool(found["gpus"]))["vetoes"]
+
+
+def test_a_right_for_tags_that_is_missing_is_told_long_before(guarded: Agent, cloud: Cloud) -> None:
+    """In a message, in the status and by the doctor; the action itself may be carried out."""
+    cloud.machine["rights"].remove("machines.tag")
+    guarded.start("sink.tag=true")
+    report = guarded.until(lambda found: bool(found["plans"]))
+    plan = next(plan for plan in report["plans"] if plan["action"] == "stop")
+    assert plan["verdict"] == "consequences"
+    assert "tag_denied" in {finding[0] for finding in plan["findings"]}
+    sections = answer(guarded.ask("doctor", "--json"))["sections"]
+    said = next(check for checks in sections.values() for check in checks if "costguard-incident" in check["text"])
+    assert (said["level"], "--tag" in said["hint"]) == ("warn", True)
+    end = time.monotonic() + 10.0
+    while "finding:" not in (log := (guarded.folder / "log").read_text()):
+        assert time.monotonic() < end, log
+        time.sleep(0.1)
+    assert cloud.tags == {}

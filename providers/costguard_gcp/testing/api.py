@@ -1,6 +1,7 @@
 """The Compute Engine API for one machine."""
 
 import json
+import re
 import ssl
 import time
 import uuid
@@ -28,6 +29,7 @@ Kind = Literal[
     "fail_but_act",
     "slow",
     "drip",
+    "relabelled",
 ]
 
 
@@ -37,7 +39,8 @@ class Fault(NamedTuple):
     ``nothing`` accepts and does nothing; ``fail_at_once`` answers with an operation that holds an error,
     ``fail_later`` with one that gets it afterwards; ``fail_but_act`` answers 500 and acts; ``cut_before`` and
     ``cut_after`` close the connection before and after acting; ``slow`` waits ``seconds``; ``drip`` acts and answers with
-    one byte a second. ``code`` and
+    one byte a second; ``relabelled``: somebody else
+    changes a label just before. ``code`` and
     ``message`` are those of an operation's error.
     """
 
@@ -66,6 +69,8 @@ _RIGHTS = {
     "autoscalers.get": "compute.autoscalers.get",
     "regionAutoscalers.get": "compute.autoscalers.get",
 }
+_KEY, _VALUE = re.compile(r"[a-z][a-z0-9_-]{0,62}"), re.compile(r"[a-z0-9_-]{0,63}")
+_MOST_LABELS = 64
 _WRITE = {"https://www.googleapis.com/auth/cloud-platform", "https://www.googleapis.com/auth/compute"}
 _READ = _WRITE | {"https://www.googleapis.com/auth/compute.readonly"}
 
@@ -144,7 +149,7 @@ class ComputeApi(Server):
         trouble = self._discovery.request_trouble(route, request.query, request.body)
         if trouble:
             raise RefusedError(400, "invalid", trouble)
-        self._admit(request, word in _EFFECTS or word in _GROUP_EFFECTS)
+        self._admit(request, word in _EFFECTS or word in _GROUP_EFFECTS or word == "setLabels")
         if method.startswith("instances."):
             return self._instance(route, word, request, fault)
         right = _RIGHTS.get(method, "compute.instanceGroupManagers.update")
@@ -188,7 +193,30 @@ class ComputeApi(Server):
             if machine.deleted:
                 raise RefusedError(404, "notFound", f"The resource '{machine.name}' was not found")
             return {**resources.instance(machine), **self.extra}
+        if word == "setLabels":
+            return self._label(request, fault)
         return self._do(_EFFECTS[word], request, fault)
+
+    def _label(self, request: Request, fault: Fault | None) -> dict[str, Any]:
+        """All labels are replaced, if nobody changed them since the fingerprint was read."""
+        machine, kind = self.machine, fault.kind if fault else None
+        if kind == "relabelled":
+            machine.labels["somebody"] = f"else-{len(machine.labels)}"
+        asked = json.loads(request.body)
+        if asked.get("labelFingerprint") != machine.fingerprint:
+            words = "Labels fingerprint either invalid or resource labels have changed"
+            raise RefusedError(412, "conditionNotMet", words)
+        wrong = [
+            name for name, value in asked["labels"].items() if not (_KEY.fullmatch(name) and _VALUE.fullmatch(value))
+        ]
+        if wrong or len(asked["labels"]) > _MOST_LABELS:
+            raise RefusedError(400, "invalid", f"Invalid value for field 'labels': {wrong or 'too many of them'}")
+        operation = resources.operation(machine, "setLabels")
+        if kind == "fail_at_once" and fault:
+            return _fail(operation, fault)
+        if kind != "nothing":
+            machine.labels = dict(asked["labels"])
+        return operation
 
     def _in_group(self, effect: str, request: Request, fault: Fault | None) -> dict[str, Any]:
         machine = self.machine

@@ -1,7 +1,10 @@
 """The machine of the stand-ins, and how it answers to what is done to it."""
 
+import base64
 import dataclasses
 import datetime as dt
+import hashlib
+import json
 
 
 @dataclasses.dataclass
@@ -80,6 +83,12 @@ class Machine:
             return ""
         place = f"regions/{self.group.region}" if self.group.region else f"zones/{self.zone}"
         return f"projects/{self.project_number}/{place}/instanceGroupManagers/{self.group.name}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the labels: it changes with them, and a change has to name it."""
+        digest = hashlib.sha256(json.dumps(self.labels, sort_keys=True).encode()).digest()
+        return base64.b64encode(digest[:8]).decode()
 
     def begin(self, verb: str) -> None:
         """Something was accepted: the machine shows it, and ends after some looks."""

@@ -38,6 +38,7 @@ def instance(machine: Machine) -> dict[str, Any]:
         found["guestAccelerators"] = [{"acceleratorType": kind, "acceleratorCount": count} for kind, count in kinds]
     if machine.confidential:
         found["confidentialInstanceConfig"] = {"enableConfidentialCompute": True, "confidentialInstanceType": "SEV"}
+    found["labelFingerprint"] = machine.fingerprint
     if machine.labels:
         found["labels"] = dict(machine.labels)
     if machine.last_stop:

@@ -1,10 +1,12 @@
 """A sign of life from the real loop: regular, spread over a fleet, and only while every reader answers."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from costguard.agent.cloudside import share
+from costguard.agent.heartbeat import ENDING, TAG_EVERY
 from costguard.agent.loop import Loop
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
@@ -30,11 +32,14 @@ class Script(Faults):
         return self.word if subject == self.subject and self.since <= host.world.now < self.until else ""
 
 
-def live(faults: Faults | None = None, url: str = "https://beat.example.org/1") -> tuple[list[float], Journal, SimHost]:
+def live(
+    faults: Faults | None = None, url: str = "https://beat.example.org/1", *, tag: bool = False, **policy: Any
+) -> tuple[list[float], Journal, SimHost]:
     """Two hours; the moments of the beats."""
     journal = Journal()
     host = SimHost(Machine(gpus=2, script=IDLE), seed=5, until=7200.0, watch=journal, faults=faults)
-    config = {**effective(), "heartbeat": {"url": url, "every": EVERY, "token_file": ""}}
+    host.world.off_delay = (3000.0, 3000.0)  # a cloud that takes its time to end a machine
+    config = {**effective(**policy), "heartbeat": {"url": url, "every": EVERY, "token_file": "", "tag": tag}}
     try:
         Loop(host, config, host.start()).run()
     except SimOff:
@@ -81,3 +86,35 @@ def test_without_an_address_there_is_none() -> None:
     """Nothing is started for nothing."""
     beats, _journal, _host = live(url="")
     assert beats == []
+
+
+def tagged(host: SimHost) -> list[float]:
+    """When the tag was written."""
+    return [at for at, record in host.world.beats if record["tag"]]
+
+
+def test_the_tag_is_written_more_rarely_than_the_address_is_asked() -> None:
+    """Clouds limit changes; the first one comes with the first beat."""
+    beats, _journal, host = live(tag=True)
+    assert tagged(host)[0] == beats[0]
+    assert len(beats) >= 22
+    assert all(TAG_EVERY - 5.0 <= b - a <= TAG_EVERY + EVERY + 40.0 for a, b in pairwise(tagged(host)))
+    assert len(tagged(host)) >= 7
+    assert not tagged(live()[2])
+
+
+def test_the_tag_alone_beats_at_its_own_pace() -> None:
+    """Without an address no process is started between."""
+    beats, _journal, host = live(url="", tag=True)
+    assert beats == tagged(host)
+    assert all(TAG_EVERY - 5.0 <= b - a <= TAG_EVERY + 40.0 for a, b in pairwise(beats))
+    assert beats[0] - host.world.boot_zero <= EVERY + 40.0
+
+
+def test_the_tag_of_a_machine_that_is_being_ended_is_left_alone() -> None:
+    """A cloud may take the change for a newer wish; the address is told all the same."""
+    beats, _journal, host = live(tag=True, mode="live", kill_action="stop", boot_grace=600.0, unused_after=900.0)
+    ending = [at for at, record in host.world.beats if record["state"] in ENDING]
+    assert ending, [(at, record["state"]) for at, record in host.world.beats]
+    assert not set(ending) & set(tagged(host))
+    assert set(ending) <= set(beats)

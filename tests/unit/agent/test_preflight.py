@@ -48,6 +48,33 @@ def test_each_action_is_counted_by_itself() -> None:
     assert "expired" in found.words
 
 
+DENIED = ("tag_denied", "this machine cannot write its tags", "grant it")
+
+
+def test_tags_that_may_not_be_written_are_told_at_once_and_daily() -> None:
+    """Though the action itself may be carried out; and once more when they can be written."""
+    preflight = Preflight()
+    checked = Outcome(0.0, "c1", "consequences", findings=(DENIED,))
+    times = [float(at) for at in range(0, int(2.5 * DAY), 3600)]
+    told = [at for at in times if preflight.heard(checked._replace(at=at), CORE)]
+    assert told == [0.0, DAY, 2 * DAY]
+    unknown = checked._replace(at=3 * DAY, findings=(("tag_unknown", "the cloud does not answer", ""),))
+    assert preflight.heard(unknown, CORE) is None, "it takes nothing back"
+    again = preflight.heard(Outcome(3 * DAY, "c1", "go"), CORE)
+    assert again is not None
+    assert again.code == "tag_allowed"
+    assert preflight.heard(Outcome(3 * DAY, "c1", "go"), CORE) is None
+
+
+def test_people_read_which_tags_and_what_to_do() -> None:
+    """In one sentence."""
+    found = Preflight().heard(Outcome(0.0, "c1", "go", findings=(DENIED,)), CORE)
+    assert found is not None
+    text = compose("finding", {"machine": "trainer", "gpu": found.gpu, "code": found.code, "text": found.words})
+    assert text.title.startswith("the tags of trainer cannot be written by the machine itself")
+    assert "grant it" in text.body
+
+
 @pytest.mark.parametrize(("code", "words"), [("unchecked", "cannot be checked"), ("checked", "can be checked again")])
 def test_people_read_it_as_a_sentence(code: str, words: str) -> None:
     """Of which machine, and what it means."""

@@ -5,6 +5,7 @@ Its metadata service and its API speak JSON over HTTP. Source: `tests.contract.c
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from costguard.actions.base import Finding, Outcome, Plan, Verdict, worst
 from costguard.actions.provider import (
@@ -82,14 +83,16 @@ class Example:
         known = identity.type == "gpu.large"
         return Price(4.0, "USD", identity.region, "2026-01-01", "price list of Example Cloud") if known else None
 
-    def permissions(self, verbs: Sequence[Verb]) -> tuple[Permission, ...]:
-        """One right for each verb, and one to look."""
-        acts = tuple(Permission(f"machines.{verb}", f"to {verb} this machine") for verb in verbs)
+    def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
+        """One right for each verb, one to look, and one to write tags."""
+        acts = [Permission(f"machines.{verb}", f"to {verb} this machine") for verb in verbs]
+        if tag:
+            acts.append(Permission("machines.tag", "to write tags of this machine"))
         return (Permission("machines.read", "to see what the machine is and what became of it"), *acts)
 
-    def policy(self, verbs: Sequence[Verb]) -> str:
+    def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """As its console takes it."""
-        return "".join(f"allow {one.name} on machine/SELF\n" for one in self.permissions(verbs))
+        return "".join(f"allow {one.name} on machine/SELF\n" for one in self.permissions(verbs, tag=tag))
 
 
 class ExampleMachine:
@@ -149,6 +152,14 @@ class ExampleMachine:
         if status == "stopping":
             return Outcome("pending", "seen stopping", proof)
         return recorded or Outcome("unknown", f"the cloud shows it {status}")
+
+    def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
+        """One request for each tag; each takes far less than the time that is given."""
+        del within
+        if "machines.tag" not in self._call("GET", "")["rights"]:
+            raise CloudError("denied", "the right machines.tag is missing", hint="grant machines.tag on this machine")
+        for name, value in () if dry else tags.items():
+            self._call("PUT", f"/tags/{quote(name)}?value={quote(value)}")
 
     def _call(self, method: str, path: str) -> dict[str, Any]:
         base = str(self._site.settings.get("api_endpoint") or "https://api.cloud.example")

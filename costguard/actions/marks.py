@@ -1,0 +1,101 @@
+"""The machine's own tags, as a place where what happens on it can be seen from outside.
+
+costguard writes these two and heeds neither: what keeps a machine up stands in tags of other names
+(`costguard.readers.cloud.asks`). A container that does not stand for its host writes nothing.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from costguard.actions import container
+from costguard.actions.base import Context, Finding, Host, Plan, worst
+from costguard.actions.choose import NobodyError, choose
+from costguard.actions.cloud import identified
+from costguard.actions.provider import CloudError
+from costguard.actions.retry import LateError, bounded
+from costguard.masking import mask
+
+INCIDENT = "costguard-incident"
+HEARTBEAT = "costguard-heartbeat"
+
+CHECK_SECONDS = 10.0
+"""For the question whether the right is there."""
+
+_GRANT = (
+    "grant it: `costguard permissions CLOUD --tag` prints the right; or switch `tag` off under [sink] and [heartbeat]"
+)
+
+
+class Place(NamedTuple):
+    """What leads to this machine's cloud: the installed plug-ins, the section ``[cloud]``, and where its files are."""
+
+    providers: Sequence[str]
+    cloud: Mapping[str, object]
+    host: Host
+
+
+def place_of(context: Context) -> Place:
+    """As the job says it."""
+    return Place(context.providers, context.cloud, context.host)
+
+
+def incident(context: Context, at: float) -> str:
+    """What is about to be done, short enough for the clouds that take the least; the id comes last, and may be cut."""
+    return " ".join((_date(at), context.action, context.reason or "unknown", context.incident or "none"))
+
+
+def heartbeat(state: str, at: float) -> str:
+    """When the guard last saw everything, and what it makes of it."""
+    return f"{_date(at)} {state}"
+
+
+def write(tags: Mapping[str, str], place: Place, within: float, *, dry: bool = False) -> None:
+    """Log in and write, within so many seconds; ``dry`` asks only whether it may. Raises CloudError."""
+    end = time.monotonic() + within
+    try:
+        bounded(lambda: _write(tags, place, end, dry=dry), within)
+    except LateError as error:
+        raise CloudError(
+            "unreachable", f"the cloud gave {error}", code="late", hint="see `costguard doctor`"
+        ) from error
+
+
+def _write(tags: Mapping[str, str], place: Place, end: float, *, dry: bool) -> None:
+    found = container.mark(place.host.procfs, os.environ)
+    if refused := container.refusals(found, stands_for_host=place.host.stands_for_host):
+        raise CloudError("refused", refused[0].text, code=refused[0].code, hint=refused[0].hint)
+    try:
+        chosen = choose(place.providers, place.cloud, place.host)
+        with identified(chosen) as who:
+            chosen.provider.open(chosen.site, who).mark(tags, end - time.monotonic(), dry=dry)
+    except NobodyError as error:
+        raise CloudError("refused", str(error), code=error.finding.code, hint=error.finding.hint) from error
+
+
+def check(decided: Plan, context: Context) -> Plan:
+    """The plan, with a finding where a tag that is configured could not be written. Nothing is written."""
+    sections = ((INCIDENT, context.sink), (HEARTBEAT, context.heartbeat))
+    wanted = {name: "-" for name, section in sections if section.get("tag") is True}
+    if not wanted:
+        return decided
+    try:
+        write(wanted, place_of(context), CHECK_SECONDS, dry=True)
+    except CloudError as error:
+        finding = _unwritable(error, " and ".join(wanted))
+        return decided._replace(verdict=worst(decided.verdict, "consequences"), findings=(*decided.findings, finding))
+    return decided
+
+
+def _unwritable(error: CloudError, names: str) -> Finding:
+    words = mask(str(error))
+    if error.technical:
+        text = f"whether this machine may write its tags {names} could not be asked: {words}"
+        return Finding("tag_unknown", text, error.hint or "see `costguard doctor`")
+    text = f"this machine cannot write its tags {names}, so nobody outside would see what they say: {words}"
+    return Finding("tag_denied", text, _GRANT if error.trouble == "denied" else error.hint or _GRANT)
+
+
+def _date(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
