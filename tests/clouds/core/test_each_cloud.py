@@ -20,7 +20,10 @@ PATIENCE = 60.0
 
 
 class Rented(NamedTuple):
-    """A machine: where its files are, what leads to its cloud, what the cloud was asked, and how to take a right away."""
+    """A machine: where its files are, what leads to its cloud, what the cloud was asked, and how to take a right away.
+
+    ``tags`` are its tags as the cloud shows them, ``may_tag`` gives the right to write them.
+    """
 
     sysfs: str
     procfs: str
@@ -28,6 +31,8 @@ class Rented(NamedTuple):
     environ: Mapping[str, str]
     effects: Callable[[], int]
     deny: Callable[[], object]
+    tags: Callable[[], Mapping[str, str]]
+    may_tag: Callable[[], object]
 
     def run(self, folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """A verb of costguard on it."""
@@ -45,10 +50,16 @@ def on_aws(folder: Path) -> Iterator[Rented]:
     with aws.machine(str(folder), "g5g.xlarge") as here:
         section = {"metadata_endpoint": here.imds.url, "api_endpoint": here.api.url}
         effects = ("StopInstances", "TerminateInstances")
+        here.api.denied.add("CreateTags")
+
+        def tags() -> Mapping[str, str]:
+            rows = here.ec2.describe_tags(Filters=[{"Name": "resource-id", "Values": [here.id]}])["Tags"]
+            return {row["Key"]: row["Value"] for row in rows}
+
         yield Rented(
             f"{folder}/sys", f"{folder}/proc", section, here.environ(),
             lambda: sum(1 for call in here.api.calls() if call.action in effects),
-            lambda: here.api.denied.update(effects),
+            lambda: here.api.denied.update(effects), tags, lambda: here.api.denied.discard("CreateTags"),
         )  # fmt: skip
 
 
@@ -59,8 +70,9 @@ def on_gcp(folder: Path) -> Iterator[Rented]:
         sysfs, procfs = gcp.firmware(folder, machine)
         section = {"metadata_endpoint": metadata.url, "api_endpoint": api.url}
         yield Rented(
-            sysfs, procfs, section, {}, lambda: len(api.effects), lambda: api.granted.discard("compute.instances.stop")
-        )
+            sysfs, procfs, section, {}, lambda: len(api.effects), lambda: api.granted.discard("compute.instances.stop"),
+            lambda: machine.labels, lambda: api.granted.add("compute.instances.setLabels"),
+        )  # fmt: skip
 
 
 @contextmanager
@@ -72,6 +84,7 @@ def on_azure(folder: Path) -> Iterator[Rented]:
         yield Rented(
             f"{root}/sys", f"{root}/proc", section, here.environ,
             lambda: len(here.sent("deallocate", "delete")), lambda: here.world.rights.remove(right),
+            lambda: here.world.tags, lambda: here.world.rights.append("Microsoft.Resources/tags/write"),
         )  # fmt: skip
 
 
@@ -135,6 +148,23 @@ def test_a_terminate_without_a_sink_is_refused(rented: Rented, tmp_path: Path) -
     done = rented.run(tmp_path, "stop", "--live", "--yes", "--action", "terminate")
     assert (done.returncode, rented.effects()) == (3, 0)
     assert "[sink]" in done.stderr
+
+
+def test_the_incident_stands_in_the_machines_tag(rented: Rented, tmp_path: Path) -> None:
+    """Where the right for it was given; where not, the doctor says so before it is needed."""
+    wanted = {"sink.tag": "true", "heartbeat.tag": "true"}
+    doctor = answer(rented.run(tmp_path, "doctor", "--json", **wanted))
+    plan = next(plan for plan in doctor["plans"] if plan["action"] == "stop")
+    assert (plan["verdict"], "tag_denied" in {f[0] for f in plan["findings"]}) == ("consequences", True)
+    rented.may_tag()
+    doctor = answer(rented.run(tmp_path, "doctor", "--json", **wanted))
+    plan = next(plan for plan in doctor["plans"] if plan["action"] == "stop")
+    assert not {"tag_denied", "tag_unknown"} & {finding[0] for finding in plan["findings"]}
+    assert rented.tags() == {}
+    fate = answer(rented.run(tmp_path, "stop", "--live", "--yes", "--json", **wanted))
+    assert fate["status"] == "accepted"
+    said = rented.tags()["costguard-incident"].replace("_", " ").split()
+    assert said[1:] == ["stop", "person", fate["receipt"]["incident"]]
 
 
 @pytest.mark.parametrize("name", CLOUDS)

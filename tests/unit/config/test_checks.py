@@ -44,6 +44,8 @@ def found(*assignments: str, preset: str | None = None) -> list[str]:
             ["deadline.budget=5", "price_per_hour=2", "deadline.budget_period=1d"],
             "deadline.budget_period",
         ),
+        (["sink.tag=true", "cloud.provider=none"], ["sink.tag=true"], "sink.tag"),
+        (["heartbeat.tag=true", "cloud.metadata=never"], ["heartbeat.tag=true"], "heartbeat.tag"),
         (["hold.max=2d", "hold.total=1d"], ["hold.max=1d", "hold.total=1d"], "hold.total"),
     ],
 )
