@@ -139,6 +139,14 @@ class Action(Protocol[F]):
         """Say what the world shows of an attempt; ``recorded`` is what its executor wrote down."""
 
 
+def without_promises(plan: Plan) -> Plan:
+    """The plan; one that cannot be executed does not say that the bill ends, for nothing will end it."""
+    if plan.may_act:
+        return plan
+    findings = tuple(finding for finding in plan.findings if finding.code != "bill_ends")
+    return plan._replace(findings=findings, ends_bill=False if plan.ends_bill is False else None)
+
+
 def worst(*verdicts: Verdict) -> Verdict:
     """The gravest of several verdicts."""
     order: tuple[Verdict, ...] = ("go", "consequences", "another", "failed", "refuse")

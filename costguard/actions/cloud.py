@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from costguard.actions import container, receipt, sink
-from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan, Verdict, worst
+from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan, Verdict, without_promises, worst
 from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb
 from costguard.actions.retry import LateError, bounded
@@ -101,12 +101,13 @@ class CloudAction:
         if facts.action == "terminate" and not facts.has_sink:
             found.append(_no_sink(live=facts.live))
         made = facts.session.machine.plan(facts.action, facts.session.gathered)
-        return made._replace(
+        whole = made._replace(
             action=facts.action,
             verdict=worst(made.verdict, *(verdict for verdict, _ in found)),
             findings=(*(finding for _, finding in found), *made.findings),
             receipt=facts.session.receipt,
         )
+        return without_promises(whole)
 
     def execute(self, plan: Plan, context: Context) -> Outcome:
         """Send the request. The plug-in repeats the same one while that can help, within the deadline."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from costguard.actions.base import Finding, Plan, Verdict, worst
+from costguard.actions.base import Finding, Plan, Verdict, without_promises, worst
 from costguard.actions.provider import Verb
 from costguard_aws import consequences, vetoes
 from costguard_aws.facts import Facts
@@ -17,13 +17,14 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     rules: tuple[Rule, ...] = (*vetoes.RULES, *consequences.RULES)
     found = [finding for rule in rules for finding in rule(facts._replace(verb=verb), settings)]
     found.sort(key=lambda item: _ORDER.index(item[0]))
-    return Plan(
+    made = Plan(
         action=verb,
         verdict=worst(*(verdict for verdict, _ in found)),
         findings=tuple(_once(finding for _, finding in found)),
         ends_bill=consequences.ends_bill(facts._replace(verb=verb), settings),
         keeps_disks=consequences.keeps_disks(verb),
     )
+    return without_promises(made)
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:

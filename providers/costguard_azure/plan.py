@@ -6,7 +6,7 @@ gravest verdict is the plan's. Sources of the rules: docs/clouds-azure.md, row b
 
 from collections.abc import Callable, Mapping
 
-from costguard.actions.base import Finding, Plan, worst
+from costguard.actions.base import Finding, Plan, without_promises, worst
 from costguard.actions.provider import Verb
 from costguard_azure import permissions, rules_bill, rules_group
 from costguard_azure.case import Case, Found
@@ -20,13 +20,14 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
         case = Case(verb, facts.vm, facts, settings)
         found += [row for rule in RULES for row in rule(case)]
     verdict = worst(*(grade for grade, _ in found))
-    return Plan(
+    made = Plan(
         action=verb,
         verdict=verdict,
         findings=tuple(finding for _, finding in found),
         ends_bill=None if facts.vm is None else not (facts.vm.reservation or facts.vm.host),
         keeps_disks=None if facts.vm is None else verb != "terminate" or not facts.vm.disks_deleted,
     )
+    return without_promises(made)
 
 
 def _seen(facts: Facts, read: str) -> Found:

@@ -7,7 +7,7 @@ and "Suspend, stop, or reset Compute Engine instances".
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from costguard.actions.base import Finding, Plan, Verdict, worst
+from costguard.actions.base import Finding, Plan, Verdict, without_promises, worst
 from costguard.actions.provider import Verb
 from costguard_gcp import permissions
 from costguard_gcp.facts import Facts
@@ -34,16 +34,15 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     """Every rule speaks; the gravest verdict counts."""
     case = Case(verb, facts, settings)
     found = [one for rule in _RULES for one in rule(case)]
-    if worst(*(verdict for verdict, _ in found)) in {"go", "consequences"}:
-        found += _bill(case)  # of a request that is not sent it would be a promise
     prepaid = bool(_prepaid_words(facts))
-    return Plan(
+    made = Plan(
         action=verb,
         verdict=worst(*(verdict for verdict, _ in found)),
         findings=tuple(finding for _, finding in found),
         ends_bill=None if facts.vm is None else not prepaid,
         keeps_disks=_keeps_disks(verb, facts),
     )
+    return without_promises(made)
 
 
 def _identity(case: Case) -> list[Found]:
@@ -287,5 +286,5 @@ def _refuse(code: str, text: str, hint: str) -> Found:
 
 _RULES: tuple[Callable[[Case], list[Found]], ...] = (
     *(_identity, _running, _managed_node, _group, _scopes, _rights, _protected, _prepaid),
-    *(_local_data, _hibernation, _comes_back, _run_limit, _disks),
+    *(_local_data, _hibernation, _comes_back, _run_limit, _disks, _bill),
 )

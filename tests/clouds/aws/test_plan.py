@@ -81,3 +81,11 @@ def test_a_wrong_word_in_the_settings_is_no_consent() -> None:
         for word in ("yes", True, "", None, "LEAVE", "Discard"):
             settings = {"local_data": word, "group": word, "prepaid": word}
             assert plan(cell.verb, facts_of(cell), settings).verdict == "refuse"
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.verb}: {cell.circumstance}")
+def test_what_is_not_done_ends_no_bill(cell: Cell) -> None:
+    """No plan that refuses, or that names another action, says that the bill ends."""
+    made = plan(cell.verb, facts_of(cell), CIRCUMSTANCES[cell.circumstance].settings)
+    promised = "bill_ends" in {finding.code for finding in made.findings}
+    assert made.may_act or not (promised or made.ends_bill)

@@ -12,6 +12,7 @@ HIBERNATES: dict[str, Any] = {"size": NV6, "hibernation": True}
 GROUPED: dict[str, Any] = {"rights": [*ALL_RIGHTS, *GROUP_RIGHTS]}
 LEAVE = {"group": "leave"}
 BASE = ("bill_ends", "disks_go_on")
+KEPT = ("disks_go_on",)  # of what is not done nobody says that the bill ends
 
 
 def _without(right: str) -> dict[str, Any]:
@@ -56,14 +57,14 @@ CELLS: dict[str, Cell] = {
     # Hibernation
     "a small NV machine hibernates": Cell("hibernate", HIBERNATES, {}, "go", BASE, HIBERNATE),
     "hibernation is not enabled": Cell(
-        *("hibernate", {"size": NV6}, {}, "another", (*BASE, "cannot_hibernate")), "additionalCapabilities"
+        *("hibernate", {"size": NV6}, {}, "another", (*KEPT, "cannot_hibernate")), "additionalCapabilities"
     ),
     "a T4 machine cannot hibernate": Cell(
-        *("hibernate", {"hibernation": True}, {}, "another", (*BASE, "cannot_hibernate")),
+        *("hibernate", {"hibernation": True}, {}, "another", (*KEPT, "cannot_hibernate")),
         f"{HIBERNATE}: NVv4 and NVads",
     ),
     "too much memory to hibernate": Cell(
-        *("hibernate", {**HIBERNATES, "size": "Standard_NV18ads_A10_v5"}, {}, "another", (*BASE, "cannot_hibernate")),
+        *("hibernate", {**HIBERNATES, "size": "Standard_NV18ads_A10_v5"}, {}, "another", (*KEPT, "cannot_hibernate")),
         f"{HIBERNATE}: at most 112 GB",
     ),
     "a size without a GPU is believed": Cell(
@@ -76,14 +77,14 @@ CELLS: dict[str, Cell] = {
     ),
     "Spot cannot hibernate": Cell(
         *("hibernate", {**HIBERNATES, "priority": "Spot", "eviction": "Deallocate"}, {}, "another"),
-        *((*BASE, "cannot_hibernate", "spot_may_not_return"), f"{HIBERNATE}: not Spot"),
+        *((*KEPT, "cannot_hibernate", "spot_may_not_return"), f"{HIBERNATE}: not Spot"),
     ),
     "an availability set cannot hibernate": Cell(
-        *("hibernate", {**HIBERNATES, "availability_set": True}, {}, "another", (*BASE, "cannot_hibernate")), HIBERNATE
+        *("hibernate", {**HIBERNATES, "availability_set": True}, {}, "another", (*KEPT, "cannot_hibernate")), HIBERNATE
     ),
     "an ephemeral system disk cannot hibernate": Cell(
         *("hibernate", {**HIBERNATES, "ephemeral_os": True}, {}, "another"),
-        *((*BASE, "cannot_hibernate", "instance_store_root"), EPHEMERAL),
+        *((*KEPT, "cannot_hibernate", "instance_store_root"), EPHEMERAL),
     ),
     "a reserved machine cannot hibernate": Cell(
         *("hibernate", {**HIBERNATES, "reservation": "block"}, {"prepaid": "act"}, "another"),
@@ -91,7 +92,7 @@ CELLS: dict[str, Cell] = {
     ),
     # Ephemeral system disks
     "an ephemeral system disk cannot be deallocated": Cell(
-        *("stop", {"ephemeral_os": True}, {}, "another", (*BASE, "instance_store_root")), EPHEMERAL
+        *("stop", {"ephemeral_os": True}, {}, "another", (*KEPT, "instance_store_root")), EPHEMERAL
     ),
     "an ephemeral system disk can be deleted": Cell(
         *("terminate", {"ephemeral_os": True, "system_disk": Disk("os", delete=True)}, {}, "consequences"),
@@ -109,7 +110,7 @@ CELLS: dict[str, Cell] = {
         ),
     ),
     "a local disk with data": Cell(
-        *("stop", {"temp_disk_kb": 184549376}, {}, "refuse", (*BASE, "local_data_kept"), LOCAL),
+        *("stop", {"temp_disk_kb": 184549376}, {}, "refuse", (*KEPT, "local_data_kept"), LOCAL),
         ("sdb", "/mnt", ("lost+found", "checkpoint.pt")),
     ),
     "a local disk with data, to be discarded": Cell(
@@ -117,11 +118,11 @@ CELLS: dict[str, Cell] = {
         *(LOCAL, ("sdb", "/mnt", ("checkpoint.pt",))),
     ),
     "a local NVMe disk with data": Cell(
-        *("terminate", {}, {}, "refuse", (*BASE, "local_data_kept"), "azure-vm-utils: Microsoft NVMe Direct Disk"),
+        *("terminate", {}, {}, "refuse", (*KEPT, "local_data_kept"), "azure-vm-utils: Microsoft NVMe Direct Disk"),
         ("nvme0n1", "/scratch", ("checkpoint.pt",)),
     ),
     "hibernation empties the local disk as well": Cell(
-        *("hibernate", HIBERNATES, {}, "refuse", (*BASE, "local_data_kept"), LOCAL), ("sdb", "/mnt", ("x",))
+        *("hibernate", HIBERNATES, {}, "refuse", (*KEPT, "local_data_kept"), LOCAL), ("sdb", "/mnt", ("x",))
     ),
     # Spot
     "Spot is stopped": Cell(
@@ -143,17 +144,17 @@ CELLS: dict[str, Cell] = {
     ),
     # Rights
     "no right to deallocate": Cell(
-        "stop", _without("deallocate/action"), {}, "refuse", (*BASE, "not_permitted"), RIGHTS
+        "stop", _without("deallocate/action"), {}, "refuse", (*KEPT, "not_permitted"), RIGHTS
     ),
     "no right to delete": Cell(
-        "terminate", _without("virtualMachines/delete"), {}, "refuse", (*BASE, "not_permitted"), RIGHTS
+        "terminate", _without("virtualMachines/delete"), {}, "refuse", (*KEPT, "not_permitted"), RIGHTS
     ),
     "the right to deallocate is not needed to delete": Cell(
         "terminate", _without("deallocate/action"), {}, "go", BASE, RIGHTS
     ),
     "a right that is taken away again": Cell(
         *("stop", {"rights": ["*"], "not_rights": ["Microsoft.Compute/*/deallocate/action"]}, {}, "refuse"),
-        *((*BASE, "not_permitted"), "Role definitions: notActions are subtracted"),
+        *((*KEPT, "not_permitted"), "Role definitions: notActions are subtracted"),
     ),
     "a wide right is enough": Cell(
         "stop", {"rights": ["*/read", "microsoft.compute/virtualMachines/*"]}, {}, "go", BASE, "Compared without case"
@@ -179,31 +180,31 @@ CELLS: dict[str, Cell] = {
         "stop", _without("virtualMachines/read"), {}, "refuse", ("not_permitted",), RIGHTS
     ),
     # Locks
-    "a read-only lock": Cell("stop", {"locks": [LockOn()]}, {}, "refuse", (*BASE, "locked"), LOCKS),
+    "a read-only lock": Cell("stop", {"locks": [LockOn()]}, {}, "refuse", (*KEPT, "locked"), LOCKS),
     "a read-only lock on the group": Cell(
-        "hibernate", {**HIBERNATES, "locks": [LockOn(scope="group")]}, {}, "refuse", (*BASE, "locked"), LOCKS
+        "hibernate", {**HIBERNATES, "locks": [LockOn(scope="group")]}, {}, "refuse", (*KEPT, "locked"), LOCKS
     ),
     "a lock against deletion, and a stop": Cell(
         *("stop", {"locks": [LockOn("CanNotDelete", "subscription")]}, {}, "consequences", (*BASE, "locked")),
         "azure-docs issue 50385: a stop was refused all the same",
     ),
     "a lock against deletion, and a deletion": Cell(
-        "terminate", {"locks": [LockOn("CanNotDelete")]}, {}, "refuse", (*BASE, "locked"), LOCKS
+        "terminate", {"locks": [LockOn("CanNotDelete")]}, {}, "refuse", (*KEPT, "locked"), LOCKS
     ),
     "a lock on an extension, and a stop": Cell("stop", {"locks": [LockOn(scope="part")]}, {}, "go", BASE, LOCKS),
     "a lock on an extension, and a deletion": Cell(
-        "terminate", {"locks": [LockOn("CanNotDelete", "part")]}, {}, "refuse", (*BASE, "locked"), LOCKS
+        "terminate", {"locks": [LockOn("CanNotDelete", "part")]}, {}, "refuse", (*KEPT, "locked"), LOCKS
     ),
     # Scale sets
     "a member is told only": Cell(
-        "stop", {**GROUPED, "scale_set": ScaleSet()}, {}, "refuse", (*BASE, "group_member"), SCALE
+        "stop", {**GROUPED, "scale_set": ScaleSet()}, {}, "refuse", (*KEPT, "group_member"), SCALE
     ),
     "a uniform member is told only": Cell(
         "terminate",
         {**GROUPED, "scale_set": ScaleSet(uniform=True)},
         {},
         "refuse",
-        ("bill_ends", "group_member", "loses_disks"),
+        ("group_member", "loses_disks"),
         SCALE,
     ),
     "a member leaves": Cell(
@@ -217,11 +218,11 @@ CELLS: dict[str, Cell] = {
         "stop", {**GROUPED, "scale_set": ScaleSet(uniform=True)}, LEAVE, "consequences", (*BASE, "group_member"), SCALE
     ),
     "a member would be repaired": Cell(
-        "stop", {**GROUPED, "scale_set": ScaleSet(repairs=True)}, LEAVE, "another", (*BASE, "group_member"), SCALE
+        "stop", {**GROUPED, "scale_set": ScaleSet(repairs=True)}, LEAVE, "another", (*KEPT, "group_member"), SCALE
     ),
     "the set is at its minimum": Cell(
         *("terminate", {**GROUPED, "scale_set": ScaleSet(capacity=2, minimum=2)}, LEAVE, "refuse"),
-        *((*BASE, "group_at_minimum", "group_member"), "Autoscale: minimum of a profile"),
+        *((*KEPT, "group_at_minimum", "group_member"), "Autoscale: minimum of a profile"),
     ),
     "the set is above its minimum": Cell(
         *("terminate", {**GROUPED, "scale_set": ScaleSet(capacity=3, minimum=2)}, LEAVE, "consequences"),
@@ -229,14 +230,14 @@ CELLS: dict[str, Cell] = {
     ),
     "a protected member": Cell(
         *("terminate", {**GROUPED, "scale_set": ScaleSet(protected=True)}, LEAVE, "refuse"),
-        *((*BASE, "group_member", "protected"), "Instance protection: protectFromScaleSetActions"),
+        *((*KEPT, "group_member", "protected"), "Instance protection: protectFromScaleSetActions"),
     ),
     "the set cannot be read": Cell(
         "stop", {"scale_set": ScaleSet()}, LEAVE, "consequences", (*BASE, "group_member", "permission_unknown"), SCALE
     ),
     "a uniform member cannot hibernate": Cell(
         *("hibernate", {**GROUPED, **HIBERNATES, "scale_set": ScaleSet(uniform=True)}, LEAVE, "another"),
-        *((*BASE, "cannot_hibernate", "group_member"), f"{HIBERNATE}: not uniform scale sets"),
+        *((*KEPT, "cannot_hibernate", "group_member"), f"{HIBERNATE}: not uniform scale sets"),
     ),
     "a uniform Spot member says so in its metadata alone": Cell(
         *("stop", {**GROUPED, "priority": "Spot", "scale_set": ScaleSet(uniform=True)}, LEAVE, "consequences"),
@@ -244,7 +245,7 @@ CELLS: dict[str, Cell] = {
     ),
     # Managed nodes
     "a node of AKS by its group": Cell(
-        "stop", {"group": "MC_lab_cluster_eastus"}, LEAVE, "refuse", (*BASE, "managed_node"), AKS
+        "stop", {"group": "MC_lab_cluster_eastus"}, LEAVE, "refuse", (*KEPT, "managed_node"), AKS
     ),
     "a node of AKS by its tags": Cell(
         *(
@@ -252,16 +253,16 @@ CELLS: dict[str, Cell] = {
             {**GROUPED, "tags": {"aks-managed-poolName": "gpu"}, "scale_set": ScaleSet(uniform=True)},
             LEAVE,
         ),
-        *("refuse", ("bill_ends", "group_member", "loses_disks", "managed_node"), AKS),
+        *("refuse", ("group_member", "loses_disks", "managed_node"), AKS),
     ),
     "a node of AKS by its scale set": Cell(
         *("stop", {**GROUPED, "scale_set": ScaleSet("aks-gpu-12345678-vmss")}, LEAVE, "refuse"),
-        *((*BASE, "group_member", "managed_node"), AKS),
+        *((*KEPT, "group_member", "managed_node"), AKS),
     ),
     "a node of Databricks": Cell(
-        "stop", {"tags": {"Vendor": "Databricks"}}, {}, "refuse", (*BASE, "managed_node"), "Databricks: default tags"
+        "stop", {"tags": {"Vendor": "Databricks"}}, {}, "refuse", (*KEPT, "managed_node"), "Databricks: default tags"
     ),
     # Identity and state
-    "it is going already": Cell("stop", {"power": "deallocating"}, {}, "refuse", (*BASE, "not_running"), BILLING),
+    "it is going already": Cell("stop", {"power": "deallocating"}, {}, "refuse", (*KEPT, "not_running"), BILLING),
     "it is starting": Cell("stop", {"power": "starting"}, {}, "go", BASE, BILLING),
 }

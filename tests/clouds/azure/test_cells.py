@@ -14,7 +14,7 @@ def test_the_table_is_large_and_varied() -> None:
     """Forty cells; each one names a fact; many distinct pairs of verdict and code."""
     pairs = {(cell.verdict, code) for cell in CELLS.values() for code in cell.codes}
     assert len(CELLS) >= 40
-    assert len(pairs) >= 30
+    assert len(pairs) >= 28
     assert all(cell.fact for cell in CELLS.values())
 
 
@@ -42,6 +42,8 @@ def test_cell(cell: Cell) -> None:
         assert all(
             finding.hint for finding in plan.findings if plan.verdict == "refuse" and finding.code not in SELF_EVIDENT
         )
+        promised = "bill_ends" in {finding.code for finding in plan.findings}
+        assert plan.may_act or not (promised or plan.ends_bill), "what is not done ends no bill"
         assert {entry.method for entry in azure.log} == {"GET"}
 
 

@@ -174,7 +174,7 @@ def test_confirm_without_the_cloud_is_unknown(rented: Rented, cloud: Cloud) -> N
 
 def test_terminate_needs_a_place_for_its_record(rented: Rented, cloud: Cloud) -> None:
     """A terminated machine takes its history with it; in dry run that is a consequence, to be seen in time."""
-    assert codes(rented.ask("act", "terminate")) == ["no_sink", "bill_ends"]
+    assert codes(rented.ask("act", "terminate")) == ["no_sink"]
     assert cloud.asked == []
     dry = rented.ask("plan", "terminate", mode="dry-run")["plan"]
     assert dry["verdict"] == "consequences"
@@ -245,3 +245,16 @@ def test_importing_the_worker_imports_no_sdk(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("step", ["identify", "open", "facts"])
+def test_a_plug_in_that_hangs_is_named_with_its_step(rented: Rented, step: str) -> None:
+    """A worker that is killed by the guard names no cause: the plan comes before, and says what did not come back."""
+    where = "ExampleMachine" if step == "facts" else "Example"
+    hang = (
+        "import time, costguard_example; from costguard.actions import cloud; cloud.OPEN_WITHIN = 0.5;"
+        f"costguard_example.{where}.{step} = lambda *_: time.sleep(60);"
+    )
+    answers = rented.ask("plan", before=hang)
+    assert (answers["plan"]["verdict"], codes(answers)) == ("failed", ["unreachable"])
+    assert f"did not come back from `{step}`" in answers["plan"]["findings"][0]["text"]

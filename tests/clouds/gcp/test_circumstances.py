@@ -27,6 +27,7 @@ def test_the_verdict_and_the_codes_of_a_circumstance(name: str, tmp_path: pathli
     decided, world = planned(cell, tmp_path)
     assert (decided.verdict, tuple(finding.code for finding in decided.findings)) == (cell.verdict, cell.codes)
     assert decided.action == cell.verb
+    assert decided.may_act or not ("bill_ends" in cell.codes or decided.ends_bill), "what is not done ends no bill"
     assert world.api.effects == []
     for finding in decided.findings:
         assert len(finding.text) > 25
