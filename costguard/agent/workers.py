@@ -8,6 +8,7 @@ from costguard.agent.cloudside import share
 from costguard.agent.ports import Host, SpawnFailed
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
+from costguard.engine.reasons import PERSON
 
 TELL_WITHIN = 30.0
 PLAN_WITHIN = 60.0
@@ -54,6 +55,7 @@ class Workers:
         self._host = host
         self.config = config
         self._running: dict[int, Worker] = {}
+        self._checked: set[str] = set()  # actions that this process has had checked
 
     def start(
         self, effect: Tell | Check | Prepare | Confirm | Save, now: float, context: Mapping[str, Any]
@@ -192,16 +194,25 @@ class Workers:
         }
         if isinstance(effect, Save):
             job["deadline"] = min(hook_time, max(1.0, effect.seconds))
-        if kind == "check" and effect.action in CLOUD_ACTIONS and job["providers"]:
-            job["spread"] = self._spread(context, now)
+        if isinstance(effect, Check | Prepare) and effect.action in CLOUD_ACTIONS and job["providers"]:
+            job["spread"] = self._spread(effect, context, now)
             within += job["spread"]
         return kind, "act", within, job
 
-    def _spread(self, context: Mapping[str, Any], now: float) -> float:
-        """How long the check of this machine waits, so that a fleet that boots together does not ask together."""
+    def _spread(self, effect: Check | Prepare, context: Mapping[str, Any], now: float) -> float:
+        """How long this machine waits before it asks its cloud, which throttles a fleet that asks together.
+
+        A person who stops the machine does not wait for others, and who starts the agent by hand waits only a little.
+        """
+        if context.get("reason") == PERSON:
+            return 0.0
         whole = float(self.config.get("cloud", {}).get("spread") or 0.0)
         own = share(str(context.get("context", {}).get("instance", "")))
-        return own * (whole if now < BOOTED else whole / 10.0)
+        if isinstance(effect, Prepare):
+            return own * whole / 5.0
+        first = effect.action not in self._checked
+        self._checked.add(effect.action)
+        return own * (whole / 10.0 if first and now >= BOOTED else whole)
 
     def _report(self, worker: Worker, said: dict[str, Any], now: float) -> Outcome | None:
         if worker.kind == "tell":

@@ -145,6 +145,20 @@ def test_who_asks_alone_waits_little_or_not() -> None:
     assert waits("stop", 30.0, effective())[0] == 0.0
 
 
+def test_the_daily_check_takes_the_whole_time_and_the_last_plan_a_fifth() -> None:
+    """Machines that were started, or fall idle, together; a person's own command waits for nobody."""
+    whole, _ = waits("stop", 30.0, RENTED)
+    host = SimHost(seed=1, faults=Silent())
+    workers = Workers(host, RENTED)
+    mine = {"context": {"instance": "dmi:1"}}
+    workers.start(Check("e1", "stop"), 90000.0, mine)
+    workers.start(Check("e2", "stop"), 176400.0, mine)
+    workers.start(Prepare("a1", "stop", "i1"), 176500.0, {**mine, "reason": "idle"})
+    workers.start(Prepare("a2", "stop", "i2"), 176500.0, {**mine, "reason": "person"})
+    found = [float(program.job["spread"]) for program in host.children.values()]
+    assert found == pytest.approx([whole / 10.0, whole, whole / 5.0, 0.0])
+
+
 def test_no_fleet_is_throttled_by_its_own_checks() -> None:
     """Five hundred machines, eight calls each, against a bucket of 100 calls that gains 20 a second: none is refused."""
     calls = sorted(
