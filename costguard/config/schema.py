@@ -58,7 +58,10 @@ class Section(BaseModel):
 
 
 class Deadline(Section):
-    """The machine ends at the earliest of these, after a warning; work cancels that unless `stop_busy`."""
+    """The machine ends at the earliest of these, after a warning; work cancels that unless `stop_busy`.
+
+    Passed while work goes on, it is told daily, and the warning begins when work has been over for five minutes.
+    """
 
     lifetime: DurationOrOff = option(
         "Running time, counted over reboots, after which the machine ends.",

@@ -7,6 +7,7 @@ from costguard.engine.reasons import (
     delayed,
     idle_at,
     period_over,
+    rested_at,
     unknown_at,
     unused_at,
     work_seen,
@@ -42,6 +43,9 @@ def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | Non
         return min(times) if idle <= state.at else min(*times, idle)
     times += [idle_at(state, rules), unused_at(state, rules), unknown_at(state, rules)]
     deadline = deadline_at(state, rules, wall, synced=synced)
+    if deadline <= state.at and core.blind is None and not rules.policy.stop_busy:  # it waits for the end of the work
+        rested = rested_at(state, rules)
+        deadline = core.deadline_told if rested == NEVER else rested
     doubtful = rules.heeds_dates and synced is not True  # whether the date counts may change without a jump
     times.append(min(deadline, state.at + RECHECK_DATES) if doubtful else deadline)
     if (core.stops or core.held) and works_now(state):

@@ -132,7 +132,13 @@ class Sentence:
         times = [(reasons.idle_at(state, rules), f"idle for {duration(policy.kill_duration)}")]
         if policy.unused_after is not None:
             times.append((reasons.unused_at(state, rules), f"unused for {duration(policy.unused_after)}"))
+        would = "" if policy.mode == "live" else "DRY RUN: "
         deadline = reasons.deadline_at(state, rules, self._wall, synced=None)
+        if deadline <= state.at and not policy.stop_busy:
+            deadline = max(deadline, reasons.rested_at(state, rules))
+            if deadline == NEVER:
+                words = f"the deadline has passed; {would}warning once that has been over for"
+                return f"{words} {duration(reasons.rest(rules))}, {action} {_later(rules, 'later')}"
         times.append((deadline, "the deadline"))
         at, why = min(times)
         if rules.ends_machine:
@@ -144,7 +150,6 @@ class Sentence:
                 return "nothing is decided on what cannot be seen"
             share = percent(policy.arm_threshold)
             return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
-        would = "" if policy.mode == "live" else "DRY RUN: "
         later, end = _later(rules, "later"), _end(rules, "work is seen")
         return f"{would}warning at {self._at(at)} ({why}), {action} {later}, unless {end}"
 

@@ -10,6 +10,12 @@ IDLE, UNUSED, DEADLINE, UNKNOWN, PERSON = "idle", "unused", "deadline", "unknown
 
 EPSILON = 1e-6
 
+REST = 300.0
+"""Seconds (at most a whole window) of quiet after work before a deadline that has passed begins its warning.
+
+A pause is not the end of the work: without this people get a warning and its cancellation for every pause of a job.
+"""
+
 
 class Row(NamedTuple):
     """One reason, and what each obstacle does to it (the documentation is printed from here)."""
@@ -142,6 +148,21 @@ def may_work(state: State, rules: Rules) -> bool:
     )
 
 
+def rest(rules: Rules) -> float:
+    """How long work must have been over before a deadline goes by that."""
+    return min(REST, rules.policy.kill_duration)
+
+
+def rested_at(state: State, rules: Rules) -> float:
+    """When work that was seen will have been over for so long, if nothing changes; NEVER while some is seen."""
+    seen = state.core.shadow
+    if seen is not None and seen.loud:
+        return NEVER
+    if seen is None or seen.since <= seen.known_since:
+        return -NEVER  # no end of any work was seen
+    return seen.since + rest(rules)
+
+
 def work_seen(state: State, rules: Rules) -> bool:
     """Whether work, not a tolerated blip, lies in the window: what unlatches DONE and FAILED."""
     core, window = state.core, rules.policy.kill_duration
@@ -211,7 +232,9 @@ def choose(state: State, rules: Rules, wall: float, *, synced: bool | None) -> s
         return ""
     if in_boot_grace(state, rules):
         return ""
-    if at >= deadline_at(state, rules, wall, synced=synced) and (policy.stop_busy or not may_work(state, rules)):
+    if at >= deadline_at(state, rules, wall, synced=synced) and (
+        policy.stop_busy or (at >= rested_at(state, rules) and not may_work(state, rules))
+    ):
         return DEADLINE
     if core.vetoes:
         return ""

@@ -139,10 +139,18 @@ class Forward:
                 return k
             else:  # passed: it waits for the end of the work, and is told from time to time
                 dates.append(core.deadline_told)
-                pause = self._levels.busy(self._rules, core.judged).levels.find(b"\0", k)
-                limit = pause if pause >= 0 else limit
+                limit = self._pause(core, k)
         due = min(dates)
         return min(limit, max(k, first_at(self._times, due + self._start, k) - 1)) if due < NEVER else limit
+
+    def _pause(self, core: Core, k: int) -> int:
+        """The sample in which work may have been over for long enough for a deadline that has passed."""
+        busy, end = self._levels.busy(self._rules, core.judged), len(self._times)
+        if core.blind is not None:
+            pause = busy.levels.find(b"\0", k)
+            return pause if pause >= 0 else end
+        found = self._levels.rare(busy, reasons.rest(self._rules), 0.0).at_or_after(k)
+        return end if found is None else found
 
     # -- the state afterwards --------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
+from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, reasons, step
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
@@ -211,6 +211,35 @@ def test_a_deadline_in_a_dry_run_is_told_once(stop_busy: bool) -> None:
     world.run(990.0, BUSY)
     world.run(4000.0, BUSY if stop_busy else QUIET)
     assert world.kinds().count("would_act") == 1
+
+
+def test_a_pause_of_the_work_is_no_end_of_it() -> None:
+    """A job that waits for its data now and then, after the deadline: people hear of it once a day, not at every pause."""
+    policy = BASE._replace(lifetime=1000.0, kill_duration=3600.0, unused_after=None)
+    world = World(policy, 2)
+    while world.now < 20000.0:
+        world.run(60.0, BUSY, QUIET)
+        world.run(reasons.REST - 20.0, QUIET, QUIET)
+    assert world.kinds() == ["deadline_passed"]
+    assert world.last is not None
+    assert "the deadline has passed" not in str(world.last.sentence), "the GPUs rest, and the date is shown"
+    ended = world.now
+    world.run(reasons.REST + policy.grace + 60.0, QUIET, QUIET)
+    assert world.stops()
+    (warned,) = [at for at, effect in world.effects if isinstance(effect, Tell) and effect.kind == "warning"]
+    assert warned - ended <= reasons.REST + policy.interval
+
+
+@pytest.mark.parametrize(("window", "waits"), [(3600.0, 300.0), (100.0, 100.0)])
+def test_a_deadline_waits_for_rest_no_longer_than_for_idle(window: float, waits: float) -> None:
+    """Work that ended just before the deadline; with a short window that is rest enough. Quiet long before, nothing waits."""
+    policy = BASE._replace(lifetime=1000.0, kill_duration=window, arm_duration=99999.0, unused_after=None)
+    for ends, begins in ((980.0, 980.0 + waits), (300.0, 1000.0)):
+        world = World(policy, 1)
+        world.run(ends, BUSY)
+        world.run(600.0 + waits, QUIET)
+        first = next(at for at, effect in world.effects if isinstance(effect, Tell) and effect.kind == "warning")
+        assert begins - policy.interval <= first <= begins + 2 * policy.interval
 
 
 def test_a_failed_deadline_is_not_hammered_because_work_goes_on() -> None:

@@ -50,6 +50,19 @@ def test_unknown_is_never_idle() -> None:
     assert "unknown_alarm" in kinds
 
 
+def test_a_deadline_that_has_passed_waits_for_rest_however_it_is_replayed() -> None:
+    """Of many pauses one is long enough; it is not left out, and the others cost no question each."""
+    loads = [0.9] * 200 + [0.9, 0.0] * 400 + [0.0] * 60 + [0.9, 0.0] * 400
+    policy = ROOMY._replace(lifetime=1000.0, kill_duration=3600.0, grace=600.0)
+    levels = Levels(trace(loads))
+    each, few = walk(levels, policy, every_sample=True), walk(levels, policy)
+    assert [decision.kind for decision in each.decisions] == [
+        "begin", "armed", "deadline_passed", "warning", "cancelled",
+    ]  # fmt: skip
+    assert few.decisions == each.decisions
+    assert few.steps < 400
+
+
 def test_a_hole_is_not_idle_time() -> None:
     """Nine quiet minutes, an hour without a sample, nine quiet minutes: no stop."""
     quiet = [START + 300 + 10 * k for k in range(54)]
