@@ -23,6 +23,8 @@ def milder(policy: Policy, wanted: Mapping[str, object]) -> Policy:
         value = wanted.get(name)
         if isinstance(value, int | float) and getattr(policy, name) < value <= LONGEST:
             changed[name] = float(value)
+    if "kill_duration" in changed:  # a longer window must not tolerate more seconds of work
+        changed["window_share"] = policy.window_share * policy.kill_duration / float(wanted["kill_duration"])  # type: ignore[arg-type]  # a number, as seen above
     lower = wanted.get("kill_threshold")
     if isinstance(lower, int | float) and 0 < lower < policy.kill_threshold:
         changed["kill_threshold"] = float(lower)

@@ -151,10 +151,11 @@ def test_no_tag_makes_anything_harsher(wanted: dict[str, Any], policy: Policy) -
     assert found.grace >= policy.grace
     assert found.boot_grace >= policy.boot_grace
     assert 0 < found.kill_threshold <= policy.kill_threshold
+    assert found.tolerance == pytest.approx(policy.tolerance), "a longer window tolerates no more work"
     never = float("inf")
     assert (found.unused_after or never) >= (policy.unused_after or never)
     assert max(found.kill_duration, found.grace, found.boot_grace) <= LONGEST
     assert set(changes(policy, found)) <= set(wanted) - {"mode", "price_per_hour"}
-    touched = {"kill_duration", "grace", "boot_grace", "unused_after", "kill_threshold"}
+    touched = {"kill_duration", "grace", "boot_grace", "unused_after", "kill_threshold", "window_share"}
     assert found._replace(**{name: getattr(policy, name) for name in touched}) == policy
     assert milder(found, wanted) == found
