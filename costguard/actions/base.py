@@ -34,7 +34,8 @@ class Plan(NamedTuple):
     """The answer to *may I, and what follows*.
 
     ``ends_bill`` and ``keeps_disks`` are None where it is not known. ``command`` is what a guest
-    action runs; it stays in the worker. ``receipt`` names the machine to whoever asks its cloud later.
+    action runs; it stays in the worker. ``receipt`` names the machine to whoever asks its cloud later. ``price`` has the
+    fields of `costguard.actions.provider.Price`, where the cloud was asked what this machine costs; else it is empty.
     """
 
     action: str
@@ -44,6 +45,7 @@ class Plan(NamedTuple):
     keeps_disks: bool | None = None
     command: tuple[str, ...] = ()
     receipt: Mapping[str, str] = {}
+    price: Mapping[str, object] = {}
 
     @property
     def may_act(self) -> bool:

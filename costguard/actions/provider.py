@@ -98,13 +98,18 @@ class Notice(NamedTuple):
 
 
 class Price(NamedTuple):
-    """A list price of the whole machine for one hour; always an estimate."""
+    """A price of the whole machine for one hour; always an estimate.
+
+    ``kind``: ``list``, the price list's for a machine on demand; ``spot``, what the cloud asks for this machine now;
+    ``limit``, what it costs at most, where the price itself is not known.
+    """
 
     amount: float
     currency: str
     region: str
     date: str
     source: str
+    kind: Literal["list", "spot", "limit"] = "list"
 
 
 class Ticket(NamedTuple):
@@ -193,7 +198,7 @@ class Provider(Protocol):
         """
 
     def price(self, identity: Identity) -> Price | None:
-        """The list price, from the plug-in's own table; None when unknown."""
+        """The list price, from the plug-in's own table, of a Spot machine as its limit; None when unknown."""
 
     def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
         """The rights these actions need; ``tag`` adds that of `Machine.mark`."""

@@ -163,7 +163,7 @@ def _go() -> bool:
 
 
 def _as_json(decided: Plan) -> dict[str, object]:
-    hidden = {"command"} if decided.receipt else {"command", "receipt"}
+    hidden = {"command", *(name for name in ("receipt", "price") if not getattr(decided, name))}
     kept = {name: value for name, value in decided._asdict().items() if name not in hidden}
     return kept | {"findings": [finding._asdict() for finding in decided.findings]}
 

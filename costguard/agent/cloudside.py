@@ -50,6 +50,7 @@ class CloudSide:
         self._host, self._tell, self._instance = host, tell, instance
         self.facts: dict[str, Any] = {}
         self.settings: dict[str, Any] = {}  # what tags ask for
+        self._asked: dict[str, Any] = {}  # the price that a plan heard when it asked the cloud
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
         self._told: dict[str, float] = {}  # notices by id, and for when they were announced
         self._reader: Reader | None = None
@@ -71,26 +72,36 @@ class CloudSide:
     @property
     def told(self) -> dict[str, Any]:
         """What messages say of the machine beside the engine's facts."""
-        price = self.facts.get("price")
-        return {"list_price": price} if price else {}
+        return {"price": self.price} if self.price else {}
+
+    @property
+    def price(self) -> dict[str, Any]:
+        """The best that is known of this machine's price: its Spot price, the lowest limit, the list price; else empty."""
+        known = [found for found in (self._asked, self.facts.get("price")) if isinstance(found, dict) and _sound(found)]
+        return min(known, key=lambda found: (found.get("kind") != "spot", found["amount"]), default={})
+
+    def learn(self, price: dict[str, Any]) -> None:
+        """What a plan heard of this machine's price when it asked the cloud."""
+        self._asked = price or self._asked
 
     def milder(self, policy: Policy) -> Policy:
         """The policy with what tags of the machine ask for, as far as that is milder."""
         return milder(policy, self.settings) if self.settings else policy
 
     def priced(self, policy: Policy) -> Policy:
-        """The policy with the cloud's list price, where its owner named none."""
-        price = self.facts.get("price")
-        if policy.price_per_hour is not None or not isinstance(price, dict):
+        """The policy with a price for the money in messages, where its owner named none.
+
+        What it costs at most is no price. A budget is the owner's, and so is the price that it counts with.
+        """
+        price = self.price
+        if policy.price_per_hour is not None or policy.budget is not None or not price or price.get("kind") == "limit":
             return policy
-        amount = price.get("amount")
-        if not isinstance(amount, int | float) or not 0 < amount < PRICE_LIMIT:
-            return policy
-        return policy._replace(price_per_hour=float(amount), currency=str(price.get("currency")))
+        return policy._replace(price_per_hour=float(price["amount"]), currency=str(price.get("currency")))
 
     def remember(self, saved: Mapping[str, Any]) -> None:
-        """What an earlier process of this boot heard of the tags; it is heeded until they could be read again."""
+        """What an earlier process of this boot heard of the tags, heeded until they can be read again; and the price."""
         cloud = self._job["cloud"]
+        self._asked = dict(saved.get("price") or {})
         if self._reader is None or cloud.get("tags") == "off" or not saved:
             return
         self.settings = dict(saved["settings"]) if cloud.get("tag_settings") is True else {}
@@ -98,9 +109,10 @@ class CloudSide:
 
     @property
     def heard(self) -> dict[str, Any]:
-        """What tags ask for, to be remembered over a restart; empty when they ask for nothing."""
+        """What tags ask for, and the price, to be remembered over a restart; empty when there is nothing."""
         asks = [[veto.reason, None if end == NEVER else end] for veto, end in self._vetoes]
-        return {"settings": self.settings, "asks": asks} if asks or self.settings else {}
+        found = {"settings": self.settings, "asks": asks, **({"price": self._asked} if self._asked else {})}
+        return found if any(found.values()) else {}
 
     def vetoes(self, now: float) -> tuple[Veto, ...]:
         """What tags of the machine ask for, and still do."""
@@ -175,3 +187,9 @@ class CloudSide:
         self._told[key] = due
         text = f"{cloud} announces: {words}"
         return Notice(now, due, text) if near else Finding(now, cloud, "announced", text)
+
+
+def _sound(price: Mapping[str, Any]) -> bool:
+    """Whether a price can be one: from a plug-in, so nothing is believed."""
+    amount = price.get("amount")
+    return isinstance(amount, int | float) and not isinstance(amount, bool) and 0 < amount < PRICE_LIMIT

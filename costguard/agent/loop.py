@@ -292,6 +292,8 @@ class Loop:
                 self._heed()
             case Line() if self.workers.owns(event.child):
                 self._take(self.workers.line(event.child, event.data, now))
+                self.cloud.learn(self.workers.price)
+                self._price()
             case Ended() if self.workers.owns(event.child):
                 self._take(self.workers.ended(event.child, event.code, now))
             case Line() | Ended():
@@ -346,7 +348,13 @@ class Loop:
         if ruled != self.ruled:
             self.host.say("<5>tags of the machine change settings: a full window and warning under them")
             self._rule(ruled)
-        self.policy = self.cloud.priced(self.policy)  # what is saved, and compared at a restart, stays without
+        self._price()
+
+    def _price(self) -> None:
+        """Count with the best price that is known; what is saved, and compared at a restart, stays without."""
+        priced = self.cloud.priced(self.ruled)
+        if priced != self.policy:
+            self.policy = priced
 
     def _rule(self, policy: Policy) -> None:
         """Go on under this policy, as after a reload."""

@@ -115,7 +115,7 @@ def status(loop: "Loop") -> dict[str, Any]:
         "origin": loop.config.get("origin") or loop.config.get("source") or "the built-in defaults",
         "instance": loop.boot.instance,
         "interval": loop.policy.interval,
-        "cloud": loop.cloud.facts,
+        "cloud": {**loop.cloud.facts, **loop.cloud.told},
         "milder": changes(loop.configured, loop.ruled),
         "reader_restarts": max(0, loop.eyes.reader.restarts),
         "reader": "answers" if loop.eyes.reader.healthy else loop.eyes.reader.error or loop.eyes.reader.words,

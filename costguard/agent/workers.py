@@ -55,6 +55,7 @@ class Workers:
         self._host = host
         self.config = config
         self._running: dict[int, Worker] = {}
+        self.price: dict[str, Any] = {}  # what the last plan that asked the cloud for it heard of this machine's price
         self._checked: set[str] = set()  # actions that this process has had checked
 
     def start(
@@ -241,6 +242,7 @@ class Workers:
         findings = tuple((str(f["code"]), str(f["text"]), str(f.get("hint", ""))) for f in plan.get("findings", ()))
         worker.verdict = (plan["verdict"], findings)
         worker.receipt = _line(plan.get("receipt"))
+        self.price = dict(plan.get("price") or self.price)
         final = worker.kind == "check" or plan["verdict"] in {"refuse", "another", "failed"}
         if worker.kind not in {"check", "prepare"} or not final:
             return None

@@ -16,6 +16,8 @@ from costguard.engine.reasons import TABLE
 from costguard.engine.rules import rules_of
 from costguard.engine.words import duration
 from costguard.engine.words import percent as share
+from costguard.notify.facts import Facts
+from costguard.notify.price import price
 
 Report = Mapping[str, Any]
 
@@ -204,11 +206,19 @@ def _agent(report: Report) -> Iterator[str]:
     if who := cloud.get("identity"):
         place = who["zone"] or who["region"]
         yield f"machine: {clean(cloud['cloud'])} {clean(who['instance'])}, {clean(who['type'])} in {clean(place)}"
+    if words := cost(report):
+        yield words
     yield f"settings: {agent.get('origin') or agent['source'] or 'the built-in defaults'}"
     if milder := agent.get("milder"):
         shown = [f"{name} {_setting(name, value)}" for name, value in milder.items()]
         yield f"tags of the machine make milder: {', '.join(shown)}"
     yield f"state: {agent['state_dir']}"
+
+
+def cost(report: Report) -> str:
+    """What the machine costs, as messages say it; empty when nobody knows."""
+    known = (report["agent"].get("cloud") or {}).get("price") or {}
+    return clean(price(report.get("price_per_hour"), str(report.get("currency") or ""), Facts(known)))
 
 
 def _setting(name: str, value: float | None) -> str:

@@ -20,6 +20,11 @@ class Option(NamedTuple):
     kind: Literal["bool", "list", "int", "command", "text"]
     section: type[Section]
 
+    @property
+    def about(self) -> str:
+        """What its table is for, in one line however its source is broken."""
+        return " ".join(str(self.section.__doc__).split())
+
 
 def walk(section: type[Section] = Settings, prefix: str = "") -> Iterator[Option]:
     """Every option, in the order of the file: those of a table before its inner tables."""

@@ -42,7 +42,7 @@ def _parts() -> Iterator[str]:
         if current != table:
             table = current
             title = f"`[{table}]`" if table else "Top level"
-            about = f"{option.section.__doc__}\n\n" if table else ""
+            about = f"{option.about}\n\n" if table else ""
             yield f"\n## {title}\n\n{about}| option | default | meaning | allowed | example |\n|---|---|---|---|---|\n"
         cells = (
             f"`{key}`", f"`{toml(option.default)}`", option.description, option.allowed, f"`{toml(option.example)}`",

@@ -38,7 +38,7 @@ def _parts(preset: str) -> Iterator[str]:
         current, _, key = option.path.rpartition(".")
         if current != table:
             table = current
-            yield f"\n\n# {option.section.__doc__}\n[{table}]\n"
+            yield f"\n\n# {option.about}\n[{table}]\n"
         yield _entry(option, key, preset)
 
 

@@ -579,7 +579,8 @@ class Settings(Section):
         allowed=f"a list without repetition of {ACTIONS}",
     )
     price_per_hour: Money = option(
-        "What the machine costs, for the money in messages and for budgets.",
+        "What the machine costs, for the money in messages and for budgets. Without it messages have the cloud's Spot or "
+        "list price, marked as an estimate.",
         "unknown",
         example=32.77,
         unit="currency",

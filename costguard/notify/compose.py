@@ -26,7 +26,7 @@ unknown_gpus         labels of the GPUs that cannot be read
 unknown_seconds      for how long
 money                estimate of what it has cost so far, in ``currency``
 price_per_hour       price of the machine, in ``currency``
-list_price           of the cloud's price list: ``amount``, ``currency``, ``date``, ``source``
+price                what the cloud says: ``amount``, ``currency``, ``date``, ``source``, ``region``, ``kind``
 detail, proof        what became of an attempt, and its request id or exit code
 receipt              what `costguard stop --verify` takes, one line of JSON
 error, hint          what failed, and what to do about it
@@ -43,6 +43,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from costguard.notify.facts import DAY, Facts, number
+from costguard.notify.price import price
 from costguard.notify.words import clock, listed, money, sentence, share, span
 
 
@@ -379,16 +380,7 @@ def _receipt(facts: Facts) -> Lines:
 
 
 def _price(facts: Facts) -> str:
-    """What the machine costs: the owner's word, or the cloud's list price with its date and source."""
-    price, listed_price = facts.number("price_per_hour"), facts.inner("list_price")
-    amount, date = listed_price.number("amount"), listed_price.text("date")
-    if price is not None and price != amount:
-        return f"The machine costs {money(price, facts.text('currency'))} an hour."
-    if amount is None or not date:
-        return ""
-    cost = money(amount, listed_price.text("currency"))
-    source = listed_price.text("source") or "unknown"
-    return f"The machine costs {cost} an hour: an estimate, the list price of {date} (source: {source})."
+    return price(facts.number("price_per_hour"), facts.text("currency"), facts.inner("price"))
 
 
 def _footer(facts: Facts) -> Lines:

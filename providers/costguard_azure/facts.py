@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from costguard.actions.provider import Identity, Site
+from costguard.actions.provider import Identity, Price, Site
 from costguard_azure import arm, disks, resource, retry
 from costguard_azure.errors import ArmError
 from costguard_azure.permissions import Grant
+from costguard_azure.prices import owners_limit
 from costguard_azure.session import Session
 
 T = TypeVar("T")
@@ -61,6 +62,7 @@ class Vm(NamedTuple):
     disks_kept: tuple[str, ...] = ()
     managed_by: str = ""
     group: Group | None = None
+    limit: Price | None = None
 
 
 class Facts(NamedTuple):
@@ -106,6 +108,7 @@ def gather(session: Session, site: Site, identity: Identity) -> Facts:
         vm = _vm(found, machine)
         # A member of a uniform scale set does not say that it is Spot; its metadata does.
         vm = vm._replace(group=_group(session, vm, identity, ask), spot=vm.spot or identity.market == "spot")
+        vm = vm._replace(limit=owners_limit(found, identity.region) if vm.spot else None)
     grants = ask("the rights", lambda: arm.permissions(session))
     locks = ask("the locks", lambda: arm.locks(session))
     age = vm.age if vm and vm.age is not None else _uptime(site.procfs)

@@ -33,7 +33,8 @@ class AzureMachine:
 
     def plan(self, verb: Verb, facts: Facts) -> Plan:
         """See `costguard_azure.plan.plan`."""
-        return plan.plan(verb, facts, self._site.settings)
+        limit = facts.vm.limit if facts.vm else None
+        return plan.plan(verb, facts, self._site.settings)._replace(price=limit._asdict() if limit else {})
 
     def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
         """Act, when the plan allows it and the cloud has said that this is the machine.

@@ -13,8 +13,11 @@ _NVIDIA = "0x10de"
 
 
 def price(identity: Identity) -> Price | None:
-    """The on-demand price of the machine's type; None when unknown, and for Spot, whose price changes."""
-    if identity.market != "on-demand":
+    """The on-demand price of the machine's type, for Spot as its limit; None when unknown, or when it is prepaid.
+
+    Source: Compute Engine documentation "Spot VMs" (Spot prices are below those on demand, and change).
+    """
+    if identity.market not in {"on-demand", "spot"}:
         return None
     gpu = identity.details.get("gpu", "")
     wanted = f"{identity.type}+{gpu}" if gpu else identity.type
@@ -22,7 +25,8 @@ def price(identity: Identity) -> Price | None:
     if not rows:
         return None
     row = next((row for row in rows if row["region"] == identity.region), rows[0])
-    return Price(float(row["usd_per_hour"]), "USD", row["region"], row["date"], row["source"])
+    found = Price(float(row["usd_per_hour"]), "USD", row["region"], row["date"], row["source"])
+    return found._replace(kind="limit") if identity.market == "spot" else found
 
 
 def attached_gpus(sysfs: str) -> str:

@@ -38,6 +38,8 @@ def machine(world: World, *, view: bool) -> dict[str, Any]:
         return {**found, "instanceId": "0", "name": f"{world.scale_set.name}_0", "sku": {"name": world.size}}
     body["hardwareProfile"] = {"vmSize": world.size}
     body["priority"] = world.priority
+    if world.priority == "Spot":
+        body["billingProfile"] = {"maxPrice": world.max_price}
     if world.eviction:
         body["evictionPolicy"] = world.eviction
     if world.availability_set:

@@ -67,6 +67,7 @@ class World:
     age: float = 86400.0
     priority: str = "Regular"
     eviction: str = ""
+    max_price: float = -1.0
     ephemeral_os: bool = False
     hibernation: bool = False
     availability_set: bool = False

@@ -279,6 +279,46 @@ def test_the_owners_price_counts_before_the_list_price(
     assert guard.side.priced(Policy(price_per_hour=owner)).price_per_hour == found
 
 
+LISTED = {"amount": 4.0, "currency": "USD", "date": "2026-07-20", "source": "a table", "kind": "list"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "asked", "known", "counts"),
+    [
+        (LISTED, {}, 4.0, 4.0),
+        ({**LISTED, "kind": "limit"}, {}, 4.0, None),
+        ({**LISTED, "kind": "limit"}, {**LISTED, "amount": 1.5, "kind": "spot"}, 1.5, 1.5),
+        (LISTED, {**LISTED, "amount": 9.0, "kind": "spot"}, 9.0, 9.0),
+        ({**LISTED, "kind": "limit"}, {**LISTED, "amount": 2.0, "kind": "limit"}, 2.0, None),
+        ({**LISTED, "kind": "limit"}, {**LISTED, "amount": 7.0, "kind": "limit"}, 4.0, None),
+        (None, {**LISTED, "amount": -1.0, "kind": "spot"}, None, None),
+    ],
+)
+def test_the_best_price_that_is_known(
+    listed: dict[str, Any] | None, asked: dict[str, Any], known: float | None, counts: float | None
+) -> None:
+    """A Spot price, else the lowest limit, else the list price; a limit is shown and never counted with."""
+    guard = Guard()
+    guard.answer(0.0, price=listed)
+    guard.side.learn(asked)
+    guard.side.learn({})  # a plan that heard nothing takes nothing back
+    assert guard.side.price.get("amount") == known
+    assert guard.side.priced(Policy()).price_per_hour == counts
+    assert guard.side.priced(Policy(price_per_hour=5.5)).price_per_hour == 5.5
+    assert guard.side.priced(Policy(budget=100.0)).price_per_hour is None
+
+
+def test_a_price_that_was_asked_for_survives_a_restart() -> None:
+    """Plans are made daily, and the guard may be started anew at any time."""
+    guard, after = Guard(), Guard()
+    assert guard.side.heard == {}
+    guard.side.learn({**LISTED, "amount": 1.5, "kind": "spot"})
+    after.side.remember(guard.side.heard)
+    assert after.side.price["amount"] == 1.5
+    assert after.side.settings == {}
+    assert after.side.vetoes(0.0) == ()
+
+
 def test_a_machine_that_is_not_rented_has_no_reader() -> None:
     """It answered once that nobody knows the machine; that does not change."""
     guard = Guard()

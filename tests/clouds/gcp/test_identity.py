@@ -261,14 +261,15 @@ def _asked(path: str, query: dict[str, str] | None = None, headers: dict[str, st
 
 
 def test_prices_are_estimates_with_a_source(world: World) -> None:
-    """Unknown stays unknown: a new type, Spot, and a market nobody knows."""
+    """Unknown stays unknown: a new type, a prepaid machine, and a market nobody knows; for Spot it is a limit."""
     who = PROVIDER.identify(world.site())
     price = PROVIDER.price(who)
     assert price is not None
     assert (price.amount, price.currency, price.region) == (0.853624, "USD", "us-central1")
     assert price.date.startswith("20")
     assert price.source
-    assert PROVIDER.price(who._replace(market="spot")) is None
+    assert PROVIDER.price(who._replace(market="spot")) == price._replace(kind="limit")
+    assert PROVIDER.price(who._replace(market="reserved")) is None
     assert PROVIDER.price(who._replace(market="")) is None
     assert PROVIDER.price(who._replace(type="a4-highgpu-8g")) is None
 

@@ -175,17 +175,30 @@ def test_a_refusal_is_not_told_twice() -> None:
     assert body.lower().count("local disks are lost") == 1
 
 
+def test_a_spot_price_is_an_estimate_and_a_limit_is_no_price() -> None:
+    """Each with its date and source; a limit is marked as one, and counts for nothing."""
+    found = {"amount": 1.5, "currency": "USD", "date": "2026-07-20", "source": "a table", "region": "north"}
+    spot = compose("failed", {**FACTS, "price_per_hour": 1.5, "price": {**found, "kind": "spot"}}).body
+    assert "costs about 1.50 USD an hour: an estimate, the Spot price of 2026-07-20 (source: a table)." in spot
+    limit = {**FACTS, "price_per_hour": None, "price": {**found, "kind": "limit"}}
+    text = compose("failed", limit).body
+    assert (
+        "costs at most about 1.50 USD an hour: an estimate, the price on 2026-07-20 in north (source: a table)" in text
+    )
+    assert "not known" in text
+    own = compose("failed", {**limit, "price_per_hour": 1.5, "currency": "USD"}).body
+    assert "The machine costs about 1.50 USD an hour." in own
+
+
 def test_a_list_price_is_shown_with_its_date_and_source() -> None:
     """The owner's own price needs none; a figure that rests on a price names it."""
     listed = {"amount": 32.77, "currency": "USD", "date": "2026-07-20", "source": "a table"}
-    own = compose("failed", {**FACTS, "price_per_hour": 9.5, "currency": "EUR", "list_price": listed}).body
+    own = compose("failed", {**FACTS, "price_per_hour": 9.5, "currency": "EUR", "price": listed}).body
     assert "costs about 9.50 EUR an hour." in own
     for facts in ({"price_per_hour": 32.77}, {"price_per_hour": None}):
-        text = compose("failed", {**FACTS, **facts, "list_price": listed}).body
+        text = compose("failed", {**FACTS, **facts, "price": listed}).body
         assert "costs about 32.77 USD an hour: an estimate, the list price of 2026-07-20 (source: a table)." in text
-    rests = compose(
-        "reminder", {**FACTS, "done": "cannot", "money": 3, "price_per_hour": 32.77, "list_price": listed}
-    ).body
+    rests = compose("reminder", {**FACTS, "done": "cannot", "money": 3, "price_per_hour": 32.77, "price": listed}).body
     assert "That has cost about 3.00" in rests
     assert "2026-07-20" in rests
 
