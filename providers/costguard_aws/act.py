@@ -1,7 +1,7 @@
 """The request itself, and what became of it.
 
 The three requests to EC2 are idempotent, so the same one may be sent again when nobody can say whether it
-arrived; the group's own call is not (it lowers the desired capacity), so it is sent once.
+arrived; the group's own termination is not (it lowers the desired capacity), so it is sent once.
 """
 
 import datetime as dt
@@ -12,17 +12,20 @@ from typing import Any, NamedTuple
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Ticket, Verb
 from costguard.actions.retry import pauses
-from costguard_aws import described
+from costguard_aws import described, standby
 from costguard_aws.errors import CallError, again, senseless
 from costguard_aws.facts import Facts
 from costguard_aws.plan import plan
 from costguard_aws.session import Session
-from costguard_aws.vetoes import YOUNG, leaves_group
+from costguard_aws.vetoes import YOUNG, leaves_group, stands_by
 
 ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
 CLOSED = frozenset(("stopped", "terminated"))
 _LOOK_SECONDS, _LOOK_AT_LEAST = 4.0, 1.0  # seconds for the look after a failure; the least also after the deadline
 _FOR_A_LOOK = 0.2  # the part of the deadline, at most, that is kept for that look
+_FOR_THE_STOP = (
+    20.0  # seconds of the deadline, at most, that are kept for the stop after a group's member is in standby
+)
 _SKEW = 60.0  # seconds between this machine's clock and EC2's
 
 
@@ -38,7 +41,7 @@ class Request(NamedTuple):
 def request_for(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Request:
     """The call that carries out a verb on this instance."""
     me = facts.identity.instance
-    if leaves_group(facts._replace(verb=verb), settings):
+    if leaves_group(facts, settings):
         parameters = {"InstanceId": me, "ShouldDecrementDesiredCapacity": True}
         return Request("autoscaling", "TerminateInstanceInAutoScalingGroup", parameters, repeatable=False)
     if verb == "terminate":
@@ -53,10 +56,24 @@ def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, o
     decided = plan(verb, facts, settings)
     if not decided.may_act:
         return Outcome("refused", f"the plan does not allow it: {decided.findings[0].text}")
-    request = request_for(verb, facts, settings)
     session.stamp(ticket)
     last = began + ticket.deadline
-    end = last - min(_LOOK_SECONDS, ticket.deadline * _FOR_A_LOOK)
+    facts = facts._replace(verb=verb)
+    if not stands_by(facts, settings):
+        return _ended(session, verb, facts, settings, began, last)
+    stuck = standby.enter(session, facts, last - min(_FOR_THE_STOP, ticket.deadline / 2))
+    if stuck is not None:
+        return stuck
+    outcome = _ended(session, verb, facts, settings, began, last)
+    return outcome._replace(detail=f"{outcome.detail}; {standby.held(facts)}")
+
+
+def _ended(
+    session: Session, verb: Verb, facts: Facts, settings: Mapping[str, object], began: float, last: float
+) -> Outcome:
+    """The request that ends this instance, sent until the moment ``last``."""
+    request = request_for(verb, facts, settings)
+    end = last - min(_LOOK_SECONDS, (last - time.monotonic()) * _FOR_A_LOOK)
     doubt = False
     for pause in pauses():
         try:

@@ -8,7 +8,7 @@ works" (60 days), "Change the instance initiated shutdown behavior".
 from costguard.actions.base import Finding, Verdict
 from costguard.actions.provider import Verb
 from costguard_aws.facts import Facts
-from costguard_aws.vetoes import Found, Settings, fleets, is_spot, leaves_group, owners, starts_again
+from costguard_aws.vetoes import Found, Settings, fleets, is_spot, leaves_group, owners, stands_by, starts_again
 
 
 def bill(facts: Facts, settings: Settings) -> Found:
@@ -73,6 +73,7 @@ def shutdown(facts: Facts, settings: Settings) -> Found:
         yield "go", Finding("shutdown_terminates", text, hint)
         return
     plain = facts.instance is not None and facts.instance.root_device == "ebs" and not is_spot(facts)
+    plain = plain and not facts.in_group  # from inside a member does not enter standby first
     if facts.shutdown_behavior == "stop" and plain and ends_bill(facts._replace(verb="stop"), settings):
         text = "a shutdown from inside stops this instance too, ends its bill for computing, and keeps its volumes"
         yield "go", Finding("shutdown_stops", text, "")
@@ -86,7 +87,8 @@ def ends_bill(facts: Facts, settings: Settings) -> bool | None:
     prepaid = facts.identity.market == "reserved" or found.lifecycle in {"capacity-block", "scheduled"}
     if prepaid or found.block or found.reservation or found.tenancy == "host":
         return False
-    if (facts.in_group and not leaves_group(facts, settings)) or (facts.verb == "terminate" and starts_again(facts)):
+    leaves = leaves_group(facts, settings) or stands_by(facts, settings)
+    if (facts.in_group and not leaves) or (facts.verb == "terminate" and starts_again(facts)):
         return False
     maintained = fleets(facts) and not facts.in_group and settings.get("group") != "leave"
     unread = facts.verb == "terminate" and is_spot(facts) and facts.spot is None

@@ -78,6 +78,7 @@ _HINTS = (  # what to do about a refusal whose words say what it is about
         "a person removes the protection: `aws ec2 modify-instance-attribute … --no-disable-api-termination`",
     ),
     ("min size", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
+    ("min-size", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
     ("minSize", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
     ("ibernat", 'set kill_action = "stop"'),
 )

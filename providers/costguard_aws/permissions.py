@@ -26,9 +26,22 @@ _LOOKS = (
     ),
     Permission("ec2:DescribeInstanceTypes", "whether the type has local disks and can hibernate", needed=False),
     Permission("ec2:DescribeSpotInstanceRequests", "whether a Spot request is one-time or persistent", needed=False),
+    Permission("ec2:DescribeSpotPriceHistory", "what a Spot instance costs now, for messages", needed=False),
     Permission("autoscaling:DescribeAutoScalingInstances", "membership in an Auto Scaling group", needed=False),
     Permission("autoscaling:DescribeAutoScalingGroups", "whether the group is at its minimum", needed=False),
 )
+_IN_GROUP: dict[Verb, Permission] = {
+    "stop": Permission(
+        "autoscaling:EnterStandby",
+        'stop a member of an Auto Scaling group through standby; on the group, only for cloud.group = "leave"',
+        needed=False,
+    ),
+    "terminate": Permission(
+        "autoscaling:TerminateInstanceInAutoScalingGroup",
+        'terminate a member of an Auto Scaling group; on the group, only for cloud.group = "leave"',
+        needed=False,
+    ),
+}
 _TAG = Permission("ec2:CreateTags", "write the tags costguard-incident and costguard-heartbeat of this instance")
 _ITSELF = {"aws:userid": "*:${ec2:InstanceID}"}
 
@@ -36,7 +49,7 @@ _ITSELF = {"aws:userid": "*:${ec2:InstanceID}"}
 def permissions(verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
     """The rights for some verbs, each once."""
     acts = {permission.name: permission for verb in verbs for permission in _VERBS[verb]}
-    return (*acts.values(), *((_TAG,) if tag else ()), *_LOOKS)
+    return (*acts.values(), *((_TAG,) if tag else ()), *_LOOKS, *_of_group(verbs))
 
 
 def policy(verbs: Sequence[Verb], *, tag: bool = False) -> str:
@@ -55,6 +68,45 @@ def policy(verbs: Sequence[Verb], *, tag: bool = False) -> str:
     if tag:
         statements.append(_marking())
     return json.dumps({"Version": "2012-10-17", "Statement": statements if acts else statements[1:]}, indent=2)
+
+
+def group_policy(verbs: Sequence[Verb]) -> str:
+    """What ``cloud.group = "leave"`` needs beside, as JSON; empty when these actions need nothing. It holds for all members."""
+    actions = [right.name for right in _of_group(verbs)]
+    group = "arn:aws:autoscaling:*:*:autoScalingGroup:*:autoScalingGroupName/GROUP"
+    statement = {"Sid": "CostguardLeavesItsGroup", "Effect": "Allow", "Action": actions, "Resource": group}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]}) if actions else ""
+
+
+def commands(verbs: Sequence[Verb], *, tag: bool = False) -> str:
+    """The commands that give these rights to one instance. ROLE, INSTANCE and GROUP are names to put in."""
+    options = "".join(f" --action {verb}" for verb in dict.fromkeys(verbs)) + (" --tag" if tag else "")
+    put = "aws iam put-role-policy --role-name ROLE --policy-name"
+    trust = json.dumps(
+        {
+            "Version": "2012-10-17",
+            "Statement": [
+                {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+            ],
+        }
+    )
+    lines = [
+        f"costguard permissions aws{options} --policy > costguard-policy.json",
+        f"{put} costguard --policy-document file://costguard-policy.json",
+        "# before that, where the instance has no role yet:",
+        f"aws iam create-role --role-name ROLE --assume-role-policy-document '{trust}'",
+        "aws iam create-instance-profile --instance-profile-name ROLE",
+        "aws iam add-role-to-instance-profile --instance-profile-name ROLE --role-name ROLE",
+        "aws ec2 associate-iam-instance-profile --instance-id INSTANCE --iam-instance-profile Name=ROLE",
+    ]
+    group = group_policy(verbs)
+    if group:
+        lines += ['# only for cloud.group = "leave":', f"{put} costguard-group --policy-document '{group}'"]
+    return "\n".join(lines)
+
+
+def _of_group(verbs: Sequence[Verb]) -> tuple[Permission, ...]:
+    return tuple(_IN_GROUP[verb] for verb in dict.fromkeys(verbs) if verb in _IN_GROUP)
 
 
 def _marking() -> dict[str, object]:

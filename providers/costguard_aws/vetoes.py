@@ -16,6 +16,9 @@ Settings = Mapping[str, object]
 YOUNG = 600.0
 """Seconds of a machine's life in which a denied right may just not have arrived yet."""
 
+IN_SERVICE, ENTERING, STANDBY = "InService", "EnteringStandby", "Standby"
+"""Lifecycle states of a group's member in which it may be stopped through standby."""
+
 _DOCTOR = "then run `costguard doctor`"
 _NODE_TAGS = {
     "aws:eks:cluster-name": "EKS",
@@ -82,6 +85,9 @@ def permitted(facts: Facts, settings: Settings) -> Found:
         hint = "grant autoscaling:TerminateInstanceInAutoScalingGroup on the group"
         yield "consequences", Finding("permission_unknown", text, hint)
         return
+    if stands_by(facts, settings) and facts.group and facts.group.state == IN_SERVICE:
+        text = "whether this machine may enter the standby of its Auto Scaling group cannot be checked without doing it"
+        yield "consequences", Finding("permission_unknown", text, "grant autoscaling:EnterStandby on the group")
     right = "ec2:TerminateInstances" if facts.verb == "terminate" else "ec2:StopInstances"
     hint = f"grant {right} on this instance: `costguard permissions aws` prints the policy"
     if facts.permitted is False and facts.uptime is not None and facts.uptime < YOUNG:
@@ -142,15 +148,55 @@ def group(facts: Facts, settings: Settings) -> Found:
     name = facts.group.name if facts.group else "whose name could not be read"
     if settings.get("group") != "leave":
         text = f"this instance is a member of the Auto Scaling group {name}, which replaces it: the bill would go on"
-        hint = 'lower the group\'s desired capacity, or let costguard do both: kill_action = "terminate", cloud.group = "leave"'
+        hint = 'lower the group\'s desired capacity, or let costguard do both: cloud.group = "leave"'
         yield "refuse", Finding("group_member", text, hint)
-    elif facts.verb != "terminate":
-        text = f"a member leaves the Auto Scaling group {name} only by being terminated; {facts.verb} would have it replaced"
-        yield "another", Finding("group_member", text, 'set kill_action = "terminate" if its disks may be deleted')
+    elif facts.verb == "hibernate":
+        text = f"members of an Auto Scaling group do not hibernate: the group {name} would replace it"
+        yield "another", Finding("group_member", text, 'set kill_action = "stop"')
+    elif facts.verb == "stop":
+        yield from _standby(facts, name)
     else:
         text = f"the Auto Scaling group {name} terminates this member and lowers its desired capacity by one"
         yield "consequences", Finding("group_member", text, "")
         yield from _at_minimum(facts, name)
+
+
+def _standby(facts: Facts, name: str) -> Found:
+    """A stopped member stays only in standby, and only one that is in service may enter it."""
+    state = facts.group.state if facts.group else ""
+    if not state:
+        unknown = facts.unknown.get("group")
+        what = (
+            f"the lifecycle state of this member of the Auto Scaling group {name}, without which it cannot be stopped"
+        )
+        yield "failed" if unknown and unknown.technical else "refuse", _missing(facts, "group", what)
+    elif state == IN_SERVICE:
+        text = (
+            f"the Auto Scaling group {name} puts this member into standby and lowers its desired capacity by one, then it is "
+            "stopped; it stays so until somebody brings it back, and the group's scaling may start another one"
+        )
+        yield "consequences", Finding("group_member", text, f"to bring it back: {bring_back(facts)}")
+        yield from _at_minimum(facts, name)
+    elif state in {ENTERING, STANDBY}:
+        text = f"this member of the Auto Scaling group {name} is in standby ({state}): it is stopped and stays there"
+        yield "consequences", Finding("group_member", text, f"to bring it back: {bring_back(facts)}")
+    else:
+        text = f"the Auto Scaling group {name} shows this member as {state}, and only one in service can be stopped"
+        yield (
+            "refuse",
+            Finding(
+                "group_member", text, "wait for it, or look with `aws autoscaling describe-auto-scaling-instances`"
+            ),
+        )
+
+
+def bring_back(facts: Facts) -> str:
+    """The commands that take a stopped member out of standby again."""
+    me, name = facts.identity.instance, facts.group.name if facts.group else "GROUP"
+    return (
+        f"`aws ec2 start-instances --instance-ids {me}`, then "
+        f"`aws autoscaling exit-standby --instance-ids {me} --auto-scaling-group-name {name}`"
+    )
 
 
 def _at_minimum(facts: Facts, name: str) -> Found:
@@ -256,6 +302,13 @@ def prepaid(facts: Facts, settings: Settings) -> Found:
 def leaves_group(facts: Facts, settings: Settings) -> bool:
     """Whether the group's own call is made in place of EC2's."""
     return facts.in_group is True and settings.get("group") == "leave" and facts.verb == "terminate"
+
+
+def stands_by(facts: Facts, settings: Settings) -> bool:
+    """Whether the group puts this member into standby, so that it can be stopped and stays."""
+    if facts.in_group is not True or settings.get("group") != "leave" or facts.verb != "stop" or not facts.group:
+        return False
+    return facts.group.state in {IN_SERVICE, ENTERING, STANDBY}
 
 
 def starts_again(facts: Facts) -> bool:

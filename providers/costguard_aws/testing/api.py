@@ -1,7 +1,8 @@
 """EC2 and EC2 Auto Scaling on loopback: moto, with the refusals that the real services have and moto lacks.
 
 Added: one-time Spot requests cannot be stopped; persistent ones can; hibernation needs an instance launched
-for it and a type that can; stop protection holds back stop and termination, with EC2's own words; a terminated
+for it and a type that can; a stopped member of a group is terminated, unless it is in standby, which it enters some
+time after the answer; stop protection holds back stop and termination, with EC2's own words; a terminated
 instance stays so; a group refuses to shrink below its minimum; a denied right is ``UnauthorizedOperation`` 403
 (also for a dry run); a stop takes a while; request ids are unique. And the troubles of `Fault`.
 """
@@ -40,6 +41,10 @@ _PROTECTED = "The instance '{id}' may not be {done}. Modify its '{flag}' instanc
 _MINIMUM = (
     "Currently, desiredSize equals minSize ({size}). Terminating instance without replacement will violate group's "
     "min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size."
+)
+_STANDBY = (
+    "AutoScalingGroup {group} has min-size={minimum}, max-size={maximum}, and desired-size={desired}. To place into "
+    "standby 1 instance, please update the AutoScalingGroup sizes appropriately."
 )
 _REFUSALS: Mapping[str, tuple[int, str, str]] = {
     "throttle": (503, "RequestLimitExceeded", "Request limit exceeded."),
@@ -86,17 +91,32 @@ class Nature(NamedTuple):
     root_device: str = ""
 
 
+class SpotPrice(NamedTuple):
+    """What a type costs in a zone from a moment on (``2031-01-31T18:00:00Z``)."""
+
+    type: str
+    zone: str
+    price: str
+    at: str
+    product: str = "Linux/UNIX"
+
+
 class Api:
-    """The services. ``denied`` are actions without a right; ``slow`` is how many looks still see ``stopping``."""
+    """The services. ``denied`` are actions without a right; ``slow`` is how many looks still see ``stopping``.
+
+    ``entering`` is how many looks still see a member on its way into standby.
+    """
 
     def __init__(self) -> None:
         self.denied: set[str] = set()
-        self.slow = 1
+        self.slow = self.entering = 1
         self.log: list[Request] = []
         self.url = ""
         self.natures: dict[str, Nature] = {}
+        self.spot_prices: list[SpotPrice] = []
         self._faults: list[Fault] = []
         self._looks: dict[str, int] = {}
+        self._enter = 0
         self._lock = threading.Lock()
         self._moto = wire.Moto()
         self._open: set[socket.socket] = set()
@@ -204,14 +224,28 @@ class Api:
         if parameters.get("DryRun") == "true":
             return None
         if action == "TerminateInstanceInAutoScalingGroup":
-            size = self._moto.at_minimum(parameters.get("InstanceId", ""))
-            return (400, "ValidationError", _MINIMUM.format(size=size)) if size is not None else None
+            member = self._moto.member(parameters.get("InstanceId", ""))
+            small = member is not None and member.desired <= member.minimum
+            return (400, "ValidationError", _MINIMUM.format(size=member.minimum)) if member and small else None
+        if action == "EnterStandby":
+            return self._refused_standby(parameters)
         if action not in {"StopInstances", "TerminateInstances"}:
             return None
         for number in wire.instances(parameters):
             found = self._refused_for(action, number, hibernate=parameters.get("Hibernate") == "true")
             if found:
                 return found
+        return None
+
+    def _refused_standby(self, parameters: Mapping[str, str]) -> tuple[int, str, str] | None:
+        (number,) = wire.instances(parameters)
+        member = self._moto.member(number)
+        if member is None or member.group != parameters.get("AutoScalingGroupName"):
+            return 400, "ValidationError", f"The instance {number} is not part of Auto Scaling group."
+        if member.state != "InService":
+            return 400, "ValidationError", f"The instance {number} is not in InService."
+        if parameters.get("ShouldDecrementDesiredCapacity") == "true" and member.desired <= member.minimum:
+            return 400, "ValidationError", _STANDBY.format(**member._asdict())
         return None
 
     def _refused_for(self, action: str, number: str, *, hibernate: bool) -> tuple[int, str, str] | None:
@@ -257,8 +291,18 @@ class Api:
         if answer.status == 200 and action in {"StopInstances", "TerminateInstances"}:
             for number in wire.instances(parameters):
                 self._looks[number] = self.slow
+                member = self._moto.member(number)
+                if action == "StopInstances" and member and member.state != "Standby":
+                    self._moto.terminate(number)  # its health check fails
+        if answer.status == 200 and action == "EnterStandby":
+            self._enter = self.entering
+        if action == "DescribeAutoScalingInstances" and self._enter > 0:
+            self._enter -= 1
+            text = text.replace("<LifecycleState>Standby<", "<LifecycleState>EnteringStandby<")
         if answer.status == 200 and action == "DescribeInstances":
             text = wire.described(text, self.natures, self._ending)
+        if action == "DescribeSpotPriceHistory":
+            return wire.spot_prices(parameters, self.spot_prices)
         if action == "DescribeSpotInstanceRequests":
             return wire.spot_requests(parameters, self.natures)
         return Answer(answer.status, text.encode())

@@ -106,6 +106,20 @@ class FakeMachine:
         self.imds.values["meta-data/autoscaling/target-lifecycle-state"] = "InService"
         self.api.log.clear()
 
+    @property
+    def desired(self) -> int:
+        """The desired size of its group."""
+        with closing(client(self.api, "autoscaling", REGION)) as groups:
+            return int(groups.describe_auto_scaling_groups()["AutoScalingGroups"][0]["DesiredCapacity"])
+
+    def leave(self, name: str = "gpus") -> None:
+        """Detach it from its group, as a person does."""
+        with closing(client(self.api, "autoscaling", REGION)) as groups:
+            groups.detach_instances(
+                InstanceIds=[self.id], AutoScalingGroupName=name, ShouldDecrementDesiredCapacity=True
+            )
+        self.api.log.clear()
+
     def _describe(self) -> None:
         document = {
             "accountId": ACCOUNT,

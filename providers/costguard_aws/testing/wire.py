@@ -9,14 +9,14 @@ import functools
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 if TYPE_CHECKING:
-    from costguard_aws.testing.api import Nature
+    from costguard_aws.testing.api import Nature, SpotPrice
 
 _NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
@@ -36,6 +36,16 @@ class Known(NamedTuple):
     api_stop: bool
     api_termination: bool
     hibernates: bool
+
+
+class Member(NamedTuple):
+    """What moto keeps of a group's member."""
+
+    group: str
+    state: str
+    minimum: int
+    maximum: int
+    desired: int
 
 
 class Moto:
@@ -73,14 +83,21 @@ class Moto:
                     )
         return None
 
-    def at_minimum(self, number: str) -> int | None:
-        """The minimum size of the group of an instance, when it can shrink no more."""
+    def member(self, number: str) -> Member | None:
+        """An instance as the member of its group."""
         for _, backend in self._regions("autoscaling"):
             for group in backend.autoscaling_groups.values():
-                members = {state.instance.id for state in group.instance_states}
-                if number in members and group.desired_capacity <= group.min_size:
-                    return int(group.min_size)
+                for one in group.instance_states:
+                    if one.instance.id == number:
+                        sizes = map(int, (group.min_size, group.max_size, group.desired_capacity))
+                        return Member(group.name, one.lifecycle_state, *sizes)
         return None
+
+    def terminate(self, number: str) -> None:
+        """End an instance, as its group does with one that is not healthy."""
+        for _, backend in self._regions("ec2"):
+            if number in {found.id for found in backend.all_instances()}:
+                backend.terminate_instances([number])
 
     @staticmethod
     def _regions(service: str) -> Iterator[tuple[str, Any]]:
@@ -162,7 +179,7 @@ def handler(
 
 def is_group(action: str) -> bool:
     """Whether an action belongs to EC2 Auto Scaling."""
-    return "AutoScaling" in action
+    return "AutoScaling" in action or action in {"EnterStandby", "ExitStandby"}
 
 
 def instances(parameters: Mapping[str, str]) -> list[str]:
@@ -248,6 +265,26 @@ def spot_requests(parameters: Mapping[str, str], natures: "Mapping[str, Nature]"
     name = "DescribeSpotInstanceRequestsResponse"
     request_id = f"<requestId>{uuid.uuid4()}</requestId>"
     body = f'<{name} xmlns="{_NAMESPACE}">{request_id}<spotInstanceRequestSet>{items}</spotInstanceRequestSet></{name}>'
+    return Answer(200, body.encode())
+
+
+def spot_prices(parameters: Mapping[str, str], rows: "Iterable[SpotPrice]") -> Answer:
+    """DescribeSpotPriceHistory: what was in effect at the start or came later, in no order; moto makes its own up."""
+    kinds = {value for name, value in parameters.items() if name.startswith("InstanceType")}
+    products = {value for name, value in parameters.items() if name.startswith("ProductDescription")}
+    asked = [row for row in rows if row.type in kinds and row.zone == parameters.get("AvailabilityZone")]
+    asked = [row for row in asked if row.product in products]
+    start = parameters.get("StartTime", "")
+    effective = max((row.at for row in asked if row.at <= start), default="")
+    items = "".join(
+        f"<item><instanceType>{row.type}</instanceType><productDescription>{row.product}</productDescription>"
+        f"<spotPrice>{row.price}</spotPrice><timestamp>{row.at}</timestamp><availabilityZone>{row.zone}</availabilityZone></item>"
+        for row in asked
+        if row.at >= effective
+    )
+    name = "DescribeSpotPriceHistoryResponse"
+    request_id = f"<requestId>{uuid.uuid4()}</requestId>"
+    body = f'<{name} xmlns="{_NAMESPACE}">{request_id}<spotPriceHistorySet>{items}</spotPriceHistorySet></{name}>'
     return Answer(200, body.encode())
 
 

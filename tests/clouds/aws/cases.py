@@ -39,6 +39,9 @@ SLEEPER = BASE._replace(
 """A machine that can hibernate; no GPU type can."""
 
 DENIED = Unknown("ec2:DescribeInstances", "ec2:DescribeInstances: AWS denies the right")
+NO_GROUPS = Unknown(
+    "autoscaling:DescribeAutoScalingInstances", "autoscaling:DescribeAutoScalingInstances: AWS denies the right"
+)
 DISK = Store(("nvme1n1",), ())
 MOUNTED = Store(("nvme1n1",), ("/scratch",))
 BLOCK = WHO._replace(market="reserved", details={**WHO.details, "lifecycle": "capacity-block"})
@@ -132,6 +135,39 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
     "member": Circumstance("a stopped member fails its health check and is replaced (Auto Scaling guide)", MEMBER),
     "member leaves": Circumstance(
         "TerminateInstanceInAutoScalingGroup with decrement shrinks the group", MEMBER, settings=LEAVE
+    ),
+    "member in standby": Circumstance(
+        "no health checks in standby (Auto Scaling guide)",
+        {"in_group": True, "group": Group("gpus", "Standby", False, 1, 1)},
+        settings=LEAVE,
+    ),
+    "member on its way into standby": Circumstance(
+        "EnterStandby is asynchronous (Auto Scaling guide)",
+        {"in_group": True, "group": Group("gpus", "EnteringStandby", False, 1, 1)},
+        settings=LEAVE,
+    ),
+    "member not in service": Circumstance(
+        "only InService may enter standby (Auto Scaling guide)",
+        {"in_group": True, "group": Group("gpus", "Pending:Wait", False, 0, 2)},
+        settings=LEAVE,
+    ),
+    "member, state unknown, leaves": Circumstance(
+        "DescribeAutoScalingInstances is a right of its own; the tag names the group alone",
+        {"in_group": True, "group": Group("gpus"), "unknown": {"group": NO_GROUPS}},
+        settings=LEAVE,
+    ),
+    "member, state unread, leaves": Circumstance(
+        "throttling passes",
+        {"in_group": True, "group": Group("gpus"), "unknown": {"group": NO_GROUPS._replace(technical=True)}},
+        settings=LEAVE,
+    ),
+    "member, sizes unread, leaves": Circumstance(
+        "at MinSize EnterStandby answers ValidationError",
+        {**MEMBER, "group": Group("gpus", "InService"), "unknown": {"sizes": NO_GROUPS}},
+        settings=LEAVE,
+    ),
+    "spot member leaves": Circumstance(
+        "launch templates make one-time requests", {**MEMBER, "spot": ONCE}, SPOT, settings=LEAVE
     ),
     "member leaves at minimum": Circumstance(
         "at MinSize it answers ValidationError",
@@ -263,7 +299,18 @@ CELLS = (
     Cell("spot unknown", "terminate", "refuse", "facts_missing loses_disks"),
     Cell("member", "stop", "refuse", "group_member"),
     Cell("member", "terminate", "refuse", "group_member loses_disks"),
-    Cell("member leaves", "stop", "another", "group_member"),
+    Cell("member leaves", "stop", "consequences", "group_member permission_unknown bill_ends"),
+    Cell("member leaves", "hibernate", "another", "group_member"),
+    Cell("member leaves at minimum", "stop", "refuse", "group_at_minimum group_member permission_unknown"),
+    Cell("member leaves, right denied", "stop", "refuse", "not_permitted group_member permission_unknown"),
+    Cell("member protected", "stop", "refuse", "protected group_member permission_unknown"),
+    Cell("member in standby", "stop", "consequences", "group_member bill_ends"),
+    Cell("member on its way into standby", "stop", "consequences", "group_member bill_ends"),
+    Cell("member not in service", "stop", "refuse", "group_member"),
+    Cell("member, state unknown, leaves", "stop", "refuse", "facts_missing"),
+    Cell("member, state unread, leaves", "stop", "failed", "facts_missing"),
+    Cell("member, sizes unread, leaves", "stop", "consequences", "group_member permission_unknown bill_ends"),
+    Cell("spot member leaves", "stop", "another", "one_time_spot group_member permission_unknown"),
     Cell("member leaves", "terminate", "consequences", "group_member permission_unknown bill_ends loses_disks"),
     Cell(
         "member leaves at minimum",

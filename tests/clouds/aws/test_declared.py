@@ -11,6 +11,7 @@ import pytest
 import costguard_aws
 from costguard.actions.provider import Identity, Verb
 from costguard_aws import PROVIDER
+from costguard_aws.permissions import group_policy
 from costguard_aws.testing import FakeMachine
 from tests.clouds.aws.cases import CELLS
 from tests.clouds.aws.conftest import opened
@@ -28,12 +29,25 @@ def test_the_policy_grants_what_is_declared_and_nothing_else(verbs: tuple[Verb, 
     """Rights with an effect hold for the instance itself only; looks take no resource."""
     statements = json.loads(PROVIDER.policy(verbs))["Statement"]
     granted = [action for statement in statements for action in statement["Action"]]
-    assert sorted(granted) == sorted(right.name for right in PROVIDER.permissions(verbs))
+    in_group = {"autoscaling:EnterStandby", "autoscaling:TerminateInstanceInAutoScalingGroup"}
+    declared = {right.name for right in PROVIDER.permissions(verbs)}
+    assert sorted(granted) == sorted(declared - in_group)
     for statement in statements:
         if statement["Resource"] == "*":
             assert all(action.partition(":")[2].startswith("Describe") for action in statement["Action"])
         else:
             assert statement["Condition"] == {"StringLike": {"aws:userid": "*:${ec2:InstanceID}"}}
+
+
+@pytest.mark.parametrize("verbs", SETS, ids="+".join)
+def test_the_rights_on_a_group_are_granted_apart(verbs: tuple[Verb, ...]) -> None:
+    """Only who sets cloud.group = "leave" needs them, and they hold for one group."""
+    text = group_policy(verbs)
+    declared = [right.name for right in PROVIDER.permissions(verbs) if right.why.endswith('cloud.group = "leave"')]
+    assert bool(text) == bool(declared) == bool({"stop", "terminate"} & set(verbs))
+    for statement in json.loads(text)["Statement"] if text else ():
+        assert statement["Action"] == declared
+        assert statement["Resource"].endswith(":autoScalingGroupName/GROUP")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -66,10 +80,13 @@ def test_a_price_of_another_region_says_so() -> None:
     assert price.region == "us-east-1"
 
 
-@pytest.mark.parametrize("market", ["spot", "reserved"])
-def test_a_list_price_is_not_what_they_pay(market: str) -> None:
-    """Unknown is shown as unknown."""
-    assert PROVIDER.price(who("g5.xlarge", market=market)) is None
+def test_a_list_price_is_not_what_they_pay() -> None:
+    """A Spot machine costs that much at most; what a prepaid one costs is unknown."""
+    assert PROVIDER.price(who("g5.xlarge", market="reserved")) is None
+    listed, spot = PROVIDER.price(who("g5.xlarge")), PROVIDER.price(who("g5.xlarge", market="spot"))
+    assert listed is not None
+    assert listed.kind == "list"
+    assert spot == listed._replace(kind="limit")
 
 
 def test_the_page_says_what_the_code_does() -> None:

@@ -1,0 +1,109 @@
+"""Standby: how a member of an Auto Scaling group is stopped without the group replacing it.
+
+Sources: Auto Scaling API reference "EnterStandby" (only while the group stays at or above its minimum; the state is
+reached some time after the answer); Auto Scaling user guide "Temporarily remove instances from your Auto Scaling group"
+(no health checks in standby, so a stopped instance stays; only a member in service may enter).
+"""
+
+import time
+from typing import NamedTuple
+
+from costguard.actions.base import Outcome
+from costguard.actions.provider import CloudError
+from costguard.actions.retry import pauses
+from costguard_aws import described
+from costguard_aws.errors import CallError, again
+from costguard_aws.facts import Facts
+from costguard_aws.session import Session
+from costguard_aws.vetoes import ENTERING, IN_SERVICE, STANDBY, YOUNG, bring_back
+
+_LONGEST_PAUSE = 2.0  # seconds between two looks
+_LOOK_SECONDS = 5.0  # for one look
+
+
+class _Seen(NamedTuple):
+    """What is known so far: the last state, the last trouble, and whether the request was or may have been heard."""
+
+    state: str = ""
+    words: str = ""
+    accepted: bool = False
+    doubt: bool = False
+
+
+def enter(session: Session, facts: Facts, end: float) -> Outcome | None:
+    """Put this member into standby, and wait until it is there. ``end`` is a moment of the monotonic clock.
+
+    None once it is: only then may it be stopped. Else what became of it; nothing was stopped then. A crash leaves
+    nothing half done that this does not take up again: the state is looked at before each request, and a member
+    that has left the service is refused a second time, so the group never shrinks twice.
+    """
+    seen = _Seen()
+    for pause in pauses(_LONGEST_PAUSE):
+        try:
+            seen = seen._replace(state=_state(session, facts, end))
+            if seen.state == STANDBY:
+                return None
+            if seen.state not in {IN_SERVICE, ENTERING}:
+                return Outcome("refused", f"nothing was stopped: the group shows this member as {seen.state or 'gone'}")
+            if seen.state == IN_SERVICE and not seen.accepted:
+                _send(session, facts, end)
+                seen = seen._replace(accepted=True)
+        except CloudError as error:
+            seen = _noted(seen, error)
+            if not (_passes(error, facts) or seen.doubt or seen.accepted):
+                return Outcome("failed" if error.technical else "refused", f"nothing was stopped: {seen.words}")
+        if time.monotonic() + pause >= end:
+            return _late(seen, facts)
+        time.sleep(pause)
+    raise AssertionError  # the pauses never end
+
+
+def held(facts: Facts) -> str:
+    """Words for a member that is in standby, with the way back."""
+    name = facts.group.name if facts.group else ""
+    return f"the Auto Scaling group {name} holds it in standby; to bring it back: {bring_back(facts)}"
+
+
+def _state(session: Session, facts: Facts, end: float) -> str:
+    within = min(end, time.monotonic() + _LOOK_SECONDS)
+    me = facts.identity.instance
+    found = described.membership(
+        session.look("autoscaling", "DescribeAutoScalingInstances", within, InstanceIds=[me]), me
+    )
+    return found.state if found else ""
+
+
+def _send(session: Session, facts: Facts, end: float) -> None:
+    session.send(
+        "autoscaling",
+        "EnterStandby",
+        end - time.monotonic(),
+        InstanceIds=[facts.identity.instance],
+        AutoScalingGroupName=facts.group.name if facts.group else "",
+        ShouldDecrementDesiredCapacity=True,
+    )
+
+
+def _noted(seen: _Seen, error: CloudError) -> _Seen:
+    words = f"{error}; {error.hint}" if error.hint else str(error)
+    # A question that hangs leaves no doubt: it has no effect.
+    doubt = isinstance(error, CallError) and error.unanswered and "EnterStandby" in str(error)
+    return seen._replace(state="", words=words, doubt=seen.doubt or doubt)
+
+
+def _passes(error: CloudError, facts: Facts) -> bool:
+    young = facts.uptime is not None and facts.uptime < YOUNG
+    return again(error) is not None or (error.trouble == "denied" and young)
+
+
+def _late(seen: _Seen, facts: Facts) -> Outcome:
+    """The time is over. *Failed* only where it is known what the group did; the next attempt goes on from there."""
+    name = facts.group.name if facts.group else ""
+    why = f" ({seen.words})" if seen.words else ""
+    if seen.state == ENTERING or seen.accepted:
+        text = f"nothing was stopped: the Auto Scaling group {name} is still putting this member into standby{why}"
+        return Outcome("failed", f"{text}; the next attempt goes on from there")
+    if seen.doubt and seen.state != IN_SERVICE:
+        text = f"nothing was stopped, and whether the group {name} has put this member into standby cannot be said{why}"
+        return Outcome("unknown", text)
+    return Outcome("failed", f"nothing was accepted{why}")
