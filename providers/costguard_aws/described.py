@@ -1,13 +1,18 @@
 """What the API says about the instance, as values. Pure: the SDK's dictionaries in, named tuples out.
 
-Sources: EC2 API reference ``Instance``, ``InstanceTypeInfo``, ``SpotInstanceRequest``; Auto Scaling API
+Sources: EC2 API reference ``Instance``, ``InstanceTypeInfo``, ``SpotInstanceRequest``, ``SpotPrice``; Auto Scaling API
 reference ``AutoScalingInstanceDetails``, ``AutoScalingGroup``.
 """
 
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any, NamedTuple
 
+from costguard.actions.provider import Price
 from costguard_aws.errors import senseless
+
+LINUX = "Linux/UNIX"
+"""The product whose Spot prices are asked for."""
 
 
 class Volume(NamedTuple):
@@ -113,6 +118,20 @@ def spot_request(response: Mapping[str, Any]) -> SpotRequest | None:
     for found in response.get("SpotInstanceRequests") or ():
         return SpotRequest(str(found.get("Type", "")), str(found.get("State", "")), str(found.get("LaunchGroup", "")))
     return None
+
+
+def spot_price(response: Mapping[str, Any], kind: str, zone: str) -> Price | None:
+    """The newest price of a type in a zone, None when there is none. EC2 promises no order."""
+    rows = [
+        row
+        for row in response["SpotPriceHistory"]
+        if (row["InstanceType"], row["AvailabilityZone"], row["ProductDescription"]) == (kind, zone, LINUX)
+    ]
+    newest = max(rows, key=lambda row: row["Timestamp"], default=None)
+    if newest is None:
+        return None
+    date = newest["Timestamp"].astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Price(float(newest["SpotPrice"]), "USD", zone, date, f"ec2:DescribeSpotPriceHistory, {LINUX}", "spot")
 
 
 def membership(response: Mapping[str, Any], wanted: str) -> Group | None:

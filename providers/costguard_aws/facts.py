@@ -6,9 +6,10 @@ What could not be read is None, and `Facts.unknown` says why; a default never st
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
-from costguard.actions.provider import CloudError, Identity, Site, Verb
+from costguard.actions.provider import CloudError, Identity, Price, Site, Verb
 from costguard_aws import described, local, metadata
 from costguard_aws.described import Group, Instance, SpotRequest
 from costguard_aws.session import Session
@@ -50,6 +51,7 @@ class Facts(NamedTuple):
     type_hibernates: bool | None = False
     has_store: bool | None = False
     spot: SpotRequest | None = None
+    spot_price: Price | None = None
     in_group: bool | None = False
     group: Group | None = None
     store: local.Store | None = local.Store((), ())
@@ -99,6 +101,7 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
             for name in (_STOP, _TERMINATION, _SHUTDOWN)
         }
         type_asked = looks.ask("ec2", "DescribeInstanceTypes", InstanceTypes=[identity.type])
+        price_asked = _price_asked(looks, identity)
         group_asked = looks.ask("autoscaling", "DescribeAutoScalingInstances", InstanceIds=[me])
         try:
             found = _instance(looks, instance_asked)
@@ -124,6 +127,7 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
             type_hibernates=bool(types.get("HibernationSupported")) if types else None,
             has_store=bool(types.get("InstanceStorageSupported")) if types else None,
             spot=spot,
+            spot_price=_spot_price(looks, price_asked, identity),
             in_group=in_group,
             group=group,
             store=local.store(site.procfs, site.sysfs),
@@ -160,6 +164,21 @@ def _spot(looks: _Looks, found: Instance | None, identity: Identity) -> SpotRequ
     one = {"Filters": [{"Name": "instance-id", "Values": [found.id]}]}
     which: dict[str, Any] = {"SpotInstanceRequestIds": [found.spot_request]} if found.spot_request else one
     return looks.read("spot", looks.ask("ec2", "DescribeSpotInstanceRequests", **which), described.spot_request)
+
+
+def _price_asked(looks: _Looks, identity: Identity) -> "Future[dict[str, Any]] | None":
+    """What the type costs as Spot in this zone now: the prices in effect from this moment on."""
+    if identity.market != "spot":
+        return None
+    which = {"InstanceTypes": [identity.type], "ProductDescriptions": [described.LINUX]}
+    now = datetime.now(UTC)
+    return looks.ask("ec2", "DescribeSpotPriceHistory", **which, AvailabilityZone=identity.zone, StartTime=now)
+
+
+def _spot_price(looks: _Looks, asked: "Future[dict[str, Any]] | None", identity: Identity) -> Price | None:
+    if asked is None:
+        return None
+    return looks.read("price", asked, lambda answer: described.spot_price(answer, identity.type, identity.zone))
 
 
 def _group(

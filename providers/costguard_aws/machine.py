@@ -25,7 +25,8 @@ class Ec2:
 
     def plan(self, verb: Verb, facts: Facts) -> Plan:
         """See `plan.plan`."""
-        return plan(verb, facts, self._site.settings)
+        price = facts.spot_price
+        return plan(verb, facts, self._site.settings)._replace(price=price._asdict() if price else {})
 
     def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
         """See `act.execute`."""
