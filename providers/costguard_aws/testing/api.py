@@ -229,6 +229,8 @@ class Api:
             return (400, "ValidationError", _MINIMUM.format(size=member.minimum)) if member and small else None
         if action == "EnterStandby":
             return self._refused_standby(parameters)
+        if action == "CreateTags":
+            return _refused_tags(parameters)
         if action not in {"StopInstances", "TerminateInstances"}:
             return None
         for number in wire.instances(parameters):
@@ -312,6 +314,13 @@ class Api:
         left = self._looks.get(number, 0)
         self._looks[number] = max(0, left - 1)
         return left > 0
+
+
+def _refused_tags(parameters: Mapping[str, str]) -> tuple[int, str, str] | None:
+    """Values that are too long or have other characters; the words are not EC2's own. Moto takes anything."""
+    values = [value for name, value in parameters.items() if re.fullmatch(r"Tag\.\d+\.Value", name)]
+    wrong = [value for value in values if not re.fullmatch(r"[\w +=._:/@-]{0,256}", value)]
+    return (400, "InvalidParameterValue", f"Value ( {wrong[0]} ) for parameter Value is invalid.") if wrong else None
 
 
 def client(api: Api, service: str, region: str) -> Any:  # noqa: ANN401 - the SDK has no types

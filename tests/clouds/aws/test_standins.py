@@ -127,3 +127,11 @@ def test_a_dry_run_sees_rights_alone(launch: Launch) -> None:
     assert refused(here, DryRun=True)[:2] == (412, "DryRunOperation")
     here.api.denied = {"StopInstances"}
     assert refused(here, DryRun=True)[:2] == (403, "UnauthorizedOperation")
+
+
+@pytest.mark.parametrize("value", ["x" * 257, "a\nb", "<b>"])
+def test_a_tag_that_ec2_would_not_take(here: FakeMachine, value: str) -> None:
+    """Too long, or with other characters than it documents."""
+    with pytest.raises(ClientError) as caught:
+        here.ec2.create_tags(Resources=[here.id], Tags=[{"Key": "k", "Value": value}])
+    assert caught.value.response["Error"]["Code"] == "InvalidParameterValue"

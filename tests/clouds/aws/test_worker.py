@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from costguard_aws.testing import FakeMachine, Nature
+from costguard_aws.testing.api import SpotPrice
 from tests.clouds.aws.conftest import Launch
 
 
@@ -129,3 +130,16 @@ def test_a_refused_plan_never_waits(launch: Launch, tmp_path: Path) -> None:
         plan = child.hear()["plan"]
         assert child.process.wait(10) == 0
     assert (plan["verdict"], plan["findings"][0]["code"]) == ("another", "one_time_spot")
+
+
+def test_the_guard_hears_the_spot_price_with_the_plan(launch: Launch, tmp_path: Path) -> None:
+    """As plain values, and only where there is one."""
+    here = launch("g5g.xlarge", Nature(spot="persistent"))
+    here.write("proc/1/cgroup", "0::/init.scope\n")
+    here.api.spot_prices = [SpotPrice("g5g.xlarge", "us-east-1a", "0.2000", "2021-01-31T18:00:00Z")]
+    with worker(here, tmp_path, "plan") as child:
+        price = child.hear()["plan"]["price"]
+    assert (price["amount"], price["currency"], price["kind"]) == (0.2, "USD", "spot")
+    here.api.spot_prices.clear()
+    with worker(here, tmp_path, "plan") as child:
+        assert "price" not in child.hear()["plan"]
