@@ -206,6 +206,18 @@ class Provider(Protocol):
     def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """The least policy that grants them to this one machine only, as the text its cloud takes."""
 
+    def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
+        """The commands of a shell that create this policy and bind it to one machine, in their order.
+
+        The first one writes the policy to a file by `policy_command`. Words in capitals stand for names of the owner's own.
+        """
+
+
+def policy_command(name: str, verbs: Sequence[Verb], *, tag: bool = False) -> str:
+    """The command that prints the policy of a plug-in for these actions, alone."""
+    options = "".join(f" --action {verb}" for verb in dict.fromkeys(verbs))
+    return f"costguard permissions {name}{options}{' --tag' if tag else ''} --policy"
+
 
 class Loaded(NamedTuple):
     """The plug-ins that could be loaded with the names of their entry points, and words for each one that could not."""

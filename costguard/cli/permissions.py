@@ -18,7 +18,7 @@ from costguard.errors import USAGE, CostguardError
 @click.option("--policy", is_flag=True, help="Print the policy alone, to be written to a file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(*, cloud: str | None, actions: tuple[Verb, ...], tag: bool, policy: bool, as_json: bool) -> None:
-    """Print the rights that costguard needs in CLOUD for this one machine, with what for, and the policy that grants them.
+    """Print the rights that costguard needs in CLOUD for this one machine, with what for, the policy that grants them, and the commands that bind it.
 
     Without CLOUD it lists the installed plug-ins. Nothing is asked of a cloud, and nothing is changed.
     """
@@ -32,9 +32,11 @@ def command(*, cloud: str | None, actions: tuple[Verb, ...], tag: bool, policy: 
     verbs: tuple[Verb, ...] = actions or ("stop",)
     provider = installed[cloud]
     rights, text = provider.permissions(verbs, tag=tag), provider.policy(verbs, tag=tag)
+    commands = provider.commands(verbs, tag=tag)
     if as_json:
         listed = [right._asdict() for right in rights]
         shown = {"cloud": cloud, "actions": verbs, "tag": tag, "permissions": listed, "policy": text}
+        shown["commands"] = commands
         click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
     elif policy:
         click.echo(text.rstrip("\n"))
@@ -46,6 +48,7 @@ def command(*, cloud: str | None, actions: tuple[Verb, ...], tag: bool, policy: 
         for right in rights:
             click.echo(f"  {right.name:<{width}}  {right.why}{'' if right.needed else ' (optional)'}")
         click.echo(f"\nThe policy (alone: --policy):\n\n{text.rstrip()}")
+        click.echo(f"\nThe commands that bind it to one machine; words in capitals are your own names:\n\n{commands}")
 
 
 def _installed() -> dict[str, Provider]:

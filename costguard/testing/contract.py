@@ -30,6 +30,7 @@ from costguard.actions.provider import (
     Trouble,
     Verb,
     load,
+    policy_command,
 )
 
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -166,6 +167,20 @@ def check_tag_rights(case: Case) -> None:
         assert not any(right.name in without for right in added), f"the policy without tags grants {added}"
 
 
+def check_commands(case: Case) -> None:
+    """The commands write the policy for exactly these actions, and then hand that file to the cloud."""
+    provider = case.provider
+    for count in (1, 2, 3):
+        for verbs in combinations(VERBS, count):
+            for tag in (False, True):
+                first, *rest = provider.commands(verbs, tag=tag).splitlines()
+                command, _, path = first.partition(" > ")
+                name = command.split()[2] if len(command.split()) > 2 else ""
+                assert command == policy_command(name, verbs, tag=tag), f"not the policy for {verbs}: {first}"
+                assert path.strip(), f"the policy goes nowhere: {first}"
+                assert any(path.strip() in line for line in rest), f"no command takes {path!r}"
+
+
 def check_price(case: Case) -> None:
     """An unknown price is None, never a guess; a known one names its date and source."""
     nothing = Identity(case.provider.name, "i", "nowhere-9", "nowhere-9z", "no.such.type", "", {}, ())
@@ -200,6 +215,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     check_guest_shutdown,
     check_permissions,
     check_policy,
+    check_commands,
     check_tag_rights,
     check_price,
     check_unreachable_metadata,

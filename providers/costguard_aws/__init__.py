@@ -86,5 +86,11 @@ class Aws:
 
         return policy(verbs, tag=tag)
 
+    def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
+        """See `costguard_aws.permissions.commands`."""
+        from costguard_aws.permissions import commands
+
+        return commands(verbs, tag=tag)
+
 
 PROVIDER = Aws()

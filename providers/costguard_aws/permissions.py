@@ -8,7 +8,7 @@ EC2's ``ec2:InstanceID`` key. With other credentials than the instance's own rol
 import json
 from collections.abc import Sequence
 
-from costguard.actions.provider import Permission, Verb
+from costguard.actions.provider import Permission, Verb, policy_command
 
 _VERBS: dict[Verb, tuple[Permission, ...]] = {
     "stop": (Permission("ec2:StopInstances", "stop this instance"),),
@@ -80,7 +80,6 @@ def group_policy(verbs: Sequence[Verb]) -> str:
 
 def commands(verbs: Sequence[Verb], *, tag: bool = False) -> str:
     """The commands that give these rights to one instance. ROLE, INSTANCE and GROUP are names to put in."""
-    options = "".join(f" --action {verb}" for verb in dict.fromkeys(verbs)) + (" --tag" if tag else "")
     put = "aws iam put-role-policy --role-name ROLE --policy-name"
     trust = json.dumps(
         {
@@ -91,13 +90,14 @@ def commands(verbs: Sequence[Verb], *, tag: bool = False) -> str:
         }
     )
     lines = [
-        f"costguard permissions aws{options} --policy > costguard-policy.json",
-        f"{put} costguard --policy-document file://costguard-policy.json",
-        "# before that, where the instance has no role yet:",
+        f"{policy_command('aws', verbs, tag=tag)} > costguard-policy.json",
+        "# only where the instance has no role yet:",
         f"aws iam create-role --role-name ROLE --assume-role-policy-document '{trust}'",
         "aws iam create-instance-profile --instance-profile-name ROLE",
         "aws iam add-role-to-instance-profile --instance-profile-name ROLE --role-name ROLE",
         "aws ec2 associate-iam-instance-profile --instance-id INSTANCE --iam-instance-profile Name=ROLE",
+        "# then, in any case:",
+        f"{put} costguard --policy-document file://costguard-policy.json",
     ]
     group = group_policy(verbs)
     if group:

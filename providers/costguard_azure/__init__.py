@@ -85,5 +85,11 @@ class Azure:
 
         return policy(verbs, tag=tag)
 
+    def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
+        """See `costguard_azure.permissions.commands`."""
+        from costguard_azure.permissions import commands
+
+        return commands(verbs, tag=tag)
+
 
 PROVIDER = Azure()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from costguard.actions.provider import Permission, Verb
+from costguard.actions.provider import Permission, Verb, policy_command
 
 COMPUTE = "Microsoft.Compute"
 TAGS = "Microsoft.Resources/tags/write"
@@ -20,6 +20,7 @@ SEE_AUTOSCALE = "Microsoft.Insights/autoscaleSettings/read"
 
 _MACHINE = "virtualMachines"
 _PLACE = "/subscriptions/SUBSCRIPTION/resourceGroups/RESOURCE_GROUP"
+_VM = f"{_PLACE}/providers/Microsoft.Compute/virtualMachines/VM"
 _WHY = {
     "stop": "stop: ends the bill for computing and keeps the disks",
     "hibernate": "hibernate: as stop, and keeps the memory's content on the system disk",
@@ -84,12 +85,15 @@ def policy(verbs: Sequence[Verb], kind: str = _MACHINE, *, tag: bool = False) ->
     return json.dumps(role, indent=2)
 
 
-def commands(verbs: Sequence[Verb], machine: str = f"{_PLACE}/providers/Microsoft.Compute/virtualMachines/VM") -> str:
-    """The commands that create the role from the file ``costguard-role.json`` and give it to one machine."""
+def commands(verbs: Sequence[Verb], machine: str = _VM, *, tag: bool = False) -> str:
+    """The commands that create the role and give it to one machine's own identity. SUBSCRIPTION, RESOURCE_GROUP and VM are to be put in."""
     principal = f'"$(az vm show --ids {machine} --query identity.principalId --output tsv)"'
-    assign = f"az role assignment create --role '{role_name(verbs)}' --scope {machine}"
+    name = role_name([*verbs, "tag"] if tag else verbs)
+    assign = f"az role assignment create --role '{name}' --scope {machine}"
     return "\n".join(
         (
+            f"{policy_command('azure', verbs, tag=tag)} > costguard-role.json",
+            "# put your own SUBSCRIPTION and RESOURCE_GROUP into that file, too",
             "az role definition create --role-definition @costguard-role.json",
             f"az vm identity assign --ids {machine}",
             f"{assign} --assignee-principal-type ServicePrincipal --assignee-object-id {principal}",

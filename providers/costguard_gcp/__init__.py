@@ -84,5 +84,11 @@ class Gcp:
 
         return policy(verbs, tag=tag)
 
+    def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
+        """See `costguard_gcp.permissions.commands`."""
+        from costguard_gcp.permissions import commands
+
+        return commands(verbs, tag=tag)
+
 
 PROVIDER = Gcp()

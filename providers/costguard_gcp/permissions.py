@@ -6,7 +6,7 @@ of its methods; a custom role bound to one instance holds there alone.
 
 from collections.abc import Sequence
 
-from costguard.actions.provider import Permission, Verb
+from costguard.actions.provider import Permission, Verb, policy_command
 
 _OF_VERB = {
     "stop": Permission("compute.instances.stop", "stop this machine"),
@@ -40,16 +40,7 @@ ROLE = "costguardSelf"
 ADMIT = "run `costguard permissions gcp` and let an owner of the project bind the role"
 
 _TEMPLATE = """\
-# Google Cloud: the least rights for these actions, bound to one machine.
-# An owner of the project runs, once for the project:
-#   costguard permissions gcp --policy > costguard-role.yaml
-#   gcloud iam roles create {role} --project=PROJECT --file=costguard-role.yaml
-# and once for each machine:
-#   gcloud compute instances add-iam-policy-binding INSTANCE --project=PROJECT --zone=ZONE \\
-#     --member=serviceAccount:EMAIL --role=projects/PROJECT/roles/{role}
-# The machine also needs an access scope that allows it (set while it is stopped):
-#   gcloud compute instances set-service-account INSTANCE --project=PROJECT --zone=ZONE \\
-#     --service-account=EMAIL --scopes=cloud-platform
+# Google Cloud: the least rights for these actions. `costguard permissions gcp` prints the commands that bind them to one machine.
 title: costguard, itself only
 description: Lets a machine end its own bill. Bind it to the machine, not to the project.
 stage: GA
@@ -71,10 +62,24 @@ def permissions(verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission
 
 
 def policy(verbs: Sequence[Verb], *, tag: bool = False) -> str:
-    """A custom role as YAML, and the commands that bind it to the machine."""
+    """A custom role as YAML, as ``gcloud iam roles create --file`` takes it."""
     lines = "\n".join(f"- {one.name}" for one in (*on_machine(verbs), *((_LABELS,) if tag else ())))
     optional = "\n".join(f"#   {one.name}: {one.why}" for one in _ON_PROJECT)
-    return _TEMPLATE.format(role=ROLE, lines=lines, optional=optional)
+    return _TEMPLATE.format(lines=lines, optional=optional)
+
+
+def commands(verbs: Sequence[Verb], *, tag: bool = False) -> str:
+    """The commands that create the role in the project and bind it to one machine. PROJECT, ZONE, INSTANCE and EMAIL are to be put in."""
+    where = "--project=PROJECT --zone=ZONE"
+    return "\n".join(
+        (
+            f"{policy_command('gcp', verbs, tag=tag)} > costguard-role.yaml",
+            f"gcloud iam roles create {ROLE} --project=PROJECT --file=costguard-role.yaml",
+            binding("projects/PROJECT/zones/ZONE/instances/INSTANCE", "EMAIL"),
+            "# the machine also needs an access scope that allows it, which is set while it is stopped:",
+            f"gcloud compute instances set-service-account INSTANCE {where} --service-account=EMAIL --scopes=cloud-platform",
+        )
+    )
 
 
 def binding(resource: str, account: str) -> str:

@@ -84,6 +84,7 @@ class Broken:
     def identify(self, site): return "i-1"
     def permissions(self, verbs, *, tag=False): return (Permission("everything", "to do"), Permission("everything", "to do"))
     def policy(self, verbs, *, tag=False): return "allow nothing"
+    def commands(self, verbs, *, tag=False): return "ask an administrator"
     def price(self, identity): return Price(1.0, "USD", "anywhere", "", "a guess")
 
 class Another(Broken): ...

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shlex
 from itertools import combinations
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_the_rights_on_a_group_are_granted_apart(verbs: tuple[Verb, ...]) -> Non
         assert statement["Resource"].endswith(":autoScalingGroupName/GROUP")
 
 
+def test_the_commands_are_whole() -> None:
+    """A policy that a shell takes as it stands: nothing in it but the group's name is left to fill in."""
+    lines = PROVIDER.commands(("stop", "terminate")).splitlines()
+    documents = [part for line in lines for part in shlex.split(line, comments=True) if part.startswith("{")]
+    assert [len(json.loads(text)["Statement"]) for text in documents] == [1, 1]
+    assert [line.split()[:3] for line in lines if "put-role-policy" in line] == [["aws", "iam", "put-role-policy"]] * 2
+    assert "GROUP" not in PROVIDER.commands(("hibernate",))
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_right_is_used_that_is_not_declared(here: FakeMachine, verb: Verb) -> None:
     """What the plug-in really calls."""
@@ -93,6 +103,7 @@ def test_the_page_says_what_the_code_does() -> None:
     """Policy, rights and codes of the documentation."""
     page = (Path(__file__).parents[3] / "docs/clouds-aws.md").read_text(encoding="utf-8")
     assert f"```json\n{PROVIDER.policy(('stop',))}\n```" in page
+    assert f"```sh\n{PROVIDER.commands(('stop',))}\n```" in page
     for right in PROVIDER.permissions(VERBS):
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `{right.name}`")]
         assert row.endswith("| yes |" if right.needed else "| no |")

@@ -54,13 +54,20 @@ def test_only_looking_ahead_is_optional() -> None:
 def test_the_commands_name_role_and_machine() -> None:
     """What a person pastes."""
     text = permissions.commands(("stop",), "/subscriptions/s/vm")
-    assert [line.split()[1:4] for line in text.splitlines()] == [
+    assert [line.split()[1:4] for line in text.splitlines() if line.startswith("az ")] == [
         ["role", "definition", "create"],
         ["vm", "identity", "assign"],
         ["role", "assignment", "create"],
     ]
     assert "--scope /subscriptions/s/vm" in text
     assert "'costguard stop'" in text
+
+
+@pytest.mark.parametrize("tag", [False, True])
+def test_the_commands_bind_the_role_that_the_policy_names(*, tag: bool) -> None:
+    """A role of another name would grant other rights, or none."""
+    name = json.loads(Azure().policy(("stop",), tag=tag))["Name"]
+    assert f"--role '{name}' --scope " in Azure().commands(("stop",), tag=tag)
 
 
 def test_the_page_shows_the_role_and_the_commands() -> None:

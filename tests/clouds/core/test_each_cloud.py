@@ -176,3 +176,4 @@ def test_the_least_policy_can_be_printed(name: str) -> None:
     shown = json.loads(done.stdout)
     assert shown["actions"] == ["stop"]
     assert all(right["name"] in shown["policy"] for right in shown["permissions"] if right["needed"])
+    assert shown["commands"].startswith(f"costguard permissions {name} --action stop --policy > ")

@@ -13,6 +13,7 @@ PAGE = (ROOT / "docs/clouds-gcp.md").read_text(encoding="utf-8")
 def test_the_page_has_the_role_as_it_is_generated() -> None:
     """Whoever copies it gets what the code needs."""
     assert f"```yaml\n{PROVIDER.policy(['stop'])}```" in PAGE
+    assert f"```sh\n{PROVIDER.commands(['stop'])}\n```" in PAGE
 
 
 def test_the_page_has_every_right() -> None:

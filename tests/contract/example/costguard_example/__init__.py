@@ -19,6 +19,7 @@ from costguard.actions.provider import (
     Ticket,
     Trouble,
     Verb,
+    policy_command,
 )
 
 TROUBLES: Mapping[int, Trouble] = {401: "credentials", 403: "denied", 404: "gone", 409: "refused", 429: "throttled"}
@@ -93,6 +94,11 @@ class Example:
     def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """As its console takes it."""
         return "".join(f"allow {one.name} on machine/SELF\n" for one in self.permissions(verbs, tag=tag))
+
+    def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
+        """With the command line of Example Cloud."""
+        write = f"{policy_command('example', verbs, tag=tag)} > policy.txt"
+        return f"{write}\nexamplectl machine grant --machine=MACHINE --policy=policy.txt"
 
 
 class ExampleMachine:
