@@ -58,6 +58,9 @@ class Watch:
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """The reader answered: [key, load or None, signs, covered seconds, words] for each GPU."""
 
+    def announced(self, now: Instant, answer: dict[str, Any]) -> None:
+        """The cloud reader answered."""
+
     def answered(self, now: Instant, client: int, answer: bytes) -> None:
         """A control client got its answer."""
 

@@ -369,6 +369,11 @@ class CloudReader(Program):
 
     def answer(self, number: int, *, blind: bool) -> dict[str, Any]:
         """As the metadata service shows it at this moment; ``blind``: it does not answer."""
+        found = self._found(number, blind=blind)
+        self.host.watch.announced(self.world.instant(), found)
+        return found
+
+    def _found(self, number: int, *, blind: bool) -> dict[str, Any]:
         wall = self.world.instant().wall
         about: dict[str, Any] = {"read": number, "cloud": "Simulated", "identity": None, "price": None, "nonsense": []}
         if blind:

@@ -50,6 +50,10 @@ class Monitor(Watch):
         self.jumped = -NEVER
         self.held_until = -NEVER
         self.asked: dict[int, str] = {}
+        self.hatch_since = NEVER  # the guard was told of the tag `costguard = off`, and of no end of it
+        self.taken: list[
+            tuple[float, float]
+        ] = []  # when the guard was told that the cloud takes the machine, and when it does
         self.disturbed = 0.0  # a stop had to wait for this: long work, boot, resume, reload, lost state, hold
         self.touched = 0.0  # anything at all, also a burst
         self.said_stop = self.alarmed = -NEVER
@@ -109,7 +113,11 @@ class Monitor(Watch):
         """A new boot."""
         self.began = self.story.world.boot_zero
         self.worked = False
+        self.hatch_since = NEVER
+        self.taken.clear()
         self.forget_lost()
+        # what a hold has left is bounded by the policy of this boot
+        self.held_until = min(self.held_until, self.story.world.now + self._fields()["hold_max"])
         self.disturb()
 
     def went_off(self) -> None:
@@ -158,6 +166,8 @@ class Monitor(Watch):
         afresh = self.story.world.start().state is None
         if afresh:
             self.worked = False
+            self.hatch_since = NEVER
+            self.taken.clear()
             self.forget_lost()
         self.disturb()
         if afresh:
@@ -190,6 +200,10 @@ class Monitor(Watch):
             assert self.story.world.configuration is not None
             self.worked = self.worked and self._fields()["arm_duration"] is not None
             self.story.config = self.story.world.configuration
+            self.hatch_since = NEVER  # it may look elsewhere now
+            self.disturb()
+        if "tags of the machine change settings" in line:
+            self.worked = self.worked and self._fields()["arm_duration"] is not None
             self.disturb()
         kind = line[3:].split(":", 1)[0]
         if kind in STOP_KINDS:
@@ -223,6 +237,27 @@ class Monitor(Watch):
             self.held_until = -NEVER
             self.stops.clear()
             self.disturb()
+
+    def announced(self, now: Instant, answer: dict[str, Any]) -> None:
+        """The cloud reader told the guard of tags and notices."""
+        at = self.story.world.now
+        if answer["asks"] is not None:
+            off = any("off" in str(words) for words, _ in answer["asks"])
+            self.hatch_since = min(self.hatch_since, at) if off else NEVER
+            if answer["asks"]:
+                self._waits(at)
+        for _, kind, due_in, _ in answer["notices"]:
+            soon = 30.0 if due_in is None else due_in
+            if kind != "rebalance" and soon <= 900.0:
+                self.taken.append((at, at + soon))
+                self._waits(max(at, at + soon + 700.0))
+        self.taken = [entry for entry in self.taken if at - entry[1] < 60.0]
+
+    def _waits(self, until: float) -> None:
+        """Something keeps every stop back until then; what was requested goes on, and what is latched stays so."""
+        self.touched = max(self.touched, until)
+        if self.story.phase in {"WATCHING", "WARNING"}:
+            self.disturbed = max(self.disturbed, until)
 
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """The reader answered. A guard that is killed before the end of the tick has perhaps saved what it saw."""
@@ -309,6 +344,8 @@ class Monitor(Watch):
         window = fields["kill_duration"] if armed else fields["unused_after"]
         if window is None:
             return
+        if self.story.config.get("cloud", {}).get("tag_settings"):
+            window += 7200.0  # a tag may have made it longer
         limit = window + fields["grace"] + fields["boot_grace"] + fields["unknown_alarm"] + 2700.0
         if at - self.touched > limit and self.said_stop < self.disturbed:
             raise Violation(f"silence: nothing stopped or said although quiet for {at - self.touched:.0f} s")
@@ -329,6 +366,11 @@ class Monitor(Watch):
         self.released_ids.add((incident, action))
         if at < self.held_until or fields["admin_hold"]:
             raise Violation(f"I8: acts during a hold that lasts {self.held_until - at:.0f} s more")
+        known = at - 2 * fields["interval"] - 60.0  # it had the time to hear and to save that
+        if self.hatch_since < known:
+            raise Violation(f"it acts against a tag that it was told of {at - self.hatch_since:.0f} s ago")
+        if any(told < known and at < due for told, due in self.taken):
+            raise Violation("it acts although the cloud is about to take the machine")
         self._check_quiet(at, reason)
         self._check_warning(at, incident)
         if action in MACHINE:

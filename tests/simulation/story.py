@@ -45,6 +45,7 @@ class Story:
         self.damage: Callable[[], object] | None = None
         self.off_for: float | None = None
         self.crashes = 0
+        self.announcements = 0
         self.guards = 0
         self.ran = 0.0
         self.monitor = Monitor(self)

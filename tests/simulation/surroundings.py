@@ -75,7 +75,8 @@ def policy(rng: random.Random) -> dict[str, Any]:
     kill_action, fallback = rng.choice(ACTIONS)
     share = rng.random() < 0.6
     machine = kill_action not in {"command", "end_process"} or bool(fallback)
-    return effective(
+    rented = {"providers": ["simulated=none"], "cloud": {"tag_settings": rng.random() < 0.5, "spread": 300.0}}
+    made = effective(
         mode="live" if rng.random() < 0.8 else "dry-run",
         interval=rng.choice((30.0, *[60.0] * 7)),
         arm_duration=rng.choice((60.0, 60.0, 300.0, None)),
@@ -97,3 +98,4 @@ def policy(rng: random.Random) -> dict[str, Any]:
         fallback=fallback,
         admin_hold="billing tests" if rng.random() < 0.03 else "",
     )
+    return made | rented if rng.random() < 0.7 else made

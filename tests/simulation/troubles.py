@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.agent.state import COMMITMENTS, STATE
@@ -20,6 +21,7 @@ OPERATIONS = {
     "nvml": (
         "hang", "die", "garbage", "late", "slow", "flood", "wrong_seq", "nonsense", "missing", "partial", "blind",
     ),
+    "cloud": ("hang", "die", "garbage", "blind"),
     "plan": ("hang", "die", "garbage", "refuse"),
     "prepare": ("hang", "die", "garbage", "refuse", "die_ready"),
     "go": (
@@ -31,6 +33,7 @@ OPERATIONS = {
     "configure": ("hang", "die", "garbage", "refuse"),
     "history": ("hang", "die", "garbage", "fail"),
     "spawn:nvml": ("fails",),
+    "spawn:cloud": ("fails",),
     "spawn:act": ("fails",),
     "spawn:notify": ("fails",),
     "spawn:persist": ("fails",),
@@ -185,6 +188,25 @@ def _moved(story: "Story", rng: random.Random) -> None:
     story.world.instance = f"i-{rng.randrange(1 << 20):05x}"
 
 
+def _tag(story: "Story", rng: random.Random) -> None:
+    """Somebody tags the machine, and takes the tag away again."""
+    seconds = rng.choice((600.0, 3600.0, 6 * 3600.0)) * rng.uniform(0.5, 2)
+    until = datetime.fromtimestamp(story.world.instant().wall + seconds, UTC).isoformat()
+    story.world.tags = dict(
+        [rng.choice((("costguard", "off"), ("costguard-hold", until), ("costguard-kill-duration", "2h")))]
+    )
+    story.world.after(seconds, story.world.tags.clear)
+
+
+def _announcement(story: "Story", rng: random.Random) -> None:
+    """The cloud announces something that does not come true."""
+    wall, story.announcements = story.world.instant().wall, story.announcements + 1
+    kind = rng.choice(("stop", "terminate", "reboot", "freeze", "rebalance"))
+    at = rng.choice((None, wall + rng.uniform(30.0, 1200.0), wall + 10 * 86400.0))
+    story.world.notices = [(f"n{story.announcements}", kind, at, "maintenance")]
+    story.world.after(rng.uniform(30.0, 3600.0), story.world.notices.clear)
+
+
 EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "wall jump": _jump,
     "unsynced": _unsynced,
@@ -199,6 +221,8 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "TERM": lambda story, _: story.host.signal("TERM"),
     "reboot": _reboot,
     "another instance": _moved,
+    "tag": _tag,
+    "announcement": _announcement,
     "reload": lambda story, rng: story.reload(rng),
     "hold": lambda story, rng: story.hold(rng),
     "release": lambda story, _: story.release(),
