@@ -157,7 +157,9 @@ class Levels:
         if gap not in self._holes:
             if self._steps is None:
                 self._steps = array("d", map(sub, islice(self.times, 1, None), self.times))
-            self._holes[gap] = list(compress(range(1, len(self.times)), map(gt, self._steps, repeat(gap))))
+            late = bool(self._steps) and max(self._steps) > gap  # most recordings have no hole, which is seen faster
+            found = compress(range(1, len(self.times)), map(gt, self._steps, repeat(gap))) if late else ()
+            self._holes[gap] = list(found)
         return self._holes[gap]
 
     def stretches(self, found: Signal, bit: int = 1) -> Stretches:
