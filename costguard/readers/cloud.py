@@ -57,27 +57,47 @@ class Eyes:
         self.error = ""
 
     def look(self) -> None:
-        """Ask what is due. The first question that fails ends it, and the pause before the next look grows."""
+        """Ask what is due; after a failure the pause before the next look grows.
+
+        A machine that cannot be identified is asked nothing else. Announcements that fail do not hide the tags, which
+        may ask to keep it up.
+        """
         now = self._clock()
         if now < self._not_before:
             return
-        provider, site = self._chosen.provider, self._chosen.site
-        try:
-            if now >= self._due.get("who", now):
-                self.identity = provider.identify(site)
-                self.price = provider.price(self.identity)
-                self._due["who"] = now + WHO_EVERY
-            if site.settings.get("notices") != "off":
-                self.notices = tuple(provider.notices(site))
-            if site.settings.get("tags") != "off" and now >= self._due.get("tags", now):
-                self.tags = {str(name): str(value) for name, value in provider.tags(site).items()}
-                self._due["tags"] = now + TAGS_EVERY
-        except CloudError as error:
-            self._failed(str(error))
-        except Exception as error:  # noqa: BLE001 - foreign code: its bug is told, and the reader goes on
-            self._failed(f"the plug-in failed: {type(error).__name__}: {error}")
+        words = self._tried(self._identify, now)
+        if not words:
+            words = "; ".join(filter(None, (self._tried(self._announced, now), self._tried(self._tagged, now))))
+        if words:
+            self._failed(words)
         else:
             self.error, self._pause = "", FIRST_PAUSE
+
+    def _tried(self, question: "Callable[[float], None]", now: float) -> str:
+        """Words for what went wrong; empty when nothing did."""
+        try:
+            question(now)
+        except CloudError as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 - foreign code: its bug is told, and the reader goes on
+            return f"the plug-in failed: {type(error).__name__}: {error}"
+        return ""
+
+    def _identify(self, now: float) -> None:
+        if now >= self._due.get("who", now):
+            self.identity = self._chosen.provider.identify(self._chosen.site)
+            self.price = self._chosen.provider.price(self.identity)
+            self._due["who"] = now + WHO_EVERY
+
+    def _announced(self, _now: float) -> None:
+        if self._chosen.site.settings.get("notices") != "off":
+            self.notices = tuple(self._chosen.provider.notices(self._chosen.site))
+
+    def _tagged(self, now: float) -> None:
+        if self._chosen.site.settings.get("tags") != "off" and now >= self._due.get("tags", now):
+            found = self._chosen.provider.tags(self._chosen.site)
+            self.tags = {str(name): str(value) for name, value in found.items()}
+            self._due["tags"] = now + TAGS_EVERY
 
     def _failed(self, words: str) -> None:
         self.error = mask(words)[:_WORDS]

@@ -98,9 +98,9 @@ def _ends(found: Mapping[str, Any]) -> float:
         return time.time() + float(found["expires_in"])
 
 
-def events(site: Site) -> dict[str, Any]:
+def events(site: Site, timeout: float = 3 * TRY) -> dict[str, Any]:
     """The scheduled events. The first call ever enables them and may take two minutes. Raises CloudError."""
-    found = _json(endpoint(site), "/metadata/scheduledevents", {"api-version": EVENTS_VERSION}, TRY, timeout=3 * TRY)
+    found = _json(endpoint(site), "/metadata/scheduledevents", {"api-version": EVENTS_VERSION}, TRY, timeout=timeout)
     if not isinstance(found, dict):
         raise _garbage(endpoint(site))
     return found

@@ -1,15 +1,22 @@
 """Scheduled events: the cloud takes this machine away, or interrupts it.
 
 Source: Azure documentation "Scheduled Events for Linux VMs": the first call switches the feature on, which then
-also delays restarts that a user asks for, so the owner has to want it (``[cloud] scheduled_events``).
+also delays restarts that a user asks for, so the owner has to want it (``[cloud] scheduled_events``); that
+call may take two minutes, so it is made beside everything else.
 """
 
+import threading
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from costguard.actions.provider import Notice, Site
+from costguard.actions.provider import CloudError, Notice, Site
 from costguard_azure import metadata
+
+FIRST = 150.0
+"""Seconds for the call that switches the feature on."""
+GLANCE = 2.0
+"""Seconds in which its answer is waited for: where the feature is on already it comes at once."""
 
 _KINDS = {"Reboot": "reboot", "Redeploy": "reboot", "Freeze": "freeze", "Terminate": "terminate"}
 _WORDS = {
@@ -29,7 +36,7 @@ def notices(site: Site) -> tuple[Notice, ...]:
     if site.settings.get("scheduled_events") is not True:
         metadata.compute(site)
         return ()
-    events = [event for event in metadata.events(site).get("Events") or () if isinstance(event, dict)]
+    events = [event for event in _events(site).get("Events") or () if isinstance(event, dict)]
     if not events:
         return ()
     me = metadata.compute(site)
@@ -37,6 +44,57 @@ def notices(site: Site) -> tuple[Notice, ...]:
     kind = "terminate" if me.get("evictionPolicy") == "Delete" else "stop"
     mine = [event for event in events if name in {str(each).lower() for each in event.get("Resources") or ()}]
     return tuple(_notice(event, kind) for event in mine)
+
+
+class _FirstCall:
+    """The call that may take minutes, in a thread of its own: nobody waits for it, and it ends with the process."""
+
+    def __init__(self, site: Site) -> None:
+        self._found: dict[str, Any] | None = None
+        self._error: CloudError | None = None
+        self._thread = threading.Thread(target=self._ask, args=(site,), daemon=True)
+        self._thread.start()
+
+    def answer(self) -> dict[str, Any] | None:
+        """The events; None while there is no answer yet. Raises CloudError."""
+        self._thread.join(GLANCE)
+        if self._error is not None:
+            raise self._error
+        return self._found
+
+    def _ask(self, site: Site) -> None:
+        try:
+            self._found = metadata.events(site, FIRST)
+        except CloudError as error:
+            self._error = _never() if error.code == "timeout" else error
+
+
+_first: dict[str, _FirstCall] = {}  # by the address of the service
+_on: set[str] = set()  # the addresses that have answered
+
+
+def _events(site: Site) -> Mapping[str, Any]:
+    """Empty while the first call is on its way. Raises CloudError, also when it is never answered; then it is made anew."""
+    where = metadata.endpoint(site)
+    if where in _on:
+        try:
+            return metadata.events(site)
+        except CloudError:
+            _on.discard(where)  # it may have been switched off, as after a day in which nobody asked
+            raise
+    call = _first.pop(where, None) or _FirstCall(site)
+    found = call.answer()
+    if found is None:
+        _first[where] = call
+        return {}
+    _on.add(where)
+    return found
+
+
+def _never() -> CloudError:
+    text = f"the scheduled events have not answered their first call within {FIRST:.0f} s: nobody says when Azure takes this machine away"
+    hint = "it is made again; if it lasts, look at the firewall, or set cloud.scheduled_events = false"
+    return CloudError("unreachable", text, code="timeout", hint=hint)
 
 
 def _notice(event: Mapping[str, Any], preempted: str) -> Notice:

@@ -29,6 +29,7 @@ class Imds:
     def __init__(self, world: World, faults: Faults) -> None:
         self._world, self._faults = world, faults
         self._bucket, self._token_bucket = Bucket(5, 5), Bucket(20, 20)
+        self._events_from = 0.0
 
     def respond(self, request: Request) -> tuple[str, Answer]:
         """The operation and the answer."""
@@ -87,10 +88,17 @@ class Imds:
         if operation == "token":
             return self._token(request)._replace(delay=delay)
         if operation == "events":
-            self._world.events_enabled = True
+            delay = max(delay, self._switched_on())
             return Answer(200, {"DocumentIncarnation": 1, "Events": self._world.events}, delay=delay)
         found: Any = self._compute() if path.endswith("/compute") else {"compute": self._compute(), "network": {}}
         return Answer(200, found, delay=delay)
+
+    def _switched_on(self) -> float:
+        """The first call ever switches the events on, which takes a while; seconds until they answer."""
+        now = time.monotonic()
+        if not self._world.events_enabled:
+            self._world.events_enabled, self._events_from = True, now + self._world.events_slow
+        return self._events_from - now
 
     def _token(self, request: Request) -> Answer:
         world = self._world

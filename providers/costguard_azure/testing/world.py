@@ -85,6 +85,7 @@ class World:
     locks: list[LockOn] = field(default_factory=list)
     events: list[dict[str, object]] = field(default_factory=list)
     events_enabled: bool = False
+    events_slow: float = 0.0
     settles: float = 0.0
     style: str = "async"  # or "location": how a long operation is followed
     token_seconds: float = 86400.0

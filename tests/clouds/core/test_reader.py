@@ -110,6 +110,15 @@ def test_a_service_that_fails_is_left_alone_for_a_while(reader: Process, cloud: 
     assert again["asks"] == [["costguard = off", None]]
 
 
+def test_announcements_that_fail_do_not_hide_the_tags(reader: Process, cloud: Cloud) -> None:
+    """A tag may be all that keeps the machine up."""
+    cloud.fail["/notices"] = 503
+    cloud.tags = {"costguard": "off"}
+    answer = reader.read()
+    assert "503" in answer["error"]
+    assert answer["asks"]
+
+
 def test_a_reader_that_never_saw_the_tags_says_so(reader: Process, cloud: Cloud) -> None:
     """Unknown is not *nothing*: an escape hatch that an earlier reader saw stays open."""
     cloud.fail["/machine"] = 500
