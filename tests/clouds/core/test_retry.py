@@ -44,6 +44,7 @@ def test_pauses_double_up_to_a_cap_and_never_in_step() -> None:
 
 
 def test_it_is_tried_until_it_answers(slept: list[float]) -> None:
+    """One pause before each further try."""
     assert until(60.0, failing(4, BUSY), lambda _: 0.0) == "answer"
     assert len(slept) == 4
 
@@ -55,6 +56,7 @@ def test_a_longer_wait_is_the_clouds_to_ask(slept: list[float]) -> None:
 
 
 def test_a_wait_beyond_the_end_is_not_waited(slept: list[float]) -> None:
+    """The error comes at once."""
     with pytest.raises(CloudError):
         until(5.0, failing(1, BUSY), lambda _: 7.0)
     assert slept == []
@@ -76,12 +78,14 @@ def test_the_end_holds(slept: list[float]) -> None:
 
 
 def test_what_may_not_be_repeated_is_not(slept: list[float]) -> None:
+    """The plug-in says so."""
     with pytest.raises(CloudError):
         until(60.0, failing(1, BUSY), lambda _: None)
     assert slept == []
 
 
 def test_only_so_many_tries(slept: list[float]) -> None:
+    """However much time is left."""
     with pytest.raises(CloudError):
         until(60.0, failing(3, BUSY), lambda _: 0.0, tries=3)
     assert len(slept) == 2
@@ -106,6 +110,7 @@ def test_a_call_without_time_is_not_made() -> None:
 
 
 def test_answers_and_errors_come_through() -> None:
+    """As if the call had been made here."""
     assert bounded(lambda: None, 1.0) is None
     with pytest.raises(ZeroDivisionError):
         bounded(lambda: 1 // 0, 1.0)
