@@ -3,23 +3,31 @@
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from costguard.errors import CostguardError
+from costguard.errors import REFUSED, CostguardError
 
 if TYPE_CHECKING:
     from costguard.engine.observation import Device, Reading
     from costguard.replay.own import Writer
 
-PATIENCE = 10.0
-"""Seconds within which the reader must answer; then it is ended and started anew, and what it owed is unknown."""
+PATIENCE, FIRST_PATIENCE = 10.0, 30.0
+"""Seconds within which the reader must answer; then it is ended and started anew, and what it owed is unknown.
+
+The first answer takes longer: without persistence mode the driver needs 1 to 3 s for each GPU.
+"""
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What ends a recording: a person, a service manager, and a terminal that is closed."""
 
 NO_HARDWARE = "No NVIDIA GPU on this machine: there is nothing to record, so costguard ends here (exit code 0)."
 
@@ -38,8 +46,31 @@ def command(out: str, interval: str, duration: str | None, sysfs: str) -> None:
     is whole. An existing file is never overwritten. On a machine without NVIDIA hardware it says so and ends with exit code 0.
     """
     from costguard.cli.hardware import nvidia_hardware
+
+    every, length = _durations(interval, duration)
+    if out == "-":
+        raise click.UsageError("--out names a file; standard output is none")
+    if nvidia_hardware({"sysfs": sysfs}) is False:
+        click.echo(NO_HARDWARE)
+        return
+    recorder = _Recorder(_created(out, every), sysfs)
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` sets it
+            signal.signal(number, _interrupt)
+    trouble: OSError | None = None
+    try:
+        recorder.run(every, length)
+    except KeyboardInterrupt:
+        pass  # the ordinary way to end it
+    except OSError as error:
+        trouble = error
+    finally:
+        late = recorder.end()
+    _conclude(out, recorder, trouble or late)
+
+
+def _durations(interval: str, duration: str | None) -> tuple[float, float]:
     from costguard.config.values import seconds
-    from costguard.replay.own import Writer
 
     try:
         every, length = seconds(interval), seconds(duration) if duration else LONGEST
@@ -47,33 +78,51 @@ def command(out: str, interval: str, duration: str | None, sysfs: str) -> None:
         raise click.UsageError(f"{error}; allowed: a duration such as 10 (seconds), 10s, 30m or 8h") from None
     if not 0.1 <= every <= 3600.0:
         raise click.UsageError(f"--interval {interval} is out of range; allowed: 0.1s to 1h")
-    if nvidia_hardware({"sysfs": sysfs}) is False:
-        click.echo(NO_HARDWARE)
-        return
+    if length <= 0.0:
+        raise click.UsageError(f"--duration {duration} is out of range; allowed: more than 0")
+    return every, length
+
+
+def _created(out: str, every: float) -> "Writer":
+    from costguard.replay.own import Writer
+
     try:
-        writer = Writer(out, time.time(), every)
+        return Writer(out, time.time(), every)
     except FileExistsError:
         raise CostguardError(f"{out} exists and was left alone", "Name another file with --out.") from None
     except OSError as error:
         raise CostguardError(f"{out} cannot be written: {error.strerror}", "Name another file with --out.") from None
-    recorder = _Recorder(writer, sysfs)
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        recorder.run(every, length)
-    except KeyboardInterrupt:
-        pass  # the ordinary way to end it
-    except OSError as error:
-        raise CostguardError(
-            f"{out} could not be written on: {error.strerror}", "What was written so far is whole."
-        ) from None
-    finally:
-        with suppress(OSError):  # a full disk was told above
-            recorder.end()
-    click.echo(f"{out}: {writer.ticks} looks. Next: costguard replay {out}")
+
+
+def _conclude(out: str, recorder: "_Recorder", trouble: OSError | None) -> None:
+    """Say what there is; a recording without a single look is none."""
+    name = shlex.quote(out)
+    if trouble is not None:
+        words = f"{out} could not be written on: {trouble.strerror}; the recording ends there"
+        raise CostguardError(words, f"`costguard replay {name}` reads what was written before that.")
+    if not recorder.looks:
+        with suppress(OSError):
+            os.unlink(out)
+        why = recorder.words or "it ended before the first look"
+        raise CostguardError(f"nothing was recorded, and {out} was removed: {why}", "See `costguard doctor`.", REFUSED)
+    click.echo(f"{out}: {recorder.looks} looks. Next: costguard replay {name}")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End once; whoever asks again does not disturb the end."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A line is written as a whole: a signal that comes meanwhile takes effect afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Recorder:
@@ -83,10 +132,17 @@ class _Recorder:
         self._writer = writer
         self._job: dict[str, object] = {"sysfs": sysfs, "procfs": "/proc", "devfs": "/dev", "counters": None}
         self._process: subprocess.Popen[bytes] | None = None
+        self._stuck: list[subprocess.Popen[bytes]] = []  # killed, and not gone
         self._rest = b""
         self._number = 0
         self._devices: dict[str, Device] = {}
-        self._words = ""
+        self._answered = False  # whether the process that runs now has answered
+        self.words = ""
+
+    @property
+    def looks(self) -> int:
+        """How many were written."""
+        return self._writer.ticks
 
     def run(self, every: float, length: float) -> None:
         """Look in a steady rhythm; the clock counts suspended time, as the guard's does."""
@@ -97,7 +153,7 @@ class _Recorder:
                 time.sleep(min(wait, 1.0))
             at = _now()
             self._look(at - start)
-            due = max(due + every, at)
+            due = max(due + every, _now())  # after a look that took longer, a new rhythm
 
     def _look(self, after: float) -> None:
         from costguard.agent import decode
@@ -112,20 +168,25 @@ class _Recorder:
                 facts = {device.key: device for device in decode.devices(answer)} if "info" in answer else {}
                 for key in keys:
                     self._devices[key] = facts.get(key) or self._devices.get(key) or Device(key)
-                if not keys:
+                if keys:
+                    self.words = ""
+                else:
                     self._tell(str(answer.get("error") or "no GPU was found"))
         except (KeyError, TypeError, ValueError) as error:
             readings = {}
             self._tell(f"the reader's answer makes no sense ({error})")
-        missing = Unknown("not listed any more" if readings else self._words or "the reader does not answer")
+        missing = Unknown("not listed any more" if readings else self.words)
         devices = list(self._devices.values())
         if devices:
-            self._writer.meet(devices)
-            self._writer.tick(after, [readings.get(device.key, missing) for device in devices])
+            with _undisturbed():
+                self._writer.meet(devices)
+                self._writer.tick(after, [readings.get(device.key, missing) for device in devices])
+                if answer is None:
+                    self._writer.flush()  # the next look may take long
 
     def _tell(self, words: str) -> None:
-        if words != self._words:
-            self._words = words
+        if words != self.words:
+            self.words = words
             click.echo(f"note: {words}", err=True)
 
     # -- the reader ------------------------------------------------------------------------------------------
@@ -136,10 +197,11 @@ class _Recorder:
         try:
             process = self._process or self._start()
             self._send(process, {"read": self._number})
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + (PATIENCE if self._answered else FIRST_PATIENCE)
             while (line := self._line(process, end)) is not None:
                 answer = json.loads(line)
                 if isinstance(answer, dict) and answer.get("read") == self._number:
+                    self._answered = True
                     self._job["counters"] = answer.get("counters") or self._job["counters"]
                     return answer
         except BrokenPipeError:
@@ -153,8 +215,12 @@ class _Recorder:
 
     def _start(self) -> subprocess.Popen[bytes]:
         from costguard.agent.programs import command_lines
+        from costguard.agent.supervise import UNREAPED_LIMIT
 
-        self._rest = b""
+        self._stuck = [process for process in self._stuck if process.poll() is None]
+        if len(self._stuck) >= UNREAPED_LIMIT:
+            raise ValueError("readers hang in the driver and cannot be killed; no further one is started")
+        self._rest, self._answered = b"", False
         process = subprocess.Popen(
             command_lines()["nvml"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
@@ -175,7 +241,7 @@ class _Recorder:
                 return None
             piece = os.read(process.stdout.fileno(), 65536)
             if not piece:
-                return None
+                raise BrokenPipeError
             self._rest += piece
         line, self._rest = self._rest.split(b"\n", 1)
         return line
@@ -186,17 +252,23 @@ class _Recorder:
         if process is None:
             return
         process.kill()
-        with suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._stuck.append(process)
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None  # pipes were asked for
             with suppress(OSError):  # what was still to be written has no reader
                 pipe.close()
 
-    def end(self) -> None:
-        """Close the file and end the reader."""
+    def end(self) -> OSError | None:
+        """End the reader and close the file; what went wrong with the last of it."""
         self._kill()
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError as error:
+            return error
+        return None
 
 
 def _now() -> float:

@@ -12,6 +12,7 @@ import math
 import os
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO, Any
 
 from costguard import __version__
@@ -35,10 +36,15 @@ class Writer:
         self._packed = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if path.endswith(".gz") else None
         self._devices: tuple[Device, ...] = ()
         self._last: dict[str, object] = {}
-        self._flushed = 0.0
+        self._flushed = -math.inf
         self.ticks = 0
-        self._write({"costguard_trace": FORMAT, "version": __version__, "began": began, "interval": interval})
-        self.flush()
+        try:
+            self._write({"costguard_trace": FORMAT, "version": __version__, "began": began, "interval": interval})
+            self.flush()
+        except OSError:
+            with suppress(OSError):
+                os.unlink(path)  # made just now, and nothing is in it
+            raise
 
     def _write(self, value: object) -> None:
         line = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
