@@ -22,12 +22,16 @@ _LOOK_SECONDS = 5.0  # for one look
 
 
 class _Seen(NamedTuple):
-    """What is known so far: the last state, the last trouble, and whether the request was or may have been heard."""
+    """What is known so far: the last state, the last trouble, and whether the request was or may have been heard.
+
+    ``vetoed``: the last trouble was a refusal, which no fall-back follows.
+    """
 
     state: str = ""
     words: str = ""
     accepted: bool = False
     doubt: bool = False
+    vetoed: bool = False
 
 
 def enter(session: Session, facts: Facts, end: float) -> Outcome | None:
@@ -39,6 +43,7 @@ def enter(session: Session, facts: Facts, end: float) -> Outcome | None:
     """
     seen = _Seen()
     for pause in pauses(_LONGEST_PAUSE):
+        asked = False
         try:
             seen = seen._replace(state=_state(session, facts, end))
             if seen.state == STANDBY:
@@ -46,10 +51,11 @@ def enter(session: Session, facts: Facts, end: float) -> Outcome | None:
             if seen.state not in {IN_SERVICE, ENTERING}:
                 return Outcome("refused", f"nothing was stopped: the group shows this member as {seen.state or 'gone'}")
             if seen.state == IN_SERVICE and not seen.accepted:
+                asked = True
                 _send(session, facts, end)
                 seen = seen._replace(accepted=True)
         except CloudError as error:
-            seen = _noted(seen, error)
+            seen = _noted(seen, error, asked=asked)
             if not (_passes(error, facts) or seen.doubt or seen.accepted):
                 return Outcome("failed" if error.technical else "refused", f"nothing was stopped: {seen.words}")
         if time.monotonic() + pause >= end:
@@ -84,11 +90,10 @@ def _send(session: Session, facts: Facts, end: float) -> None:
     )
 
 
-def _noted(seen: _Seen, error: CloudError) -> _Seen:
+def _noted(seen: _Seen, error: CloudError, *, asked: bool) -> _Seen:
     words = f"{error}; {error.hint}" if error.hint else str(error)
-    # A question that hangs leaves no doubt: it has no effect.
-    doubt = isinstance(error, CallError) and error.unanswered and "EnterStandby" in str(error)
-    return seen._replace(state="", words=words, doubt=seen.doubt or doubt)
+    doubt = asked and isinstance(error, CallError) and error.unanswered  # a mere question has no effect
+    return seen._replace(state="", words=words, doubt=seen.doubt or doubt, vetoed=not error.technical)
 
 
 def _passes(error: CloudError, facts: Facts) -> bool:
@@ -106,4 +111,4 @@ def _late(seen: _Seen, facts: Facts) -> Outcome:
     if seen.doubt and seen.state != IN_SERVICE:
         text = f"nothing was stopped, and whether the group {name} has put this member into standby cannot be said{why}"
         return Outcome("unknown", text)
-    return Outcome("failed", f"nothing was accepted{why}")
+    return Outcome("refused" if seen.vetoed else "failed", f"nothing was accepted{why}")

@@ -141,6 +141,17 @@ def test_a_denied_right_is_a_veto(member: FakeMachine) -> None:
     assert "autoscaling:EnterStandby" in outcome.detail
 
 
+def test_a_right_that_has_not_arrived_yet(member: FakeMachine) -> None:
+    """A young machine asks again within its deadline; in the end it is a veto all the same."""
+    member.write("proc/uptime", "60.00 10.00\n")
+    member.api.denied = {"EnterStandby"}
+    outcome = act(member, SOON)
+    assert (outcome.status, member.state) == ("refused", "running")
+    assert len(sent(member)) > 1
+    member.api.denied = set()
+    assert act(member).status == "accepted"
+
+
 def test_a_member_that_left_the_service_since(member: FakeMachine) -> None:
     """The state is looked at again when the action is released."""
     with opened(member, group="leave") as session:
