@@ -107,6 +107,9 @@ class FleetSession(Session):
         del service
         return _Client(self.account)
 
+    def _renew(self, permission: str, within: float) -> None:
+        """Credentials are always fresh here: it is the account that throttles."""
+
 
 class _Client:
     def __init__(self, account: Account) -> None:
