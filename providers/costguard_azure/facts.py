@@ -83,9 +83,12 @@ class Facts(NamedTuple):
     unknown: Mapping[str, str] = {}
 
 
-def gather(session: Session, site: Site, identity: Identity) -> Facts:
-    """Ask for everything. Raises ArmError only when nothing can be known (no network, no credentials)."""
-    end = time.monotonic() + BUDGET
+def gather(session: Session, site: Site, identity: Identity, within: float | None = None) -> Facts:
+    """Ask for everything. Raises ArmError only when nothing can be known (no network, no credentials).
+
+    ``within`` is seconds, at most `BUDGET`.
+    """
+    end = time.monotonic() + min(BUDGET, BUDGET if within is None else within)
     machine = session.machine
     unknown: dict[str, str] = {}
 

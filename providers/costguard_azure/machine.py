@@ -45,7 +45,8 @@ class AzureMachine:
         facts = refresh(facts, self._site, self._identity)
         while facts.vm is None and facts.young and time.monotonic() - begun + self._poll < ticket.deadline:
             time.sleep(self._poll)
-            facts = self.facts(verb)
+            left = ticket.deadline - (time.monotonic() - begun)
+            facts = gather(self._session, self._site, self._identity, left)
         decided = self.plan(verb, facts)
         if not decided.may_act or facts.vm is None:
             text = "; ".join(finding.text for finding in decided.findings)
