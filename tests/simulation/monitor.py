@@ -51,6 +51,7 @@ class Monitor(Watch):
         self.held_until = -NEVER
         self.asked: dict[int, str] = {}
         self.hatch_since = NEVER  # the guard was told of the tag `costguard = off`, and of no end of it
+        self._dateless: dict[str, float] = {}  # notices without a date, and when this guard was told of each
         self.taken: list[
             tuple[float, float]
         ] = []  # when the guard was told that the cloud takes the machine, and when it does
@@ -161,6 +162,7 @@ class Monitor(Watch):
         if "release" in self.asked.values():  # done, and the guard died before it could say so
             self.held_until = -NEVER
         self.asked.clear()
+        self._dateless.clear()
         before = self.disturbed
         self.phase_since = (*self.phase_since[:2], self.story.world.now)
         afresh = self.story.world.start().state is None
@@ -246,8 +248,8 @@ class Monitor(Watch):
             self.hatch_since = min(self.hatch_since, at) if off else NEVER
             if answer["asks"]:
                 self._waits(at)
-        for _, kind, due_in, _ in answer["notices"]:
-            soon = 30.0 if due_in is None else due_in
+        for name, kind, due_in, _ in answer["notices"]:
+            soon = self._dateless.setdefault(name, at) + 30.0 - at if due_in is None else due_in
             if kind != "rebalance" and soon <= 900.0:
                 self.taken.append((at, at + soon))
                 self._waits(max(at, at + soon + 700.0))
