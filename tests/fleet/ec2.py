@@ -98,9 +98,9 @@ def refusal(code: str, words: str, status: int, name: str) -> ClientError:
 class FleetSession(Session):
     """The plug-in's session, with its repeating and its translation of errors; only the wire is shorter."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, like: Session) -> None:
+        vars(self).update(vars(like))  # logged in already: that costs no call of these services
         self.account = account
-        self._stamp = ""
 
     def client(self, service: str) -> Any:
         """What takes calls for any service."""

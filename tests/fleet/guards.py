@@ -17,6 +17,7 @@ from costguard.engine.state import DONE
 from costguard_aws import act
 from costguard_aws.facts import gather
 from costguard_aws.plan import plan
+from costguard_aws.session import Session
 from tests.fleet.ec2 import Account, FleetSession
 from tests.fleet.hours import Hours
 
@@ -48,7 +49,7 @@ class Job:
     def _run(self) -> None:
         if self.job.get("spread"):
             self.guard.hours.sleep(self.job["spread"])
-        session = FleetSession(self.guard.account)
+        session = FleetSession(self.guard.account, self.guard.session)
         ticket = Ticket(str(self.job["incident"]), str(self.job["attempt"]), float(self.job["deadline"]))
         if self.job["job"] == "confirm":
             self._confirm(session, ticket)
@@ -92,8 +93,10 @@ class Job:
 class Guard:
     """One machine with its guard. ``told`` counts the kinds of its messages, ``verdicts`` those of its plans."""
 
-    def __init__(self, number: int, hours: Hours, account: Account, folder: str, booted: float, policy: Policy) -> None:
-        self.hours, self.account, self.policy, self._booted = hours, account, policy, booted
+    def __init__(
+        self, number: int, hours: Hours, account: Account, session: Session, folder: str, booted: float, policy: Policy
+    ) -> None:
+        self.hours, self.account, self.session, self.policy, self._booted = hours, account, session, policy, booted
         me = f"i-{number * 2654435761 % 2**64:016x}0"
         self.identity = Identity("AWS", me, "us-east-1", "us-east-1a", "g5g.xlarge", "on-demand", {}, ("firmware",))
         self.site = Site({}, {"metadata_endpoint": "http://127.0.0.1:9"}, {}, f"{folder}/proc", f"{folder}/sys")

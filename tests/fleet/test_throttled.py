@@ -3,21 +3,32 @@
 Each machine asks when its id says so; none takes throttling for a refusal; each is stopped in the end, and once.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from costguard.actions.provider import Site
 from costguard.engine import Policy
 from costguard.engine.machine import PREFLIGHT_EVERY
+from costguard_aws.session import Session
 from tests.fleet.ec2 import Account
 from tests.fleet.guards import INTERVAL, Guard
 from tests.fleet.hours import Hours
 
+pytestmark = pytest.mark.timeout(240)
+
 MACHINES = 500
 RESTING = Policy(mode="live", kill_duration=86400.0, grace=600.0)
 IDLE = Policy(mode="live", arm_duration=None, kill_duration=60.0, grace=60.0, boot_grace=0.0, unused_after=None)
+
+
+@functools.cache
+def session() -> Session:
+    """One that is logged in, for all machines: with keys, so that it asks nobody."""
+    return Session(Site({}, {"metadata": "never"}, {}), "us-east-1")
 
 
 class Fleet:
@@ -34,7 +45,8 @@ class Fleet:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
         self.guards = [
-            Guard(number, hours, self.account, str(folder), booted, policy) for number in range(1, MACHINES + 1)
+            Guard(number, hours, self.account, session(), str(folder), booted, policy)
+            for number in range(1, MACHINES + 1)
         ]
 
     def _stir(self) -> None:
@@ -60,6 +72,9 @@ class Fleet:
 
 @pytest.fixture
 def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "fleet")
+    session()
     return Hours(monkeypatch)
 
 
