@@ -32,6 +32,12 @@ CODES: Mapping[Trouble, str] = {
 OPEN_WITHIN = 45.0
 """Seconds to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
 
+REQUEST_WITHIN = 15.0
+"""Seconds for a request, its own repeats included. If nothing was accepted by then, the engine decides again, on fresh readings."""
+
+PERSON = "person"
+"""The reason that needs no readings."""
+
 T = TypeVar("T")
 
 OWN_CODES = frozenset(("credentials_expired", "scopes_missing"))
@@ -116,7 +122,8 @@ class CloudAction:
         session = self._session
         if session is None or not plan.may_act:
             return Outcome("failed", "there is no session with the cloud: nothing was sent")
-        ticket = Ticket(context.incident, context.attempt, context.deadline)
+        within = context.deadline if context.reason == PERSON else min(context.deadline, REQUEST_WITHIN)
+        ticket = Ticket(context.incident, context.attempt, within)
         try:
             outcome = session.machine.execute(self.name, session.gathered, ticket)
         except CloudError as error:

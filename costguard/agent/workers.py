@@ -8,6 +8,7 @@ from costguard.agent.cloudside import share
 from costguard.agent.ports import Host, SpawnFailed
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
+from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.engine.reasons import PERSON
 
 TELL_WITHIN = 30.0
@@ -18,9 +19,6 @@ ACT_MARGIN = 30.0
 
 BOOTED = 900.0
 """Seconds of the boot clock after which a start is that of one agent, no longer that of a fleet."""
-
-CLOUD_ACTIONS = frozenset(("stop", "terminate", "hibernate"))
-"""What asks a cloud."""
 
 WAIT_LIMIT = 7200.0
 """A worker that waits ready for longer has been forgotten."""

@@ -3,6 +3,7 @@
 from costguard.engine import reasons
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
+from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.engine.rules import is_machine_action
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Incident, Verdict
 from costguard.engine.turn import Turn, action_of
@@ -67,9 +68,10 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
         attempt_failed(turn, now, "failed", "the worker never said that it was ready")
     elif now.ready and turn.at + reasons.EPSILON >= due and not blocked:
         turn.effects.append(Go(now.worker, action, now.id))
-        turn.tell("acting", "critical", attempt=now.worker)
+        if not now.released:  # a second try of the same is no news
+            turn.tell("acting", "critical", attempt=now.worker)
         turn.set(phase=ACTING)
-        turn.amend(asked=turn.at)
+        turn.amend(asked=turn.at, released=True)
         if is_machine_action(action) and now.reason != reasons.PERSON:
             turn.set(stops=(*turn.core.stops[-9:], turn.wall))
 
@@ -169,14 +171,18 @@ def attempt_failed(turn: Turn, now: Incident, status: str, detail: str) -> None:
         return
     if status == "another":
         _next_link(turn, now, detail)
-    elif now.asked is not None:
-        # a released guest action runs at most once in its incident: only the next link may follow
+    elif now.failures + 1 >= TRIES_PER_LINK or (now.asked is not None and not _repeatable(turn, now)):
         _next_link(turn, now, detail)
-    elif now.failures + 1 < TRIES_PER_LINK:
-        retry = turn.at + RETRY_PAUSE * 2.0**now.failures
-        turn.amend(worker="", ready=False, failures=now.failures + 1, retry=retry, lost=NEVER)
     else:
-        _next_link(turn, now, detail)
+        _did_not_stop(turn, now)
+        retry = turn.at + RETRY_PAUSE * 2.0**now.failures
+        turn.set(phase=WARNING)
+        turn.amend(worker="", ready=False, asked=None, failures=now.failures + 1, retry=retry, lost=NEVER)
+
+
+def _repeatable(turn: Turn, now: Incident) -> bool:
+    """Whether what was released, and certainly failed, may be tried once more; a guest action runs at most once."""
+    return now.action in CLOUD_ACTIONS and now.link < len(turn.rules.actions)  # else another policy has come
 
 
 def third_stop(turn: Turn, action: str) -> str:
@@ -195,7 +201,9 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
     if now.link + 1 < len(turn.rules.actions):
         turn.set(phase=WARNING)
         link = now.link + 1
-        turn.amend(link=link, action=turn.rules.actions[link], worker="", ready=False, failures=0, retry=0.0)
+        turn.amend(
+            link=link, action=turn.rules.actions[link], worker="", ready=False, failures=0, retry=0.0, released=False
+        )
         turn.amend(asked=None, confirm="", recheck=NEVER, lost=NEVER, stopping=False)
         why = third_stop(turn, turn.rules.actions[link]) if now.reason != reasons.PERSON else ""
         if why:

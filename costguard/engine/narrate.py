@@ -121,6 +121,8 @@ class Sentence:
             return f"people are being warned; {would} {_later(rules, 'after that')}"
         due = reasons.due_at(core, rules)
         left = due - self._state.at
+        if left <= 0 and now.failures:
+            return f"{action} failed ({now.detail}) and is tried again if nothing works"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
         if not rules.policy.grace and left <= 0:
             return f"{would} {when}"  # nobody is given the time for anything

@@ -5,6 +5,9 @@ from typing import NamedTuple
 MACHINE_ACTIONS = frozenset({"stop", "terminate", "hibernate", "shutdown", "reboot"})
 """Actions that end or restart the whole machine; only these need every GPU quiet."""
 
+CLOUD_ACTIONS = frozenset({"stop", "terminate", "hibernate"})
+"""Requests to a cloud: where certainly nothing was accepted, the same one may be sent again. Anything else runs at most once."""
+
 MACHINE_THRESHOLD_LIMIT = 0.20
 """No machine action above this load unless the owner sets ``stop_below_load``."""
 

@@ -58,6 +58,7 @@ class Incident(NamedTuple):
     worker: str = ""  # effect id of the attempt under way
     ready: bool = False
     failures: int = 0  # technical failures of this link
+    released: bool = False  # an attempt at this link was released, and people were told
     retry: float = 0.0  # not before
     asked: float | None = None  # when the request was released
     proof: str = ""

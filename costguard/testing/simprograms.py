@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent.state import COMMITMENTS
+from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.readers.cloud_tags import asks, settings
 from costguard.testing.simmachine import IDLE_LOAD
 from costguard.testing.simworld import MACHINE_ENDS
@@ -221,7 +222,8 @@ class Actor(Program):
             self.world.results[self.job["attempt"]]["running"] = False
             return
         action = self.job["action"]
-        self.host.watch.acted(self.world.instant(), self.job)
+        if self.fault != "fail" or action not in CLOUD_ACTIONS:  # a guest action fails only after it was begun
+            self.host.watch.acted(self.world.instant(), self.job)
         status = {"command": "done"}.get(action, "accepted")
         if self.fault == "fail":
             status = "failed"

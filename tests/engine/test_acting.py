@@ -97,7 +97,8 @@ def test_one_incident_acts_once(link: str) -> None:
 def test_a_technical_failure_goes_down_the_list() -> None:
     """The next link follows a technical failure, decided again on fresh readings; a refusal ends it."""
     world = until(World(IDLE._replace(fallback=("shutdown",)), 1), "FAILED", Go="failed")
-    assert gos(world) == ["stop", "shutdown"]
+    assert gos(world) == ["stop"] * 4 + ["shutdown"], "a request of which nothing was accepted is tried four times"
+    assert world.kinds().count("acting") == 2
     world = until(World(IDLE._replace(fallback=("shutdown",)), 1), "DONE", Go="refused")
     assert gos(world) == ["stop"]
 
@@ -122,7 +123,9 @@ def test_failed_is_tried_again_with_a_new_warning_ever_more_rarely() -> None:
     waits = [round((late - early) / 3600.0) for early, late in pairwise(failed)]
     assert waits[:4] == [1, 2, 4, 8]
     assert max(waits) <= 25
-    assert len(world.times("warning")) == len(failed) == len(gos(world))
+    assert len(gos(world)) == 4 * len(failed)
+    assert len(world.times("acting")) == len(failed)
+    assert not set(world.times("failed")) & set(world.times("warning"))
     assert "cannot" not in world.kinds(), "what failed is no stop"
 
 
@@ -248,7 +251,21 @@ def test_a_failed_deadline_is_not_hammered_because_work_goes_on() -> None:
     while world.now < 4000.0:
         world.tick(BUSY)
         world.settle(Go="failed")
-    assert len(gos(world)) == 1
+    assert len(gos(world)) == 4
+
+
+def test_a_request_that_failed_is_decided_again_before_it_is_repeated() -> None:
+    """I3: the cloud took nothing; work comes back before the next try, so there is none. A command is never repeated."""
+    world = until(World(IDLE, 1), "ACTING")
+    world.settle(Go="failed")
+    assert world.phase() == "WARNING"
+    assert world.last is not None
+    assert "is tried again if nothing works" in str(world.last.sentence)
+    world.run(400.0, BUSY)
+    assert gos(world) == ["stop"]
+    assert world.kinds()[-1] == "cancelled"
+    world = until(World(IDLE._replace(kill_action="command"), 1), "FAILED", Go="failed")
+    assert gos(world) == ["command"]
 
 
 def test_outcomes_of_closed_incidents_change_nothing() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.simulation.story import Story
 
 MACHINE = frozenset({"stop", "terminate", "hibernate", "shutdown", "reboot"})
+CLOUD = frozenset({"stop", "terminate", "hibernate"})
 BLINK = 6.0
 """Seconds by which work may have begun before a request goes out: a reader may take 5 s to answer."""
 
@@ -44,7 +45,7 @@ class Monitor(Watch):
         self.seen_at = -NEVER  # every GPU was readable
         self.warned: dict[str, list[float]] = {}  # incident -> deliveries
         self.tried: dict[str, list[float]] = {}  # incident -> attempts to tell
-        self.released_ids: set[tuple[str, str]] = set()
+        self.attempts: dict[tuple[str, str], str] = {}  # incident and action -> its last attempt
         self.acted_ids: set[str] = set()
         self.stops: list[float] = []
         self.jumped = -NEVER
@@ -363,9 +364,11 @@ class Monitor(Watch):
         self.counts[f"go {action}"] += 1
         if fields["mode"] != "live" or job["mode"] != "live":
             raise Violation("a dry run released a worker")
-        if (incident, action) in self.released_ids:
-            raise Violation(f"I4: {action} twice in {incident}")
-        self.released_ids.add((incident, action))
+        again = any(entry[0] == incident for entry in self.attempts)  # a fall-back, or a request that certainly failed
+        before = self.story.world.results.get(self.attempts.get((incident, action), ""), {})
+        if (incident, action) in self.attempts and (action not in CLOUD or before.get("status") != "failed"):
+            raise Violation(f"I4: {action} twice in {incident}, and the first time it was {before}")
+        self.attempts[incident, action] = job["attempt"]
         if at < self.held_until or fields["admin_hold"]:
             raise Violation(f"I8: acts during a hold that lasts {self.held_until - at:.0f} s more")
         known = at - 2 * fields["interval"] - 60.0  # it had the time to hear and to save that
@@ -379,7 +382,6 @@ class Monitor(Watch):
             if at - self.began < fields["boot_grace"] - 1e-6:
                 raise Violation(f"I9: acts {at - self.began:.0f} s after boot or resume")
             recent = [stop for stop in self.stops if at - stop < DAY]
-            again = any(entry[0] == incident for entry in self.released_ids - {(incident, action)})  # a fall-back
             if not again and len(recent) >= 2 and self.jumped < recent[-2]:
                 raise Violation("I9: a third stop within a day and no work in between")
             self.requested = at
