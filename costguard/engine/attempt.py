@@ -169,15 +169,14 @@ def attempt_failed(turn: Turn, now: Incident, status: str, detail: str) -> None:
         turn.tell("asking", "critical", error=detail)
         _confirm(turn, now)
         return
-    if status == "another":
+    over = now.asked is not None and not _repeatable(turn, now)
+    if status == "another" or over or now.failures + 1 >= TRIES_PER_LINK:
         _next_link(turn, now, detail)
-    elif now.failures + 1 >= TRIES_PER_LINK or (now.asked is not None and not _repeatable(turn, now)):
-        _next_link(turn, now, detail)
-    else:
-        _did_not_stop(turn, now)
-        retry = turn.at + RETRY_PAUSE * 2.0**now.failures
-        turn.set(phase=WARNING)
-        turn.amend(worker="", ready=False, asked=None, failures=now.failures + 1, retry=retry, lost=NEVER)
+        return
+    _did_not_stop(turn, now)
+    retry = turn.at + RETRY_PAUSE * 2.0**now.failures
+    turn.set(phase=WARNING)
+    turn.amend(worker="", ready=False, asked=None, failures=now.failures + 1, retry=retry, lost=NEVER)
 
 
 def _repeatable(turn: Turn, now: Incident) -> bool:
