@@ -1,14 +1,17 @@
 """The ``costguard`` command: a group whose verbs are imported only when they are used."""
 
+import errno
 import importlib
 import importlib.util
+import os
+import sys
 from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
 import click
 
 from costguard import __version__
-from costguard.errors import CostguardError
+from costguard.errors import REFUSED, CostguardError
 
 
 class Verb(NamedTuple):
@@ -70,6 +73,23 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except CostguardError as error:
             fail(error)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            _let_go()
+            place = error.filename or "the output"
+            fail(
+                CostguardError(
+                    f"{place} could not be written: {error.strerror}", "make room, then run it again", REFUSED
+                )
+            )
+
+
+def _let_go() -> None:
+    """What waits for standard output is dropped: at the end of the process it would fail a second time."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def fail(error: CostguardError) -> NoReturn:

@@ -59,6 +59,7 @@ def show(screen: Console, thing: RenderableType) -> None:
         screen.print(thing)
     for line in capture.get().splitlines():
         screen.file.write(line.rstrip() + "\n")
+    screen.file.flush()  # a reader that has gone, or a full disk, shows here, where it can be told
 
 
 def clean(words: object) -> str:

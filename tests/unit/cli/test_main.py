@@ -2,10 +2,14 @@
 
 import importlib
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
+import pytest
 from click.testing import CliRunner
 
 from costguard import __version__
@@ -55,6 +59,27 @@ def test_unknown_verb_is_a_usage_error() -> None:
     done = costguard("stauts")
     assert done.returncode == 2
     assert "stauts" in done.stderr
+
+
+@pytest.mark.parametrize("verb", [("config", "show"), ("doctor", "--set", "cloud.provider=none")])
+def test_a_reader_that_has_gone_gets_no_complaint(verb: Sequence[str], tmp_path: Path) -> None:
+    """As in ``costguard doctor | head -1``."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [sys.executable, "-m", "costguard", *verb, "--state-dir", str(tmp_path)]
+    done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_full_disk_is_told_in_words() -> None:
+    """No traceback; the exit code says that the answer is not there."""
+    command = [sys.executable, "-m", "costguard", "config", "show"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[0] == "error: the output could not be written: No space left on device"
+    assert len(done.stderr.splitlines()) == 2
 
 
 def test_errors_are_two_lines() -> None:
