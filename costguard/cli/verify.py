@@ -44,12 +44,14 @@ def _receipt(given: str) -> dict[str, str]:
     try:
         if given == "-":
             text = sys.stdin.read(receipt.LONGEST)
-        elif "{" not in given:
+        elif given and "{" not in given:
             with Path(given).open(encoding="utf-8") as file:
                 text = file.read(receipt.LONGEST)
         return receipt.parse(text)
     except OSError as error:
         raise CostguardError(f"{given} cannot be read: {error.strerror}", _HINT, USAGE) from error
+    except UnicodeDecodeError as error:
+        raise CostguardError("this is no receipt: it is no text", _HINT, USAGE) from error
     except ValueError as error:
         raise CostguardError(f"this is no receipt: {error}", _HINT, USAGE) from error
 

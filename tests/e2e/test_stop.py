@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -105,6 +106,8 @@ def test_for_people_it_says_the_same_in_words(machine: Machine) -> None:
         (("stop", "--live", "--yes"), ("grace=nonsense",), 2, "grace"),
         (("stop", "--verify", "/no/such/file"), (), 2, "cannot be read"),
         (("stop", "--verify", "{}"), (), 2, "no receipt"),
+        (("stop", "--verify", ""), (), 2, "there is no receipt in it"),
+        (("stop", "--verify", sys.executable), (), 2, "it is no text"),
     ],
 )
 def test_what_is_refused_sends_nothing(
