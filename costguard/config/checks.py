@@ -104,7 +104,7 @@ def _deadline(settings: Settings) -> Iterator[Problem]:
 
 
 def _tags(settings: Settings) -> Iterator[Problem]:
-    """A tag is written through the cloud, to the machine that its metadata service names."""
+    """A tag is written through the cloud, to the machine that its metadata service names; one that is not read asks for nothing."""
     for path, wanted in (("sink.tag", settings.sink.tag), ("heartbeat.tag", settings.heartbeat.tag)):
         if wanted and settings.cloud.provider == "none":
             text = "tags are written through the cloud, and cloud.provider is none; allowed: false, or another provider"
@@ -112,6 +112,9 @@ def _tags(settings: Settings) -> Iterator[Problem]:
         if wanted and settings.cloud.metadata == "never":
             text = "nobody could say which machine to write to, as cloud.metadata is never; allowed: false, or metadata auto"
             yield Problem(path, text, involves=("cloud.metadata",))
+    if settings.cloud.tag_settings and settings.cloud.tags == "off":
+        text = "no tag is read, as cloud.tags is off; allowed: false, or tags on"
+        yield Problem("cloud.tag_settings", text, involves=("cloud.tags",))
 
 
 def _administrator(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
+from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.masking import mask_all
 
 _WORDS = {
@@ -83,3 +84,15 @@ def _notes(settings: Settings) -> Iterator[str]:
         yield f"Note: a machine action judges every GPU, not {other}, whatever aggregate and gpu_devices say."
     if settings.arm_duration is not None and settings.kill_threshold > settings.arm_threshold and machine:
         yield "Note: kill_threshold is above arm_threshold: load between the two counts as work first and as idle later."
+    yield from _refusals(settings)
+
+
+def _refusals(settings: Settings) -> Iterator[str]:
+    """What this configuration alone makes every plan refuse."""
+    chain = (settings.kill_action, *settings.fallback)
+    through_cloud = next((action for action in chain if action in CLOUD_ACTIONS), "")
+    if through_cloud and (settings.cloud.provider == "none" or settings.cloud.metadata == "never"):
+        option = "cloud.provider is none" if settings.cloud.provider == "none" else "cloud.metadata is never"
+        yield f"Note: no cloud is asked, as {option}: {through_cloud} is refused, and the bill goes on."
+    if "terminate" in chain and not (settings.sink.url or settings.sink.syslog):
+        yield "Note: in live mode terminate is refused until [sink] has a `url` or `syslog`, which keeps the record."

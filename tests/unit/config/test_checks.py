@@ -46,6 +46,7 @@ def found(*assignments: str, preset: str | None = None) -> list[str]:
         ),
         (["sink.tag=true", "cloud.provider=none"], ["sink.tag=true"], "sink.tag"),
         (["heartbeat.tag=true", "cloud.metadata=never"], ["heartbeat.tag=true"], "heartbeat.tag"),
+        (["cloud.tag_settings=true", "cloud.tags=off"], ["cloud.tag_settings=true"], "cloud.tag_settings"),
         (["hold.max=2d", "hold.total=1d"], ["hold.max=1d", "hold.total=1d"], "hold.total"),
     ],
 )

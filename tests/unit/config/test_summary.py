@@ -1,5 +1,7 @@
 """What a configuration will do, in words."""
 
+import pytest
+
 from costguard.config.load import load
 from costguard.config.presets import PRESETS
 from costguard.config.summary import summary
@@ -29,6 +31,20 @@ def test_live_and_dangerous_settings_are_named() -> None:
     assert text.startswith("LIVE")
     assert "Note: stop_below_load is set" in text
     assert "after 7d of running, whichever is first, even while it works" in text
+
+
+@pytest.mark.parametrize(
+    ("broken", "mended", "part"),
+    [
+        (["kill_action=terminate", "sink.tag=true"], ["sink.syslog=log.example.org:601"], "terminate is refused until"),
+        (["cloud.provider=none"], ["kill_action=shutdown"], "as cloud.provider is none: stop is refused"),
+        (["cloud.metadata=never"], ["cloud.metadata=auto"], "as cloud.metadata is never: stop is refused"),
+    ],
+)
+def test_an_action_that_can_only_be_refused_is_named(broken: list[str], mended: list[str], part: str) -> None:
+    """Before the first plan says so: the configuration is valid, and no bill would end by it."""
+    assert part in words("mode=live", *broken)
+    assert part not in words("mode=live", *broken, *mended)
 
 
 def test_command_is_shown_without_its_secrets() -> None:
