@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,8 +16,13 @@ from typing import Any, NamedTuple
 import costguard_aws.testing as aws
 import costguard_azure.testing as azure
 import costguard_gcp.testing as gcp
-from bench.measure import memory
+from bench.measure import memory, rss_kib
+from bench.world import World
 from costguard.agent.programs import command_lines
+from costguard.testing.nvml import Script, write_sysfs
+
+PATIENCE = 30.0
+"""Seconds for one plan."""
 
 
 class Place(NamedTuple):
@@ -109,3 +116,42 @@ def _stop(place: Place, folder: str) -> tuple[float, float, float]:
         if b'"accepted"' not in outcome:
             raise CloudFailedError(f"not accepted: {outcome.decode()[:300]}")
     return prepared - began + ended - released, ended - released, waits
+
+
+def growth(world: World, plans: int) -> int:
+    """KiB by which the guard's own memory grows while so many plans are made with a cloud. Raises CloudFailedError."""
+    with tempfile.TemporaryDirectory(prefix="costguard-bench-") as folder, aws.machine(folder, "g5g.xlarge") as here:
+        write_sysfs(Path(folder) / "sys", ["0000:01:00.0"])
+        settings = {
+            "interval": "1s", "notify.channels": "[]", "cloud.spread": "0s", "host.stands_for_host": "true",
+            "host.sysfs": f"{folder}/sys", "host.procfs": f"{folder}/proc",
+            "cloud.metadata_endpoint": here.imds.url, "cloud.api_endpoint": here.api.url,
+        }  # fmt: skip
+        sets = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        command = [sys.executable, "-m", "costguard", "run", "--state-dir", f"{folder}/state", *sets]
+        script = Script(Path(folder) / "gpus", gpus=1, util=90)
+        script.set(0, pci="0000:01:00.0")
+        environ = {**os.environ, **here.environ(), **script.environment(world.library)}
+        with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as guard:
+            try:
+                _planned(here, 1)
+                before = 0
+                for count in range(2, plans + 2):
+                    if count == 4:  # by then each way of its work has been gone once
+                        before = rss_kib(guard.pid)
+                    guard.send_signal(signal.SIGHUP)  # a reload has every action planned anew
+                    _planned(here, count)
+                return rss_kib(guard.pid) - before
+            finally:
+                guard.terminate()
+                guard.wait(10)
+
+
+def _planned(here: aws.FakeMachine, count: int) -> None:
+    """Wait until the cloud was asked for the plan of so many checks."""
+    end = time.monotonic() + PATIENCE
+    while len(here.api.calls("StopInstances", dry=True)) < count:  # each plan asks whether it may
+        if time.monotonic() > end:
+            raise CloudFailedError(f"the guard did not have its plan made for the {count}th time")
+        time.sleep(0.05)
+    time.sleep(0.5)  # the answer is on its way to the guard

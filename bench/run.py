@@ -49,13 +49,30 @@ class Sizes(NamedTuple):
     steps: int
     stops: int
     samples: int
+    plans: int
 
 
 FULL = Sizes(
-    ticks=200, seconds=30.0, interval=0.25, reads=100_000, polls=40, steps=200_000, stops=9, samples=replay.MONTH
+    ticks=200,
+    seconds=30.0,
+    interval=0.25,
+    reads=100_000,
+    polls=40,
+    steps=200_000,
+    stops=9,
+    samples=replay.MONTH,
+    plans=30,
 )
 QUICK = Sizes(
-    ticks=40, seconds=6.0, interval=0.25, reads=5_000, polls=10, steps=20_000, stops=3, samples=replay.MONTH // 6
+    ticks=40,
+    seconds=6.0,
+    interval=0.25,
+    reads=5_000,
+    polls=10,
+    steps=20_000,
+    stops=3,
+    samples=replay.MONTH // 6,
+    plans=8,
 )
 
 
@@ -186,7 +203,7 @@ def measure_help(_place: world.World, sizes: Sizes) -> list[Figure]:
     return [Figure("costguard --help: CPU", ours.help_cpu(min(sizes.polls, 10)), "ms", 150)]
 
 
-def measure_clouds(_place: world.World, sizes: Sizes) -> list[Figure]:
+def measure_clouds(place: world.World, sizes: Sizes) -> list[Figure]:
     """From the decision to the accepted request; the worker's start is in the first figure."""
     figures = []
     for name, limit in clouds.LIMITS.items():
@@ -194,6 +211,8 @@ def measure_clouds(_place: world.World, sizes: Sizes) -> list[Figure]:
         figures.append(Figure(f"{name}: from the decision to the accepted request", found.whole, "s", limit))
         figures.append(Figure(f"{name}: from the last look to the accepted request", found.released, "s", 0.25))
         figures.append(Figure(f"{name}: memory of the worker while it waits", found.waiting, "MiB"))
+    growth = clouds.growth(place, sizes.plans)
+    figures.append(Figure(f"guard: growth over {sizes.plans} plans made with a cloud", growth, "KiB", 256))
     return figures
 
 
