@@ -7,6 +7,9 @@ from typing import NamedTuple
 DEFAULT_CONFIG = "/etc/costguard/config.toml"
 """Read when it exists and no other file is named."""
 
+NO_HOME = "/nonexistent"
+"""The home of a user who has none, as systems write it; the agent tells that it cannot be used."""
+
 
 class Paths(NamedTuple):
     """``state`` survives boots (commitments, history); ``runtime`` is on tmpfs and ends with the boot."""
@@ -36,8 +39,21 @@ def _state_base(uid: int, environment: Mapping[str, str]) -> str:
         return "/var/lib/costguard"
     home = environment.get("XDG_STATE_HOME", "")
     if not os.path.isabs(home):  # the XDG rule: a relative path is ignored
-        home = os.path.join(os.path.expanduser("~"), ".local", "state")
+        home = os.path.join(_home(uid, environment), ".local", "state")
     return os.path.join(home, "costguard")
+
+
+def _home(uid: int, environment: Mapping[str, str]) -> str:
+    """Never a relative path: the folder would be another one wherever a verb is run."""
+    home = environment.get("HOME", "")
+    if os.path.isabs(home):
+        return home
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return NO_HOME
 
 
 def _runtime_base(uid: int, environment: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
 """One rule for folders."""
 
-import os
+import pwd
 from pathlib import Path
 
 from costguard.config.paths import Paths, resolve
@@ -10,7 +10,15 @@ def test_others_use_their_xdg_folders(tmp_path: Path) -> None:
     """State under XDG_STATE_HOME, runtime under XDG_RUNTIME_DIR; a relative variable is ignored."""
     environment = {"XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": str(tmp_path)}
     assert resolve(None, environment, 1000) == Paths("/s/costguard", f"{tmp_path}/costguard")
-    assert resolve(None, {"XDG_STATE_HOME": "s"}, 1000).state == os.path.expanduser("~/.local/state/costguard")
+    assert resolve(None, {"XDG_STATE_HOME": "s", "HOME": "/h"}, 1000).state == "/h/.local/state/costguard"
+
+
+def test_a_user_without_a_home_gets_no_folder_that_depends_on_the_place() -> None:
+    """No HOME and no entry in the user database, as in a container that runs as any number."""
+    nobody = 2**31 - 7
+    for environment in ({}, {"HOME": ""}, {"HOME": "h"}):
+        assert resolve(None, environment, nobody).state == "/nonexistent/.local/state/costguard"
+    assert resolve(None, {}, pwd.getpwnam("daemon").pw_uid).state.startswith(pwd.getpwnam("daemon").pw_dir)
 
 
 def test_runtime_is_in_memory_without_xdg() -> None:
