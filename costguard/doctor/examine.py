@@ -114,17 +114,30 @@ def _configuration(given: Configuration, agent: Agent, effective: Mapping[str, A
         yield Check("bad", "mode is dry-run: it warns, and stops nothing", hint)
 
 
+_TIMES = frozenset(
+    ("interval", "arm_duration", "kill_duration", "delay", "grace", "boot_grace", "unused_after", "unknown_alarm")
+) | {"unknown_stop_after", "lifetime", "budget_period", "hold_max", "hold_total", "saving_limit"}
+"""Rules that are seconds."""
+
+
 def differences(runs: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
     """Where the agent's rules are not those of the configuration, in words; sorted by name."""
 
-    def plain(value: object) -> object:
-        return list(value) if isinstance(value, tuple) else value
-
     return [
-        f"{name} is {plain(runs[name])!r}, not {plain(written[name])!r}"
+        f"{name} is {_written(name, runs[name])}, not {_written(name, written[name])}"
         for name in sorted(runs.keys() & written.keys())
-        if plain(runs[name]) != plain(written[name])
+        if _plain(runs[name]) != _plain(written[name])
     ]
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _written(name: str, value: object) -> str:
+    if value is None:
+        return "off"
+    return duration(value) if name in _TIMES and isinstance(value, int | float) else repr(_plain(value))
 
 
 def _agent(agent: Agent, procfs: str) -> Iterator[Check]:

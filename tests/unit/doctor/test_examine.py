@@ -10,7 +10,7 @@ import pytest
 
 from costguard.agent.loop import Loop
 from costguard.agent.requests import status
-from costguard.doctor.examine import Agent, Configuration, examine
+from costguard.doctor.examine import Agent, Configuration, differences, examine
 from costguard.doctor.finding import Report
 from costguard.doctor.plans import Plan, plan_checks
 from costguard.testing.nvml import write_sysfs
@@ -149,6 +149,18 @@ def test_the_agent_is_judged_by_what_it_runs(bench: Bench, agents: str) -> None:
         check.level == "warn" and f"kill_action is '{agents}', not '{written}'" in check.text
         for check in sections["Configuration"]
     )
+
+
+def test_rules_that_differ_are_shown_as_they_are_written() -> None:
+    """Seconds as durations, and off as off."""
+    runs = {"grace": 10.0, "unused_after": None, "kill_threshold": 0.05, "gpu_devices": ()}
+    written = {"grace": 600.0, "unused_after": 14400.0, "kill_threshold": 0.1, "gpu_devices": ["0"]}
+    assert differences(runs, written) == [
+        "gpu_devices is [], not ['0']",
+        "grace is 10s, not 10m",
+        "kill_threshold is 0.05, not 0.1",
+        "unused_after is off, not 4h",
+    ]
 
 
 def test_the_same_rules_are_no_difference(bench: Bench) -> None:
