@@ -1,7 +1,7 @@
 """The machine's own tags, as a place where what happens on it can be seen from outside.
 
 costguard writes these two and heeds neither: what keeps a machine up stands in tags of other names
-(`costguard.readers.cloud.asks`). A container that does not stand for its host writes nothing.
+(`costguard.readers.cloud_tags`). A container that does not stand for its host writes nothing.
 """
 
 import os

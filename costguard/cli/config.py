@@ -21,7 +21,7 @@ def command() -> None:
     """Write a commented sample, check a configuration, or show the values that count in the end."""
 
 
-@command.command()
+@command.command(short_help="Write a commented sample file.")
 @click.option("--path", default=DEFAULT_CONFIG, show_default=True, metavar="FILE", help="Where to write.")
 @click.option("--preset", default="none", metavar="NAME", help="Start from a preset, such as gpu-sentinel.")
 def init(path: str, preset: str) -> None:
@@ -49,7 +49,7 @@ def init(path: str, preset: str) -> None:
     click.echo(f"{path} written. Next: edit it, then `costguard config check {path}`.")
 
 
-@command.command()
+@command.command(short_help="Report every problem at once, or say what it will do.")
 @click.argument("file", required=False)
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -89,7 +89,7 @@ def _passed(settings: "Settings", now: float) -> Iterator[str]:
         yield f"Note: deadline.lease ({show_date(lease)}) has passed, so the deadline has come as soon as this is loaded."
 
 
-@command.command()
+@command.command(short_help="Print the values that count, with where each came from.")
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(arguments: options.Arguments, *, as_json: bool) -> None:

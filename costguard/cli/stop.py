@@ -34,7 +34,7 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
     """End this machine now, whatever the GPUs do; or, with --verify, say from anywhere whether a bill has ended.
 
     It shows what would happen, asks, and prints a receipt. Exit code 0: the request was accepted, or the bill has
-    ended; 3: refused, not ended, or a dry run.
+    ended; 3: refused, not ended, or a dry run. Give it the options that `run` was given.
     """
     if verify is not None:
         from costguard.cli.verify import check
