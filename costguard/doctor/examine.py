@@ -122,7 +122,6 @@ _TIMES = frozenset(
 
 def differences(runs: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
     """Where the agent's rules are not those of the configuration, in words; sorted by name."""
-
     return [
         f"{name} is {_written(name, runs[name])}, not {_written(name, written[name])}"
         for name in sorted(runs.keys() & written.keys())
