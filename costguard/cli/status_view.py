@@ -1,7 +1,7 @@
 """The status for people: what is seen, what keeps the machine up, what would stop it, who can change that."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -24,6 +24,9 @@ Report = Mapping[str, Any]
 TITLES = {row.reason: row.title for row in TABLE}
 REFUSALS = {"refuse", "another"}
 GOOD, BAD = "green", "red"
+
+NARROW = 70
+"""Columns below which a table of GPUs would lose letters."""
 
 
 def view(report: Report, screen: Console) -> RenderableType:
@@ -62,7 +65,9 @@ def _policy(report: Report) -> Policy:
     return Policy(**given)
 
 
-def _gpus(report: Report, screen: Console) -> Table:
+def _gpus(report: Report, screen: Console) -> RenderableType:
+    if screen.width < NARROW:
+        return Group(*(line for gpu in _rows(report) for line in _paragraph(gpu)))
     unicode = (screen.encoding or "").startswith("utf")
     width = 16 if screen.width >= 100 else 8
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", expand=False)
@@ -71,15 +76,36 @@ def _gpus(report: Report, screen: Console) -> Table:
     table.add_column("load", no_wrap=True)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("evidence", overflow="fold")
+    for gpu in _rows(report):
+        load = bar(gpu.load, width, gpu.colour, unicode=unicode)
+        table.add_row(gpu.label, Text(gpu.state, style=gpu.colour), load, percent(gpu.load), gpu.evidence)
+    return table
+
+
+class _Row(NamedTuple):
+    label: str
+    state: str
+    colour: str
+    load: float | None
+    evidence: str
+
+
+def _rows(report: Report) -> Iterator[_Row]:
     quiet = below(rules_of(_policy(report)))
     for gpu in report["gpus"]:
-        colour = COLOURS.get(str(gpu["state"]), "white")
         state = quiet if gpu["state"] == "quiet" else str(gpu["state"])
         since = f" for {duration(report['time'] - gpu['since'])}" if gpu["since"] is not None else ""
         evidence = ", ".join(map(clean, gpu["signs"])) or clean(gpu["words"])
-        load = bar(gpu["load"], width, colour, unicode=unicode)
-        table.add_row(clean(gpu["label"]), Text(state + since, style=colour), load, percent(gpu["load"]), evidence)
-    return table
+        colour = COLOURS.get(str(gpu["state"]), "white")
+        yield _Row(clean(gpu["label"]), state + since, colour, gpu["load"], evidence)
+
+
+def _paragraph(gpu: _Row) -> Iterator[RenderableType]:
+    """One GPU on a screen that has no room for a table."""
+    load = "" if gpu.load is None else f", load {percent(gpu.load)}"
+    yield Text(gpu.label)
+    yield Padding(Text(gpu.state, style=gpu.colour) + Text(load), (0, 0, 0, 2))
+    yield Padding(Text(gpu.evidence), (0, 0, 0, 2))
 
 
 def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:

@@ -3,10 +3,12 @@
 import io
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from costguard.agent import lock
 from costguard.cli.hold import told
@@ -54,6 +56,21 @@ def shown(**changes: Any) -> str:
     screen = console(file)
     show(screen, view(report(**changes), screen))
     return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [30, 40, 69, 70, 80, 200])
+def test_no_screen_is_so_narrow_that_letters_are_lost(width: int) -> None:
+    """A table that does not fit would be cut off at the right; below that width each GPU is a paragraph."""
+    evidence = "GPU peak 0 % in 6 samples, mean 70 W, 0 compute processes, 0 MiB in use"
+    gpu = {**report()["gpus"][0], "label": "GPU 0 (NVIDIA H100 80GB HBM3)", "words": evidence, "since": NOW - 86000.0}
+    screen = Console(file=io.StringIO(), width=width)
+    with screen.capture() as capture:
+        screen.print(view(report(gpus=[gpu]), screen))
+    found = capture.get()
+    assert all(len(line) <= width for line in found.splitlines())
+    assert Counter("".join(evidence.split())) <= Counter(found)
+    for word in ("peak", "samples", "compute", "quiet", "0 %"):
+        assert word in found, found
 
 
 def incident(**changes: Any) -> dict[str, Any]:
