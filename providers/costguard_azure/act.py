@@ -109,11 +109,14 @@ class _Attempt:
             raise
 
     def _answered(self, response: Any) -> None:  # noqa: ANN401 - an SDK object
-        """Raises ArmError for a page: the SDK takes any 200 for an acceptance."""
-        headers = response.http_response.headers
-        if response.http_response.status_code < 300 and "html" in str(headers.get("Content-Type") or ""):
-            raise ArmError("internal", f"{self.doing}: a page answered ({NOT_ARM})", code=GARBAGE, sent=True)
-        self.proof = headers.get("x-ms-request-id") or ""
+        """Raises ArmError for an answer that is not Azure's: the SDK takes any 200 for an acceptance."""
+        status, headers = response.http_response.status_code, response.http_response.headers
+        number = headers.get("x-ms-request-id") or ""
+        page = "html" in str(headers.get("Content-Type") or "")
+        if status < 300 and (page or not (number or status == 202)):  # Azure numbers each of its answers
+            what = "a page" if page else "something without Azure's request id"
+            raise ArmError("internal", f"{self.doing}: {what} answered ({NOT_ARM})", code=GARBAGE, sent=True)
+        self.proof = number
 
     def _note(self, error: ArmError) -> None:
         self.trouble = f"the answer was lost ({error})"

@@ -99,8 +99,9 @@ def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK erro
         return _unauthenticated(error, said, code)
     if status == 403:
         return _forbidden(said, code)
-    if (status == 404 and code == NO_CODE) or 300 <= status < 400:
-        return ArmError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=LOOK_BETWEEN, status=status)
+    if (status == 404 and code == NO_CODE) or status < 400:  # also a 204, which Azure has for no request of ours
+        sent = status < 300
+        return ArmError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=LOOK_BETWEEN, sent=sent, status=status)
     if status == 404:
         return ArmError("gone", said, code=code, hint="check it with `az vm list -d`", status=status)
     if status == 409 and code in _NOT_NOW:
@@ -113,6 +114,8 @@ def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK erro
         return ArmError("throttled", said, code=code, hint=hint, retry_after=_retry_after(error), status=status)
     if status == 408 or status >= 500:
         return ArmError("internal", said, code=code, retry_after=_retry_after(error), sent=True, status=status)
+    if code == NO_CODE:
+        return ArmError("refused", f"{said} ({NOT_ARM})", code=code, hint=LOOK_BETWEEN, status=status)
     return ArmError("refused", said, code=code, hint="see docs/clouds-azure.md for what refuses", status=status)
 
 
@@ -130,6 +133,8 @@ def _unauthenticated(error: Any, said: str, code: str) -> ArmError:  # noqa: ANN
 
 
 def _forbidden(said: str, code: str) -> ArmError:
+    if code == NO_CODE:  # a proxy's, most likely: no role would help
+        return ArmError("denied", f"{said} ({NOT_ARM})", code=code, hint=LOOK_BETWEEN, status=403)
     if code in {"RequestDisallowedByPolicy", "ReadOnlyDisabledSubscription", "SubscriptionNotRegistered"}:
         hint = "ask the owner of the subscription; costguard does not go round a policy"
         return ArmError("refused", said, code=code, hint=hint, status=403)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from costguard.actions.provider import CloudError, Ticket
-from costguard_azure import Azure, resource
+from costguard_azure import Azure, arm, resource, retry
 from costguard_azure.act import execute
+from costguard_azure.errors import ArmError
 from costguard_azure.facts import gather
 from costguard_azure.machine import AzureMachine
 from costguard_azure.session import Session, Token
@@ -100,6 +101,40 @@ def test_a_page_is_no_acceptance(azure: FakeAzure, machine: AzureMachine) -> Non
         session = Session(azure.site(api_endpoint=url), facts.machine, resource.PUBLIC, Known())
         outcome = execute(session, "stop", facts, Ticket("i", "a", 2.0))
     assert outcome.status == "unknown"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer(b"OK", "Content-Type: text/plain"),
+        answer(b"{}", "Content-Type: application/json"),
+        answer(b"<html>sign in</html>", "Content-Type: application/json"),
+        answer(b""),
+    ],
+)
+def test_an_answer_without_azures_number_is_no_acceptance(azure: FakeAzure, machine: AzureMachine, said: bytes) -> None:
+    """Whatever stands in between may say 200; Azure numbers each of its answers."""
+    facts = machine.facts("stop")
+    with speaking([said]) as url:
+        session = Session(azure.site(api_endpoint=url), facts.machine, resource.PUBLIC, Known())
+        outcome = execute(session, "stop", facts, Ticket("i", "a", 2.0))
+    assert outcome.status == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"), [(204, "internal"), (400, "refused"), (403, "denied"), (409, "refused")]
+)
+def test_what_is_not_in_azures_words_is_blamed_on_what_stands_between(
+    azure: FakeAzure, machine: AzureMachine, status: int, trouble: str
+) -> None:
+    """No role and no page of the documentation helps against a proxy; a 204 is no veto."""
+    facts = machine.facts("stop")
+    with speaking([answer(b"").replace(b"200 OK", f"{status} X".encode())]) as url:
+        session = Session(azure.site(api_endpoint=url), facts.machine, resource.PUBLIC, Known())
+        with pytest.raises(ArmError) as caught:
+            retry.once("asking", lambda: arm.send(session, "stop", lambda _: None))
+    assert (caught.value.trouble, caught.value.sent) == (trouble, status < 300)
+    assert "proxy" in caught.value.hint
 
 
 def test_the_sdk_writes_nothing_among_the_answers(azure: FakeAzure) -> None:
