@@ -5,14 +5,15 @@ for each account and region; each API has a bucket of its own, which a dry run u
 """
 
 import datetime as dt
-import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from costguard_aws.session import Session
+from costguard.actions.retry import LateError
+from costguard_aws import errors
+from costguard_aws.session import WHOLE_SECONDS, Session
 
 DESCRIBING = (100.0, 20.0)
 UNFILTERED = (50.0, 10.0)
@@ -30,9 +31,8 @@ LIMITS = {
 class Account:
     """All machines of one account in one region. ``clock`` gives seconds."""
 
-    def __init__(self, clock: Callable[[], float], stirred: Callable[[], None]) -> None:
-        self._clock, self._stirred = clock, stirred
-        self._lock = threading.Lock()
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._left = {name: (most, clock()) for name, (most, _) in LIMITS.items()}
         self.asked: list[tuple[float, str, bool]] = []  # when, what, and whether it was answered
         self.stopped: dict[str, float] = {}
@@ -40,14 +40,12 @@ class Account:
 
     def ask(self, name: str, **parameters: Any) -> dict[str, Any]:
         """One call. Raises the SDK's own error."""
-        with self._lock:
-            self._stirred()
-            now = self._clock()
-            taken = self._take(name, now)
-            self.asked.append((now, name, taken))
-            if not taken:
-                raise refusal("RequestLimitExceeded", "Request limit exceeded.", 503, name)
-            return self._answer(name, parameters, now)
+        now = self._clock()
+        taken = self._take(name, now)
+        self.asked.append((now, name, taken))
+        if not taken:
+            raise refusal("RequestLimitExceeded", "Request limit exceeded.", 503, name)
+        return self._answer(name, parameters, now)
 
     def _take(self, name: str, now: float) -> bool:
         most, rate = LIMITS[name]
@@ -102,19 +100,12 @@ class FleetSession(Session):
         vars(self).update(vars(like))  # logged in already: that costs no call of these services
         self.account = account
 
-    def client(self, service: str) -> Any:
-        """What takes calls for any service."""
-        del service
-        return _Client(self.account)
-
-    def _renew(self, permission: str, within: float) -> None:
-        """Credentials are always fresh here: it is the account that throttles."""
-
-
-class _Client:
-    def __init__(self, account: Account) -> None:
-        self._account = account
-
-    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
-        called = "".join(word.capitalize() for word in name.split("_"))
-        return lambda **parameters: self._account.ask(called, **parameters)
+    def send(self, service: str, operation: str, within: float = WHOLE_SECONDS, **parameters: Any) -> dict[str, Any]:
+        """Answered at once, and in the thread that asks: a limit in real seconds would hit whoever the computer left waiting."""
+        doing = f"{service}:{operation}"
+        try:
+            if within <= 0.0:
+                raise LateError("no time was left for it")  # noqa: TRY301 - as `bounded` does
+            return self.account.ask(operation, **parameters)
+        except (ClientError, LateError) as error:
+            raise errors.translate(error, doing) from error

@@ -1,7 +1,6 @@
 """Many guards in small: the real engine, the guard's real `Workers`, and the real plug-in in their jobs."""
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +18,7 @@ from costguard_aws.facts import gather
 from costguard_aws.plan import plan
 from costguard_aws.session import Session
 from tests.fleet.ec2 import Account, FleetSession
-from tests.fleet.hours import Hours
+from tests.fleet.hours import Hours, Signal
 
 GPU = "0000:01:00.0"
 OBSERVED = Observation((GPU,), (Known(0.0, (), 10.0, "quiet"),))
@@ -28,22 +27,20 @@ INTERVAL = 10.0
 
 
 class Job:
-    """A worker without a process: its job in a thread, its lines in a list."""
+    """A worker without a process: its job in a strand, its lines in a list."""
 
     def __init__(self, guard: "Guard", program: str, job: Mapping[str, Any]) -> None:
         self.guard, self.job = guard, job
         self.lines: list[dict[str, object]] = []
-        self.released = threading.Event()
+        self.released = Signal(guard.hours)
         self.killed = self.ready = False
         if program == "notify":
             self.lines.append({"delivered": ["wall"], "failed": {}})
             return
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        guard.hours.start(self._run)
 
     def say(self, **line: object) -> None:
         """One line for the guard."""
-        self.guard.hours.stirred += 1
         self.lines.append(line)
 
     def _run(self) -> None:
@@ -67,7 +64,6 @@ class Job:
         self.ready = True
         self.say(ready=True)
         self.released.wait()
-        self.guard.hours.stirred += 1
         if not self.killed:
             fate = act.execute(session, "stop", facts, {}, ticket)
             self.guard.fates[fate.status] += 1

@@ -1,18 +1,49 @@
-"""Virtual time for code that runs in many threads and sleeps: it goes on when all of them wait."""
+"""Virtual time for code that runs in many threads and sleeps: one of them runs at a time, and time goes on when all wait.
 
+Nothing here is measured in real time, so neither a busy computer nor its number of cores changes what happens.
+"""
+
+import functools
 import heapq
 import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Self, TypeVar
 
 import pytest
 
-AT_ONCE = 0.02
-"""Seconds of virtual time that count as one moment: who wakes up within them runs side by side."""
+T = TypeVar("T")
 
-_look_again = time.sleep  # real: the virtual one takes its place below
-_LOOK = 0.0004
+
+class Strand:
+    """A thread that runs when it is its turn, until it waits or ends."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def turn(self) -> None:
+        """Let it run until it waits or ends."""
+        if self._thread.ident is None:
+            self._thread.start()
+        else:
+            self._go.release()
+        self._back.acquire()
+
+    def wait(self) -> None:
+        """Called by the strand itself: until its next turn."""
+        self._back.release()
+        self._go.acquire()
+
+    def _run(self) -> None:
+        try:
+            self._call()
+        finally:
+            self._back.release()
 
 
 class Hours:
@@ -20,46 +51,123 @@ class Hours:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        self.stirred = 0  # grows with everything that anybody does
+        self._running: Strand | None = None
+        self._ready: deque[Strand] = deque()
+        self._asleep: list[tuple[float, int, Strand]] = []
         self._numbers = itertools.count()
-        self._asleep: list[tuple[float, int, threading.Event]] = []
-        self._planned: list[tuple[float, int, Callable[[], None]]] = []
-        self._lock = threading.Lock()
         monkeypatch.setattr(time, "sleep", self.sleep)
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
-    def sleep(self, seconds: float) -> None:
-        """Wait in virtual time."""
-        woken = threading.Event()
-        with self._lock:
-            self.stirred += 1
-            heapq.heappush(self._asleep, (self.now + max(0.0, seconds), next(self._numbers), woken))
-        woken.wait()
-        self.stirred += 1
+    def start(self, call: Callable[[], object]) -> None:
+        """Run it in a strand of its own; it begins when whoever runs now waits."""
+        self._ready.append(Strand(call))
 
-    def at(self, moment: float, call: Callable[[], None]) -> None:
-        """Plan a call; it is made by whoever calls `run`."""
-        heapq.heappush(self._planned, (moment, next(self._numbers), call))
+    def sleep(self, seconds: float) -> None:
+        """Wait in virtual time. Of strands alone."""
+        heapq.heappush(self._asleep, (self.now + max(0.0, seconds), next(self._numbers), self._me))
+        self._me.wait()
 
     def run(self, until: float) -> None:
-        """Let time pass."""
+        """Let time pass. Of the test alone: it returns when every strand waits for something later."""
         while True:
-            self.settle()
-            first = min((heap[0][0] for heap in (self._asleep, self._planned) if heap), default=until)
-            if first >= until:
+            while self._ready:
+                self._running = self._ready.popleft()
+                self._running.turn()
+            self._running = None
+            if not self._asleep or self._asleep[0][0] >= until:
                 self.now = until
                 return
-            self.now = max(self.now, first)
-            with self._lock:
-                while self._asleep and self._asleep[0][0] <= self.now + AT_ONCE:
-                    heapq.heappop(self._asleep)[2].set()
-            while self._planned and self._planned[0][0] <= self.now:
-                heapq.heappop(self._planned)[2]()
+            self.now, _, strand = heapq.heappop(self._asleep)
+            self._ready.append(strand)
 
-    def settle(self) -> None:
-        """Return when nobody does anything any more."""
-        quiet = 0
-        while quiet < 3:
-            before = self.stirred
-            _look_again(_LOOK)
-            quiet = quiet + 1 if before == self.stirred else 0
+    @property
+    def _me(self) -> Strand:
+        assert self._running is not None, "the test itself waits with `run`"
+        return self._running
+
+
+class Signal:
+    """What strands wait for; set once."""
+
+    def __init__(self, hours: Hours) -> None:
+        self._hours = hours
+        self._set = False
+        self._waiting: list[Strand] = []
+
+    def set(self) -> None:
+        """Whoever waits goes on."""
+        self._set = True
+        self._hours._ready.extend(self._waiting)
+        self._waiting.clear()
+
+    def wait(self) -> None:
+        """Until it is set."""
+        if not self._set:
+            self._waiting.append(self._hours._me)
+            self._hours._me.wait()
+
+
+class Answer(Future[T]):
+    """A future that a strand waits for."""
+
+    def __init__(self, hours: Hours, call: Callable[[], T]) -> None:
+        super().__init__()
+        self._call, self.over = call, Signal(hours)
+
+    def make(self) -> None:
+        """Make the call."""
+        try:
+            self.set_result(self._call())
+        except Exception as error:  # noqa: BLE001 - as every executor does
+            self.set_exception(error)
+        self.over.set()
+
+    def result(self, timeout: float | None = None) -> T:
+        """As of every future."""
+        self.over.wait()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """As of every future."""
+        self.over.wait()
+        return super().exception(timeout)
+
+
+class Pool:
+    """The part of `ThreadPoolExecutor` that the plug-in uses, on strands."""
+
+    def __init__(self, hours: Hours, most: int, _name: str) -> None:
+        self._hours, self._free = hours, most
+        self._waiting: deque[Answer[Any]] = deque()
+        self._begun: list[Answer[Any]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for answer in self._begun:
+            answer.over.wait()
+
+    def submit(self, call: Callable[..., T], *args: Any, **more: Any) -> Answer[T]:
+        """Begin, as soon as there is room."""
+        answer = Answer(self._hours, lambda: call(*args, **more))
+        self._waiting.append(answer)
+        self._next()
+        return answer
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """What has not begun never does."""
+        assert cancel_futures, "nothing else is asked for"
+        assert not wait
+        self._waiting.clear()
+
+    def _next(self) -> None:
+        if self._free and self._waiting:
+            self._free -= 1
+            self._begun.append(self._waiting.popleft())
+            self._hours.start(functools.partial(self._carry_out, self._begun[-1]))
+
+    def _carry_out(self, answer: Answer[Any]) -> None:
+        answer.make()
+        self._free += 1
+        self._next()

@@ -4,6 +4,7 @@ Each machine asks when its id says so; none takes throttling for a refusal; each
 """
 
 import functools
+import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from costguard.engine.machine import PREFLIGHT_EVERY
 from costguard_aws.session import Session
 from tests.fleet.ec2 import Account
 from tests.fleet.guards import INTERVAL, Guard
-from tests.fleet.hours import Hours
+from tests.fleet.hours import Hours, Pool
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -36,7 +37,7 @@ class Fleet:
 
     def __init__(self, hours: Hours, folder: Path, policy: Policy, booted: float) -> None:
         self.hours = hours
-        self.account = Account(lambda: hours.now, self._stir)
+        self.account = Account(lambda: hours.now)
         files = {
             "proc/uptime": f"{booted:.2f} 1.00\n",
             "proc/1/mountinfo": "30 1 259:1 / / rw - ext4 /dev/nvme0n1p1 rw\n",
@@ -48,9 +49,6 @@ class Fleet:
             Guard(number, hours, self.account, session(), str(folder), booted, policy)
             for number in range(1, MACHINES + 1)
         ]
-
-    def _stir(self) -> None:
-        self.hours.stirred += 1
 
     def run(self, seconds: float, done: Callable[[Guard], bool] = lambda _: False) -> None:
         """Let them watch so long, or until ``done`` holds for all of them."""
@@ -75,7 +73,10 @@ def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "fleet")
     session()
-    return Hours(monkeypatch)
+    random.seed(1)  # of the pauses between two tries
+    found = Hours(monkeypatch)
+    monkeypatch.setattr("costguard_aws.facts.ThreadPoolExecutor", functools.partial(Pool, found))
+    return found
 
 
 def misjudged(fleet: Fleet) -> str:
