@@ -137,6 +137,16 @@ def _report(file: str, recording: "Recording", results: "Sequence[Result]", *, t
 
 def _policy(spec: str, base: dict[str, object]) -> Named:
     """One ``--policy``: a file, a preset, or settings; on top of what the other options say."""
+    from costguard.config.load import ConfigurationError
+
+    try:
+        return _understood(spec, base)
+    except ConfigurationError as error:
+        words = "\n  ".join([f"the policy {spec!r} cannot be replayed:", *error.problems])
+        raise CostguardError(words, "`costguard config show` has the names of all options") from None
+
+
+def _understood(spec: str, base: dict[str, object]) -> Named:
     if spec.startswith("preset:"):
         return Named(spec, _load({**base, "preset": spec.removeprefix("preset:")}))
     if "=" in spec:

@@ -95,6 +95,14 @@ def test_several_bad_policies_are_exit_code_2(log: Path) -> None:
         assert err.startswith("error: ")
 
 
+def test_a_bad_policy_is_named(log: Path) -> None:
+    """Among several, whoever asked must see which one; and nothing is about to start."""
+    code, _, err = replay(str(log), "--policy", POLICY, "--policy", "kill_duration=soon, grace=5m")
+    assert code == 2
+    assert err.startswith("error: the policy 'kill_duration=soon, grace=5m' cannot be replayed:\n  At 'kill_duration'")
+    assert "does not start" not in err
+
+
 def test_a_recording_that_is_none_is_exit_code_2(tmp_path: Path) -> None:
     """The error names file, line, what was read and what is allowed."""
     (tmp_path / "log.csv").write_text("timestamp, utilization.gpu [%]\n2026/01/31 10:00:00, much\n")
