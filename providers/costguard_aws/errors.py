@@ -146,6 +146,8 @@ def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK
     code = str(response.get("Error", {}).get("Code", ""))
     message = _SECRET.sub("", str(response.get("Error", {}).get("Message", "")))[:_LONGEST]
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    if 300 <= status < 400:  # the API of EC2 sends nobody elsewhere
+        return senseless(doing)
     kind = _BY_CODE.get(code) or (_INTERNAL if status >= 500 else _REFUSED)
     if code == "SignatureDoesNotMatch" and ("expired" in message or "not yet current" in message):
         kind = _CLOCK

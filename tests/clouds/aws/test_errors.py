@@ -52,6 +52,15 @@ def test_codes(code: str, status: int, trouble: str) -> None:
     assert error.hint
 
 
+def test_a_redirect_is_no_veto() -> None:
+    """A portal or a proxy sends elsewhere, EC2 does not: technical, and nobody knows who heard the request."""
+    error = said("302", status=302)
+    assert isinstance(error, CallError)
+    assert error.technical
+    assert error.unanswered
+    assert "proxy" in error.hint
+
+
 @pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException"])
 def test_expired_credentials_have_their_own_code(code: str) -> None:
     """The finding is then `credentials_expired`, not that they are missing."""
