@@ -39,6 +39,8 @@ class LaterError(CloudError):
 
 _AGAIN = "costguard tries again by itself; `costguard doctor` shows whether it lasts"
 _WAY = "look at the machine's route, firewall and proxy"
+_WHO_ANSWERS = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
+_FOREIGN = "without a reason, which Google Cloud always gives: a proxy, or another service answers"
 _SKEW = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_FOUND = {"notFound", "RESOURCE_NOT_FOUND"}
 _AROUND = re.compile(
@@ -103,8 +105,7 @@ def short(error: object) -> str:
 
 def garbage(words: str) -> CloudError:
     """The error of an answer that is not what the API says."""
-    hint = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
-    return CloudError("internal", f"what answers is not Compute Engine: {words}", code=GARBAGE, hint=hint)
+    return CloudError("internal", f"what answers is not Compute Engine: {words}", code=GARBAGE, hint=_WHO_ANSWERS)
 
 
 def _answer(error: api.GoogleAPICallError) -> CloudError:
@@ -123,6 +124,8 @@ def _answer(error: api.GoogleAPICallError) -> CloudError:
     if number >= 500 or number == _TIMED_OUT or reason in _PASSING:
         text = f"Google Cloud had trouble of its own: {words}"
         return LaterError("internal", text, code=code, hint=_AGAIN, wait=_retry_after(error))
+    if not reason:
+        return CloudError("refused", f"refused, but {_FOREIGN}: {words}", code=code, hint=_WHO_ANSWERS)
     return CloudError("refused", f"Google Cloud refuses: {words}", code=code, hint=_hint(words))
 
 
@@ -155,6 +158,8 @@ def _forbidden(code: str, reason: str, words: str) -> CloudError:
     if reason in _DISABLED:
         hint = "run `gcloud services enable compute.googleapis.com`"
         return CloudError("denied", f"the Compute Engine API is switched off: {words}", code=code, hint=hint)
+    if not reason:  # no role would help
+        return CloudError("denied", f"denied, but {_FOREIGN}: {words}", code=code, hint=_WHO_ANSWERS)
     return CloudError("denied", f"Google Cloud denies it: {words}", code=code, hint=permissions.ADMIT)
 
 

@@ -28,7 +28,8 @@ class Known(Credentials):  # type: ignore[misc] # the SDK's classes have no type
 
 
 def error_of(status: int, body: object, *headers: str) -> CloudError:
-    said = answer(json.dumps(body).encode(), *headers).replace(b"200 OK", b"%d X" % status)
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    said = answer(sent, *headers).replace(b"200 OK", b"%d X" % status)
     with speaking([said]) as url:
         api = Api(Where("p", "z", "n"), Known(), url)
         with pytest.raises(CloudError) as caught:
@@ -56,6 +57,15 @@ def test_the_word_that_says_more_counts(reason: str, info: str, trouble: str, co
     """A 403 is a veto unless one of its words says that it only asks for fewer requests."""
     error = error_of(403, body_of(403, reason, info))
     assert (error.trouble, error.code) == (trouble, code)
+
+
+@pytest.mark.parametrize(("status", "trouble"), [(403, "denied"), (400, "refused"), (407, "refused")])
+def test_a_refusal_without_a_reason_is_blamed_on_what_stands_between(status: int, trouble: str) -> None:
+    """No role helps against a proxy."""
+    error = error_of(status, b"<html>blocked</html>", "Content-Type: text/html")
+    assert error.trouble == trouble
+    assert "another service answers" in str(error)
+    assert "proxy" in error.hint
 
 
 @pytest.mark.parametrize("status", [429, 503])
