@@ -108,7 +108,11 @@ def told(
         if date != day:
             parts.append(Text(date, style="bold"))
             day = date
-        parts.append(Text(f"{strftime('%H:%M:%S', localtime(entry.wall))}  {clean(entry.title)}"))
+        heading = Table.grid(padding=(0, 2, 0, 0))
+        heading.add_column(no_wrap=True)
+        heading.add_column(overflow="fold")
+        heading.add_row(strftime("%H:%M:%S", localtime(entry.wall)), Text(clean(entry.title)))
+        parts.append(heading)
         parts += [Padding(Text(clean(line), style="dim"), (0, 0, 0, 10)) for line in entry.lines]
     return Group(*parts)
 

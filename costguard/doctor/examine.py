@@ -241,7 +241,10 @@ def _messages(
             yield Check("note", f"{name}: configured; whether it arrives shows only a message")
     if not reached:
         text = "a warning would reach nobody now but the journal; it is tried again, then the countdown goes on"
-        yield Check("warn", text, 'add a channel under [notify]: channels = ["wall", …]')
+        hint = "a `url` under [sink] gets a record of every incident in live mode"
+        if "wall" not in channels:
+            hint = f'add "wall" to channels under [notify]; {hint}'
+        yield Check("warn", text, hint)
 
 
 def _terminal(procfs: str, report: Mapping[str, Any] | None) -> str:

@@ -17,7 +17,7 @@ def deliver(message: Message, settings: Mapping[str, object]) -> None:
     """Write the message to the terminal named by ``settings["tty"]``, else to the one that standard error is."""
     path = settings.get("tty") or (os.ttyname(2) if os.isatty(2) else "")
     if not isinstance(path, str) or not path:
-        raise DeliveryError("costguard has no terminal of its own", "use the channel wall, or a notification service")
+        raise DeliveryError("costguard has no terminal of its own", "use the channel wall")
     if trouble := write(path, message, seconds(settings)):
         raise DeliveryError(f"{path}: {trouble}")
 

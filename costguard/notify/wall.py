@@ -15,7 +15,7 @@ def deliver(message: Message, settings: Mapping[str, object]) -> None:
     limit = terminal.seconds(settings)
     open_terminals = terminals(devfs)
     if not open_terminals:
-        raise DeliveryError("no terminal is open on this machine, so nobody saw it", "add a notification service")
+        raise DeliveryError("no terminal is open on this machine, so nobody saw it", "it stands in `costguard history`")
     if _by_wall(message, limit / 2):
         return
     troubles = {path: terminal.write(path, message, limit / 2 / len(open_terminals)) for path in open_terminals}

@@ -208,6 +208,10 @@ def test_nobody_to_be_warned_is_told(bench: Bench) -> None:
     report = bench.examine()
     assert report.guarded
     assert "a warning would reach nobody now" in str(report.sections)
+    assert 'add "wall"' not in str(report.sections), "it is there"
+    assert bench.config is not None
+    bench.config["notify"]["channels"] = ["terminal"]
+    assert 'add "wall"' in str(bench.examine().sections)
 
 
 def test_an_agent_that_is_no_service_ends_with_nothing_but_itself(bench: Bench) -> None:
