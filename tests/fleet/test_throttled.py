@@ -87,7 +87,7 @@ def misjudged(fleet: Fleet) -> str:
     return f"{verdicts} {told} {refusals}" if bad or told["preflight_refused"] or told["cannot"] else ""
 
 
-@pytest.mark.parametrize(("booted", "most"), [(60.0, 60), pytest.param(200_000.0, 400, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(("booted", "most"), [(60.0, 60), pytest.param(200_000.0, 600, marks=pytest.mark.thorough)])
 def test_the_checks_are_spread(hours: Hours, tmp_path: Path, booted: float, most: int) -> None:
     """Over five minutes after a boot, over half a minute when every agent of a fleet is started anew; no machine is misjudged."""
     fleet = Fleet(hours, tmp_path, RESTING, booted)
@@ -117,7 +117,7 @@ def test_the_daily_checks_are_spread(hours: Hours, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_all_stop_at_once(hours: Hours, tmp_path: Path) -> None:
-    """The countdowns of all end in the same second: who EC2 had no time for within a minute is told so, and tries again in an hour."""
+    """The countdowns of all end in the same second: who EC2 has no time for is decided again and asks again, within minutes."""
     fleet = Fleet(hours, tmp_path, IDLE, 200_000.0)
     fleet.run(3 * 3600.0, lambda guard: guard.over)
     stopped = sorted(fleet.account.stopped.values())
@@ -129,6 +129,4 @@ def test_all_stop_at_once(hours: Hours, tmp_path: Path) -> None:
     )
     assert misjudged(fleet) == "", figures
     assert set(fleet.account.stops.values()) == {1}, figures
-    assert (len(stopped), stopped[-1] < 4000.0) == (MACHINES, True), figures
-    assert told["failed"] == MACHINES - sum(moment < 1000.0 for moment in stopped), figures
-    assert fleet.sum(lambda guard: guard.verdicts)["act failed"] == 0, figures
+    assert (len(stopped), stopped[-1] < 600.0, told["failed"]) == (MACHINES, True, 0), figures
