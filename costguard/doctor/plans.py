@@ -5,10 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costguard.actions.base import VERDICT_WORDS
+from costguard.actions.marks import CHECK_SECONDS
 from costguard.doctor.child import first_answer
 from costguard.doctor.finding import Check, Level
 
-PLAN_SECONDS = 20.0
+CLOUD_SECONDS = 20.0
+"""For a cloud to be asked; then the worker names what did not answer."""
+
+PLAN_SECONDS = CLOUD_SECONDS + CHECK_SECONDS + 8.0
+"""For the whole of a plan: also the start of the worker with the cloud's library, and the question for the tags."""
 
 TOLD = frozenset(("tag_denied", "tag_unknown"))
 """Findings that need somebody although the action itself may be carried out."""
@@ -50,7 +55,7 @@ def _ask(action: str, effective: Mapping[str, Any]) -> Plan:
         "heartbeat": effective.get("heartbeat", {}),
         "host": effective.get("host", {}),
         "providers": effective.get("providers", []),
-        "deadline": PLAN_SECONDS,
+        "deadline": CLOUD_SECONDS,
     }
     answer = first_answer("act", [job], PLAN_SECONDS)
     plan = (answer or {}).get("plan")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -281,3 +282,16 @@ def test_a_right_for_tags_that_is_missing_is_told_long_before(guarded: Agent, cl
         assert time.monotonic() < end, log
         time.sleep(0.1)
     assert cloud.tags == {}
+
+
+@pytest.mark.thorough
+def test_doctor_names_the_call_of_a_cloud_that_hangs(machine: Machine, tmp_path: Path) -> None:
+    """It waits longer than the plan may ask: a worker that is killed in the middle says nothing."""
+    hanging = tmp_path / "hanging"
+    shutil.copytree(EXAMPLE, hanging)
+    with (hanging / "costguard_example/__init__.py").open("a") as file:
+        file.write("\nimport time\nExample.identify = lambda *_: time.sleep(90)\n")
+    machine.environment["PYTHONPATH"] = str(hanging)
+    shown = answer(machine.run("doctor", "--json"))
+    words = str(shown["sections"]["Actions"])
+    assert "did not come back from `identify`" in words, words
