@@ -17,9 +17,8 @@ from costguard_aws.errors import CallError, again, senseless
 from costguard_aws.facts import Facts
 from costguard_aws.plan import plan
 from costguard_aws.session import Session
-from costguard_aws.vetoes import YOUNG, leaves_group, stands_by
+from costguard_aws.vetoes import ENDING, YOUNG, ends_already, leaves_group, stands_by
 
-ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
 CLOSED = frozenset(("stopped", "terminated"))
 _LOOK_SECONDS, _LOOK_AT_LEAST = 4.0, 1.0  # seconds for the look after a failure; the least also after the deadline
 _FOR_A_LOOK = 0.2  # the part of the deadline, at most, that is kept for that look
@@ -56,6 +55,9 @@ def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, o
     decided = plan(verb, facts, settings)
     if not decided.may_act:
         return Outcome("refused", f"the plan does not allow it: {decided.findings[0].text}")
+    if facts.instance is not None and ends_already(facts):  # whether it does end is for `confirm` to say
+        state = facts.instance.state
+        return Outcome("accepted", f"seen stopping: EC2 says {state}, so nothing was sent", f"state {state}")
     session.stamp(ticket)
     last = began + ticket.deadline
     facts = facts._replace(verb=verb)

@@ -8,7 +8,27 @@ works" (60 days), "Change the instance initiated shutdown behavior".
 from costguard.actions.base import Finding, Verdict
 from costguard.actions.provider import Verb
 from costguard_aws.facts import Facts
-from costguard_aws.vetoes import Found, Settings, fleets, is_spot, leaves_group, owners, stands_by, starts_again
+from costguard_aws.vetoes import (
+    Found,
+    Settings,
+    ends_already,
+    fleets,
+    is_spot,
+    leaves_group,
+    missed,
+    owners,
+    stands_by,
+    starts_again,
+)
+
+
+def already(facts: Facts, settings: Settings) -> Found:
+    """Of an instance that ends without this action: nothing more is asked of EC2."""
+    said = facts.instance.state if facts.instance else ""
+    ends = ends_bill(facts, settings)
+    bill = "the bill for computing ends with that" if ends else "something else may be billed on, or take its place"
+    text = f"EC2 says that the instance is {said} already: it is not ended a second time, and {bill}"
+    yield "go", Finding("ends_already", text)
 
 
 def bill(facts: Facts, settings: Settings) -> Found:
@@ -53,6 +73,9 @@ def local_data(facts: Facts, settings: Settings) -> Found:
         return
     discard = settings.get("local_data") == "discard"
     hint = "" if discard else 'copy what matters and unmount it, or set cloud.local_data = "discard"'
+    if disks is None and facts.has_store is None and "type" in facts.unknown and not discard:
+        yield missed(facts, "type", "whether this instance type has local disks, whose data would be lost for good,")
+        return
     if store is None:
         text = f"whether {name} are in use cannot be seen; their data would be lost for good"
     else:
@@ -95,9 +118,9 @@ def ends_bill(facts: Facts, settings: Settings) -> bool | None:
     return None if facts.in_group is None or owners(facts) or maintained or unread else True
 
 
-def keeps_disks(verb: Verb) -> bool:
-    """Whether the network disks survive in a machine that can be started again."""
-    return verb != "terminate"
+def keeps_disks(verb: Verb, facts: Facts) -> bool | None:
+    """Whether the network disks survive in a machine that can be started again; None where somebody else ends it."""
+    return None if ends_already(facts) else verb != "terminate"
 
 
 def _volumes(number: int) -> str:

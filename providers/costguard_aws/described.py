@@ -115,7 +115,7 @@ def _addresses(found: Mapping[str, Any]) -> int:
 
 def spot_request(response: Mapping[str, Any]) -> SpotRequest | None:
     """The request that an instance came from."""
-    for found in response.get("SpotInstanceRequests") or ():
+    for found in response["SpotInstanceRequests"]:
         return SpotRequest(str(found.get("Type", "")), str(found.get("State", "")), str(found.get("LaunchGroup", "")))
     return None
 

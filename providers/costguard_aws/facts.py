@@ -20,6 +20,7 @@ GROUP_TAG = "aws:autoscaling:groupName"
 BUDGET = 25.0
 """Seconds for all questions of one plan: it must name what did not answer before its worker is given up."""
 
+_PRICE_SECONDS = 4.0
 _THREADS = 4
 _STOP, _TERMINATION = "disableApiStop", "disableApiTermination"
 _SHUTDOWN = "instanceInitiatedShutdownBehavior"
@@ -70,9 +71,10 @@ class _Looks:
         self.end = time.monotonic() + BUDGET
         self.unknown: dict[str, Unknown] = {}
 
-    def ask(self, service: str, operation: str, **parameters: Any) -> "Future[dict[str, Any]]":
-        """Start a question."""
-        return self._pool.submit(self._session.look, service, operation, self.end, **parameters)
+    def ask(self, service: str, operation: str, within: float = BUDGET, **parameters: Any) -> "Future[dict[str, Any]]":
+        """Start a question. ``within`` is seconds for one on which no veto rests; all have the budget's end in common."""
+        end = min(self.end, time.monotonic() + within)
+        return self._pool.submit(self._session.look, service, operation, end, **parameters)
 
     def read(self, name: str, asked: "Future[dict[str, Any]]", read: Callable[[dict[str, Any]], T]) -> T | None:
         """Its answer; None when there is none."""
@@ -84,7 +86,8 @@ class _Looks:
         try:
             return read(answer)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            self.unknown[name] = Unknown("", f"{name}: the answer makes no sense ({type(error).__name__})")
+            words = f"{name}: the answer makes no sense ({type(error).__name__})"
+            self.unknown[name] = Unknown("", words, technical=True)
             return None
 
 
@@ -98,7 +101,7 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
         permitted_asked = pool.submit(_permitted, session, verb, me, looks.end)
         attributes = {
             name: looks.ask("ec2", "DescribeInstanceAttribute", InstanceId=me, Attribute=name)
-            for name in (_STOP, _TERMINATION, _SHUTDOWN)
+            for name in (_STOP, _SHUTDOWN, *((_TERMINATION,) if verb == "terminate" else ()))
         }
         type_asked = looks.ask("ec2", "DescribeInstanceTypes", InstanceTypes=[identity.type])
         price_asked = _price_asked(looks, identity)
@@ -120,9 +123,9 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
             instance=found,
             permitted=permitted if isinstance(permitted, bool) else None,
             api_stop_disabled=looks.read(_STOP, attributes[_STOP], _value("DisableApiStop")),
-            api_termination_disabled=looks.read(
-                _TERMINATION, attributes[_TERMINATION], _value("DisableApiTermination")
-            ),
+            api_termination_disabled=looks.read(_TERMINATION, attributes[_TERMINATION], _value("DisableApiTermination"))
+            if _TERMINATION in attributes
+            else None,
             shutdown_behavior=looks.read(_SHUTDOWN, attributes[_SHUTDOWN], _value("InstanceInitiatedShutdownBehavior")),
             type_hibernates=bool(types.get("HibernationSupported")) if types else None,
             has_store=bool(types.get("InstanceStorageSupported")) if types else None,
@@ -154,8 +157,8 @@ def _permitted(session: Session, verb: Verb, me: str, end: float) -> bool | Unkn
     except CloudError as error:
         if error.code == "DryRunOperation":
             return True
-        return False if error.trouble == "denied" else Unknown(f"ec2:{operation}", str(error))
-    return Unknown(f"ec2:{operation}", "AWS answered a dry run as if it had been meant")
+        return False if error.trouble == "denied" else Unknown("", str(error), error.technical)
+    return Unknown("", f"ec2:{operation}: what answered a dry run as if it had been meant is not AWS", technical=True)
 
 
 def _spot(looks: _Looks, found: Instance | None, identity: Identity) -> SpotRequest | None:
@@ -170,9 +173,10 @@ def _price_asked(looks: _Looks, identity: Identity) -> "Future[dict[str, Any]] |
     """What the type costs as Spot in this zone now: the prices in effect from this moment on."""
     if identity.market != "spot":
         return None
-    which = {"InstanceTypes": [identity.type], "ProductDescriptions": [described.LINUX]}
+    which: dict[str, Any] = {"InstanceTypes": [identity.type], "ProductDescriptions": [described.LINUX]}
     now = datetime.now(UTC)
-    return looks.ask("ec2", "DescribeSpotPriceHistory", **which, AvailabilityZone=identity.zone, StartTime=now)
+    which |= {"AvailabilityZone": identity.zone, "StartTime": now}
+    return looks.ask("ec2", "DescribeSpotPriceHistory", _PRICE_SECONDS, **which)
 
 
 def _spot_price(looks: _Looks, asked: "Future[dict[str, Any]] | None", identity: Identity) -> Price | None:

@@ -15,6 +15,8 @@ _ORDER: tuple[Verdict, ...] = ("refuse", "failed", "another", "consequences", "g
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     """Every rule says what it finds; the gravest verdict counts, and the gravest findings come first."""
     rules: tuple[Rule, ...] = (*vetoes.RULES, *consequences.RULES)
+    if vetoes.ends_already(facts):
+        rules = (vetoes.this_machine, consequences.already)
     found = [finding for rule in rules for finding in rule(facts._replace(verb=verb), settings)]
     found.sort(key=lambda item: _ORDER.index(item[0]))
     made = Plan(
@@ -22,7 +24,7 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
         verdict=worst(*(verdict for verdict, _ in found)),
         findings=tuple(_once(finding for _, finding in found)),
         ends_bill=consequences.ends_bill(facts._replace(verb=verb), settings),
-        keeps_disks=consequences.keeps_disks(verb),
+        keeps_disks=consequences.keeps_disks(verb, facts),
     )
     return without_promises(made)
 

@@ -7,6 +7,7 @@ by `metadata`, which no proxy of the environment can divert.
 
 import datetime as dt
 import functools
+import itertools
 import re
 import threading
 import time
@@ -29,11 +30,10 @@ WHOLE_SECONDS = 20.0
 """The longest wait for one call, however its answer drips."""
 
 LOOK_TRIES = 3
-"""How often a question without an effect is asked before its answer counts as unknown."""
+"""How often a question without an effect is asked before its answer counts as unknown; throttled tries do not count."""
 
 _RENEWAL_SECONDS = 5.0  # for the credentials of one call, when they have to be renewed
 _ROLE_HINT = "look at the metadata service of this machine, then run `costguard doctor` again"
-_LONGEST_PAUSE = 1.0  # seconds between two tries of a question
 
 _ROLES = "meta-data/iam/security-credentials/"
 _SAFE = re.compile(r"[^A-Za-z0-9._:-]")
@@ -86,16 +86,15 @@ class Session:
     def look(self, service: str, operation: str, end: float | None = None, **parameters: Any) -> dict[str, Any]:
         """A question without an effect, repeated after a technical failure. Raises CloudError.
 
-        ``end`` is a moment of the monotonic clock, for several questions that have one deadline.
+        Who is throttled asks ever slower until ``end``, a moment of the monotonic clock: haste is what AWS minds.
         """
-        latest = time.monotonic() + WHOLE_SECONDS
-        return until(
-            min(latest, end) if end is not None else latest,
-            lambda left: self.send(service, operation, left, **parameters),
-            errors.again,
-            longest=_LONGEST_PAUSE,
-            tries=LOOK_TRIES,
-        )
+        tries = itertools.count(1)
+
+        def again(error: CloudError) -> float | None:
+            return errors.again(error) if error.trouble == "throttled" or next(tries) < LOOK_TRIES else None
+
+        latest = time.monotonic() + WHOLE_SECONDS if end is None else end
+        return until(latest, lambda left: self.send(service, operation, left, **parameters), again)
 
     def _renew(self, permission: str, within: float) -> None:
         """Credentials that are good for a request, before it: while there are none nothing can have been heard."""

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Site
 from costguard_aws import described
-from costguard_aws.act import CLOSED, ENDING, came_back, closed, started_again
+from costguard_aws.act import CLOSED, came_back, closed, started_again
 from costguard_aws.session import Session
+from costguard_aws.vetoes import ENDING
 
 
 def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:

@@ -19,6 +19,10 @@ YOUNG = 600.0
 IN_SERVICE, ENTERING, STANDBY = "InService", "EnteringStandby", "Standby"
 """Lifecycle states of a group's member in which it may be stopped through standby."""
 
+ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
+"""States of an instance that somebody has ended."""
+
+_PASSES = "it is asked again by itself; see `costguard status`"
 _DOCTOR = "then run `costguard doctor`"
 _NODE_TAGS = {
     "aws:eks:cluster-name": "EKS",
@@ -49,33 +53,36 @@ def this_machine(facts: Facts, _: Settings) -> Found:
         yield "refuse", Finding("not_this_machine", text, f"find out which is right, {_DOCTOR}")
 
 
+def ends_already(facts: Facts) -> bool:
+    """Whether somebody else, or an earlier attempt, has ended this instance."""
+    return facts.instance is not None and facts.instance.state in ENDING
+
+
 def state(facts: Facts, _: Settings) -> Found:
-    """Only a running instance can be ended."""
+    """Only a running instance can be ended; one that ends already is not this rule's."""
     if facts.instance and facts.instance.state != "running":
         text = f"EC2 says that the instance is {facts.instance.state or 'in no state'}, not running: nothing is sent"
         yield "refuse", Finding("not_running", text, "wait for it, or look with `aws ec2 describe-instances`")
 
 
-def readable(facts: Facts, _: Settings) -> Found:
-    """Facts that decide between ending a bill and having the machine replaced or its data lost.
-
-    Throttling or a network that broke off is no veto: it passes, and the plan is made again.
-    """
+def readable(facts: Facts, settings: Settings) -> Found:
+    """Facts that decide between ending a bill and having the machine replaced or its data lost."""
     needed = {
         "instance": facts.instance is None and "instance" in facts.unknown,
         "group": facts.in_group is None,
+        "protected": leaves_group(facts, settings) and "group" in facts.unknown,
     }
     if facts.verb == "terminate" and is_spot(facts):
         needed["spot"] = facts.spot is None
     words = {
         "instance": "what EC2 knows of this instance (market, group, disks)",
         "group": "whether an Auto Scaling group would replace it",
+        "protected": "whether its Auto Scaling group protects it from scale-in, which this call would go round",
         "spot": "whether its Spot request is persistent and would start a new one",
     }
     for name, missing in needed.items():
         if missing:
-            unknown = facts.unknown.get(name)
-            yield "failed" if unknown and unknown.technical else "refuse", _missing(facts, name, words[name])
+            yield missed(facts, "group" if name == "protected" else name, words[name])
 
 
 def permitted(facts: Facts, settings: Settings) -> Found:
@@ -97,9 +104,10 @@ def permitted(facts: Facts, settings: Settings) -> Found:
         text = f"AWS denies {right} to this machine: it cannot {facts.verb} itself, and the bill goes on"
         yield "refuse", Finding("not_permitted", text, hint)
     elif facts.permitted is None:
-        why = facts.unknown["permitted"].words if "permitted" in facts.unknown else "no answer"
-        text = f"whether {right} is allowed could not be checked ({why})"
-        yield "consequences", Finding("permission_unknown", text, hint)
+        unknown = facts.unknown.get("permitted")
+        text = f"whether {right} is allowed could not be checked ({unknown.words if unknown else 'no answer'})"
+        verdict: Verdict = "failed" if unknown and unknown.technical else "consequences"
+        yield verdict, Finding("permission_unknown", text, _PASSES if verdict == "failed" else hint)
 
 
 def protection(facts: Facts, _: Settings) -> Found:
@@ -115,7 +123,7 @@ def protection(facts: Facts, _: Settings) -> Found:
             yield "refuse", Finding("protected", text, f"if it may be ended, a person removes it: {remove}")
         elif value is None:
             what = f"{name}; if it is set, EC2 will refuse and the bill goes on"
-            yield "consequences", _unread(facts, name, what, "ec2:DescribeInstanceAttribute")
+            yield _unread(facts, name, what, "ec2:DescribeInstanceAttribute")
     if facts.group and facts.group.protected:
         text = f"the group {facts.group.name} protects this member from scale-in; costguard never removes a protection"
         hint = "`aws autoscaling set-instance-protection --no-protected-from-scale-in …`, if it may be ended"
@@ -142,7 +150,7 @@ def group(facts: Facts, settings: Settings) -> Found:
     """A stopped member fails its health check: it is terminated and replaced. Only leaving the group ends the bill."""
     if facts.in_group is False and "group" in facts.unknown:
         what = "what Auto Scaling itself says of this instance; it has no tag of a group, which every member has"
-        yield "consequences", _unread(facts, "group", what, "autoscaling:DescribeAutoScalingInstances")
+        yield _unread(facts, "group", what, "autoscaling:DescribeAutoScalingInstances")
     if not facts.in_group:
         return
     name = facts.group.name if facts.group else "whose name could not be read"
@@ -165,11 +173,10 @@ def _standby(facts: Facts, name: str) -> Found:
     """A stopped member stays only in standby, and only one that is in service may enter it."""
     state = facts.group.state if facts.group else ""
     if not state:
-        unknown = facts.unknown.get("group")
         what = (
             f"the lifecycle state of this member of the Auto Scaling group {name}, without which it cannot be stopped"
         )
-        yield "failed" if unknown and unknown.technical else "refuse", _missing(facts, "group", what)
+        yield missed(facts, "group", what)
     elif state == IN_SERVICE:
         text = (
             f"the Auto Scaling group {name} puts this member into standby and lowers its desired capacity by one, then it is "
@@ -203,7 +210,7 @@ def _at_minimum(facts: Facts, name: str) -> Found:
     known = facts.group
     if "sizes" in facts.unknown:
         what = f"whether the group {name} is at its minimum; if it is, it refuses to shrink and the bill goes on"
-        yield "consequences", _unread(facts, "sizes", what, "autoscaling:DescribeAutoScalingGroups")
+        yield _unread(facts, "sizes", what, "autoscaling:DescribeAutoScalingGroups")
     if known and known.minimum is not None and known.desired is not None and known.desired <= known.minimum:
         text = f"the group {name} is at its minimum of {known.minimum}: it would refuse to shrink, and the bill goes on"
         hint = f"`aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --min-size …`"
@@ -237,7 +244,7 @@ def spot(facts: Facts, _: Settings) -> Found:
         yield "another", Finding("cannot_hibernate", text, _instead(facts))
     elif request is None and facts.verb == "stop":
         what = "the type of the Spot request; if it is one-time, EC2 will refuse to stop"
-        yield "consequences", _unread(facts, "spot", what, "ec2:DescribeSpotInstanceRequests")
+        yield _unread(facts, "spot", what, "ec2:DescribeSpotInstanceRequests")
     elif request and facts.verb == "stop" and request.type == "persistent" and not request.launch_group:
         text = "a stopped Spot instance starts again only when you start it and EC2 has spare capacity at your price"
         yield "consequences", Finding("spot_may_not_return", text, "")
@@ -266,7 +273,7 @@ def hibernation(facts: Facts, _: Settings) -> Found:
         yield "another", Finding("cannot_hibernate", text, _instead(facts))
     elif facts.type_hibernates is None:
         what = f"whether type {facts.identity.type} can hibernate; if not, EC2 will refuse"
-        yield "consequences", _unread(facts, "type", what, "ec2:DescribeInstanceTypes")
+        yield _unread(facts, "type", what, "ec2:DescribeInstanceTypes")
 
 
 def root_device(facts: Facts, _: Settings) -> Found:
@@ -322,21 +329,26 @@ def is_spot(facts: Facts) -> bool:
     return facts.instance is not None and "spot" in {facts.instance.lifecycle, facts.identity.market}
 
 
-def _unread(facts: Facts, name: str, what: str, right: str) -> Finding:
-    """A fact that EC2 itself will judge: why it is not known here, and which right it needs."""
+def _unread(facts: Facts, name: str, what: str, right: str) -> tuple[Verdict, Finding]:
+    """A fact that EC2 itself will judge: without the right to see it the request decides; else it is asked again."""
     unknown = facts.unknown.get(name)
+    if unknown and unknown.technical:
+        return missed(facts, name, what)
     why = f" ({unknown.words})" if unknown else ""
     hint = f"grant {right}" if unknown is None or unknown.permission else "run `costguard doctor` again"
-    return Finding("permission_unknown", f"not known: {what}{why}", hint)
+    return "consequences", Finding("permission_unknown", f"not known: {what}{why}", hint)
 
 
-def _missing(facts: Facts, name: str, what: str) -> Finding:
+def missed(facts: Facts, name: str, what: str) -> tuple[Verdict, Finding]:
+    """A fact that decides. Throttling or a network that broke off is no veto: it passes, and the plan is made again."""
     unknown = facts.unknown.get(name)
+    if unknown and unknown.technical:
+        return "failed", Finding("facts_missing", f"{what} could not be read ({unknown.words})", _PASSES)
     why = unknown.words if unknown else "EC2 did not say"
     right = unknown.permission if unknown else ""
     late = "; rights of a young machine may still arrive" if facts.uptime is not None and facts.uptime < YOUNG else ""
     hint = f"grant {right}: `costguard permissions aws` prints the policy" if right else "run `costguard doctor` again"
-    return Finding("facts_missing", f"{what} could not be read ({why}){late}", hint)
+    return "refuse", Finding("facts_missing", f"{what} could not be read ({why}){late}", hint)
 
 
 def _instead(facts: Facts) -> str:

@@ -1,6 +1,6 @@
 """Everything a plan needs, from the Resource Manager and from the guest. The only I/O before acting.
 
-What could not be had is None, and ``unknown`` says why in words.
+What could not be had is None, and ``unknown`` says why.
 Source of the documents' form: the REST reference of Microsoft.Compute 2026-04-01, Microsoft.Authorization
 permissions 2022-04-01 and locks 2016-09-01, Microsoft.Insights autoscalesettings 2022-10-01.
 """
@@ -69,7 +69,7 @@ class Facts(NamedTuple):
     """See the module.
 
     ``young``: the machine is so new that rights may be on their way. ``trouble`` says why there is no
-    ``vm``: ``denied``, ``gone`` or ``refused``; ``unknown`` has words for everything that is missing.
+    ``vm``: ``denied``, ``gone`` or ``refused``; ``unknown`` says why, for everything that is missing.
     """
 
     machine: resource.Resource
@@ -80,7 +80,11 @@ class Facts(NamedTuple):
     disk: disks.LocalDisk
     young: bool = False
     trouble: str = ""
-    unknown: Mapping[str, str] = {}
+    unknown: Mapping[str, ArmError] = {}
+
+    def passes(self, what: str) -> bool:
+        """Whether it is unknown for a technical reason: throttling, or a way to the cloud that broke off."""
+        return what in self.unknown and self.unknown[what].technical
 
 
 def gather(session: Session, site: Site, identity: Identity, within: float | None = None) -> Facts:
@@ -90,13 +94,13 @@ def gather(session: Session, site: Site, identity: Identity, within: float | Non
     """
     end = time.monotonic() + min(BUDGET, BUDGET if within is None else within)
     machine = session.machine
-    unknown: dict[str, str] = {}
+    unknown: dict[str, ArmError] = {}
 
     def ask(what: str, question: Callable[[], T]) -> T | None:
         try:
             return retry.ask(end, f"looking at {what}", question, session.credential.forget)
         except ArmError as error:
-            unknown[what] = str(error)
+            unknown[what] = error
             return None
 
     vm, trouble = None, ""
@@ -106,7 +110,7 @@ def gather(session: Session, site: Site, identity: Identity, within: float | Non
     except ArmError as error:
         if error.trouble not in {"denied", "gone", "refused"}:
             raise
-        trouble, unknown["the machine"] = error.trouble, str(error)
+        trouble, unknown["the machine"] = error.trouble, error
     else:
         vm = _vm(found, machine)
         # A member of a uniform scale set does not say that it is Spot; its metadata does.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from costguard.actions.base import Finding, Plan, without_promises, worst
 from costguard.actions.provider import Verb
 from costguard_azure import permissions, rules_bill, rules_group
-from costguard_azure.case import Case, Found
+from costguard_azure.case import PASSES, Case, Found
 from costguard_azure.facts import Facts
 
 
@@ -18,14 +18,14 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     found = [*_seen(facts, permissions.look(facts.machine.kind)[0])]
     if facts.vm is not None:
         case = Case(verb, facts.vm, facts, settings)
-        found += [row for rule in RULES for row in rule(case)]
+        found += [row for rule in ((_same, _already) if _ends(facts) else RULES) for row in rule(case)]
     verdict = worst(*(grade for grade, _ in found))
     made = Plan(
         action=verb,
         verdict=verdict,
         findings=tuple(finding for _, finding in found),
         ends_bill=None if facts.vm is None else not (facts.vm.reservation or facts.vm.host),
-        keeps_disks=None if facts.vm is None else verb != "terminate" or not facts.vm.disks_deleted,
+        keeps_disks=None if facts.vm is None or _ends(facts) else verb != "terminate" or not facts.vm.disks_deleted,
     )
     return without_promises(made)
 
@@ -62,10 +62,21 @@ def _same(case: Case) -> Found:
         )
 
 
+def _ends(facts: Facts) -> bool:
+    """Whether somebody else, or an earlier attempt, has ended it. Source: "States and billing status"."""
+    return facts.vm is not None and facts.vm.power in {"deallocating", "deallocated"}
+
+
+def _already(case: Case) -> Found:
+    bill = "something else is billed on" if case.vm.reservation or case.vm.host else "its bill ends with that"
+    text = f"Azure shows this machine as {case.vm.power} already: it is not ended a second time, and {bill}"
+    yield "go", Finding("ends_already", text)
+
+
 def _running(case: Case) -> Found:
     """Source: "States and billing status": what is stopped is still billed, what is deallocated is not."""
-    if case.vm.power in {"stopping", "stopped", "deallocating", "deallocated"}:
-        text = f"the cloud shows this machine as {case.vm.power} already"
+    if case.vm.power in {"stopping", "stopped"}:
+        text = f"Azure shows this machine as {case.vm.power} from inside, and bills it until it is deallocated"
         yield "refuse", Finding("not_running", text, "ask again in a minute with `costguard doctor`")
 
 
@@ -75,7 +86,10 @@ def _rights(case: Case) -> Found:
     right = permissions.right(case.verb, facts.machine.kind)
     if facts.grants is None:
         text = f"whether this machine may do it is not known ({facts.unknown.get('the rights', '')})"
-        yield "consequences", Finding("permission_unknown", text, _grant(facts, permissions.SEE_RIGHTS))
+        if facts.passes("the rights"):
+            yield "failed", Finding("permission_unknown", text, PASSES)
+        else:
+            yield "consequences", Finding("permission_unknown", text, _grant(facts, permissions.SEE_RIGHTS))
         return
     if not any(grant.allows(right) for grant in facts.grants):
         if facts.young:
@@ -98,7 +112,10 @@ def _locks(case: Case) -> Found:
     facts = case.facts
     if facts.locks is None:
         text = f"whether a lock holds this machine is not known ({facts.unknown.get('the locks', '')})"
-        yield "consequences", Finding("permission_unknown", text, _grant(facts, permissions.SEE_LOCKS))
+        if facts.passes("the locks"):
+            yield "failed", Finding("facts_missing", text, PASSES)
+        else:
+            yield "consequences", Finding("permission_unknown", text, _grant(facts, permissions.SEE_LOCKS))
         return
     hint = f"see it with `az lock list --resource {facts.machine.id}`; costguard never removes one"
     for lock in facts.locks:

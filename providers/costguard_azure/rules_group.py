@@ -7,8 +7,8 @@ instance repairs" (a member that is not healthy is replaced), "Instance protecti
 from costguard.actions.base import Finding
 from costguard.actions.provider import Verb
 from costguard_azure import permissions
-from costguard_azure.case import Case, Found
-from costguard_azure.facts import Facts, Group
+from costguard_azure.case import PASSES, Case, Found
+from costguard_azure.facts import Group
 
 
 def managed(case: Case) -> Found:
@@ -37,7 +37,7 @@ def member(case: Case) -> Found:
     if group.protected:
         text = f"this member of {group.name} is protected from the scale set's actions"
         yield "refuse", Finding("protected", text, "see `az vmss update --protect-from-scale-set-actions`")
-    yield from _unknown(case.facts, group)
+    yield from _unknown(case, group)
     if case.verb == "terminate":
         yield from _leaves(group)
     else:
@@ -65,14 +65,18 @@ def _stays(verb: Verb, group: Group) -> Found:
     yield "consequences", Finding("group_member", text, f"look with `az vmss list-instances --name {group.name}`")
 
 
-def _unknown(facts: Facts, group: Group) -> Found:
-    """What could not be read of the scale set."""
-    for what, value, right in (
-        ("the scale set", group.repairs, permissions.SEE_SCALE_SET),
-        ("the autoscale settings", group.minimum, permissions.SEE_AUTOSCALE),
+def _unknown(case: Case, group: Group) -> Found:
+    """What could not be read of the scale set. Its minimum decides about a deletion alone."""
+    for what, value, right, decides in (
+        ("the scale set", group.repairs, permissions.SEE_SCALE_SET, True),
+        ("the autoscale settings", group.minimum, permissions.SEE_AUTOSCALE, case.verb == "terminate"),
     ):
-        if value is None:
-            text = f"{what} of {group.name} cannot be read, so a replacement may be started ({facts.unknown.get(what, '')})"
+        if value is not None:
+            continue
+        text = f"{what} of {group.name} cannot be read, so a replacement may be started ({case.facts.unknown.get(what, '')})"
+        if case.facts.passes(what):
+            yield "failed" if decides else "consequences", Finding("facts_missing", text, PASSES)
+        else:
             yield (
                 "consequences",
                 Finding("permission_unknown", text, f"needed: {right}, with the resource group as scope"),

@@ -16,8 +16,10 @@ from costguard_gcp.places import Group
 if TYPE_CHECKING:  # the plan is pure and needs no SDK
     from costguard_gcp.session import Api
 
+BUDGET = 25.0
+"""Seconds for all questions of one plan; one that is throttled goes on, ever slower, as long as they last."""
 LOOK, TRY = 10.0, 4.0
-"""Seconds that one fact may take, retries included, and that one try of it may take."""
+"""Seconds that one fact may take, retries after other trouble included, and that one try of it may take."""
 
 _MANAGER = re.compile(r"projects/[^/]+/(?P<kind>zones|regions)/(?P<place>[^/]+)/instanceGroupManagers/(?P<name>[^/]+)")
 _SCALES_OUT = {"ON", "ONLY_UP", "ONLY_SCALE_OUT"}
@@ -107,13 +109,14 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
     attributes = tree.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
     troubles: dict[str, CloudError] = {}
-    vm = _known(troubles, "vm", lambda left: read(api.instance(left)))
+    end = time.monotonic() + BUDGET
+    vm = _known(troubles, "vm", end, lambda left: read(api.instance(left)))
     wanted = [one.name for one in permissions.on_machine([verb])]
-    granted = _known(troubles, "granted", lambda left: api.granted(wanted, left))
+    granted = _known(troubles, "granted", end, lambda left: api.granted(wanted, left))
     group = group_of(attributes, identity.details["project"])
     size = None
     if group and site.settings.get("group") == "leave":
-        size = _known(troubles, "size", lambda left: _size(api, group, left))
+        size = _known(troubles, "size", end, lambda left: _size(api, group, left))
     facts = Facts(
         identity=identity,
         account=str(_default_account(tree).get("email") or ""),
@@ -174,12 +177,17 @@ def group_of(attributes: Mapping[str, Any], project: str) -> Group | None:
     return Group(project, place if zonal else "", "" if zonal else place, match["name"])
 
 
-def _known(troubles: dict[str, CloudError], what: str, ask: Callable[[float], T]) -> T | None:
+def _known(troubles: dict[str, CloudError], what: str, end: float, ask: Callable[[float], T]) -> T | None:
     """An answer, or None and the words why not. Raises CloudError when a technical trouble hides everything."""
-    from costguard_gcp.errors import again  # the SDK comes with it
+    from costguard_gcp import errors  # the SDK comes with it
+
+    look = time.monotonic() + LOOK
+
+    def again(error: CloudError) -> float | None:
+        return errors.again(error) if error.trouble == "throttled" or time.monotonic() < look else None
 
     try:
-        return until(time.monotonic() + LOOK, lambda left: ask(min(left, TRY)), again)
+        return until(end, lambda left: ask(min(left, TRY)), again)
     except CloudError as error:
         if error.technical and what == "vm":
             raise

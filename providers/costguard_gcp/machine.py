@@ -43,6 +43,11 @@ class GcpMachine:
         if not decided.may_act:
             grave = ", ".join(finding.code for finding in decided.findings)
             return Outcome("refused", f"the plan does not allow it: {grave}")
+        if facts.vm is not None and any(finding.code == "ends_already" for finding in decided.findings):
+            status = facts.vm.status  # whether it does end is for `confirm` to say
+            return Outcome(
+                "accepted", f"seen stopping: Google Cloud says {status}, so nothing was sent", f"state {status}"
+            )
         return act.execute(self.api, verb, facts, ticket, discard=_may_discard(decided))
 
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:

@@ -26,14 +26,17 @@ class Case(NamedTuple):
     settings: Mapping[str, object]
 
 
+_PASSES = "it is asked again by itself; see `costguard status`"
 _GPU_TYPES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")  # their GPUs are part of the type
+_ENDING = frozenset(("PENDING_STOP", "STOPPING", "STOPPED", "TERMINATED", "SUSPENDING", "SUSPENDED"))
 _DOING = {"stop": "stopping", "terminate": "deleting", "hibernate": "suspending"}
 
 
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     """Every rule speaks; the gravest verdict counts."""
     case = Case(verb, facts, settings)
-    found = [one for rule in _RULES for one in rule(case)]
+    rules = (_identity, _already) if _ends(facts) else _RULES
+    found = [one for rule in rules for one in rule(case)]
     prepaid = bool(_prepaid_words(facts))
     made = Plan(
         action=verb,
@@ -58,11 +61,23 @@ def _identity(case: Case) -> list[Found]:
     return []
 
 
+def _ends(facts: Facts) -> bool:
+    """Whether somebody else, or an earlier attempt, has ended this machine. Source: life cycle."""
+    return facts.vm is not None and facts.vm.status in _ENDING
+
+
+def _already(case: Case) -> list[Found]:
+    status = case.facts.vm.status if case.facts.vm else ""
+    bill = "something else is billed on" if _prepaid_words(case.facts) else "the bill for it ends with that"
+    text = f"Google Cloud says that this machine is {status} already: it is not ended a second time, and {bill}"
+    return [("go", Finding("ends_already", text))]
+
+
 def _running(case: Case) -> list[Found]:
     vm = case.facts.vm
     if vm is None or vm.status == "RUNNING":
         return []
-    text = f"Google Cloud says that this machine is {vm.status}, so there is nothing to end, or it is ending already"
+    text = f"Google Cloud says that this machine is {vm.status}, not running: nothing is sent"
     return [_refuse("not_running", text, "look with `gcloud compute instances describe`")]
 
 
@@ -88,6 +103,8 @@ def _group(case: Case) -> list[Found]:
     if size is None:
         words = f": {trouble}" if trouble else ""
         text = f"the size of the managed instance group `{group.name}` cannot be read{words}"
+        if trouble and trouble.technical:
+            return [("failed", Finding("facts_missing", text, trouble.hint or _PASSES))]
         return [_refuse("facts_missing", text, "grant compute.instanceGroupManagers.get and compute.autoscalers.get")]
     if size.least is not None and size.target <= size.least:
         text = f"the group `{group.name}` has {size.target} machines and its autoscaler's minimum is {size.least}: it would make this one anew"
@@ -132,6 +149,8 @@ def _rights(case: Case) -> list[Found]:
     trouble = facts.troubles.get("granted")
     if trouble and not facts.group:
         text = f"whether the right is there cannot be asked: {trouble}"
+        if trouble.technical:
+            return [("failed", Finding("permission_unknown", text, trouble.hint or _PASSES))]
         return [("consequences", Finding("permission_unknown", text, permissions.ADMIT))]
     if facts.granted is None:
         return []
@@ -275,6 +294,8 @@ def _bill(case: Case) -> list[Found]:
 
 
 def _keeps_disks(verb: Verb, facts: Facts) -> bool | None:
+    if _ends(facts):  # as whoever ends it has decided
+        return None
     if verb != "terminate":
         return True
     return None if facts.vm is None else not any(disk.goes_with_it and not disk.local for disk in facts.vm.disks)

@@ -123,7 +123,7 @@ class Api:
         self._released = threading.Event()
 
     def fail(self, kind: Kind, action: str = "*", times: int = 1) -> None:
-        """Add a trouble."""
+        """Add a trouble of an action, of all (``*``), or of every dry run (``DryRun``)."""
         self._faults.append(Fault(kind, action, times))
 
     def heal(self) -> None:
@@ -182,10 +182,9 @@ class Api:
         return answer
 
     def _fault(self, action: str, parameters: Mapping[str, str]) -> str:
-        if parameters.get("DryRun") == "true":
-            return ""
+        hit = {"DryRun"} if parameters.get("DryRun") == "true" else {"*", action}
         for place, fault in enumerate(self._faults):
-            if fault.action in {"*", action} and fault.times > 0:
+            if fault.action in hit and fault.times > 0:
                 self._faults[place] = fault._replace(times=fault.times - 1)
                 return fault.kind
         return ""

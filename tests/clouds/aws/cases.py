@@ -42,6 +42,10 @@ DENIED = Unknown("ec2:DescribeInstances", "ec2:DescribeInstances: AWS denies the
 NO_GROUPS = Unknown(
     "autoscaling:DescribeAutoScalingInstances", "autoscaling:DescribeAutoScalingInstances: AWS denies the right"
 )
+WAITS = Unknown("", "AWS throttles this account (RequestLimitExceeded)", technical=True)
+NO_ATTRIBUTES = Unknown("ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceAttribute: AWS denies the right")
+NO_TYPES = Unknown("ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypes: AWS denies the right")
+NO_REQUESTS = Unknown("ec2:DescribeSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests: AWS denies the right")
 DISK = Store(("nvme1n1",), ())
 MOUNTED = Store(("nvme1n1",), ("/scratch",))
 BLOCK = WHO._replace(market="reserved", details={**WHO.details, "lifecycle": "capacity-block"})
@@ -102,15 +106,96 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
         "role changes take a while to arrive (IAM, eventual consistency)", {"permitted": False, "uptime": 120.0}
     ),
     "denied, age unknown": Circumstance("youth is no excuse that is assumed", {"permitted": False, "uptime": None}),
-    "right unknown": Circumstance("a dry run may be throttled like any call", {"permitted": None}),
+    "right not asked": Circumstance(
+        "a dry run answers 412 DryRunOperation, and nothing else says yes", {"permitted": None}
+    ),
+    "right unread": Circumstance(
+        "a dry run may be throttled like any call", {"permitted": None, "unknown": {"permitted": WAITS}}
+    ),
+    "protection denied": Circumstance(
+        "DescribeInstanceAttribute is a right of its own; EC2 refuses what is protected",
+        {"api_stop_disabled": None, "unknown": {"disableApiStop": NO_ATTRIBUTES}},
+    ),
+    "stop protection unread": Circumstance(
+        "throttling passes", {"api_stop_disabled": None, "unknown": {"disableApiStop": WAITS}}
+    ),
+    "termination protection unread": Circumstance(
+        "throttling passes; it holds back no stop",
+        {"api_termination_disabled": None, "unknown": {"disableApiTermination": WAITS}},
+    ),
+    "guest unread": Circumstance(
+        "no veto rests on it", {"shutdown_behavior": None, "unknown": {"instanceInitiatedShutdownBehavior": WAITS}}
+    ),
+    "spot price unread": Circumstance("no veto rests on it", {"spot": ONCE, "unknown": {"price": WAITS}}, SPOT),
+    "spot unread": Circumstance("throttling passes", {"spot": None, "unknown": {"spot": WAITS}}, SPOT),
+    "spot denied": Circumstance(
+        "DescribeSpotInstanceRequests is a right of its own", {"spot": None, "unknown": {"spot": NO_REQUESTS}}, SPOT
+    ),
+    "group unread": Circumstance(
+        "neither tags nor Auto Scaling answered", {"in_group": None, "unknown": {"group": WAITS}}
+    ),
+    "group denied": Circumstance(
+        "DescribeAutoScalingInstances is a right of its own", {"in_group": None, "unknown": {"group": NO_GROUPS}}
+    ),
+    "no group by its tags, unread": Circumstance("throttling passes", {"unknown": {"group": WAITS}}),
+    "no group by its tags, denied": Circumstance(
+        "EC2 lets nobody remove the tag of a group", {"unknown": {"group": NO_GROUPS}}
+    ),
+    "member by its tag, unread": Circumstance(
+        "it is a member, whatever else could be read",
+        {"in_group": True, "group": Group("gpus"), "unknown": {"group": WAITS}},
+    ),
+    "member, sizes throttled, leaves": Circumstance(
+        "throttling passes",
+        {**MEMBER, "group": Group("gpus", "InService"), "unknown": {"sizes": WAITS}},
+        settings=LEAVE,
+    ),
+    "type denied": Circumstance(
+        "DescribeInstanceTypes is a right of its own; EC2 refuses what cannot hibernate",
+        {"type_hibernates": None, "has_store": None, "unknown": {"type": NO_TYPES}},
+    ),
+    "type unread": Circumstance(
+        "throttling passes; Nitro shows each local disk",
+        {"type_hibernates": None, "has_store": None, "unknown": {"type": WAITS}},
+    ),
+    "type unread, disks unseen": Circumstance(
+        "throttling passes", {"has_store": None, "store": Store(None, ("/data",)), "unknown": {"type": WAITS}}
+    ),
+    "type unread, kernel unknown": Circumstance(
+        "throttling passes", {"has_store": None, "store": None, "unknown": {"type": WAITS}}
+    ),
+    "type unread, kernel unknown, discard": Circumstance(
+        "the owner may lose it",
+        {"has_store": None, "store": None, "unknown": {"type": WAITS}},
+        settings={"local_data": "discard"},
+    ),
+    "type denied, kernel unknown": Circumstance(
+        "DescribeInstanceTypes is a right of its own", {"has_store": None, "store": None, "unknown": {"type": NO_TYPES}}
+    ),
+    "type unread, disk mounted": Circumstance(
+        "what the kernel shows needs no type",
+        {"has_store": None, "store": MOUNTED, "unknown": {"type": WAITS}},
+    ),
+    "stop protection, type unread": Circumstance(
+        "a veto that is known needs nothing else",
+        {"api_stop_disabled": True, "has_store": None, "store": None, "unknown": {"type": WAITS}},
+    ),
+    "stopping, right unread": Circumstance(
+        "what ends already needs no right", {"permitted": None, "unknown": {"permitted": WAITS}}, {"state": "stopping"}
+    ),
+    "stopping, other account": Circumstance(
+        "OwnerId is the account (EC2 API, Reservation)", instance={"state": "stopping", "owner": "999999999999"}
+    ),
+    "stopped": Circumstance("a stopped instance is not billed (EC2 guide)", instance={"state": "stopped"}),
+    "stopping member": Circumstance("the group replaces it", MEMBER, {"state": "stopping"}),
     "describe denied": Circumstance(
         "DescribeInstances says market, group and disks; without it nobody knows",
         {"instance": None, "unknown": {"instance": DENIED}},
     ),
     "unknown instance": Circumstance("InvalidInstanceID.NotFound: another account or region", {"instance": None}),
     "other account": Circumstance("OwnerId is the account (EC2 API, Reservation)", instance={"owner": "999999999999"}),
-    "stopping": Circumstance("only a running instance can be ended", instance={"state": "stopping"}),
-    "shutting down": Circumstance("only a running instance can be ended", instance={"state": "shutting-down"}),
+    "stopping": Circumstance("a stopped instance is not billed (EC2 guide)", instance={"state": "stopping"}),
+    "shutting down": Circumstance("a terminated instance is not billed", instance={"state": "shutting-down"}),
     "pending": Circumstance("only a running instance can be ended", instance={"state": "pending"}),
     "one-time spot": Circumstance(
         "StopInstances: UnsupportedOperation for one-time requests (EC2 guide, stop a Spot Instance)",
@@ -278,15 +363,68 @@ CELLS = (
     Cell("denied, young", "stop", "consequences", f"rights_may_be_late {END}"),
     Cell("denied, young", "terminate", "consequences", f"rights_may_be_late {LOSES}"),
     Cell("denied, age unknown", "stop", "refuse", "not_permitted shutdown_stops"),
-    Cell("right unknown", "stop", "consequences", f"permission_unknown {END}"),
+    Cell("right not asked", "stop", "consequences", f"permission_unknown {END}"),
+    Cell("right unread", "stop", "failed", "permission_unknown shutdown_stops"),
+    Cell("right unread", "terminate", "failed", "permission_unknown shutdown_stops loses_disks"),
+    Cell("protection denied", "stop", "consequences", f"permission_unknown {END}"),
+    Cell("stop protection unread", "stop", "failed", "facts_missing shutdown_stops"),
+    Cell("stop protection unread", "terminate", "failed", "facts_missing shutdown_stops loses_disks"),
+    Cell("termination protection unread", "stop", "go", END),
+    Cell("termination protection unread", "terminate", "failed", "facts_missing shutdown_stops loses_disks"),
+    Cell("guest unread", "stop", "go", "bill_ends"),
+    Cell("spot price unread", "terminate", "consequences", "bill_ends loses_disks"),
+    Cell("spot unread", "stop", "failed", "facts_missing"),
+    Cell("spot unread", "terminate", "failed", "facts_missing loses_disks"),
+    Cell("spot denied", "stop", "consequences", "permission_unknown bill_ends"),
+    Cell("spot denied", "terminate", "refuse", "facts_missing loses_disks"),
+    Cell("group unread", "stop", "failed", "facts_missing"),
+    Cell("group denied", "stop", "refuse", "facts_missing"),
+    Cell("no group by its tags, unread", "stop", "failed", "facts_missing shutdown_stops"),
+    Cell("no group by its tags, denied", "stop", "consequences", f"permission_unknown {END}"),
+    Cell("member by its tag, unread", "stop", "refuse", "group_member"),
+    Cell(
+        "member, state unread, leaves",
+        "terminate",
+        "failed",
+        "facts_missing group_member permission_unknown loses_disks",
+    ),
+    Cell(
+        "member, state unknown, leaves",
+        "terminate",
+        "refuse",
+        "facts_missing group_member permission_unknown loses_disks",
+    ),
+    Cell("member, sizes throttled, leaves", "stop", "failed", "facts_missing group_member permission_unknown"),
+    Cell(
+        "member, sizes throttled, leaves",
+        "terminate",
+        "failed",
+        "facts_missing group_member permission_unknown loses_disks",
+    ),
+    Cell("type denied", "stop", "go", END),
+    Cell("type denied", "hibernate", "consequences", f"permission_unknown {END}"),
+    Cell("type unread", "stop", "go", END),
+    Cell("type unread", "hibernate", "failed", "facts_missing shutdown_stops"),
+    Cell("type unread, disks unseen", "stop", "failed", "facts_missing shutdown_stops"),
+    Cell("type unread, kernel unknown", "stop", "failed", "facts_missing shutdown_stops"),
+    Cell("type unread, kernel unknown", "terminate", "failed", "facts_missing shutdown_stops loses_disks"),
+    Cell("type unread, kernel unknown, discard", "stop", "consequences", f"local_data_lost {END}"),
+    Cell("type denied, kernel unknown", "stop", "refuse", "facts_missing shutdown_stops"),
+    Cell("type unread, disk mounted", "stop", "refuse", "local_data_kept shutdown_stops"),
+    Cell("stop protection, type unread", "stop", "refuse", "protected facts_missing shutdown_stops"),
+    Cell("stopping, right unread", "stop", "go", "ends_already"),
+    Cell("stopping, other account", "stop", "refuse", "not_this_machine ends_already"),
+    Cell("stopped", "stop", "go", "ends_already"),
+    Cell("stopped", "terminate", "go", "ends_already"),
+    Cell("stopping member", "stop", "go", "ends_already"),
     Cell("describe denied", "stop", "refuse", "facts_missing"),
     Cell("describe denied", "terminate", "refuse", "facts_missing"),
     Cell("unknown instance", "stop", "refuse", "not_this_machine"),
     Cell("other account", "stop", "refuse", "not_this_machine shutdown_stops"),
     Cell("other account", "terminate", "refuse", "not_this_machine shutdown_stops loses_disks"),
     Cell("spot by metadata alone", "terminate", "refuse", "facts_missing loses_disks"),
-    Cell("stopping", "stop", "refuse", "not_running shutdown_stops"),
-    Cell("shutting down", "terminate", "refuse", "not_running shutdown_stops loses_disks"),
+    Cell("stopping", "stop", "go", "ends_already"),
+    Cell("shutting down", "terminate", "go", "ends_already"),
     Cell("pending", "stop", "refuse", "not_running shutdown_stops"),
     Cell("one-time spot", "stop", "another", "one_time_spot"),
     Cell("one-time spot", "terminate", "consequences", "bill_ends loses_disks"),

@@ -43,6 +43,22 @@ def test_from_request_to_proof(here: FakeMachine, verb: str, call: str, state: s
     assert here.state == state
 
 
+@pytest.mark.parametrize("verb", ["stop", "terminate"])
+def test_what_ends_already_is_not_asked_for_again(here: FakeMachine, verb: str) -> None:
+    """A guard that is started anew while its machine stops: nothing is sent, above all no termination, and the end is seen."""
+    here.ec2.stop_instances(InstanceIds=[here.id])
+    with opened(here) as session:
+        facts = session.facts(verb)  # type: ignore[arg-type]  # the tests spell the verbs
+        sent = len(here.api.calls())
+        made = session.plan(facts.verb, facts)
+        outcome = session.execute(facts.verb, facts, TICKET)
+        ends = session.confirm(facts.verb, TICKET, outcome)
+    assert (made.verdict, made.ends_bill, made.findings[0].code) == ("go", True, "ends_already")
+    assert (outcome.status, ends.status in {"pending", "done"}) == ("accepted", True)
+    assert len(here.api.calls()) == sent
+    assert here.state in {"stopping", "stopped"}
+
+
 def test_hibernation_is_asked_for_by_name(launch: Launch) -> None:
     """The same call with one more word."""
     here = launch("m5.large", Nature(hibernation=True))

@@ -44,7 +44,7 @@ def test_every_other_question(here: FakeMachine, monkeypatch: pytest.MonkeyPatch
         here.api.fail("drip", call, 9)
     with opened(here) as session, within(4.0):
         made = session.plan("stop", session.facts("stop"))
-    assert made.may_act
+    assert made.verdict == "failed"
     said = " ".join(finding.text for finding in made.findings)
     assert "autoscaling:DescribeAutoScalingInstances" in said
     assert "no whole answer" in said

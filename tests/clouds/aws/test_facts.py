@@ -1,12 +1,15 @@
 """Facts and plan through the real SDK: what AWS says becomes what the plan says."""
 
+import os
 import time
 
 import pytest
 
+from costguard.actions import retry
 from costguard.actions.provider import CloudError
 from costguard_aws import PROVIDER
 from costguard_aws import facts as gathering
+from costguard_aws.session import LOOK_TRIES
 from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import Launch, codes, looked, opened
 
@@ -154,10 +157,14 @@ def test_without_describe_instances_nothing_is_decided(here: FakeMachine) -> Non
     assert "ec2:DescribeInstances" in made.findings[0].hint
 
 
-def test_throttling_is_waited_out(here: FakeMachine) -> None:
-    """Two refusals for haste change no fact."""
-    here.api.fail("throttle", "DescribeInstances", 2)
+def test_throttling_is_waited_out(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refusals for haste change no fact, and who asks ever slower is answered in the end; other trouble is not waited for so long."""
+    monkeypatch.setattr(retry, "FIRST", 0.01)
+    here.api.fail("throttle", "DescribeInstances", 6)
     assert looked(here)[1].verdict == "go"
+    here.api.fail("internal", "DescribeInstanceTypes", 6)
+    assert set(looked(here)[0].unknown) == {"type"}
+    assert len(here.api.calls("DescribeInstanceTypes")) == 1 + LOOK_TRIES
 
 
 @pytest.mark.parametrize(
@@ -170,8 +177,9 @@ def test_throttling_is_waited_out(here: FakeMachine) -> None:
         ("skewed", "clock"),
     ],
 )
-def test_when_aws_cannot_be_asked(here: FakeMachine, fault: str, trouble: str) -> None:
+def test_when_aws_cannot_be_asked(here: FakeMachine, monkeypatch: pytest.MonkeyPatch, fault: str, trouble: str) -> None:
     """Each kind has its name and its next command."""
+    monkeypatch.setattr(gathering, "BUDGET", 2.0)
     here.api.fail(fault, "*", 100)  # type: ignore[arg-type]  # the table is data
     with opened(here) as session, pytest.raises(CloudError) as caught:
         session.facts("stop")
@@ -226,12 +234,32 @@ def test_questions_that_hang_have_one_budget(here: FakeMachine, monkeypatch: pyt
     assert len(here.api.calls("DescribeInstances")) == 1
 
 
-def test_throttling_is_no_veto(launch: Launch) -> None:
-    """A fact that decides and could not be read for now leaves the plan *failed*, which is tried again."""
+@pytest.mark.parametrize("fault", ["throttle", "internal", "cut_before", "page"])
+@pytest.mark.parametrize(
+    ("question", "code", "denied"),
+    [
+        ("DryRun", "permission_unknown", "refuse"),
+        ("DescribeInstanceAttribute", "facts_missing", "consequences"),
+        ("DescribeAutoScalingInstances", "facts_missing", "consequences"),
+        ("DescribeSpotInstanceRequests", "facts_missing", "consequences"),
+        ("DescribeInstanceTypes", "facts_missing", "refuse"),
+    ],
+)
+def test_a_technical_failure_is_no_veto_and_no_denied_right(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch, question: str, code: str, denied: str, fault: str
+) -> None:
+    """A fact that a veto rests on and that nobody could read for now leaves the plan *failed*, which is tried again."""
+    monkeypatch.setattr(gathering, "BUDGET", 1.5)
+    monkeypatch.setattr(retry, "FIRST", 0.01)
     here = launch(nature=Nature(spot="persistent"))
-    here.api.fail("throttle", "DescribeSpotInstanceRequests", 99)
-    made = looked(here, "terminate")[1]
-    assert (made.verdict, made.findings[0].code) == ("failed", "facts_missing")
-    here.api.denied = {"DescribeSpotInstanceRequests"}
+    os.remove(os.path.join(here.root, "proc/1/mountinfo"))  # so that the type alone says whether there are local disks
+    here.api.fail(fault, question, 999)  # type: ignore[arg-type]  # the table is data
+    made = looked(here)[1]
+    assert (made.verdict, made.findings[0].code) == ("failed", code), made
+    assert "grant" not in made.findings[0].hint
     here.api.heal()
-    assert looked(here, "terminate")[1].verdict == "refuse"
+    right = "StopInstances" if question == "DryRun" else question
+    here.api.denied = {right}
+    made = looked(here)[1]
+    assert made.verdict == denied, made
+    assert any(right in found.hint for found in made.findings)

@@ -3,7 +3,7 @@
 import pytest
 
 from costguard.actions.provider import CloudError
-from costguard_aws import PROVIDER
+from costguard_aws import PROVIDER, session
 from costguard_aws.testing import FakeMachine
 
 
@@ -49,8 +49,9 @@ def test_credentials_of_another_account_prove_nothing(here: FakeMachine, account
 
 
 @pytest.mark.parametrize("trouble", ["throttle", "expired", "cut_before"])
-def test_no_answer_is_no_end(here: FakeMachine, trouble: str) -> None:
+def test_no_answer_is_no_end(here: FakeMachine, monkeypatch: pytest.MonkeyPatch, trouble: str) -> None:
     """Only *NotFound* means forgotten."""
+    monkeypatch.setattr(session, "WHOLE_SECONDS", 3.0)
     here.api.fail(trouble, "DescribeInstances", 10)  # type: ignore[arg-type]  # the table is data
     with pytest.raises(CloudError) as caught:
         PROVIDER.verify(here.site(), receipt(here))

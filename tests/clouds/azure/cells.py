@@ -20,7 +20,7 @@ def _without(right: str) -> dict[str, Any]:
 
 
 class Cell(NamedTuple):
-    """One circumstance. ``disk`` is a local disk: its device, mount point and files (None: cannot be looked at)."""
+    """One circumstance. ``faults`` are operations that are throttled for longer than a plan waits. ``disk`` is a local disk: its device, mount point and files (None: cannot be looked at)."""
 
     verb: Verb
     world: dict[str, Any]
@@ -29,6 +29,7 @@ class Cell(NamedTuple):
     codes: tuple[str, ...]
     fact: str
     disk: tuple[str, str, tuple[str, ...]] | None = None
+    faults: tuple[str, ...] = ()
 
 
 BILLING = "States and billing status of Azure Virtual Machines"
@@ -263,6 +264,50 @@ CELLS: dict[str, Cell] = {
         "stop", {"tags": {"Vendor": "Databricks"}}, {}, "refuse", (*KEPT, "managed_node"), "Databricks: default tags"
     ),
     # Identity and state
-    "it is going already": Cell("stop", {"power": "deallocating"}, {}, "refuse", (*KEPT, "not_running"), BILLING),
+    "it is going already": Cell("stop", {"power": "deallocating"}, {}, "go", ("ends_already",), BILLING),
+    "it is gone already": Cell("terminate", {"power": "deallocated"}, {}, "go", ("ends_already",), BILLING),
+    "it goes already, without a right": Cell(
+        "stop", {"power": "deallocating", **_without("deallocate/action")}, {}, "go", ("ends_already",), BILLING
+    ),
+    "it is stopped from inside, which is billed": Cell(
+        "stop", {"power": "stopped"}, {}, "refuse", (*KEPT, "not_running"), BILLING
+    ),
+    # Facts that a technical failure hides
+    "rights unread": Cell(
+        "stop", {}, {}, "failed", (*KEPT, "permission_unknown"), "throttling passes", faults=("permissions",)
+    ),
+    "locks unread": Cell("stop", {}, {}, "failed", (*KEPT, "facts_missing"), "throttling passes", faults=("locks",)),
+    "locks unread, and a deletion": Cell(
+        "terminate", {}, {}, "failed", (*KEPT, "facts_missing"), "throttling passes", faults=("locks",)
+    ),
+    "a right is missing, and locks unread": Cell(
+        *("stop", _without("deallocate/action"), {}, "refuse", (*KEPT, "facts_missing", "not_permitted")),
+        "a veto that is known needs nothing else",
+        faults=("locks",),
+    ),
+    "the set is unread": Cell(
+        *("stop", {**GROUPED, "scale_set": ScaleSet()}, LEAVE, "failed", (*KEPT, "facts_missing", "group_member")),
+        "throttling passes; whether the set repairs is not known",
+        faults=("scale_set",),
+    ),
+    "the set is unread, and a deletion": Cell(
+        *("terminate", {**GROUPED, "scale_set": ScaleSet()}, LEAVE, "failed"),
+        *((*KEPT, "facts_missing", "group_member"), "throttling passes; its capacity is not known"),
+        faults=("scale_set",),
+    ),
+    "its minimum is unread": Cell(
+        *("terminate", {**GROUPED, "scale_set": ScaleSet()}, LEAVE, "failed"),
+        *((*KEPT, "facts_missing", "group_member"), "Autoscale: minimum of a profile"),
+        faults=("autoscale",),
+    ),
+    "its minimum is unread, and a stop": Cell(
+        *("stop", {**GROUPED, "scale_set": ScaleSet()}, LEAVE, "consequences"),
+        *((*BASE, "facts_missing", "group_member"), "a stop leaves the size as it is"),
+        faults=("autoscale",),
+    ),
+    "a member that is told only, and the set unread": Cell(
+        *("stop", {**GROUPED, "scale_set": ScaleSet()}, {}, "refuse", (*KEPT, "group_member"), SCALE),
+        faults=("scale_set",),
+    ),
     "it is starting": Cell("stop", {"power": "starting"}, {}, "go", BASE, BILLING),
 }

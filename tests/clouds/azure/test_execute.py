@@ -44,6 +44,16 @@ def test_one_request_with_the_ids_of_the_attempt(
     assert outcome.proof != request_id(TICKET.attempt)
 
 
+@pytest.mark.parametrize("verb", ["stop", "terminate"])
+def test_what_ends_already_is_not_asked_for_again(azure: FakeAzure, machine: AzureMachine, verb: Verb) -> None:
+    """A guard that is started anew on a machine that was just deallocated: nothing is sent, above all no deletion, and the end is seen."""
+    azure.world.power = "deallocated"
+    outcome = act(machine, verb)
+    ends = machine.confirm("stop", TICKET, outcome)
+    assert azure.sent("deallocate", "delete") == []
+    assert (outcome.status, ends.status) == ("accepted", "done")
+
+
 def test_a_warm_session_is_fast(azure: FakeAzure, machine: AzureMachine) -> None:
     """From the decision to the accepted request: the aim is 0.1 s."""
     facts = machine.facts("stop")

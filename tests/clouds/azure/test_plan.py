@@ -5,6 +5,7 @@ import pytest
 from costguard.actions.base import Plan
 from costguard.actions.provider import Verb
 from costguard_azure import disks, resource
+from costguard_azure.errors import ArmError
 from costguard_azure.facts import Facts, Group, Vm
 from costguard_azure.permissions import Grant
 from costguard_azure.plan import plan
@@ -17,7 +18,9 @@ VM = Vm("vm-1", "Standard_NC4as_T4_v3", "running", disks_kept=("os",))
 def facts(vm: Vm | None = VM, disk: disks.State = "none", trouble: str = "", *, young: bool = False) -> Facts:
     assert MACHINE is not None
     found = disks.LocalDisk(disk)
-    return Facts(MACHINE, "vm-1", vm, (Grant(("*",)),), (), found, young, trouble, {"the machine": "words"})
+    return Facts(
+        MACHINE, "vm-1", vm, (Grant(("*",)),), (), found, young, trouble, {"the machine": ArmError("denied", "words")}
+    )
 
 
 def outcome(made: Plan) -> tuple[str, list[str]]:

@@ -12,7 +12,7 @@ from costguard.agent.cloudside import NEAR, CloudSide, share
 from costguard.agent.ports import Ended, Line
 from costguard.engine.events import Finding, Notice
 from costguard.engine.policy import Policy
-from costguard.readers.cloud_tags import asks, settings
+from costguard.readers.cloud_tags import asks, mistakes, settings
 from tests.clouds.core.conftest import EXAMPLE, Rented
 from tests.contract.cloud_server import Cloud
 
@@ -161,6 +161,7 @@ def test_it_loads_no_sdk_and_nothing_heavy(job: dict[str, Any]) -> None:
         ({"CostGuard": " OFF "}, [["costguard = OFF", None]]),
         ({"costguard": "on"}, []),
         ({"costguard-hold": "1970-01-01T00:20:00+00:00"}, [["costguard-hold until 1970-01-01T00:20:00+00:00", 200.0]]),
+        ({"Costguard_Hold": "1970-01-01T00:20:00Z"}, [["costguard-hold until 1970-01-01T00:20:00Z", 200.0]]),
         ({"costguard-hold": "1970-01-01T00:10:00Z"}, []),
         ({"costguard-hold": "1970-01-01T00:20:00"}, []),
         ({"costguard-hold": "tomorrow"}, []),
@@ -170,6 +171,17 @@ def test_it_loads_no_sdk_and_nothing_heavy(job: dict[str, Any]) -> None:
 def test_what_tags_can_ask_for(tags: dict[str, str], found: list[object]) -> None:
     """To stay up, for ever or until a moment with its offset; nothing else, and never less care."""
     assert asks(tags, 1000.0) == found
+
+
+@pytest.mark.parametrize(
+    ("until", "complaints"),
+    [("1970-01-01T00:20:00Z", 0), ("", 0), ("1970-01-01T00:20:00", 1), ("tomorrow", 1), ("2h", 1)],
+)
+def test_a_hold_that_is_no_date_is_told(reader: Process, cloud: Cloud, until: str, complaints: int) -> None:
+    """Nobody shall believe that a machine is held which is not; no setting allows or forbids that word."""
+    assert len(mistakes({"costguard-hold": until})) == complaints
+    cloud.tags = {"costguard-hold": until}
+    assert len(reader.read()["nonsense"]) == complaints
 
 
 @pytest.mark.parametrize(

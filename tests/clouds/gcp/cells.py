@@ -92,6 +92,20 @@ CELLS = {
         *(STOP, "discovery: testIamPermissions may be denied", "consequences", ("permission_unknown", "bill_ends")),
         faults=(Fault("deny", "testIamPermissions", 9),),
     ),
+    "rights-unread": Cell(
+        *(STOP, "throttling passes", "failed", ("permission_unknown",)),
+        faults=(Fault("throttle_403", "testIamPermissions", 99),),
+    ),
+    "rights-unanswered": Cell(
+        *(STOP, "a lost answer says nothing of a right", "failed", ("permission_unknown",)),
+        faults=(Fault("cut_before", "testIamPermissions", 99),),
+    ),
+    "protected-rights-unread": Cell(
+        *(TERMINATE, "a veto that is known needs nothing else", "refuse"),
+        ("permission_unknown", "protected", "loses_disks"),
+        {"protected": True},
+        faults=(Fault("error_503", "testIamPermissions", 99),),
+    ),
     "scopes-default": Cell(
         STOP,
         "scopes: the default set lacks compute",
@@ -192,6 +206,22 @@ CELLS = {
         machine={"group": IN_ZONE},
         settings=LEAVE,
     ),
+    "stop-group-unread": Cell(
+        *(STOP, "throttling passes", "failed", ("facts_missing",)),
+        machine={"group": IN_ZONE},
+        settings=LEAVE,
+        granted=("get",),
+        on_project=READS_GROUPS,
+        faults=(Fault("throttle_429", "instanceGroupManagers.get", 99),),
+    ),
+    "stop-group-minimum-unread": Cell(
+        *(STOP, "throttling of the autoscaler's own call passes", "failed", ("facts_missing",)),
+        machine={"group": AT_MINIMUM},
+        settings=LEAVE,
+        granted=("get",),
+        on_project=READS_GROUPS,
+        faults=(Fault("error_503", "autoscalers.get", 99),),
+    ),
     "created-by-other": Cell(
         *(STOP, "other tools write created-by too", "go", ("bill_ends",)),
         {"attributes": {"created-by": "test-kitchen"}},
@@ -276,13 +306,20 @@ CELLS = {
         on_project=READS_GROUPS,
     ),
     # state and identity
-    "stop-stopping": Cell(STOP, "lifecycle: STOPPING", "refuse", ("not_running",), {"status": "STOPPING"}),
+    "stop-stopping": Cell(STOP, "lifecycle: STOPPING", "go", ("ends_already",), {"status": "STOPPING"}),
+    "stop-stopped": Cell(
+        STOP, "lifecycle: TERMINATED bills nothing", "go", ("ends_already",), {"status": "TERMINATED"}
+    ),
+    "stop-staging": Cell(STOP, "lifecycle: STAGING", "refuse", ("not_running",), {"status": "STAGING"}),
+    "stop-stopping-denied": Cell(
+        *(STOP, "what ends already needs no right", "go", ("ends_already",), {"status": "STOPPING"}), granted=("get",)
+    ),
     "terminate-pending-stop": Cell(
-        *(TERMINATE, "lifecycle: PENDING_STOP", "refuse", ("not_running", "loses_disks")),
+        *(TERMINATE, "lifecycle: PENDING_STOP", "go", ("ends_already",)),
         {"status": "PENDING_STOP"},
     ),
     "hibernate-suspending": Cell(
-        *(HIBERNATE, "suspend: only RUNNING", "refuse", ("not_running", "disks_go_on")),
+        *(HIBERNATE, "suspend: only RUNNING", "go", ("ends_already",)),
         {**PLAIN, "status": "SUSPENDING"},
     ),
     "stop-unknown-machine": Cell(

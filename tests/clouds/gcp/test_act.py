@@ -38,6 +38,16 @@ def test_each_verb_is_one_request_with_the_attempts_id(verb: Verb, tmp_path: pat
     assert "incident-1" in sent.headers["x-goog-request-reason"]
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_ends_already_is_not_asked_for_again(verb: Verb, tmp_path: pathlib.Path) -> None:
+    """A guard that is started anew while its machine stops: nothing is sent, above all no deletion, and the end is seen."""
+    with world_of(Machine(**PLAIN, status="STOPPING"), tmp_path) as world:
+        outcome = world.act(verb)
+        ends = world.open().confirm(verb, TICKET, outcome)
+        assert world.api.effects == []
+    assert (outcome.status, ends.status) == ("accepted", "pending")
+
+
 @pytest.mark.parametrize("setting", ["discard", "keep"])
 def test_local_ssds_need_a_word_about_their_data(setting: str, tmp_path: pathlib.Path) -> None:
     """The API refuses a stop without it; it is sent only for such a machine, and only after the plan told of the loss."""

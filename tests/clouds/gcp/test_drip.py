@@ -27,6 +27,7 @@ def within(seconds: float) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds in place of tens of them."""
+    monkeypatch.setattr(looks, "BUDGET", 4.5)
     monkeypatch.setattr(looks, "LOOK", 1.5)
     monkeypatch.setattr(looks, "TRY", 1.0)
     monkeypatch.setattr(session, "TIMEOUT", 1.5)
