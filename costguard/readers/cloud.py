@@ -22,7 +22,7 @@ from costguard.actions.base import Host
 from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Identity, Notice, Price
 from costguard.masking import mask
-from costguard.readers.cloud_tags import asks, settings
+from costguard.readers.cloud_tags import asks, mistakes, settings
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class Eyes:
         }
         allowed = self._chosen.site.settings.get("tag_settings") is True
         wanted, nonsense = settings(self.tags) if allowed and self.tags is not None else ({}, [])
+        nonsense = [*mistakes(self.tags or {}), *nonsense]
         found |= {
             "settings": None if self.tags is None else wanted,
             "nonsense": [mask(words)[:_WORDS] for words in nonsense],

@@ -20,7 +20,7 @@ SHARES = ("kill_threshold",)
 
 def asks(tags: Mapping[str, str], wall: float) -> list[list[object]]:
     """What tags ask for at this date, each with the seconds that are left of it."""
-    wanted = {name.lower(): value.strip() for name, value in tags.items()}
+    wanted = _wanted(tags)
     found: list[list[object]] = []
     if wanted.get("costguard", "").lower() in {"off", "false", "no"}:
         found.append([f"costguard = {wanted['costguard']}", None])
@@ -30,10 +30,18 @@ def asks(tags: Mapping[str, str], wall: float) -> list[list[object]]:
     return found
 
 
+def mistakes(tags: Mapping[str, str]) -> list[str]:
+    """Words for a hold that holds nothing: whoever wrote it believes that the machine stays up."""
+    until = _wanted(tags).get("costguard-hold", "")
+    if not until or _moment(until):
+        return []
+    return [f"tag costguard-hold: {until!r} holds nothing; write a date with its offset, as 2027-01-31T18:00:00+01:00"]
+
+
 def settings(tags: Mapping[str, str]) -> "tuple[dict[str, Any], list[str]]":
     """The settings that tags name, as the engine counts (seconds, shares, None for off), and words for each that makes no sense."""
     names = {f"costguard-{name.replace('_', '-')}": name for name in (*DURATIONS, *SHARES)}
-    wanted = {tag.lower().replace("_", "-"): value for tag, value in tags.items()}
+    wanted = _wanted(tags)
     found: dict[str, Any] = {}
     nonsense = []
     for tag in sorted(wanted.keys() & names):
@@ -43,6 +51,11 @@ def settings(tags: Mapping[str, str]) -> "tuple[dict[str, Any], list[str]]":
         except ValueError as error:
             nonsense.append(f"tag {tag}: {error}")
     return found, nonsense
+
+
+def _wanted(tags: Mapping[str, str]) -> dict[str, str]:
+    """The tags by their names in one spelling."""
+    return {name.lower().replace("_", "-"): value.strip() for name, value in tags.items()}
 
 
 def _value(name: str, text: str) -> float | None:
