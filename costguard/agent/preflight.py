@@ -36,8 +36,9 @@ class Preflight:
             return None
         if event.status != "failed":
             self._failing.pop(action, None)
-            if self._told.pop(action, None) is None:
-                return self._tags(event)
+            tags = self._tags(event)
+            if self._told.pop(action, None) is None or (tags is not None and tags.code == DENIED):
+                return tags
             return Finding(event.at, f"the plan of {action}", "checked", f"it says: {event.status}")
         since = self._failing.setdefault(action, event.at)
         told = self._told.get(action)

@@ -47,62 +47,69 @@ class Eyes:
     def __init__(self, chosen: Chosen, *, wait: float, clock: "Callable[[], float]" = time.monotonic) -> None:
         self._chosen = chosen
         self._clock = clock
-        self._not_before = clock() + wait
-        self._pause = FIRST_PAUSE
-        self._due: dict[str, float] = {}
+        self._begin = clock() + wait
+        self._due: dict[str, float] = {}  # when each question is asked next
+        self._pauses: dict[str, float] = {}  # of those that failed
+        self._troubles: dict[str, str] = {}
         self.identity: Identity | None = None
         self.price: Price | None = None
         self.notices: tuple[Notice, ...] = ()
         self.tags: dict[str, str] | None = None
-        self.error = ""
+
+    @property
+    def error(self) -> str:
+        """Why the service, or a part of it, cannot be asked; empty when it can."""
+        return mask("; ".join(self._troubles.values()))[:_WORDS]
 
     def look(self) -> None:
-        """Ask what is due; after a failure the pause before the next look grows.
+        """Ask what is due; after each failure of a question the pause before it is asked again grows.
 
-        A machine that cannot be identified is asked nothing else. Announcements that fail do not hide the tags, which
-        may ask to keep it up.
+        A machine that cannot be identified is asked nothing else. Announcements that fail do not hide the tags, nor
+        delay them: these may ask to keep the machine up.
         """
         now = self._clock()
-        if now < self._not_before:
+        if now < self._begin:
             return
-        words = self._tried(self._identify, now)
-        if not words:
-            words = "; ".join(filter(None, (self._tried(self._announced, now), self._tried(self._tagged, now))))
-        if words:
-            self._failed(words)
-        else:
-            self.error, self._pause = "", FIRST_PAUSE
+        questions = (("who", self._identify), ("notices", self._announced), ("tags", self._tagged))
+        for name, question in questions:
+            if now >= self._due.get(name, now):
+                self._ask(name, question)
+            if name == "who" and name in self._troubles:
+                return
 
-    def _tried(self, question: "Callable[[float], None]", now: float) -> str:
-        """Words for what went wrong; empty when nothing did."""
+    def _ask(self, name: str, question: "Callable[[], float]") -> None:
+        """``question`` says how many seconds its answer is good for."""
         try:
-            question(now)
+            wait = question()
         except CloudError as error:
-            return str(error)
+            words = str(error)
         except Exception as error:  # noqa: BLE001 - foreign code: its bug is told, and the reader goes on
-            return f"the plug-in failed: {type(error).__name__}: {error}"
-        return ""
+            words = f"the plug-in failed: {type(error).__name__}: {error}"
+        else:
+            self._pauses.pop(name, None)
+            self._troubles.pop(name, None)
+            self._due[name] = self._clock() + wait
+            return
+        pause = self._pauses.get(name, FIRST_PAUSE)
+        self._troubles[name] = words
+        self._due[name] = self._clock() + pause
+        self._pauses[name] = min(LONGEST_PAUSE, pause * 2.0)
 
-    def _identify(self, now: float) -> None:
-        if now >= self._due.get("who", now):
-            self.identity = self._chosen.provider.identify(self._chosen.site)
-            self.price = self._chosen.provider.price(self.identity)
-            self._due["who"] = now + WHO_EVERY
+    def _identify(self) -> float:
+        self.identity = self._chosen.provider.identify(self._chosen.site)
+        self.price = self._chosen.provider.price(self.identity)
+        return WHO_EVERY
 
-    def _announced(self, _now: float) -> None:
+    def _announced(self) -> float:
         if self._chosen.site.settings.get("notices") != "off":
             self.notices = tuple(self._chosen.provider.notices(self._chosen.site))
+        return 0.0
 
-    def _tagged(self, now: float) -> None:
-        if self._chosen.site.settings.get("tags") != "off" and now >= self._due.get("tags", now):
+    def _tagged(self) -> float:
+        if self._chosen.site.settings.get("tags") != "off":
             found = self._chosen.provider.tags(self._chosen.site)
             self.tags = {str(name): str(value) for name, value in found.items()}
-            self._due["tags"] = now + TAGS_EVERY
-
-    def _failed(self, words: str) -> None:
-        self.error = mask(words)[:_WORDS]
-        self._not_before = self._clock() + self._pause
-        self._pause = min(LONGEST_PAUSE, self._pause * 2.0)
+        return TAGS_EVERY
 
     def answer(self, number: object, wall: float) -> "dict[str, Any]":
         """Everything, as the guard takes it; ``wall`` is the date now."""

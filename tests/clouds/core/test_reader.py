@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from costguard.actions.base import Host
+from costguard.actions.choose import choose
 from costguard.agent.cloudside import NEAR, CloudSide, share
 from costguard.agent.ports import Ended, Line
 from costguard.engine.events import Finding, Notice
 from costguard.engine.policy import Policy
+from costguard.readers.cloud import Eyes
 from costguard.readers.cloud_tags import asks, mistakes, settings
 from tests.clouds.core.conftest import EXAMPLE, Rented
 from tests.contract.cloud_server import Cloud
@@ -117,6 +120,31 @@ def test_announcements_that_fail_do_not_hide_the_tags(reader: Process, cloud: Cl
     answer = reader.read()
     assert "503" in answer["error"]
     assert answer["asks"]
+
+
+def test_announcements_that_fail_for_hours_do_not_delay_the_tags(
+    rented: Rented, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question has its own pause: a tag that keeps the machine up is seen within a minute or so."""
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    job = rented.job("plan")
+    now = [0.0]
+    place = Host(**{name: job["host"][name] for name in ("procfs", "sysfs")})
+    eyes = Eyes(choose(job["providers"], job["cloud"], place), wait=0.0, clock=lambda: now[0])
+    cloud.fail["/notices"] = 503
+    for now[0] in range(0, 7200, 10):
+        eyes.look()
+    asked = len([call for call in cloud.calls if "notices" in call])
+    assert 20 < asked < 40, "ever more rarely, at last every five minutes"
+    assert "503" in eyes.error
+    cloud.tags = {"costguard": "off"}
+    for now[0] in range(7200, 7280, 10):
+        eyes.look()
+    assert eyes.tags == {"costguard": "off"}
+    del cloud.fail["/notices"]
+    for now[0] in range(7280, 7600, 10):
+        eyes.look()
+    assert eyes.error == ""
 
 
 def test_a_reader_that_never_saw_the_tags_says_so(reader: Process, cloud: Cloud) -> None:

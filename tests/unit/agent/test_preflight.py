@@ -36,6 +36,17 @@ def test_an_hour_of_failures_is_told_and_then_daily() -> None:
     assert preflight.heard(Outcome(2 * DAY + 1.0, "c1", "go"), CORE) is None
 
 
+def test_what_a_plan_finds_when_it_can_be_made_again_is_told() -> None:
+    """Tags that may not be written are more than the news that the plan was made."""
+    preflight = Preflight()
+    for at in (0.0, TOLD_AFTER, TOLD_AFTER + 300.0):
+        preflight.heard(failed(at), CORE)
+    finding = ("tag_denied", "this machine cannot write its tags", "grant it")
+    told = preflight.heard(Outcome(2 * TOLD_AFTER, "c1", "consequences", findings=(finding,)), CORE)
+    assert told is not None
+    assert told.code == "tag_denied"
+
+
 def test_each_action_is_counted_by_itself() -> None:
     """A shutdown that can be checked says nothing of a stop; what is no check says nothing at all."""
     preflight = Preflight()
