@@ -48,6 +48,7 @@ class Monitor(Watch):
         self.attempts: dict[tuple[str, str], str] = {}  # incident and action -> its last attempt
         self.acted_ids: set[str] = set()
         self.stops: list[float] = []
+        self.dates: dict[float, float] = {}  # of own requests, by the guard's clock
         self.jumped = -NEVER
         self.held_until = -NEVER
         self.asked: dict[int, str] = {}
@@ -189,8 +190,8 @@ class Monitor(Watch):
             self.held_until = -NEVER
         if self.jumped > self.held_until - 3 * DAY:
             self.held_until = -NEVER  # its end is a date now, and the date was set
-        count = len(kept.get("stops", ()))
-        self.stops = self.stops[:count]  # what was lost was not written any more, so it is the newest
+        dates = kept.get("stops", ())  # what was not written before the machine went off is lost
+        self.stops = [stop for stop in self.stops if any(abs(date - self.dates.get(stop, 0.0)) < 5.0 for date in dates)]
 
     # -- what the guard says ---------------------------------------------------------------------------------
 
@@ -385,6 +386,7 @@ class Monitor(Watch):
             if not again and len(recent) >= 2 and self.jumped < recent[-2]:
                 raise Violation("I9: a third stop within a day and no work in between")
             self.requested = at
+            self.dates[at] = now.wall
 
     def _check_quiet(self, at: float, reason: str) -> None:
         fields = self._fields()
