@@ -43,8 +43,8 @@ PATIENCE = 60.0
 HOLDS_KEPT = 32
 """At most so many people hold at once; one of them has at most one hold."""
 
-HOLD_TOLD_EVERY = 60.0
-"""Holds of one person are told at most so often, in seconds."""
+HOLD_TOLD_EVERY, HOLD_IS_NEWS = 60.0, 600.0
+"""Holds of one person are told at most so often, in seconds; one that moves its end by more than this is always told."""
 
 DAY = 86400.0
 
@@ -325,7 +325,8 @@ def _grant(turn: Turn, granted: Hold, seconds: float, more: float) -> None:
     kept = (*others[-(HOLDS_KEPT - 1) :], granted)  # those that end first matter least
     turn.set(holds=kept, held=core.held + max(more, policy.grace, policy.interval))
     told = tuple((owner, at) for owner, at in core.hold_told if 0 <= turn.at - at < HOLD_TOLD_EVERY)
-    if granted.owner not in dict(told):
+    before = next((hold.until for hold in core.holds if hold.owner == granted.owner), turn.at)
+    if granted.owner not in dict(told) or granted.until - before > HOLD_IS_NEWS:
         owner, until = granted.owner, granted.wall
         turn.tell("held", "info", owner=owner, hold=granted.reason, hold_seconds=seconds, hold_until_wall=until)
         told = (*told[-(HOLDS_KEPT - 1) :], (owner, turn.at))

@@ -482,6 +482,15 @@ def test_one_person_has_one_hold_and_is_told_of_once_a_minute() -> None:
     assert max(hold.until - world.now for hold in world.state.core.holds) > 500.0
 
 
+def test_a_hold_that_is_much_longer_is_told_at_once() -> None:
+    """Two hours, and then a day, within a minute: whoever reads only the first would count on the machine's end."""
+    world = World(IDLE, 1)
+    world.tick(QUIET)
+    for seconds in (7200.0, 86400.0, 86401.0):
+        world.hold(seconds)
+    assert world.kinds().count("held") == 2
+
+
 def test_later_work_that_ended_unlatches_a_deadline_that_heeds_no_work() -> None:
     """A `stop_busy` deadline acted with a command; the machine works on, works again, and is idle: it acts once more."""
     policy = BASE._replace(kill_action="command", lifetime=1000.0, stop_busy=True, unused_after=None)
