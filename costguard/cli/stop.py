@@ -149,7 +149,11 @@ def _directly(
 ) -> dict[str, Any]:
     """No agent does it: a worker of this command's own."""
     from costguard.cli.attempt import Attempt, job
+    from costguard.cli.tagged import hatch
 
+    if tag := hatch(effective):
+        words = f"a tag keeps this machine up: {tag}; {NOTHING_DONE}"
+        raise CostguardError(words, "remove the tag, or end it in the cloud's console", REFUSED)
     with Attempt(job(effective, action, login() or f"uid {os.geteuid()}")) as attempt:
         plan = attempt.plan()
         findings = [(row["code"], row["text"], row.get("hint", "")) for row in plan["findings"]]

@@ -85,6 +85,20 @@ def test_it_stops_shows_and_gives_a_receipt_that_can_be_verified(machine: Machin
     assert len(cloud.asked) == 1
 
 
+@pytest.mark.parametrize("tags", [{"costguard": "off"}, {"costguard-hold": "2999-01-01T00:00:00Z"}])
+def test_a_tag_keeps_the_machine_up_where_no_agent_heard_it(
+    machine: Machine, cloud: Cloud, tags: dict[str, str]
+) -> None:
+    """As the kernel parameter does: an escape hatch counts like the administrator's hold, also against a person."""
+    cloud.tags = dict(tags)
+    done = machine.run("stop", "--live", "--yes", "--json")
+    assert done.returncode == 3
+    assert "a tag keeps this machine up" in done.stderr
+    assert cloud.asked == []
+    cloud.fail["/tags"] = 503
+    assert machine.run("stop", "--live", "--yes", "--json").returncode == 0
+
+
 def test_for_people_it_says_the_same_in_words(machine: Machine) -> None:
     """The plan before, the proof and the receipt after."""
     done = machine.run("stop", "--live", "--yes")
