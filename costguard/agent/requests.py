@@ -116,6 +116,7 @@ def status(loop: "Loop") -> dict[str, Any]:
         "instance": loop.boot.instance,
         "interval": loop.policy.interval,
         "cloud": {**loop.cloud.facts, **loop.cloud.told},
+        "place": {"host": loop.config["host"], "cloud": loop.config.get("cloud", {})},
         "milder": changes(loop.configured, loop.ruled),
         "reader_restarts": max(0, loop.eyes.reader.restarts),
         "reader": "answers" if loop.eyes.reader.healthy else loop.eyes.reader.error or loop.eyes.reader.words,

@@ -45,15 +45,40 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
 
     effective = load_effective(arguments, os.environ)
     report = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
+    if report is not None:
+        effective |= report["agent"].get("place", {})  # it knows where it runs, whatever this command was told
     chosen = action or (report or {}).get("policy", effective["policy"])["kill_action"]
-    _may(effective, report, chosen)
-    by_agent = report is not None and report["mode"] == "live" and chosen == report["policy"]["kill_action"]
     ask = _Question(yes=yes, as_json=as_json)
-    if by_agent and report is not None:
-        fate = _through_agent(arguments, report, chosen, ask)
-    else:
-        fate = _directly(effective, report, chosen, ask)
+    try:
+        _may(effective, report, chosen)
+        if report is not None and report["mode"] == "live" and chosen == report["policy"]["kill_action"]:
+            fate = _through_agent(arguments, report, chosen, ask)
+        else:
+            fate = _directly(effective, report, chosen, ask)
+    except CostguardError as error:
+        if as_json and error.exit_code == REFUSED:
+            _print({"accepted": False, **_refused(chosen, error)})
+        raise
     _tell(fate, as_json=as_json)
+
+
+class _PlanError(CostguardError):
+    """The plan does not allow it, or is not carried out; ``plan`` has its verdict and its findings."""
+
+    def __init__(self, words: str, hint: str, plan: Mapping[str, Any]) -> None:
+        super().__init__(words, hint, REFUSED)
+        self.plan = plan
+
+
+def _refused(action: str, error: CostguardError) -> dict[str, Any]:
+    """What was not done, and why: *failed* where nobody could say whether it may be, so that trying again may help."""
+    plan = error.plan if isinstance(error, _PlanError) else {}
+    status = "failed" if plan.get("verdict") == "failed" else "refused"
+    return {"action": action, "status": status, "detail": error.message, "hint": error.hint, "proof": "", "plan": plan}
+
+
+def _print(fate: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(fate, ensure_ascii=False, indent=2))
 
 
 class _Question:
@@ -157,18 +182,19 @@ def _directly(
     with Attempt(job(effective, action, login() or f"uid {os.geteuid()}")) as attempt:
         plan = attempt.plan()
         findings = [(row["code"], row["text"], row.get("hint", "")) for row in plan["findings"]]
+        known = {"verdict": plan["verdict"], "findings": plan["findings"]}
         lines = (*_plan(action, plan["verdict"], findings), *_seen(report))
         if plan["verdict"] not in {"go", "consequences"}:
             words = "\n  ".join(
                 [f"{action} {_verdict(plan['verdict'])}; {NOTHING_DONE}:", *(row[1] for row in findings)]
             )
-            raise CostguardError(words, next((row[2] for row in findings if row[2]), "see `costguard doctor`"), REFUSED)
+            raise _PlanError(words, next((row[2] for row in findings if row[2]), "see `costguard doctor`"), known)
         if effective["policy"]["mode"] != "live":
             for line in lines:
                 click.echo(line, err=True)
-            raise CostguardError(f"DRY RUN: {NOTHING_DONE}", "to do it: `costguard stop --live`", REFUSED)
+            raise _PlanError(f"DRY RUN: {NOTHING_DONE}", "to do it: `costguard stop --live`", known)
         ask(iter(lines), f"Carry out `{action}` on this machine now?")
-        return {"action": action, "receipt": {}} | attempt.go()
+        return {"action": action, "receipt": {}, "plan": known} | attempt.go()
 
 
 def _verdict(verdict: str) -> str:
@@ -201,7 +227,7 @@ def _tell(fate: Mapping[str, Any], *, as_json: bool) -> None:
     status = fate["status"]
     good = status in {"accepted", "done", "pending"}
     if as_json:
-        click.echo(json.dumps({"accepted": good, **fate}, ensure_ascii=False, indent=2))
+        _print({"accepted": good, **fate})
         if not good:
             raise SystemExit(REFUSED)
         return

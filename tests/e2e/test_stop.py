@@ -136,6 +136,25 @@ def test_what_is_refused_sends_nothing(
     assert cloud.asked == []
 
 
+@pytest.mark.parametrize(
+    ("down", "mode", "status", "codes"),
+    [("", "--live", "refused", {"no_sink"}), ("/machine", "--live", "failed", {"cloud_error"}), ("", "", "refused", {"no_sink"})],
+)  # fmt: skip
+def test_programs_are_told_why_nothing_was_done(
+    machine: Machine, cloud: Cloud, down: str, mode: str, status: str, codes: set[str]
+) -> None:
+    """A veto or a trouble that may pass: with --json standard output says which, with the codes of the plan."""
+    if down:
+        cloud.fail[down] = 503
+    done = machine.run("stop", "--yes", "--json", "--action", "terminate", *filter(None, [mode]))
+    fate = json.loads(done.stdout)
+    assert (done.returncode, fate["accepted"], fate["status"]) == (3, False, status)
+    assert codes <= {found["code"] for found in fate["plan"]["findings"]}
+    assert fate["hint"]
+    assert fate["proof"] == ""
+    assert cloud.asked == []
+
+
 def test_the_administrator_refuses(machine: Machine, cloud: Cloud) -> None:
     """Nobody goes round admin.hold."""
     config = machine.folder / "config.toml"
@@ -207,8 +226,11 @@ def test_through_the_agent_it_is_an_incident_like_any_other(guarded: Agent, clou
 def test_in_dry_run_the_agent_is_not_asked(guarded: Agent, cloud: Cloud) -> None:
     """Nothing happens, and the exit code does not claim otherwise."""
     guarded.start()
-    done = guarded.ask("stop", "--yes")
+    done = guarded.ask("stop", "--yes", "--json")
     assert (done.returncode, cloud.asked) == (3, [])
+    fate = json.loads(done.stdout)
+    assert (fate["status"], fate["plan"]["verdict"]) == ("refused", "go"), "it looks where the agent runs"
+    assert "DRY RUN" in fate["detail"]
 
 
 def test_what_the_cloud_announces_and_asks_for_reaches_people(guarded: Agent, cloud: Cloud) -> None:
