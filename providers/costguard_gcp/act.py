@@ -50,7 +50,7 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
                 raise errors.garbage("it names no operation")
         except CloudError as error:
             lost = lost or error.code in errors.LOST
-            trouble = trouble or error.trouble == "internal"
+            trouble = trouble or error.trouble == "internal" or error.code == errors.FOREIGN
             raise
         failure = errors.operation(found.error.errors)
         if failure:
@@ -65,7 +65,11 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
         operation = until(end, send, again)
     except CloudError as error:
         shown = _state(api, ticket.deadline * _FOR_A_LOOK) if lost or trouble else ""
-        return _heard(shown, verb, ticket) if shown in _SHOWS else _failed(error, shown, lost=lost)
+        return (
+            _heard(shown, verb, ticket)
+            if shown in _SHOWS
+            else _failed(error, shown, request_id(verb, ticket), lost=lost)
+        )
     if operation is None:
         return _heard(shown, verb, ticket)
     return Outcome("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name))
@@ -105,15 +109,16 @@ def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, 
     return api.act(verb, ticket, token, discard=discard, timeout=timeout)
 
 
-def _failed(error: CloudError, shown: str, *, lost: bool) -> Outcome:
-    """No acceptance was seen, and the machine does not show one. ``shown`` is empty where nobody could look."""
+def _failed(error: CloudError, shown: str, token: str, *, lost: bool) -> Outcome:
+    """No acceptance was seen, and the machine does not show one, so there is no proof. ``shown`` is empty where nobody could look."""
     words = f"{error} ({error.code})" if error.code else str(error)
+    hint = f"; {error.hint}" if error.hint else ""
     if not error.technical and (shown or not lost):  # a deleted machine loses the right to ask for itself
-        return Outcome("refused", f"{words}; {error.hint}" if error.hint else words, error.code)
+        return Outcome("refused", f"{words}{hint}")
     if lost:
         shows = f"Google Cloud shows {shown}" if shown else "the machine's state cannot be read either"
-        return Outcome("unknown", f"sent, but no answer came; {shows}: {words}", error.code)
-    return Outcome("failed", f"nothing was accepted: {words}", error.code)
+        return Outcome("unknown", f"sent as request {token}, but no answer came; {shows}: {words}{hint}")
+    return Outcome("failed", f"nothing was accepted: {words}{hint}")
 
 
 def _heard(shown: str, verb: Verb, ticket: Ticket) -> Outcome:
@@ -136,7 +141,8 @@ def _still_there(api: Api, vm: Any, recorded: Outcome | None, since: float, left
     failure = errors.operation(operation.error.errors) if operation else None
     if failure:
         status: Status = "failed" if failure.technical else "refused"
-        return Outcome(status, f"accepted, but the operation failed: {failure} ({failure.code}); {shows}", failure.code)
+        words = f"accepted, but the operation failed: {failure} ({failure.code}); {shows}; {failure.hint}"
+        return _seen(status, words, recorded)
     since = moment(str(operation.insert_time)) if operation else since
     stopped = max(str(vm.last_stop_timestamp), str(vm.last_suspended_timestamp), key=moment)
     if since and moment(stopped) > since - _SKEW:

@@ -14,6 +14,7 @@ from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.protobuf.json_format import ParseError
 
+from costguard.actions.limited import TooLongError, limit
 from costguard.actions.provider import CloudError, Trouble
 from costguard.actions.retry import LateError
 from costguard_gcp import permissions
@@ -24,6 +25,8 @@ GARBAGE = "garbage"
 """The code of an answer that is not the API's, although its status says that all went well."""
 LOST = frozenset((NO_ANSWER, GARBAGE))
 """After these nobody knows what became of a request."""
+FOREIGN = "not_google_cloud"
+"""The code of a refusal or a redirect that somebody on the way answered with: the cloud itself has not refused."""
 
 PASSING = frozenset(("unreachable", "throttled", "internal"))
 """Troubles after which the same request may succeed. Missing credentials do not come back by themselves."""
@@ -37,16 +40,20 @@ class LaterError(CloudError):
         self.wait = wait
 
 
-_AGAIN = "costguard tries again by itself; `costguard doctor` shows whether it lasts"
-_WAY = "look at the machine's route, firewall and proxy"
+AGAIN = "run it again; a running agent does so by itself; `costguard doctor` shows whether it lasts"
+_WAY = "look at the machine's route, firewall and proxy (HTTPS_PROXY, NO_PROXY), then run `costguard doctor`"
 _WHO_ANSWERS = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
-_FOREIGN = "without a reason, which Google Cloud always gives: a proxy, or another service answers"
+_BETWEEN = (
+    "look at the proxy (HTTPS_PROXY; NO_PROXY names what goes past it: googleapis.com) and at cloud.api_endpoint, then run "
+    "`costguard doctor`"
+)
 _SKEW = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_FOUND = {"notFound", "RESOURCE_NOT_FOUND"}
 _AROUND = re.compile(
     r"projects/[^/']+(/zones/[^/']+)?'"
 )  # a project or a zone that is not found says nothing of the machine
 _THROTTLING = {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED"}
+_THROTTLING |= {"RESOURCE_OPERATION_RATE_EXCEEDED"}  # of one machine
 _PASSING = {"resourceNotReady", "backendError", "internalError"}
 _TIMED_OUT = 408
 _SCOPES = {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}
@@ -70,14 +77,14 @@ def translate(error: Exception, doing: str) -> CloudError:
         return _answer(error)
     if isinstance(error, auth.TransportError):
         return CloudError(
-            "unreachable", f"Google's sign-in cannot be reached: {short(error)}", code="sign_in", hint=_AGAIN
+            "unreachable", f"Google's sign-in cannot be reached: {short(error)}", code="sign_in", hint=AGAIN
         )
     if isinstance(error, auth.GoogleAuthError):
         hint = "run `gcloud auth application-default login`, or look at the service account, then `costguard doctor`"
         return CloudError("credentials", f"the sign-in failed: {short(error)}", code="credentials_expired", hint=hint)
     if isinstance(error, requests.exceptions.RequestException):
         return _network(error, doing)
-    if isinstance(error, ParseError):
+    if isinstance(error, ParseError | TooLongError):
         return garbage(short(error))
     text = f"the SDK of Google Cloud failed: {type(error).__name__}: {short(error)}"
     return CloudError("internal", text, code=type(error).__name__, hint="run `costguard doctor`")
@@ -89,9 +96,9 @@ def operation(failures: Any) -> CloudError | None:  # noqa: ANN401 - a message o
         return None
     code, words = str(failures[0].code), str(failures[0].message)
     if code in _THROTTLING:
-        return CloudError("throttled", f"Google Cloud asks for fewer requests: {words}", code=code, hint=_AGAIN)
+        return CloudError("throttled", f"Google Cloud asks for fewer requests: {words}", code=code, hint=AGAIN)
     if code in _PASSING or code in {"INTERNAL_ERROR", "RESOURCE_NOT_READY"}:
-        return CloudError("internal", f"the operation failed: {words}", code=code, hint=_AGAIN)
+        return CloudError("internal", f"the operation failed: {words}", code=code, hint=AGAIN)
     return CloudError("refused", f"Google Cloud took the request and then refused it: {words}", code=code, hint=_LOOK)
 
 
@@ -108,24 +115,62 @@ def garbage(words: str) -> CloudError:
     return CloudError("internal", f"what answers is not Compute Engine: {words}", code=GARBAGE, hint=_WHO_ANSWERS)
 
 
+def foreign(status: int, words: str) -> CloudError:
+    """The error of a refusal or a redirect that Google Cloud did not give: no role helps, and it is no veto of the cloud."""
+    text = f"{status} without a reason, which Google Cloud always gives: a proxy, or another service answers: {words}"
+    return CloudError("unreachable", text, code=FOREIGN, hint=_BETWEEN)
+
+
+def heed(response: Any, **_options: object) -> None:  # noqa: ANN401 - a response of requests, which has no types here
+    """A hook for each answer, before the SDK looks at it. Raises CloudError for what the SDK would follow or fail on.
+
+    A redirect would take a token, and a request with an effect, elsewhere; an error without its object makes the SDK fail.
+    """
+    limit(response)
+    status = int(response.status_code)
+    if 300 <= status < 400:
+        response.close()
+        raise foreign(status, "it is not followed")
+    if status >= 400 and not _has_object(response):
+        raise foreign(status, short(response.text))
+
+
+def _has_object(response: Any) -> bool:  # noqa: ANN401 - as above
+    """Whether an error is one of the API's form, or no JSON at all, which the SDK knows how to take."""
+    try:
+        said = response.json()
+    except ValueError:
+        return True
+    error = said.get("error") if isinstance(said, dict) else None
+    if not isinstance(error, dict):
+        return False
+    rows = [row for name in ("errors", "details") for row in _rows(error.get(name, []))]
+    return all(isinstance(row, dict) for row in rows)
+
+
+def _rows(found: object) -> list[object]:
+    """The rows of a list; one row that is none for anything else."""
+    return found if isinstance(found, list) else [None]
+
+
 def _answer(error: api.GoogleAPICallError) -> CloudError:
     reason, words = _reason(error), short(error.message)
     number = error.code or 0
     code = reason or f"http_{number}"
     if isinstance(error, api.TooManyRequests) or reason in _THROTTLING:
         text = f"Google Cloud asks for fewer requests: {words}"
-        return LaterError("throttled", text, code=code, hint=_AGAIN, wait=_retry_after(error))
+        return LaterError("throttled", text, code=code, hint=AGAIN, wait=_retry_after(error))
     if isinstance(error, api.Unauthorized):
         return _unauthorized(error, code, words)
+    if not reason and number < 500 and number != _TIMED_OUT:
+        return foreign(number, words)
     if isinstance(error, api.Forbidden):
         return _forbidden(code, reason, words)
     if isinstance(error, api.NotFound):
         return _not_found(code, reason, words)
     if number >= 500 or number == _TIMED_OUT or reason in _PASSING:
         text = f"Google Cloud had trouble of its own: {words}"
-        return LaterError("internal", text, code=code, hint=_AGAIN, wait=_retry_after(error))
-    if not reason:
-        return CloudError("refused", f"refused, but {_FOREIGN}: {words}", code=code, hint=_WHO_ANSWERS)
+        return LaterError("internal", text, code=code, hint=AGAIN, wait=_retry_after(error))
     return CloudError("refused", f"Google Cloud refuses: {words}", code=code, hint=_hint(words))
 
 
@@ -158,8 +203,6 @@ def _forbidden(code: str, reason: str, words: str) -> CloudError:
     if reason in _DISABLED:
         hint = "run `gcloud services enable compute.googleapis.com`"
         return CloudError("denied", f"the Compute Engine API is switched off: {words}", code=code, hint=hint)
-    if not reason:  # no role would help
-        return CloudError("denied", f"denied, but {_FOREIGN}: {words}", code=code, hint=_WHO_ANSWERS)
     return CloudError("denied", f"Google Cloud denies it: {words}", code=code, hint=permissions.ADMIT)
 
 
@@ -175,8 +218,18 @@ def _reason(error: api.GoogleAPICallError) -> str:
     """The API's own word: old answers have it in ``errors``, new ones in an ``ErrorInfo``; the one that says more."""
     found = [str(one["reason"]) for one in error.errors or () if isinstance(one, dict) and one.get("reason")]
     found += [str(error.reason)] if error.reason else []
+    found += [] if found else _status(error)
     known = _THROTTLING | _PASSING | _SCOPES | _DISABLED
     return next((word for word in found if word in known), found[0] if found else "")
+
+
+def _status(error: api.GoogleAPICallError) -> list[str]:
+    """The word for the status that the newest answers have beside it, where they give no reason."""
+    try:
+        word = error.response.json()["error"].get("status")
+    except (ValueError, KeyError, AttributeError):
+        return []
+    return [word] if isinstance(word, str) and word else []
 
 
 def _header(error: api.GoogleAPICallError, name: str) -> str:

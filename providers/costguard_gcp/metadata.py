@@ -153,7 +153,7 @@ class Metadata:
         return CloudError("internal", text, code="garbage", hint="look for a proxy, then run `costguard doctor`")
 
 
-_AGAIN = "costguard tries again by itself; `costguard doctor` shows whether it lasts"
+_AGAIN = "run it again; a running agent does so by itself; `costguard doctor` shows whether it lasts"
 
 
 def replaced(site: Site) -> bool:

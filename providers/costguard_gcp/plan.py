@@ -26,7 +26,7 @@ class Case(NamedTuple):
     settings: Mapping[str, object]
 
 
-_PASSES = "it is asked again by itself; see `costguard status`"
+_PASSES = "run it again; a running agent asks again by itself, see `costguard status`"
 _GPU_TYPES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")  # their GPUs are part of the type
 _ENDING = frozenset(("PENDING_STOP", "STOPPING", "STOPPED", "TERMINATED", "SUSPENDING", "SUSPENDED"))
 _DOING = {"stop": "stopping", "terminate": "deleting", "hibernate": "suspending"}
@@ -172,7 +172,16 @@ def _late(case: Case, name: str) -> list[Found]:
     if age is None or age >= GRACE_OF_RIGHTS:
         return []
     text = f"`{name}` is missing, but the machine is only {age / 60:.0f} min old and a new role takes minutes to hold"
-    return [("consequences", Finding("rights_may_be_late", text, "costguard asks again; `costguard doctor` shows it"))]
+    return [
+        (
+            "consequences",
+            Finding(
+                "rights_may_be_late",
+                text,
+                "wait and run it again; a running agent does so by itself; `costguard doctor` shows it",
+            ),
+        )
+    ]
 
 
 def _protected(case: Case) -> list[Found]:

@@ -15,6 +15,8 @@ from typing import Any
 
 import google.auth
 import google.auth.credentials
+import requests
+from google.auth.transport.requests import Request
 from google.cloud import compute_v1 as compute
 
 from costguard import __version__
@@ -52,10 +54,12 @@ class OwnCredentials(google.auth.credentials.Credentials):  # type: ignore[misc]
     def __init__(self, inner: Any) -> None:  # noqa: ANN401 - one of several kinds that the SDK knows
         super().__init__()
         self._inner = inner
+        self._session = requests.Session()
+        self._session.hooks["response"].append(errors.heed)
 
-    def refresh(self, request: object) -> None:
+    def refresh(self, request: object) -> None:  # noqa: ARG002 - the SDK's own follows redirects
         """Get a token from Google's sign-in."""
-        self._inner.refresh(request)
+        self._inner.refresh(Request(self._session))
         self.token, self.expiry = self._inner.token, self._inner.expiry
 
     def apply(self, headers: Any, token: str | None = None) -> None:  # noqa: ANN401 - the SDK's own mapping
@@ -150,7 +154,9 @@ class Api:
 
     def _client(self, kind: Callable[..., Any]) -> Any:  # noqa: ANN401 - as above
         if kind not in self._clients:
-            self._clients[kind] = kind(credentials=self._credentials, client_options=self._options)
+            made = kind(credentials=self._credentials, client_options=self._options)
+            made.transport._session.hooks["response"].append(errors.heed)  # noqa: SLF001 - the SDK has no other way to it
+            self._clients[kind] = made
         return self._clients[kind]
 
     def _call(

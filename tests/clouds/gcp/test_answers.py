@@ -1,6 +1,7 @@
 """Answers of the API in their less usual forms: throttling under another name, waits, clocks."""
 
 import datetime as dt
+import gzip
 import json
 import pathlib
 import time
@@ -9,9 +10,10 @@ from email.utils import format_datetime
 import pytest
 from google.auth.credentials import Credentials
 
+from costguard.actions.limited import LONGEST
 from costguard.actions.provider import CloudError
 from costguard.actions.retry import until
-from costguard_gcp.errors import LaterError, again
+from costguard_gcp.errors import FOREIGN, LaterError, again
 from costguard_gcp.places import Where
 from costguard_gcp.session import Api
 from costguard_gcp.testing import Group, Machine
@@ -59,13 +61,36 @@ def test_the_word_that_says_more_counts(reason: str, info: str, trouble: str, co
     assert (error.trouble, error.code) == (trouble, code)
 
 
-@pytest.mark.parametrize(("status", "trouble"), [(403, "denied"), (400, "refused"), (407, "refused")])
-def test_a_refusal_without_a_reason_is_blamed_on_what_stands_between(status: int, trouble: str) -> None:
-    """No role helps against a proxy."""
-    error = error_of(status, b"<html>blocked</html>", "Content-Type: text/html")
-    assert error.trouble == trouble
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        *((status, b"<html>blocked</html>") for status in (400, 403, 404, 407, 301, 302, 307, 308)),
+        *((403, body) for body in (b"[]", b'"no"', b"null", b"{}", b'{"error": "no"}', b'{"error": {"details": 1}}')),
+        (403, b'{"error": {"code": 403, "message": "no", "details": ["x"]}}'),
+    ],
+)
+def test_a_refusal_without_a_reason_is_blamed_on_what_stands_between(status: int, body: bytes) -> None:
+    """No role helps against a proxy, and it is no veto of the cloud."""
+    error = error_of(status, body, "Location: http://127.0.0.1:9/")
+    assert (error.trouble, error.code) == ("unreachable", FOREIGN)
     assert "another service answers" in str(error)
-    assert "proxy" in error.hint
+    assert "NO_PROXY" in error.hint
+
+
+def test_the_word_of_a_status_is_a_reason() -> None:
+    """The newest answers have no other."""
+    body = {"error": {"code": 400, "message": "words", "status": "FAILED_PRECONDITION"}}
+    error = error_of(400, body)
+    assert (error.trouble, error.code) == ("refused", "FAILED_PRECONDITION")
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_an_answer_without_an_end_is_not_read(status: int) -> None:
+    """Unpacked, too: a thousandth of it is on the wire."""
+    body = gzip.compress(b" " * (LONGEST + 1))
+    error = error_of(status, body, "Content-Encoding: gzip")
+    assert error.technical
+    assert "more than 8 MB" in str(error)
 
 
 @pytest.mark.parametrize("status", [429, 503])

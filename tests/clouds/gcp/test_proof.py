@@ -7,6 +7,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 
 from costguard.actions.base import Outcome
+from costguard.actions.limited import LONGEST
 from costguard.actions.provider import CloudError, Verb
 from costguard_gcp import PROVIDER
 from costguard_gcp.session import Api
@@ -117,6 +118,8 @@ NOT_FOUND = b'{"error": {"code": 404, "message": "%s", "errors": [{"reason": "no
         (200, b"{}"),
         (200, b'{"a": "b"}'),
         (404, b"<html>404. That is an error.</html>"),
+        (404, b"[]"),
+        (200, b'{"id": "1", "name": "' + b"x" * LONGEST + b'"}'),
         (404, NOT_FOUND % b"The resource 'projects/ml-project' was not found"),
         (404, NOT_FOUND % b"The resource 'projects/ml-project/zones/us-central1-a' was not found"),
     ],
@@ -130,6 +133,19 @@ def test_an_answer_of_somebody_else_proves_nothing(world: World, status: int, bo
         after = session.confirm("stop", TICKET, ACCEPTED)
     assert after.status == "accepted"
     assert "cannot be read" in after.detail
+
+
+def test_a_404_at_the_end_of_a_redirect_proves_nothing(world: World) -> None:
+    """Whoever answers there is not who was asked, however much it speaks like the API."""
+    session = world.open()
+    words = b"The resource 'projects/ml-project/zones/us-central1-a/instances/trainer-1' was not found"
+    gone = answer(NOT_FOUND % words).replace(b"200 OK", b"404 X")
+    moved = answer(b"", "Location: /elsewhere").replace(b"200 OK", b"307 X")
+    with speaking([moved], [gone]) as url:
+        session.api = Api(session.api.where, AnonymousCredentials(), url)
+        after = session.confirm("stop", TICKET._replace(deadline=0.1), ACCEPTED)
+    assert after.status == "accepted"
+    assert "307" in after.detail
 
 
 def test_the_apis_own_word_proves_that_it_is_gone(world: World) -> None:
