@@ -18,13 +18,28 @@ class CallError(CloudError):
     unanswered = False
 
 
+class ForeignError(Exception):
+    """An answer that AWS did not give: a page of something in between, or one far too long."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
 class _Kind(NamedTuple):
     trouble: Trouble
     words: str
     hint: str
 
 
-_THROTTLED = _Kind("throttled", "AWS throttles this account", "it is repeated by itself; see `costguard status`")
+PASSES = "run it again; a running agent does so by itself, see `costguard status`"
+"""What to do about a trouble that passes, whoever asked: a person by hand, or the agent."""
+
+CREDENTIALS_HINT = (
+    "on the instance: attach an instance profile with the policy of `costguard permissions aws`, then run "
+    "`costguard doctor`; on any other machine: `aws configure`, or `aws sso login`"
+)
+_THROTTLED = _Kind("throttled", "AWS throttles this account", PASSES)
 _DENIED = _Kind("denied", "AWS denies the right", "see `costguard permissions aws`")
 _EXPIRED = _Kind(
     "credentials",
@@ -47,7 +62,7 @@ _GONE = _Kind(
     "check that the credentials belong to the account of this machine: `aws sts get-caller-identity`",
 )
 _REFUSED = _Kind("refused", "AWS refuses", "run `costguard doctor` to see the plan of every action")
-_INTERNAL = _Kind("internal", "AWS is in trouble", "it is repeated by itself; see `costguard status`")
+_INTERNAL = _Kind("internal", "AWS is in trouble", PASSES)
 
 _KINDS = {
     _THROTTLED: (
@@ -82,7 +97,10 @@ _HINTS = (  # what to do about a refusal whose words say what it is about
     ("minSize", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
     ("ibernat", 'set kill_action = "stop"'),
 )
-_WHO_ANSWERS = "check cloud.api_endpoint, AWS_ENDPOINT_URL and the proxy of this machine, then run `costguard doctor`"
+_WHO_ANSWERS = (
+    "check the proxy of this machine (let it pass, or name the endpoint in NO_PROXY), cloud.api_endpoint and "
+    "AWS_ENDPOINT_URL, then run `costguard doctor`"
+)
 _SECRET = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
 _LONGEST = 400  # characters of the cloud's own message
 
@@ -112,11 +130,14 @@ def translate(error: BaseException, doing: str) -> CloudError:
         return _answered(error.response, doing)
     if isinstance(error, _CREDENTIALS):
         words = f"{doing}: no usable AWS credentials ({error})"
-        hint = "attach an instance profile with the policy of `costguard permissions aws`, then run `costguard doctor`"
-        return CallError("credentials", words, code="credentials_missing", hint=hint)
+        return CallError("credentials", words, code="credentials_missing", hint=CREDENTIALS_HINT)
+    if isinstance(error, ForeignError):
+        return _foreign(doing, error.status)
     if isinstance(error, _NOT_SENT):
         words = f"{doing}: AWS cannot be reached ({type(error).__name__}: {error})"
-        hint = "check the route, DNS, proxy and endpoint to EC2 from this machine, then run `costguard doctor`"
+        hint = (
+            "check the route, DNS, proxy (NO_PROXY) and endpoint to EC2 from this machine, then run `costguard doctor`"
+        )
         return CallError("unreachable", words, code="unreachable", hint=hint)
     if isinstance(error, ResponseParserError):
         return senseless(doing)
@@ -141,6 +162,14 @@ def senseless(doing: str) -> CallError:
     return _unanswered(CallError("unreachable", words, code="no_answer", hint=_WHO_ANSWERS))
 
 
+def _foreign(doing: str, status: int) -> CallError:
+    """A refusal that AWS did not speak is no veto. Most likely nothing was heard, but only a look can say so."""
+    if not 400 <= status < 500:
+        return senseless(doing)
+    words = f"{doing}: refused, but not in the words of AWS (status {status}): a proxy, or another service answers"
+    return _unanswered(CallError("unreachable", words, code="foreign_answer", hint=_WHO_ANSWERS))
+
+
 def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK's own dictionary
     """An answer of AWS that says no."""
     code = str(response.get("Error", {}).get("Code", ""))
@@ -152,9 +181,9 @@ def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK
     if code == "SignatureDoesNotMatch" and ("expired" in message or "not yet current" in message):
         kind = _CLOCK
     hint = f"grant {doing}: {kind.hint}" if kind is _DENIED else kind.hint
-    if kind is _REFUSED and (not code or code.isdigit()):  # the SDK's word for an answer without an error of AWS
-        words = f"{doing}: refused, but not in the words of AWS (status {status}): a proxy, or another service answers"
-        return CallError("refused", words, code=code, hint=_WHO_ANSWERS)
+    ours = bool(response.get("ResponseMetadata", {}).get("RequestId"))
+    if kind is _REFUSED and not ours and (not code or code.isdigit()):  # the SDK's word for an answer without an error
+        return _foreign(doing, status)
     if kind is _REFUSED:
         hint = next((what for sign, what in _HINTS if sign in f"{code} {message}"), hint)
     # The code stands in brackets: text after "…Token:" would be taken for a secret and hidden.

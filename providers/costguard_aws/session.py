@@ -22,7 +22,7 @@ from botocore.config import Config
 import costguard
 from costguard.actions.provider import CloudError, Site, Ticket
 from costguard.actions.retry import LateError, bounded, until
-from costguard_aws import errors, metadata
+from costguard_aws import errors, metadata, transport
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
@@ -114,6 +114,7 @@ class Session:
             user_agent_extra=f"costguard/{costguard.__version__}",
         )
         client = self._session.client(service, endpoint_url=self._endpoint, config=config)
+        transport.limit(client)
         client.meta.events.register(f"before-send.{client.meta.service_model.service_id.hyphenize()}", self._sign_off)
         return client
 
@@ -205,6 +206,5 @@ def _as_sdk(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _no_credentials() -> CloudError:
-    words = "this machine has no AWS credentials: no instance profile, and none in the environment"
-    hint = "attach an instance profile with the policy of `costguard permissions aws`, then run `costguard doctor`"
-    return CloudError("credentials", words, code="credentials_missing", hint=hint)
+    words = "this machine has no AWS credentials: no instance profile, none in the environment, and none in the files of the SDK"
+    return CloudError("credentials", words, code="credentials_missing", hint=errors.CREDENTIALS_HINT)

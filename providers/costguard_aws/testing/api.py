@@ -23,14 +23,16 @@ from costguard_aws.testing.wire import Answer
 
 Kind = Literal[
     "throttle", "internal", "internal_after", "cut_before", "cut_after", "ignore", "silent", "expired", "skewed",
-    "page", "page_after", "blocked", "drip",
+    "page", "page_after", "blocked", "bare", "drip", "huge_after",
 ]  # fmt: skip
 """``*_after``: the request has its effect all the same; ``ignore``: accepted, and nothing happens.
 
-``drip`` answers with one byte a second, after the effect. ``page`` is a status 200 with the page of something that stands in between, ``blocked`` the same with 403.
+``drip`` answers with one byte a second, after the effect. ``page`` is a status 200 with the page of something that stands in between, ``blocked`` the same with 403,
+``bare`` a 407 without any. ``huge_after`` is a right answer with more blanks at its end than any answer has.
 """
 
 _PAGE = b"<html><body>Please log in to this network.</body></html>"
+_HUGE = 9 * 2**20  # bytes
 _LOOKING = ("Describe", "Get")
 _STOPPED, _GONE = ("stopped", 80), ("terminated", 48)
 _SPOT_STOP = (
@@ -196,6 +198,8 @@ class Api:
             return None
         if fault in {"page", "blocked"}:
             return Answer(200 if fault == "page" else 403, _PAGE)
+        if fault == "bare":
+            return Answer(407, b"")
         if fault in _REFUSALS and fault != "internal_after":
             return wire.refusal(action, *_REFUSALS[fault])
         refused = self._denied(action) or self._refused(action, parameters)
@@ -208,6 +212,8 @@ class Api:
             return wire.refusal(action, *_REFUSALS[fault])
         if fault == "page_after":
             return Answer(200, _PAGE)
+        if fault == "huge_after":
+            return answer._replace(body=answer.body + b" " * _HUGE)
         return None if fault == "cut_after" else answer._replace(drips=fault == "drip")
 
     def _denied(self, action: str) -> tuple[int, str, str] | None:

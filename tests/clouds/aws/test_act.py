@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from costguard.actions.base import Outcome
-from costguard.actions.provider import Ticket
+from costguard.actions.provider import CloudError, Ticket
 from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import TICKET, Launch, opened
 
@@ -196,12 +196,55 @@ def test_the_call_of_the_group_is_sent_once(here: FakeMachine, fault: str) -> No
     assert len(here.api.calls()) == 1
 
 
-def test_a_proxy_that_blocks_is_no_way_round(here: FakeMachine) -> None:
-    """Its refusal is one: nothing follows it down the fall-back list."""
-    break_calls(here, "blocked")
+@pytest.mark.parametrize("fault", ["blocked", "bare"])
+def test_a_proxy_that_blocks_for_a_moment(here: FakeMachine, fault: str) -> None:
+    """Its refusal is none of AWS: EC2 is looked at, and asked again."""
+    break_calls(here, fault)
     outcome = act(here)
-    assert (outcome.status, len(here.api.calls())) == ("refused", 1)
+    assert (outcome.status, len(here.api.calls()), here.state) == ("accepted", 2, "stopped")
+
+
+@pytest.mark.parametrize("fault", ["blocked", "bare"])
+def test_a_proxy_that_blocks_is_technical(here: FakeMachine, fault: str) -> None:
+    """The fall-back list may follow: EC2 shows that nothing was heard. The words name the proxy."""
+    break_calls(here, fault, times=1000)
+    outcome = act(here, ticket=SOON)
+    assert (outcome.status, here.state) == ("failed", "running")
     assert "not in the words of AWS" in outcome.detail
+    assert "NO_PROXY" in outcome.detail
+    assert "EC2 still says running" in outcome.detail
+
+
+def test_a_proxy_that_blocks_every_look(here: FakeMachine) -> None:
+    """The request may have been heard, and nobody can say."""
+    with opened(here) as session:
+        facts = session.facts("stop")
+        break_calls(here, "blocked", "*", times=1000)
+        assert session.execute("stop", facts, SOON).status == "unknown"
+
+
+def test_a_proxy_that_blocks_the_plan(here: FakeMachine) -> None:
+    """A dry run that it refuses says nothing of a right."""
+    break_calls(here, "bare", "DryRun", times=1000)
+    with opened(here) as session:
+        made = session.plan("stop", session.facts("stop"))
+    assert (made.verdict, made.findings[0].code) == ("failed", "permission_unknown")
+    assert "not in the words of AWS" in made.findings[0].text
+
+
+def test_an_answer_without_end(here: FakeMachine) -> None:
+    """It is not read to its end, and counts as none: what EC2 shows is the proof."""
+    break_calls(here, "huge_after")
+    outcome = act(here)
+    assert (outcome.status, outcome.proof, len(here.api.calls())) == ("accepted", "state stopping", 1)
+
+
+def test_a_question_whose_answer_has_no_end(here: FakeMachine) -> None:
+    """Technical, with the call's name."""
+    break_calls(here, "huge_after", "DescribeInstances", times=1000)
+    with opened(here) as session, pytest.raises(CloudError) as caught:
+        session.facts("stop")
+    assert (caught.value.trouble, "ec2:DescribeInstances" in str(caught.value)) == ("unreachable", True)
 
 
 def test_silence_ends_with_the_deadline(here: FakeMachine) -> None:

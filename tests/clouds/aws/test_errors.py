@@ -6,7 +6,7 @@ from botocore.parsers import ResponseParserError
 
 from costguard.actions.provider import CloudError
 from costguard.masking import mask
-from costguard_aws.errors import CallError, translate
+from costguard_aws.errors import CallError, ForeignError, translate
 
 PROTECTED = "The instance 'i-1' may not be stopped. Modify its 'disableApiStop' instance attribute and try again."
 SPOT = "You can't stop the Spot Instance 'i-1' because it is associated with a one-time Spot Instance request."
@@ -99,8 +99,23 @@ def test_a_refusal_names_the_next_action(code: str, message: str, hint: str) -> 
 def test_a_refusal_that_is_not_of_aws() -> None:
     """The SDK makes a number of a page that it cannot read: a proxy refuses, and nobody should look at policies."""
     error = said("403", "Forbidden", 403)
-    assert (error.trouble, "not in the words of AWS" in str(error)) == ("refused", True)
+    assert isinstance(error, CallError)
+    assert (error.trouble, error.unanswered, "not in the words of AWS" in str(error)) == ("unreachable", True, True)
     assert "api_endpoint" in error.hint
+    assert "NO_PROXY" in error.hint
+
+
+def test_a_request_id_of_aws_makes_it_a_veto() -> None:
+    """Without a code, but AWS has looked at it."""
+    metadata = {"HTTPStatusCode": 400, "RequestId": "r-1"}
+    error = translate(exceptions.ClientError({"Error": {}, "ResponseMetadata": metadata}, "X"), "ec2:X")
+    assert error.trouble == "refused"
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError"])
+def test_what_passes_is_true_for_a_person_too(code: str) -> None:
+    """Nothing repeats a stop by hand but the hand."""
+    assert said(code, status=503).hint.startswith("run it again; a running agent does so by itself")
 
 
 def test_the_coded_message_stays_out() -> None:
@@ -122,6 +137,8 @@ def test_the_coded_message_stays_out() -> None:
         (exceptions.HTTPClientError(error="broken"), "unreachable", True),
         (TimeoutError(), "unreachable", True),
         (exceptions.NoCredentialsError(), "credentials", False),
+        (ForeignError(407), "unreachable", True),
+        (ForeignError(0), "unreachable", True),
         (exceptions.CredentialRetrievalError(provider="x", error_msg="no"), "credentials", False),
         (exceptions.ProfileNotFound(profile="x"), "credentials", False),
         (exceptions.ParamValidationError(report="odd"), "internal", False),

@@ -89,7 +89,10 @@ def test_a_session_outlives_its_role(here: FakeMachine) -> None:
 def test_off_ec2_no_metadata_address_is_asked(here: FakeMachine) -> None:
     """On a laptop that verifies a receipt, the address of the platform belongs to nobody, or to somebody else."""
     site = here.site()._replace(dmi={"sys_vendor": "LENOVO"}, settings={"api_endpoint": here.api.url})
-    assert error_of(lambda: Session(site, "us-east-1")).code == "credentials_missing"
+    error = error_of(lambda: Session(site, "us-east-1"))
+    assert error.code == "credentials_missing"
+    assert "aws configure" in error.hint
+    assert "aws sso login" in error.hint
 
 
 def test_a_region_that_is_none(here: FakeMachine) -> None:
