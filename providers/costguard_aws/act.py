@@ -67,7 +67,7 @@ def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, o
     if stuck is not None:
         return stuck
     outcome = _ended(session, verb, facts, settings, began, last)
-    return outcome._replace(detail=f"{outcome.detail}; {standby.held(facts)}")
+    return outcome._replace(detail=f"{outcome.detail}; {standby.held(facts, outcome.status)}")
 
 
 def _ended(

@@ -8,14 +8,14 @@ reached some time after the answer); Auto Scaling user guide "Temporarily remove
 import time
 from typing import NamedTuple
 
-from costguard.actions.base import Outcome
+from costguard.actions.base import Outcome, Status
 from costguard.actions.provider import CloudError
 from costguard.actions.retry import pauses
 from costguard_aws import described
 from costguard_aws.errors import CallError, again
 from costguard_aws.facts import Facts
 from costguard_aws.session import Session
-from costguard_aws.vetoes import ENTERING, IN_SERVICE, STANDBY, YOUNG, bring_back
+from costguard_aws.vetoes import ENTERING, IN_SERVICE, STANDBY, YOUNG, bring_back, exit_standby
 
 _LONGEST_PAUSE = 2.0  # seconds between two looks
 _LOOK_SECONDS = 5.0  # for one look
@@ -64,10 +64,23 @@ def enter(session: Session, facts: Facts, end: float) -> Outcome | None:
     raise AssertionError  # the pauses never end
 
 
-def held(facts: Facts) -> str:
-    """Words for a member that is in standby, with the way back."""
+def held(facts: Facts, status: Status) -> str:
+    """Words for a member in standby after a request to stop it that ended as ``status``, with the way back."""
     name = facts.group.name if facts.group else ""
-    return f"the Auto Scaling group {name} holds it in standby; to bring it back: {bring_back(facts)}"
+    if status == "accepted":
+        return f"the Auto Scaling group {name} holds it in standby; to bring it back: {bring_back(facts)}"
+    if status == "unknown":
+        return f"unless it stops, {_runs_on(facts)}"
+    return f"so it was not stopped: {_runs_on(facts)}"
+
+
+def _runs_on(facts: Facts) -> str:
+    """A member that is out of service and was not stopped costs as before, and the group misses it."""
+    name = facts.group.name if facts.group else ""
+    return (
+        f"it runs in standby and is billed, and the Auto Scaling group {name} is one smaller; "
+        f"to put it back: {exit_standby(facts)}"
+    )
 
 
 def _state(session: Session, facts: Facts, end: float) -> str:
@@ -107,8 +120,8 @@ def _late(seen: _Seen, facts: Facts) -> Outcome:
     why = f" ({seen.words})" if seen.words else ""
     if seen.state == ENTERING or seen.accepted:
         text = f"nothing was stopped: the Auto Scaling group {name} is still putting this member into standby{why}"
-        return Outcome("failed", f"{text}; the next attempt goes on from there")
+        return Outcome("failed", f"{text}; the next attempt goes on from there; until then {_runs_on(facts)}")
     if seen.doubt and seen.state != IN_SERVICE:
-        text = f"nothing was stopped, and whether the group {name} has put this member into standby cannot be said{why}"
+        text = f"nothing was stopped, and whether the group {name} has put this member into standby cannot be said{why}; if it has, {_runs_on(facts)}"
         return Outcome("unknown", text)
     return Outcome("refused" if seen.vetoed else "failed", f"nothing was accepted{why}")

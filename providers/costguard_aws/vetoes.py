@@ -8,6 +8,7 @@ user guide "Health checks for instances" (a stopped member is replaced) and "Det
 from collections.abc import Iterator, Mapping
 
 from costguard.actions.base import Finding, Verdict
+from costguard_aws.errors import PASSES
 from costguard_aws.facts import Facts
 
 Found = Iterator[tuple[Verdict, Finding]]
@@ -22,7 +23,6 @@ IN_SERVICE, ENTERING, STANDBY = "InService", "EnteringStandby", "Standby"
 ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
 """States of an instance that somebody has ended."""
 
-_PASSES = "it is asked again by itself; see `costguard status`"
 _DOCTOR = "then run `costguard doctor`"
 _NODE_TAGS = {
     "aws:eks:cluster-name": "EKS",
@@ -107,7 +107,7 @@ def permitted(facts: Facts, settings: Settings) -> Found:
         unknown = facts.unknown.get("permitted")
         text = f"whether {right} is allowed could not be checked ({unknown.words if unknown else 'no answer'})"
         verdict: Verdict = "failed" if unknown and unknown.technical else "consequences"
-        yield verdict, Finding("permission_unknown", text, _PASSES if verdict == "failed" else hint)
+        yield verdict, Finding("permission_unknown", text, PASSES if verdict == "failed" else hint)
 
 
 def protection(facts: Facts, _: Settings) -> Found:
@@ -185,8 +185,12 @@ def _standby(facts: Facts, name: str) -> Found:
         yield "consequences", Finding("group_member", text, f"to bring it back: {bring_back(facts)}")
         yield from _at_minimum(facts, name)
     elif state in {ENTERING, STANDBY}:
-        text = f"this member of the Auto Scaling group {name} is in standby ({state}): it is stopped and stays there"
-        yield "consequences", Finding("group_member", text, f"to bring it back: {bring_back(facts)}")
+        text = (
+            f"this member of the Auto Scaling group {name} is in standby ({state}), where it stays when it is stopped; "
+            "until then it runs and is billed, and the group is one smaller"
+        )
+        hint = f"to bring it back while it runs: {exit_standby(facts)}; when it is stopped: {bring_back(facts)}"
+        yield "consequences", Finding("group_member", text, hint)
     else:
         text = f"the Auto Scaling group {name} shows this member as {state}, and only one in service can be stopped"
         yield (
@@ -199,11 +203,13 @@ def _standby(facts: Facts, name: str) -> Found:
 
 def bring_back(facts: Facts) -> str:
     """The commands that take a stopped member out of standby again."""
+    return f"`aws ec2 start-instances --instance-ids {facts.identity.instance}`, then {exit_standby(facts)}"
+
+
+def exit_standby(facts: Facts) -> str:
+    """The command that takes a running member out of standby; the group is one larger again."""
     me, name = facts.identity.instance, facts.group.name if facts.group else "GROUP"
-    return (
-        f"`aws ec2 start-instances --instance-ids {me}`, then "
-        f"`aws autoscaling exit-standby --instance-ids {me} --auto-scaling-group-name {name}`"
-    )
+    return f"`aws autoscaling exit-standby --instance-ids {me} --auto-scaling-group-name {name}`"
 
 
 def _at_minimum(facts: Facts, name: str) -> Found:
@@ -343,7 +349,7 @@ def missed(facts: Facts, name: str, what: str) -> tuple[Verdict, Finding]:
     """A fact that decides. Throttling or a network that broke off is no veto: it passes, and the plan is made again."""
     unknown = facts.unknown.get(name)
     if unknown and unknown.technical:
-        return "failed", Finding("facts_missing", f"{what} could not be read ({unknown.words})", _PASSES)
+        return "failed", Finding("facts_missing", f"{what} could not be read ({unknown.words})", PASSES)
     why = unknown.words if unknown else "EC2 did not say"
     right = unknown.permission if unknown else ""
     late = "; rights of a young machine may still arrive" if facts.uptime is not None and facts.uptime < YOUNG else ""

@@ -83,6 +83,7 @@ def test_standby_that_takes_too_long(member: FakeMachine) -> None:
     assert time.monotonic() - began < 8.0
     assert (outcome.status, sent(member), member.state) == ("failed", ["EnterStandby"], "running")
     assert "still putting this member into standby" in outcome.detail
+    assert "exit-standby" in outcome.detail
     member.api.entering = 0
     member.api._enter = 0
     assert act(member).status == "accepted"
@@ -150,6 +151,38 @@ def test_a_right_that_has_not_arrived_yet(member: FakeMachine) -> None:
     assert len(sent(member)) > 1
     member.api.denied = set()
     assert act(member).status == "accepted"
+
+
+@pytest.mark.parametrize("cause", ["protected", "denied"])
+def test_a_stop_that_is_refused_in_standby(member: FakeMachine, cause: str) -> None:
+    """It runs and is billed, the group is one smaller: that is said, with what refused and the way back."""
+    with opened(member, group="leave") as session:
+        facts = session.facts("stop")
+        if cause == "protected":
+            member.ec2.modify_instance_attribute(InstanceId=member.id, DisableApiStop={"Value": True})
+        else:
+            member.api.denied = {"StopInstances"}
+        outcome = session.execute("stop", facts, TICKET)
+    assert (outcome.status, member.state, member.desired) == ("refused", "running", 1)
+    assert ("disableApiStop" if cause == "protected" else "ec2:StopInstances") in outcome.detail
+    assert "it runs in standby and is billed, and the Auto Scaling group gpus is one smaller" in outcome.detail
+    assert f"`aws autoscaling exit-standby --instance-ids {member.id}" in outcome.detail
+    assert "start-instances" not in outcome.detail
+    assert "holds it in standby" not in outcome.detail
+    again = looked(member, group="leave")[1]
+    assert again.verdict == "refuse"
+    (finding,) = [one for one in again.findings if one.code == "group_member"]
+    assert "runs and is billed, and the group is one smaller" in finding.text
+
+
+def test_a_stop_without_an_answer_in_standby(member: FakeMachine) -> None:
+    """Nobody can say whether it stops: then neither is claimed."""
+    with opened(member, group="leave") as session:
+        facts = session.facts("stop")
+        member.api.fail("cut_before", "StopInstances", 99)
+        outcome = session.execute("stop", facts, SOON)
+    assert outcome.status == "unknown"
+    assert "unless it stops, it runs in standby and is billed" in outcome.detail
 
 
 def test_a_member_that_left_the_service_since(member: FakeMachine) -> None:
