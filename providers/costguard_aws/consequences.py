@@ -98,7 +98,10 @@ def shutdown(facts: Facts, settings: Settings) -> Found:
     plain = facts.instance is not None and facts.instance.root_device == "ebs" and not is_spot(facts)
     plain = plain and not facts.in_group  # from inside a member does not enter standby first
     if facts.shutdown_behavior == "stop" and plain and ends_bill(facts._replace(verb="stop"), settings):
-        text = "a shutdown from inside stops this instance too, ends its bill for computing, and keeps its volumes"
+        text = (
+            "as a fall-back, where EC2 cannot be asked, a shutdown from inside would end the bill for computing and keep "
+            "the volumes; it never follows a refusal"
+        )
         yield "go", Finding("shutdown_stops", text, "")
 
 
