@@ -15,12 +15,12 @@ class TooLongError(Exception):
 
 
 class Limited:
-    """The ``raw`` of a response of `requests`: what is read in pieces ends at `LONGEST`, all else is as before."""
+    """The ``raw`` of a response of `requests` or of the like: what is read in pieces ends at `LONGEST`, all else is as before."""
 
     def __init__(self, inner: Any) -> None:  # noqa: ANN401 - a response of an HTTP library that the core does not load
         self._inner = inner
 
-    def stream(self, amount: int, decode_content: bool | None = None) -> Iterator[bytes]:
+    def stream(self, amount: int = 65_536, decode_content: bool | None = None) -> Iterator[bytes]:
         """The unpacked body, piece by piece. Raises TooLongError."""
         left = LONGEST
         for piece in self._inner.stream(amount, decode_content=decode_content):

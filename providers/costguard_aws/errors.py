@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
+from costguard.actions.limited import TooLongError
 from costguard.actions.provider import CloudError, Trouble
 
 
@@ -19,7 +20,7 @@ class CallError(CloudError):
 
 
 class ForeignError(Exception):
-    """An answer that AWS did not give: a page of something in between, or one far too long."""
+    """A refusal that AWS did not give: a page of something in between."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")
@@ -139,7 +140,7 @@ def translate(error: BaseException, doing: str) -> CloudError:
             "check the route, DNS, proxy (NO_PROXY) and endpoint to EC2 from this machine, then run `costguard doctor`"
         )
         return CallError("unreachable", words, code="unreachable", hint=hint)
-    if isinstance(error, ResponseParserError):
+    if isinstance(error, ResponseParserError | TooLongError):
         return senseless(doing)
     if isinstance(error, exceptions.HTTPClientError | TimeoutError):
         why = str(error) if isinstance(error, TimeoutError) else type(error).__name__
@@ -164,8 +165,6 @@ def senseless(doing: str) -> CallError:
 
 def _foreign(doing: str, status: int) -> CallError:
     """A refusal that AWS did not speak is no veto. Most likely nothing was heard, but only a look can say so."""
-    if not 400 <= status < 500:
-        return senseless(doing)
     words = f"{doing}: refused, but not in the words of AWS (status {status}): a proxy, or another service answers"
     return _unanswered(CallError("unreachable", words, code="foreign_answer", hint=_WHO_ANSWERS))
 

@@ -8,49 +8,38 @@ from typing import Any
 import urllib3.exceptions
 from botocore.exceptions import HTTPClientError
 
+from costguard.actions.limited import Limited
 from costguard_aws.errors import ForeignError
 
-LONGEST = 8 * 2**20
-"""Bytes of an answer. The longest real one, of an instance and its type, has some ten kilobytes."""
-
-_PIECE = 65_536
 _OWN_WORDS = (b"<Code>", b"<RequestID>", b"<RequestId>")
 
 
 def limit(client: Any) -> None:  # noqa: ANN401 - the SDK has no types
-    """Read the answers to this client through `_Limited`."""
-    endpoint: Any = getattr(client, "_endpoint", None)  # the SDK names no other way; an SDK without it works, unlimited
+    """Read the answers to this client through `_Read`."""
+    endpoint: Any = getattr(client, "_endpoint", None)  # the SDK names no other way; one without it works, unlimited
     if hasattr(endpoint, "http_session"):
-        endpoint.http_session = _Limited(endpoint.http_session)
+        endpoint.http_session = _Read(endpoint.http_session)
 
 
-class _Limited:
-    """The SDK's connections. ``send`` raises ForeignError, and what the SDK raises itself."""
+class _Read:
+    """The SDK's connections. ``send`` raises ForeignError, TooLongError, and what the SDK raises itself."""
 
     def __init__(self, connections: Any) -> None:  # noqa: ANN401 - as above
         self._connections = connections
 
     def send(self, request: Any) -> Any:  # noqa: ANN401 - as above
         """One request; its answer is complete."""
-        request.stream_output = True  # leave the body on the wire
+        request.stream_output = True  # the SDK leaves the body on the wire then
         answer = self._connections.send(request)
-        answer._content = self._read(answer)  # noqa: SLF001 - where the SDK looks for what was read
-        own_id = answer.headers.get("x-amzn-requestid")
-        if 400 <= answer.status_code < 500 and not own_id and not any(word in answer.content for word in _OWN_WORDS):
-            raise ForeignError(answer.status_code)
-        return answer
-
-    def _read(self, answer: Any) -> bytes:  # noqa: ANN401 - as above
-        body = bytearray()
+        answer.raw = Limited(answer.raw)
         try:
-            for piece in answer.raw.stream(_PIECE):
-                body += piece
-                if len(body) > LONGEST:
-                    answer.raw.close()
-                    raise ForeignError(0)
+            body = answer.content
         except urllib3.exceptions.HTTPError as error:
             raise HTTPClientError(error=error) from error
-        return bytes(body)
+        own_id = answer.headers.get("x-amzn-requestid")
+        if 400 <= answer.status_code < 500 and not own_id and not any(word in body for word in _OWN_WORDS):
+            raise ForeignError(answer.status_code)
+        return answer
 
     def close(self) -> None:
         """Close them."""

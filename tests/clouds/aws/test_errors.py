@@ -4,6 +4,7 @@ import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
+from costguard.actions.limited import TooLongError
 from costguard.actions.provider import CloudError
 from costguard.masking import mask
 from costguard_aws.errors import CallError, ForeignError, translate
@@ -138,7 +139,7 @@ def test_the_coded_message_stays_out() -> None:
         (TimeoutError(), "unreachable", True),
         (exceptions.NoCredentialsError(), "credentials", False),
         (ForeignError(407), "unreachable", True),
-        (ForeignError(0), "unreachable", True),
+        (TooLongError(), "unreachable", True),
         (exceptions.CredentialRetrievalError(provider="x", error_msg="no"), "credentials", False),
         (exceptions.ProfileNotFound(profile="x"), "credentials", False),
         (exceptions.ParamValidationError(report="odd"), "internal", False),
