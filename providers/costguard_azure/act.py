@@ -8,7 +8,7 @@ from typing import Any
 from costguard.actions.base import Outcome
 from costguard.actions.provider import Ticket, Verb
 from costguard_azure import arm, retry
-from costguard_azure.errors import GARBAGE, NOT_ARM, ArmError
+from costguard_azure.errors import FOREIGN, GARBAGE, NOT_ARM, ArmError
 from costguard_azure.facts import Facts
 from costguard_azure.session import AGENT, READ, Session
 
@@ -47,9 +47,10 @@ def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outco
     try:
         retry.until(end, attempt, session.credential.forget, may)
     except ArmError as error:
-        failed = Outcome("failed", str(error), attempt.proof or client_id)
         seen = attempt.shown if error is attempt.lost else attempt.look()
-        return _after(error, failed, seen)
+        if not attempt.maybe:  # what stands between refused, and hides the machine as well
+            seen = seen or ""
+        return _after(error, client_id, seen)
     proof = attempt.proof or client_id
     if attempt.shown:
         return Outcome("accepted", f"accepted: {attempt.trouble}, but the cloud shows {attempt.shown}", proof)
@@ -62,13 +63,13 @@ class _Attempt:
     """One try, and what is known of the ones before.
 
     ``maybe``: one may have been heard although its answer says otherwise, or never came. ``lost``: the error of one
-    that nobody answered. ``shown``: what the machine shows of it, in words; None when nobody could look.
+    that nobody answered. ``foreign``: somebody on the way refused one. ``shown``: what the machine shows of it, in words; None when nobody could look.
     """
 
     def __init__(self, session: Session, verb: Verb, ticket: Ticket, end: float) -> None:
         self._session, self._verb, self._ticket, self._end = session, verb, ticket, end
         self.doing = f"asking Azure to {_words(verb)}"
-        self.maybe = False
+        self.maybe = self.foreign = False
         self.lost: ArmError | None = None
         self.shown: str | None = ""
         self.trouble = ""
@@ -90,7 +91,7 @@ class _Attempt:
 
     def look(self) -> str | None:
         """What the machine shows of a try that may have been heard; empty where there was none."""
-        return _seen(self._session, self._verb) if self.maybe else ""
+        return _seen(self._session, self._verb) if self.maybe or self.foreign else ""
 
     def _send(self) -> None:
         self._token()
@@ -121,24 +122,28 @@ class _Attempt:
     def _note(self, error: ArmError) -> None:
         self.trouble = f"the answer was lost ({error})"
         self.maybe = self.maybe or error.sent
+        self.foreign = self.foreign or error.code == FOREIGN
         if error.sent and not error.status:
             self.lost, error.retry_after = error, SETTLES
             self.shown = self.look()
 
 
-def _after(error: ArmError, failed: Outcome, seen: str | None) -> Outcome:
-    """What to make of an error: a veto, a technical failure, or a request that may have been heard."""
+def _after(error: ArmError, client_id: str, seen: str | None) -> Outcome:
+    """What to make of an error: a veto, a technical failure, or a request that may have been heard.
+
+    Only what was accepted has a proof.
+    """
     hint = f"; {error.hint}" if error.hint else ""
     if seen:
         text = f"accepted: the answer was lost ({error}), but the cloud shows {seen}"
-        return failed._replace(status="accepted", detail=text)
+        return Outcome("accepted", text, client_id)
     if not error.technical:
-        return failed._replace(status="refused", detail=f"{error}{hint}")
+        return Outcome("refused", f"{error}{hint}")
     if seen is None or (error.sent and not error.status):
         shows = "the machine could not be looked at" if seen is None else "the machine does not show it"
-        text = f"{error}; nobody can say whether Azure took the request: {shows}{hint}"
-        return failed._replace(status="unknown", detail=text)
-    return failed._replace(detail=f"{error}{hint}")
+        text = f"{error}; nobody can say whether Azure took the request (client request {client_id}): {shows}{hint}"
+        return Outcome("unknown", text)
+    return Outcome("failed", f"{error}{hint}")
 
 
 def _seen(session: Session, verb: Verb) -> str | None:

@@ -10,7 +10,7 @@ from costguard_azure.facts import Facts, Vm
 Found: TypeAlias = Iterable[tuple[Verdict, Finding]]
 
 
-PASSES = "it is asked again by itself; see `costguard status`"
+PASSES = "run it again; a running agent asks again by itself, see `costguard status`"
 """What to do about a fact that a technical failure hides."""
 
 

@@ -11,6 +11,7 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from costguard.actions.limited import TooLongError
 from costguard.actions.provider import CloudError, Trouble
 from costguard.actions.retry import LateError
 
@@ -33,6 +34,13 @@ GARBAGE = "garbage"
 """The code of an answer that is not the Resource Manager's."""
 NOT_ARM = "this is not the Resource Manager"
 LOOK_BETWEEN = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
+FOREIGN = "not_azure"
+"""The code of a refusal or a redirect that somebody on the way answered with: Azure itself has not refused."""
+AGAIN = "run it again; a running agent does so by itself; `costguard doctor` shows whether it lasts"
+_BETWEEN = (
+    "look at the proxy (HTTPS_PROXY; NO_PROXY names what goes past it: management.azure.com) and at cloud.api_endpoint, then "
+    "run `costguard doctor`"
+)
 
 _LOCKED = (
     "a lock holds this machine; costguard never removes one. See it with `az lock list`, remove it if it is not meant"
@@ -74,20 +82,20 @@ def translate(error: Exception, doing: str) -> ArmError:
     if isinstance(error, LateError):
         hint = "look for a proxy, then run `costguard doctor` again"
         return ArmError("unreachable", f"{doing}: {error}", code="no_answer", hint=hint, sent=True)
-    if isinstance(error, (sdk.DecodeError, ValueError)):
+    if isinstance(error, (sdk.DecodeError, ValueError, TooLongError)):
         text = f"{doing}: the answer makes no sense: {_line(error)}"
-        return ArmError("internal", text, code=GARBAGE, sent=True)
+        return ArmError("internal", text, code=GARBAGE, hint=LOOK_BETWEEN, sent=True)
     if isinstance(error, sdk.HttpResponseError) and error.response is not None:
         return _answered(error, doing)
     if isinstance(error, sdk.ServiceResponseError):
         text = f"{doing}: the request was sent, but no answer came: {_line(error)}"
-        return ArmError("unreachable", text, code=type(error).__name__, sent=True)
+        return ArmError("unreachable", text, code=type(error).__name__, hint=AGAIN, sent=True)
     if isinstance(error, sdk.ServiceRequestError):
         hint = "check the network, the proxy and the certificates (`costguard doctor`)"
         text = f"{doing}: Azure's Resource Manager cannot be reached: {_line(error)}"
         return ArmError("unreachable", text, code=type(error).__name__, hint=hint)
     text = f"{doing}: the SDK failed: {type(error).__name__}: {_line(error)}"
-    return ArmError("internal", text, code=type(error).__name__, sent=True)
+    return ArmError("internal", text, code=type(error).__name__, hint="run `costguard doctor`", sent=True)
 
 
 def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK error, which is untyped here
@@ -97,26 +105,34 @@ def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK erro
     said = f"{doing}: Azure answered {status} {code}: {message}"
     if status == 401:
         return _unauthenticated(error, said, code)
+    if status < 300:  # also a 204, which Azure has for no request of ours
+        return ArmError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=LOOK_BETWEEN, sent=True, status=status)
+    if _foreign(error, status, code):
+        return ArmError("unreachable", f"{said} ({NOT_ARM})", code=FOREIGN, hint=_BETWEEN, status=status)
     if status == 403:
         return _forbidden(said, code)
-    if (status == 404 and code == NO_CODE) or status < 400:  # also a 204, which Azure has for no request of ours
-        sent = status < 300
-        return ArmError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=LOOK_BETWEEN, sent=sent, status=status)
+    if status == 404 and code == NO_CODE:  # never the machine's end
+        return ArmError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=LOOK_BETWEEN, status=status)
     if status == 404:
         return ArmError("gone", said, code=code, hint="check it with `az vm list -d`", status=status)
     if status == 409 and code in _NOT_NOW:
         wait = _retry_after(error)
-        return ArmError("internal", said, code=code, retry_after=wait, sent=True, status=status)
+        return ArmError("internal", said, code=code, hint=AGAIN, retry_after=wait, sent=True, status=status)
     if status == 409 and code == "ScopeLocked":
         return ArmError("refused", said, code=code, hint=_LOCKED, status=status)
     if status == 429:
-        hint = "other programs use up this machine's requests; costguard tries again later"
+        hint = f"other programs use up this machine's requests; {AGAIN}"
         return ArmError("throttled", said, code=code, hint=hint, retry_after=_retry_after(error), status=status)
     if status == 408 or status >= 500:
-        return ArmError("internal", said, code=code, retry_after=_retry_after(error), sent=True, status=status)
-    if code == NO_CODE:
-        return ArmError("refused", f"{said} ({NOT_ARM})", code=code, hint=LOOK_BETWEEN, status=status)
+        wait = _retry_after(error)
+        return ArmError("internal", said, code=code, hint=AGAIN, retry_after=wait, sent=True, status=status)
     return ArmError("refused", said, code=code, hint="see docs/clouds-azure.md for what refuses", status=status)
+
+
+def _foreign(error: Any, status: int, code: str) -> bool:  # noqa: ANN401 - as above
+    """Whether a refusal or a redirect has neither Azure's own word nor its request id: no role helps, and it is no veto."""
+    own = code != NO_CODE or error.response.headers.get("x-ms-request-id")
+    return status < 400 or (status < 500 and status not in {408, 429} and not own)
 
 
 def _unauthenticated(error: Any, said: str, code: str) -> ArmError:  # noqa: ANN401 - as above
@@ -133,8 +149,6 @@ def _unauthenticated(error: Any, said: str, code: str) -> ArmError:  # noqa: ANN
 
 
 def _forbidden(said: str, code: str) -> ArmError:
-    if code == NO_CODE:  # a proxy's, most likely: no role would help
-        return ArmError("denied", f"{said} ({NOT_ARM})", code=code, hint=LOOK_BETWEEN, status=403)
     if code in {"RequestDisallowedByPolicy", "ReadOnlyDisabledSubscription", "SubscriptionNotRegistered"}:
         hint = "ask the owner of the subscription; costguard does not go round a policy"
         return ArmError("refused", said, code=code, hint=hint, status=403)

@@ -12,6 +12,8 @@ from costguard_azure import permissions, rules_bill, rules_group
 from costguard_azure.case import PASSES, Case, Found
 from costguard_azure.facts import Facts
 
+_LATER = "wait and run it again; a running agent does so by itself"
+
 
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     """Ask every rule. Facts that decide everything end the list."""
@@ -39,7 +41,7 @@ def _seen(facts: Facts, read: str) -> Found:
         text = f"this machine may not see itself yet; rights take some minutes to arrive at a new machine ({said})"
         yield (
             "consequences",
-            Finding("rights_may_be_late", text, f"needed: {read}; costguard tries again until it acts"),
+            Finding("rights_may_be_late", text, f"needed: {read}; {_LATER}"),
         )
     elif facts.trouble == "denied":
         text = f"this machine may not see itself, so it would stay up and be billed ({said})"
@@ -76,8 +78,19 @@ def _already(case: Case) -> Found:
 def _running(case: Case) -> Found:
     """Source: "States and billing status": what is stopped is still billed, what is deallocated is not."""
     if case.vm.power in {"stopping", "stopped"}:
-        text = f"Azure shows this machine as {case.vm.power} from inside, and bills it until it is deallocated"
-        yield "refuse", Finding("not_running", text, "ask again in a minute with `costguard doctor`")
+        text = (
+            f"Azure shows this machine as {case.vm.power} from inside: nothing is sent, and it is billed in full until "
+            "somebody deallocates it"
+        )
+        yield "refuse", Finding("not_running", text, f"run `{_deallocate(case.facts)}`")
+
+
+def _deallocate(facts: Facts) -> str:
+    """The command by which a person ends the bill."""
+    where = facts.machine
+    if where.scale_set:
+        return f"az vmss deallocate -g {where.group} -n {where.scale_set} --instance-ids {where.name}"
+    return f"az vm deallocate --ids {where.id}"
 
 
 def _rights(case: Case) -> Found:
@@ -96,7 +109,7 @@ def _rights(case: Case) -> Found:
             text = f"the right {right} is missing; rights take some minutes to arrive at a new machine"
             yield (
                 "consequences",
-                Finding("rights_may_be_late", text, f"needed: {right}; costguard tries again until it acts"),
+                Finding("rights_may_be_late", text, f"needed: {right}; {_LATER}"),
             )
         else:
             text = f"the right {right} is missing: the machine would stay up and be billed"

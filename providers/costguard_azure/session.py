@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from costguard import __version__
+from costguard.actions.limited import limit
 from costguard.actions.provider import CloudError, Identity, Site
 from costguard_azure import metadata, resource
 from costguard_azure.errors import ArmError, translate
@@ -83,6 +84,7 @@ class Session:
         verify = site.environ.get("REQUESTS_CA_BUNDLE") or site.environ.get("SSL_CERT_FILE") or True
         self._connections = requests.Session()
         self._connections.auth = _as_it_is
+        self._connections.hooks["response"].append(limit)
         transport = RequestsTransport(
             session=self._connections, connection_timeout=CONNECT, read_timeout=READ, connection_verify=verify
         )

@@ -1,5 +1,6 @@
 """Answers that are not what the reference shows: other case, further pages, a portal in between, a cut connection."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from costguard.actions.limited import LONGEST
 from costguard.actions.provider import CloudError, Ticket
 from costguard_azure import Azure, arm, resource, retry
 from costguard_azure.act import execute
@@ -121,20 +123,67 @@ def test_an_answer_without_azures_number_is_no_acceptance(azure: FakeAzure, mach
     assert outcome.status == "unknown"
 
 
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'"no"', b'{"error": "no"}'])
 @pytest.mark.parametrize(
-    ("status", "trouble"), [(204, "internal"), (400, "refused"), (403, "denied"), (409, "refused")]
+    ("status", "trouble"),
+    [(204, "internal"), *((status, "unreachable") for status in (302, 307, 400, 403, 404, 407, 409))],
 )
 def test_what_is_not_in_azures_words_is_blamed_on_what_stands_between(
-    azure: FakeAzure, machine: AzureMachine, status: int, trouble: str
+    azure: FakeAzure, machine: AzureMachine, status: int, trouble: str, body: bytes
 ) -> None:
-    """No role and no page of the documentation helps against a proxy; a 204 is no veto."""
+    """No role and no page of the documentation helps against a proxy, and it is no veto of Azure."""
     facts = machine.facts("stop")
-    with speaking([answer(b"").replace(b"200 OK", f"{status} X".encode())]) as url:
+    with speaking([answer(body, "Location: http://127.0.0.1:9/").replace(b"200 OK", f"{status} X".encode())]) as url:
         session = Session(azure.site(api_endpoint=url), facts.machine, resource.PUBLIC, Known())
         with pytest.raises(ArmError) as caught:
             retry.once("asking", lambda: arm.send(session, "stop", lambda _: None))
     assert (caught.value.trouble, caught.value.sent) == (trouble, status < 300)
     assert "proxy" in caught.value.hint
+
+
+@pytest.mark.parametrize("status", [302, 400, 403, 404, 407])
+def test_what_a_proxy_refuses_is_no_veto(azure: FakeAzure, machine: AzureMachine, status: int) -> None:
+    """It hides the machine, too: technical, so that the fall-back list may follow."""
+    facts = machine.facts("stop")
+    with speaking([answer(b"<html>").replace(b"200 OK", b"%d X" % status)]) as url:
+        session = Session(azure.site(api_endpoint=url), facts.machine, resource.PUBLIC, Known())
+        outcome = execute(session, "stop", facts, Ticket("i", "a", 1.0))
+    assert (outcome.status, outcome.proof) == ("failed", "")
+    assert "NO_PROXY" in outcome.detail
+
+
+def test_what_a_proxy_refused_may_have_been_heard(azure: FakeAzure, machine: AzureMachine) -> None:
+    """It passed the request on and refused to pass the answer back: the look shows it."""
+    facts = machine.facts("stop")
+    view = answer(json.dumps({"statuses": [{"code": "PowerState/deallocating"}]}).encode())
+    with speaking([answer(b"<html>").replace(b"200 OK", b"403 X")], [view]) as url:
+        session = Session(azure.site(api_endpoint=url), facts.machine, resource.PUBLIC, Known())
+        outcome = execute(session, "stop", facts, Ticket("i", "a", 2.0))
+    assert outcome.status == "accepted"
+    assert "deallocating" in outcome.detail
+
+
+def test_a_refusal_with_azures_number_is_a_veto(azure: FakeAzure, machine: AzureMachine) -> None:
+    """Without a word of its own, but Azure has answered."""
+    facts = machine.facts("stop")
+    with speaking([answer(b"", "x-ms-request-id: r-1").replace(b"200 OK", b"400 X")]) as url:
+        session = Session(azure.site(api_endpoint=url), facts.machine, resource.PUBLIC, Known())
+        outcome = execute(session, "stop", facts, Ticket("i", "a", 2.0))
+    assert (outcome.status, outcome.proof) == ("refused", "")
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_an_answer_without_an_end_is_not_read(azure: FakeAzure, machine: AzureMachine, status: int) -> None:
+    """Unpacked, too: a thousandth of it is on the wire."""
+    where = machine.facts("stop").machine
+    body = gzip.compress(b" " * (LONGEST + 1))
+    with speaking([answer(body, "Content-Encoding: gzip").replace(b"200 OK", b"%d X" % status)]) as url:
+        session = Session(azure.site(api_endpoint=url), where, resource.PUBLIC, Known())
+        for ask in (lambda: arm.machine(session), lambda: session.get("/x", "1", "asking")):
+            with pytest.raises(ArmError) as caught:
+                retry.once("asking", ask)
+            assert caught.value.technical
+            assert "more than 8 MB" in str(caught.value)
 
 
 def test_the_sdk_writes_nothing_among_the_answers(azure: FakeAzure) -> None:

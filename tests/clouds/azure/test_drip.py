@@ -45,7 +45,7 @@ def test_another_question(azure: FakeAzure, machine: AzureMachine) -> None:
     azure.faults.add("locks", "drip", times=9)
     with within(4.0):
         made = machine.plan("stop", machine.facts("stop"))
-    (finding,) = [one for one in made.findings if one.code == "permission_unknown"]
+    (finding,) = [one for one in made.findings if one.code == "facts_missing"]
     assert "looking at the locks: no whole answer" in finding.text
 
 

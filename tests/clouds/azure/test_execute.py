@@ -90,7 +90,7 @@ def test_a_wait_beyond_the_deadline_is_not_waited(azure: FakeAzure, machine: Azu
     azure.faults.add("deallocate", "throttle", times=9, seconds=60)
     began = time.monotonic()
     outcome = act(machine, ticket=TICKET._replace(deadline=2.0))
-    assert outcome.status == "failed"
+    assert (outcome.status, outcome.proof) == ("failed", "")
     assert "429" in outcome.detail
     assert time.monotonic() - began < 1.5
     assert azure.world.power == "running"
@@ -110,8 +110,9 @@ def test_errors_without_end_are_a_technical_failure(azure: FakeAzure, machine: A
     """The next link of the fall-back list may be tried; the machine was looked at before each further try."""
     azure.faults.add("deallocate", "error", times=99, status=503, code="ServerBusy")
     outcome = act(machine, ticket=TICKET._replace(deadline=1.5))
-    assert outcome.status == "failed"
+    assert (outcome.status, outcome.proof) == ("failed", "")
     assert "ServerBusy" in outcome.detail
+    assert "run it again" in outcome.detail
     assert len(azure.sent("deallocate")) >= 2
     assert len(azure.sent("instance_view")) == len(azure.sent("deallocate"))
 
@@ -129,7 +130,7 @@ def test_a_refusal_is_a_veto(azure: FakeAzure, machine: AzureMachine, code: str,
     """Sent once, told, and nothing goes round it. A conflict that nobody knows is a veto as well."""
     azure.faults.add("deallocate", "error", times=9, status=status, code=code)
     outcome = act(machine)
-    assert outcome.status == "refused"
+    assert (outcome.status, outcome.proof) == ("refused", "")
     assert words in outcome.detail
     assert len(azure.sent("deallocate")) == 1
     assert azure.world.power == "running"
@@ -140,7 +141,7 @@ def test_a_lock_that_came_after_the_plan(azure: FakeAzure, machine: AzureMachine
     facts = machine.facts("stop")
     azure.world.locks.append(LockOn())
     outcome = machine.execute("stop", facts, TICKET)
-    assert outcome.status == "refused"
+    assert (outcome.status, outcome.proof) == ("refused", "")
     assert "ScopeLocked" in outcome.detail
     assert "az lock list" in outcome.detail
     assert len(azure.sent("deallocate")) == 1
@@ -151,7 +152,7 @@ def test_a_right_that_was_lost_after_the_plan(azure: FakeAzure, machine: AzureMa
     facts = machine.facts("stop")
     azure.world.rights.remove("Microsoft.Compute/virtualMachines/deallocate/action")
     outcome = machine.execute("stop", facts, TICKET)
-    assert outcome.status == "refused"
+    assert (outcome.status, outcome.proof) == ("refused", "")
     assert "costguard permissions azure" in outcome.detail
     assert len(azure.sent("deallocate")) == 1
 
@@ -186,7 +187,7 @@ def test_a_cut_before_the_request_is_unknown(azure: FakeAzure, machine: AzureMac
     """Sent, no answer, a machine that runs, and no time to see whether that lasts: nobody can say."""
     azure.faults.add("deallocate", "cut_before")
     outcome = act(machine)
-    assert outcome.status == "unknown"
+    assert (outcome.status, outcome.proof) == ("unknown", "")
     assert len(azure.sent("deallocate")) == 1
     assert len(azure.sent("instance_view")) == 1
 
@@ -226,7 +227,7 @@ def test_nothing_is_sent_again_while_nobody_can_look(
     azure.faults.add("deallocate", "cut_before", times=9)
     azure.faults.add("instance_view", "cut_before", times=99)
     outcome = act(machine, ticket=TICKET._replace(deadline=1.0))
-    assert outcome.status == "unknown"
+    assert (outcome.status, outcome.proof) == ("unknown", "")
     assert len(azure.sent("deallocate")) == 1
 
 
@@ -235,7 +236,7 @@ def test_the_look_fails_as_well(azure: FakeAzure, machine: AzureMachine) -> None
     azure.faults.add("deallocate", "fails_but_acts", times=9, status=500)
     azure.faults.add("instance_view", "cut_before", times=9)
     outcome = act(machine, ticket=TICKET._replace(deadline=0.4))
-    assert outcome.status == "unknown"
+    assert (outcome.status, outcome.proof) == ("unknown", "")
     assert "could not be looked at" in outcome.detail
 
 
@@ -279,7 +280,7 @@ def test_the_local_disk_is_looked_at_again(azure: FakeAzure, machine: AzureMachi
     with open(f"{azure.folder}/proc/1/root/data/results.bin", "w", encoding="ascii"):
         pass
     outcome = machine.execute("stop", facts, TICKET)
-    assert outcome.status == "refused"
+    assert (outcome.status, outcome.proof) == ("refused", "")
     assert "/data" in outcome.detail
     assert azure.sent("deallocate") == []
 
@@ -306,7 +307,7 @@ def test_the_network_is_gone(azure: FakeAzure, machine: AzureMachine) -> None:
     facts = machine.facts("stop")
     azure.unplug()
     outcome = machine.execute("stop", facts, TICKET._replace(deadline=1.5))
-    assert outcome.status == "failed"
+    assert (outcome.status, outcome.proof) == ("failed", "")
     assert "cannot be reached" in outcome.detail
 
 
@@ -325,7 +326,7 @@ def test_an_identity_that_was_removed_over_night(azure: FakeAzure, machine: Azur
     azure.world.tokens.clear()
     azure.world.managed_identity = False
     outcome = machine.execute("stop", facts, TICKET)
-    assert outcome.status == "failed"
+    assert (outcome.status, outcome.proof) == ("failed", "")
     assert "managed identity" in outcome.detail
 
 
@@ -349,7 +350,7 @@ def test_what_the_plan_refuses_is_not_sent(azure: FakeAzure, machine: AzureMachi
     """Also when somebody asks for it."""
     azure.world.scale_set = ScaleSet()
     outcome = act(machine, verb)
-    assert outcome.status == "refused"
+    assert (outcome.status, outcome.proof) == ("refused", "")
     assert azure.sent("deallocate", "delete") == []
 
 

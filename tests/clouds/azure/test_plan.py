@@ -87,3 +87,24 @@ def test_a_plan_names_every_reason() -> None:
     vm = VM._replace(reservation="block", managed_by="Azure Kubernetes Service", group=Group("gpus", uniform=False))
     codes = {finding.code for finding in plan("stop", facts(vm, disk="used"), {}).findings}
     assert codes >= {"prepaid", "managed_node", "group_member", "local_data_kept"}
+
+
+@pytest.mark.parametrize("power", ["stopping", "stopped"])
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        (ID, f"az vm deallocate --ids {ID}"),
+        (
+            "/subscriptions/s/resourceGroups/lab/providers/Microsoft.Compute/virtualMachineScaleSets/gpus/virtualMachines/7",
+            "az vmss deallocate -g lab -n gpus --instance-ids 7",
+        ),
+    ],
+)
+def test_what_is_stopped_from_inside_is_billed(power: str, path: str, command: str) -> None:
+    """Nothing here ends it, so people are told that it costs as much as before, and what ends it."""
+    machine = resource.parse(path)
+    assert machine is not None
+    made = plan("stop", facts(VM._replace(power=power))._replace(machine=machine), {})
+    (found,) = [one for one in made.findings if one.code == "not_running"]
+    assert "billed in full" in found.text
+    assert command in found.hint
