@@ -27,8 +27,7 @@ from costguard_aws.testing.wire import Answer
 from .conftest import Agent
 from .test_agent import kill, ours, until_gone
 
-pytestmark = pytest.mark.timeout(240)
-thorough = pytest.mark.thorough
+pytestmark = [pytest.mark.timeout(240), pytest.mark.thorough]
 
 RATE = 8
 SOURCE = Path(__file__).parents[1] / "fast_clock.c"
@@ -256,7 +255,6 @@ def aws(quick: Agent) -> Iterator[Aws]:
 # -- before the request ------------------------------------------------------------------------------------
 
 
-@thorough
 def test_the_guard_dies_before_the_warning(aws: Aws) -> None:
     """It goes on with the window where it was; one stop at the end."""
     aws.start()
@@ -267,7 +265,6 @@ def test_the_guard_dies_before_the_warning(aws: Aws) -> None:
     assert (aws.effects(), aws.here.state) == (1, "stopped")
 
 
-@thorough
 def test_the_guard_dies_in_the_countdown(aws: Aws) -> None:
     """The worker that waited ends with it; people are warned of what comes, and it comes once."""
     aws.start("grace=60s")
@@ -279,7 +276,6 @@ def test_the_guard_dies_in_the_countdown(aws: Aws) -> None:
     assert aws.effects() == 1
 
 
-@thorough
 def test_the_worker_dies_in_the_countdown(aws: Aws) -> None:
     """Another one is made ready in time."""
     aws.start("grace=60s")
@@ -288,7 +284,6 @@ def test_the_worker_dies_in_the_countdown(aws: Aws) -> None:
     assert aws.effects() == 1
 
 
-@thorough
 @pytest.mark.parametrize("who", ["guard", "worker"])
 def test_work_comes_back_while_one_is_dead(aws: Aws, who: str) -> None:
     """Nothing is sent: what was prepared does not count, the readings do."""
@@ -314,7 +309,6 @@ def released(aws: Aws) -> int:
     return pid
 
 
-@thorough
 @pytest.mark.parametrize("who", ["guard", "worker"])
 def test_released_and_dead_before_the_request(aws: Aws, who: str) -> None:
     """Nobody can say that nothing was sent: unknown, told, not repeated; EC2 is asked for five minutes."""
@@ -336,8 +330,8 @@ def test_released_and_dead_before_the_request(aws: Aws, who: str) -> None:
 # -- the request is out --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("who", ["guard", pytest.param("worker", marks=thorough), pytest.param("both", marks=thorough)])
-@pytest.mark.parametrize("when", [pytest.param("enter", marks=thorough), "leave"])
+@pytest.mark.parametrize("who", ["guard", "worker", "both"])
+@pytest.mark.parametrize("when", ["enter", "leave"])
 def test_killed_while_the_request_is_out(aws: Aws, who: str, when: str) -> None:
     """Before EC2 looks at it, and after it took it without having answered: one stop, seen or recorded, never *failed*."""
     getattr(aws.gate, when).clear()
@@ -357,7 +351,6 @@ def test_killed_while_the_request_is_out(aws: Aws, who: str, when: str) -> None:
     assert aws.said("accepted|asking|stopping"), aws.log
 
 
-@thorough
 @pytest.mark.parametrize("who", ["guard", "worker"])
 def test_killed_with_the_answer_in_hand(aws: Aws, who: str) -> None:
     """EC2 has answered, the worker has not recorded it."""
@@ -377,7 +370,6 @@ def test_killed_with_the_answer_in_hand(aws: Aws, who: str) -> None:
     assert (aws.effects(), aws.here.state) == (1, "stopped")
 
 
-@thorough
 @pytest.mark.parametrize("who", ["guard", "worker"])
 def test_killed_and_the_request_is_lost(aws: Aws, who: str) -> None:
     """It never reached EC2: unknown, and told so."""
@@ -398,7 +390,6 @@ def test_killed_and_the_request_is_lost(aws: Aws, who: str) -> None:
 # -- afterwards ----------------------------------------------------------------------------------------------
 
 
-@thorough
 @pytest.mark.parametrize("who", ["guard", "worker"])
 def test_killed_while_it_confirms(aws: Aws, who: str) -> None:
     """EC2 shows `stopping` for some looks: the question is asked again, the request is not sent again."""
@@ -416,7 +407,6 @@ def test_killed_while_it_confirms(aws: Aws, who: str) -> None:
     assert aws.said("stopping")
 
 
-@thorough
 def test_the_guard_dies_after_the_end_was_seen(aws: Aws) -> None:
     """The end is latched: nothing is sent again, by no guard."""
     aws.start()
@@ -431,7 +421,6 @@ def test_the_guard_dies_after_the_end_was_seen(aws: Aws) -> None:
 # -- the network ---------------------------------------------------------------------------------------------
 
 
-@thorough
 @pytest.mark.parametrize("cut", ["closed", "reset", "silent", "metadata"])
 def test_cut_while_it_plans(aws: Aws, cut: str) -> None:
     """Technical: tried again, and stopped when the network is back."""
@@ -451,7 +440,6 @@ def test_cut_while_it_plans(aws: Aws, cut: str) -> None:
     assert aws.effects() == 1
 
 
-@thorough
 @pytest.mark.parametrize(
     ("kind", "times"),
     [("cut_before", 1), ("cut_after", 1), ("cut_after", 3), ("internal", 2), ("internal_after", 1), ("silent", 1),
@@ -465,7 +453,6 @@ def test_trouble_with_the_request(aws: Aws, kind: Any, times: int) -> None:
     assert aws.here.state == "stopped"
 
 
-@thorough
 def test_reset_at_the_request(aws: Aws) -> None:
     """As if it had been closed."""
     aws.gate.enter.clear()
@@ -477,7 +464,6 @@ def test_reset_at_the_request(aws: Aws) -> None:
     assert aws.here.state == "stopped"
 
 
-@thorough
 def test_cut_while_it_confirms(aws: Aws) -> None:
     """Accepted is known, the rest is asked for again."""
     aws.gate.leave.clear()
@@ -489,7 +475,6 @@ def test_cut_while_it_confirms(aws: Aws) -> None:
     assert aws.effects() == 1
 
 
-@thorough
 def test_accepted_and_nothing_happens(aws: Aws) -> None:
     """After five minutes the next link follows, decided anew and told; without one it has failed, told too."""
     script = aws.agent.folder / "act"
@@ -504,7 +489,6 @@ def test_accepted_and_nothing_happens(aws: Aws) -> None:
     assert "nothing has happened" in aws.log
 
 
-@thorough
 def test_accepted_nothing_happens_and_nothing_is_left_to_try(aws: Aws) -> None:
     """*Failed* is a true word here, and it is said aloud."""
     aws.api.fail("ignore", "StopInstances", times=9)
@@ -543,7 +527,6 @@ def on_azure(agent: Agent) -> Iterator[Rented]:
         yield Rented(agent, gate, lambda: len(here.sent("deallocate")))
 
 
-@thorough
 @pytest.mark.parametrize("who", ["guard", "worker"])
 @pytest.mark.parametrize("cloud", [on_gcp, on_azure])
 def test_on_the_other_clouds(quick: Agent, cloud: Any, who: str) -> None:

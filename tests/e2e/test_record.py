@@ -125,7 +125,8 @@ def ended(process: "subprocess.Popen[str]", *numbers: int) -> tuple[int, str, st
     return process.returncode, out, err
 
 
-@pytest.mark.parametrize("name", ["a b.jsonl.gz", pytest.param("a.jsonl", marks=thorough)])
+@thorough
+@pytest.mark.parametrize("name", ["a b.jsonl.gz", "a.jsonl"])
 def test_it_says_what_the_gpus_were_told_to_do(recorder: Recorder, name: str) -> None:
     """Load, a sign of work, a GPU that is lost and comes back, with dates that fit."""
     first, second = ADDRESSES
