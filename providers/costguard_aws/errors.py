@@ -4,6 +4,8 @@ Sources: EC2 API reference "Error codes"; Auto Scaling API reference "Common err
 """
 
 import re
+import time
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from botocore import exceptions
@@ -11,6 +13,7 @@ from botocore.parsers import ResponseParserError
 
 from costguard.actions.limited import TooLongError
 from costguard.actions.provider import CloudError, Trouble
+from costguard.actions.skew import skew
 
 
 class CallError(CloudError):
@@ -103,6 +106,7 @@ _WHO_ANSWERS = (
     "AWS_ENDPOINT_URL, then run `costguard doctor`"
 )
 _SECRET = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
+_SKEW = 60.0  # seconds of difference that nobody refuses
 _LONGEST = 400  # characters of the cloud's own message
 
 _NOT_SENT = (
@@ -140,7 +144,9 @@ def translate(error: BaseException, doing: str) -> CloudError:
             "check the route, DNS, proxy (NO_PROXY) and endpoint to EC2 from this machine, then run `costguard doctor`"
         )
         return CallError("unreachable", words, code="unreachable", hint=hint)
-    if isinstance(error, ResponseParserError | TooLongError):
+    if isinstance(error, TooLongError):
+        return senseless(doing, str(error))
+    if isinstance(error, ResponseParserError):
         return senseless(doing)
     if isinstance(error, exceptions.HTTPClientError | TimeoutError):
         why = str(error) if isinstance(error, TimeoutError) else type(error).__name__
@@ -157,9 +163,9 @@ def again(error: CloudError) -> float | None:
     return 0.0 if error.trouble in {"unreachable", "throttled", "internal"} else None
 
 
-def senseless(doing: str) -> CallError:
+def senseless(doing: str, why: str = "") -> CallError:
     """An answer that is none of AWS: something stands in its place, or it was cut short."""
-    words = f"{doing}: the request was sent, and what answered is not AWS or broke off"
+    words = f"{doing}: the request was sent, and what answered is not AWS or broke off" + (f" ({why})" if why else "")
     return _unanswered(CallError("unreachable", words, code="no_answer", hint=_WHO_ANSWERS))
 
 
@@ -186,9 +192,20 @@ def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK
     if kind is _REFUSED:
         hint = next((what for sign, what in _HINTS if sign in f"{code} {message}"), hint)
     # The code stands in brackets: text after "…Token:" would be taken for a secret and hidden.
-    words = f"{doing}: {kind.words} ({code or status})" + (f": {message}" if message else "")
+    says = f"{kind.words}{_apart(response)}" if kind is _CLOCK else kind.words
+    words = f"{doing}: {says} ({code or status})" + (f": {message}" if message else "")
     error = CallError(kind.trouble, words, code="credentials_expired" if kind is _EXPIRED else code, hint=hint)
     return _unanswered(error) if kind is _INTERNAL else error
+
+
+def _apart(response: Any) -> str:  # noqa: ANN401 - as above
+    """How far the two clocks are apart by the answer's date; empty where that is not the reason, or nobody says."""
+    said = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "")
+    try:
+        ahead = parsedate_to_datetime(said).timestamp() - time.time()
+    except (TypeError, ValueError):
+        return ""
+    return f"; {skew(ahead)}" if abs(ahead) > _SKEW else ""
 
 
 def _unanswered(error: CallError) -> CallError:

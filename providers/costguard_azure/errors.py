@@ -14,6 +14,7 @@ from typing import Any
 from costguard.actions.limited import TooLongError
 from costguard.actions.provider import CloudError, Trouble
 from costguard.actions.retry import LateError
+from costguard.actions.skew import skew
 
 _SKEW = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_NOW = frozenset(
@@ -137,9 +138,9 @@ def _foreign(error: Any, status: int, code: str) -> bool:  # noqa: ANN401 - as a
 
 def _unauthenticated(error: Any, said: str, code: str) -> ArmError:  # noqa: ANN401 - as above
     """401: an old or foreign token, unless this machine's clock is what is wrong."""
-    skew = _skew(error)
-    if skew is not None and abs(skew) > _SKEW:
-        text = f"{said} (this machine's clock is {abs(skew):.0f} s {'behind' if skew > 0 else 'ahead'})"
+    ahead = _ahead(error)
+    if ahead is not None and abs(ahead) > _SKEW:
+        text = f"{said} ({skew(ahead)})"
         return ArmError("clock", text, code=code, hint="run `timedatectl` and set the clock", status=401)
     if "expired" in code.lower():
         hint = "the managed identity's token could not be renewed: `az vm identity show --ids VM`"
@@ -172,7 +173,7 @@ def _retry_after(error: Any) -> float | None:  # noqa: ANN401 - as above
         return None
 
 
-def _skew(error: Any) -> float | None:  # noqa: ANN401 - as above
+def _ahead(error: Any) -> float | None:  # noqa: ANN401 - as above
     """How far (seconds) the cloud's clock is ahead of this machine's."""
     try:
         return parsedate_to_datetime(error.response.headers.get("Date")).timestamp() - time.time()

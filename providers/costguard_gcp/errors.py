@@ -17,6 +17,7 @@ from google.protobuf.json_format import ParseError
 from costguard.actions.limited import TooLongError, limit
 from costguard.actions.provider import CloudError, Trouble
 from costguard.actions.retry import LateError
+from costguard.actions.skew import skew
 from costguard_gcp import permissions
 
 NO_ANSWER = "no_answer"
@@ -177,8 +178,7 @@ def _answer(error: api.GoogleAPICallError) -> CloudError:
 def _unauthorized(error: api.GoogleAPICallError, code: str, words: str) -> CloudError:
     ahead = _skew(error)
     if abs(ahead) > _SKEW:
-        side = "behind" if ahead > 0 else "ahead"
-        text = f"Google Cloud does not accept the token, and this machine's clock is {abs(ahead):.0f} s {side}: {words}"
+        text = f"Google Cloud does not accept the token, and {skew(ahead)}: {words}"
         return CloudError("clock", text, code="clock_skew", hint="run `timedatectl` and set the clock")
     hint = "look at the machine's service account and its clock, then run `costguard doctor`"
     return CloudError("credentials", f"Google Cloud does not accept the token: {words}", code=code, hint=hint)

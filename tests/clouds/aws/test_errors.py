@@ -1,5 +1,8 @@
 """Every code of AWS becomes one kind of trouble, with words and a next step."""
 
+import time
+from email.utils import formatdate
+
 import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
@@ -79,6 +82,17 @@ def test_no_word_of_aws_is_taken_for_a_secret(code: str) -> None:
 def test_a_signature_that_is_too_old_is_the_clock() -> None:
     """The same code, told apart by its words."""
     assert said("SignatureDoesNotMatch", "Signature expired: 2026 is now earlier than 2027").trouble == "clock"
+
+
+@pytest.mark.parametrize(("hours", "words"), [(3.0, "clock is 3 h behind"), (-3.0, "clock is 3 h ahead"), (0.0, "")])
+def test_a_wrong_clock_is_told_in_words(hours: float, words: str) -> None:
+    """By the date of the answer; one that agrees leaves the credentials."""
+    metadata = {"HTTPStatusCode": 400, "HTTPHeaders": {"date": formatdate(time.time() + hours * 3600.0, usegmt=True)}}
+    response = {"Error": {"Code": "RequestExpired"}, "ResponseMetadata": metadata}
+    error = translate(exceptions.ClientError(response, "X"), "ec2:X")
+    assert error.trouble == "clock"
+    assert words in str(error)
+    assert ("this machine's clock" in str(error)) is bool(words)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import gzip
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -94,6 +96,20 @@ def test_a_portals_404_is_not_the_machines_end(azure: FakeAzure) -> None:
             Azure().verify(azure.site(api_endpoint=url), receipt)
         assert caught.value.technical
         assert "az vm get-instance-view" in caught.value.hint
+
+
+def test_a_wrong_clock_is_told_in_words(azure: FakeAzure, machine: AzureMachine) -> None:
+    """By the date of the answer that refuses the token."""
+    facts = machine.facts("stop")
+    late = formatdate(time.time() + 7200.0, usegmt=True)
+    body = json.dumps({"error": {"code": "InvalidAuthenticationToken", "message": "not yet valid"}}).encode()
+    said = answer(body, "Content-Type: application/json", f"Date: {late}").replace(b"200 OK", b"401 X")
+    with speaking([said]) as url:
+        session = Session(azure.site(api_endpoint=url), facts.machine, resource.PUBLIC, Known())
+        with pytest.raises(ArmError) as caught:
+            retry.once("asking", lambda: arm.send(session, "stop", lambda _: None))
+    assert caught.value.trouble == "clock"
+    assert "this machine's clock is 2 h behind" in str(caught.value)
 
 
 def test_a_page_is_no_acceptance(azure: FakeAzure, machine: AzureMachine) -> None:

@@ -114,7 +114,7 @@ def test_a_wrong_clock_is_named() -> None:
     late = format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(hours=2), usegmt=True)
     skewed = error_of(401, body_of(401, "authError"), f"Date: {late}")
     assert (skewed.trouble, skewed.code) == ("clock", "clock_skew")
-    assert "behind" in str(skewed)
+    assert "clock is 2 h behind" in str(skewed)
     assert error_of(401, body_of(401, "authError")).trouble == "credentials"
 
 
