@@ -25,7 +25,7 @@ NEAR = 900.0
 """Seconds: what the cloud announces for later is told, and keeps nothing from being stopped until then."""
 
 SOON = 30.0
-"""Seconds in which an announcement without a date is taken to come true."""
+"""Seconds in which an announcement without a date is taken to come true; people are not told them as a date."""
 
 TAKES = frozenset(("stop", "terminate", "hibernate", "reboot", "freeze"))
 """Kinds of notices that take the machine away or interrupt it; others are told only."""
@@ -186,7 +186,7 @@ class CloudSide:
             return None
         self._told[key] = due
         text = f"{cloud} announces: {words}"
-        return Notice(now, due, text) if near else Finding(now, cloud, "announced", text)
+        return Notice(now, due, text, kind, due_in is not None) if near else Finding(now, cloud, "announced", text)
 
 
 def _sound(price: Mapping[str, Any]) -> bool:

@@ -78,11 +78,16 @@ class AskStop(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """The cloud will take the machine away at ``due`` (boot clock), whatever the engine does."""
+    """The cloud will take the machine away or interrupt it at ``due`` (boot clock), whatever the engine does.
+
+    ``kind`` is that of `costguard.actions.provider.Notice`, as people are told it; ``dated``: the cloud has named the moment.
+    """
 
     at: float
     due: float
     words: str
+    kind: str = "stop"
+    dated: bool = True
 
 
 class Finding(NamedTuple):

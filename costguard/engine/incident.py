@@ -365,7 +365,7 @@ def _answer(turn: Turn, client: int | None, words: str, *, done: bool) -> None:
 
 
 def notice(turn: Turn, event: Notice) -> None:
-    """The cloud will take the machine: told at once, and no own stop races with it."""
+    """The cloud will take or interrupt the machine: told at once, and no own stop races with it."""
     known = turn.core.notice is not None
     turn.set(notice=event.due)
     if turn.core.phase == WARNING:
@@ -373,7 +373,8 @@ def notice(turn: Turn, event: Notice) -> None:
     if not known:
         if turn.live:
             turn.effects.append(Save(turn.serial("s"), turn.rules.actions[0], max(0.0, event.due - event.at)))
-        turn.tell("notice", "critical", why=event.words, due_in_seconds=event.due - event.at)
+        when = {"due_in_seconds": event.due - event.at} if event.dated else {}
+        turn.tell("notice", "critical", why=event.words, change=event.kind, **when)
 
 
 def begin_again(turn: Turn, event: Began) -> None:

@@ -180,7 +180,7 @@ def work_seen(state: State, rules: Rules) -> bool:
 def obstacle(core: Core, rules: Rules) -> str:
     """What keeps every own reason from acting, in words; empty when nothing does."""
     if core.notice is not None:
-        return "the cloud has announced that it takes this machine away"
+        return "the cloud has announced that it takes this machine away, or interrupts it"
     if words := forbidden(core, rules):
         return words
     if core.holds:

@@ -32,6 +32,7 @@ receipt              what `costguard stop --verify` takes, one line of JSON
 error, hint          what failed, and what to do about it
 attempts             how many attempts were made; ``retry_in_seconds`` until the next one
 text, notes          free words of a notice, a list of notes
+change               what the cloud announces: ``reboot``, ``freeze``; anything else: it takes the machine away
 done                 in a reminder: ``cannot``, ``unknown``; anything else: failed
 acted                true when an action was asked for before the machine came back
 off_seconds          how long the machine was off, from ``stopped_wall`` to ``started_wall``
@@ -257,9 +258,13 @@ def _hold_ended(facts: Facts) -> tuple[str, Lines]:
 
 
 def _notice(facts: Facts) -> tuple[str, Lines]:
-    when = f" {facts.when}" if facts.number("due_in_seconds") is not None else ""
-    closing = "This is the cloud's decision; a hold does not postpone it. Save your work."
-    return f"the cloud takes {facts.machine} away{when}", [sentence(facts.text("text") or facts.text("why")), closing]
+    when = facts.when if facts.number("due_in_seconds") is not None else "soon"
+    does, advice = {
+        "reboot": (f"reboots {facts.machine}", "Save your work: what runs ends."),
+        "freeze": (f"pauses {facts.machine}", "The machine goes on afterwards."),
+    }.get(facts.text("change"), (f"takes {facts.machine} away", "Save your work."))
+    closing = f"This is the cloud's decision; a hold does not postpone it. {advice}"
+    return f"the cloud {does} {when}", [sentence(facts.text("text") or facts.text("why")), closing]
 
 
 def _finding(facts: Facts) -> tuple[str, Lines]:

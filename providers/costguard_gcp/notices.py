@@ -14,7 +14,7 @@ TAG_PREFIX = "costguard"
 """Only these attributes leave the metadata server: others hold start-up scripts, keys and passwords."""
 
 _STOPPED = (
-    "Google Cloud stops this machine for maintenance of its host, with GPUs within an hour; it starts again only if its "
+    "Google Cloud stops this machine for maintenance of its host, within the hour if it has GPUs, else within a minute; it starts again only if its "
     "automatic restart is on"
 )
 _MAINTENANCE = {

@@ -537,6 +537,18 @@ def test_an_announcement_of_the_cloud_saves_work_once(mode: str) -> None:
     assert world.kinds().count("notice") == 1
 
 
+def test_an_announcement_without_a_date_is_told_without_one() -> None:
+    """The moment that the engine counts with is its own guess."""
+    said = []
+    for dated in (True, False):
+        world = World(IDLE, 1)
+        world.run(50.0, BUSY)
+        world.send(Notice(world.now, world.now + 30.0, "maintenance", "freeze", dated))
+        said += [effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "notice"]
+    assert [facts["change"] for facts in said] == ["freeze", "freeze"]
+    assert [facts.get("due_in_seconds") for facts in said] == [30.0, None]
+
+
 def test_a_machine_that_stops_is_not_checked_again() -> None:
     """A guard that begins again while the proof is out: a check would find *stopping*, and tell people of a refusal."""
     world = until(World(IDLE, 1), "CONFIRMING")

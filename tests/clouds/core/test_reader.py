@@ -286,6 +286,13 @@ def test_a_notice_becomes_an_event_once() -> None:
     assert guard.answer(120.0, ["n", "stop", 400.0, "taken"]) == [Notice(120.0, 520.0, "Example announces: taken")]
 
 
+@pytest.mark.parametrize("kind", ["freeze", "reboot", "stop"])
+def test_an_announcement_without_a_date_names_none(kind: str) -> None:
+    """The engine counts with a moment, and knows that it is a guess; the kind goes with it."""
+    (notice,) = Guard().answer(100.0, ["n", kind, None, "soon"])
+    assert (notice.due, notice.kind, notice.dated) == (130.0, kind, False)
+
+
 def test_what_lies_far_ahead_is_told_and_blocks_nothing() -> None:
     """Maintenance in ten days must not keep an idle machine up for ten days; when it comes near, it counts."""
     guard = Guard()

@@ -268,3 +268,22 @@ def test_a_finding_names_the_gpu_and_that_nothing_is_done() -> None:
     assert text.title == "GPU 1 (H100) of box shows use that nothing makes"
     assert "Stuck at 100 %." in text.body
     assert "only told" in text.body
+
+
+@pytest.mark.parametrize(
+    ("change", "title", "advice"),
+    [
+        ("stop", "the cloud takes box away", "Save your work."),
+        ("terminate", "the cloud takes box away", "Save your work."),
+        ("reboot", "the cloud reboots box", "what runs ends"),
+        ("freeze", "the cloud pauses box", "goes on afterwards"),
+    ],
+)
+def test_an_announcement_says_what_the_cloud_does(change: str, title: str, advice: str) -> None:
+    """A pause takes nothing away, and without a date nobody says one."""
+    facts = {"machine": "box", "why": "Example announces: words", "change": change, "wall": 1e9, "grace": 600.0}
+    undated, dated = compose("notice", facts), compose("notice", {**facts, "due_in_seconds": 300.0})
+    assert undated.title == f"{title} soon"
+    assert dated.title.startswith(f"{title} at ")
+    assert "in 5 min" in dated.title
+    assert advice in undated.body
