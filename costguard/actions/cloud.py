@@ -127,7 +127,8 @@ class CloudAction:
         try:
             outcome = session.machine.execute(self.name, session.gathered, ticket)
         except CloudError as error:
-            return Outcome("failed" if error.technical else "refused", _words(error), error.code)
+            words = f"{_words(error)}; {error.hint}" if error.hint else _words(error)
+            return Outcome("failed" if error.technical else "refused", words)
         sent = outcome.status in {"accepted", "done", "pending", "unknown"}
         proof = receipt.accepted(session.receipt, outcome.proof) if sent else {}
         return outcome._replace(detail=mask(outcome.detail), receipt=proof)
