@@ -48,6 +48,12 @@ HOLD_TOLD_EVERY, HOLD_IS_NEWS = 60.0, 600.0
 
 DAY = 86400.0
 
+ENDS = frozenset({"stop", "terminate", "hibernate"})
+"""Kinds of announcements after which the machine is off."""
+
+SOONER = 60.0
+"""Seconds by which an announced moment must come nearer to be news."""
+
 
 def advance(turn: Turn, *, bridged: bool) -> None:
     """What a tick does to the phase."""
@@ -365,9 +371,15 @@ def _answer(turn: Turn, client: int | None, words: str, *, done: bool) -> None:
 
 
 def notice(turn: Turn, event: Notice) -> None:
-    """The cloud will take or interrupt the machine: told at once, and no own stop races with it."""
-    known = turn.core.notice is not None
-    turn.set(notice=event.due)
+    """The cloud will take or interrupt the machine: told at once, and no own stop races with it.
+
+    What is announced while another one is open is told when it is worse: an end after an interruption, or much sooner.
+    """
+    core = turn.core
+    ends = event.kind in ENDS and core.notice_kind not in ENDS
+    known = core.notice is not None and not ends and event.due > core.notice - SOONER
+    kind = event.kind if not known or event.kind in ENDS else core.notice_kind
+    turn.set(notice=event.due, notice_kind=kind)
     if turn.core.phase == WARNING:
         back_to_watching(turn, event.words)
     if not known:

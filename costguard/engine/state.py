@@ -111,7 +111,8 @@ class Core(NamedTuple):
     holds: tuple[Hold, ...] = ()
     held: float = 0.0  # seconds of hold charged since work was seen
     hold_told: tuple[tuple[str, float], ...] = ()  # whose holds were told when
-    notice: float | None = None  # the cloud takes the machine away then
+    notice: float | None = None  # the cloud takes or interrupts the machine then
+    notice_kind: str = "stop"  # what it does, as people were told
     deadline_told: float = 0.0
     stops: tuple[float, ...] = ()  # dates of own stops with no work since
     plans: tuple[Verdict, ...] = ()

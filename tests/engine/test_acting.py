@@ -549,6 +549,27 @@ def test_an_announcement_without_a_date_is_told_without_one() -> None:
     assert [facts.get("due_in_seconds") for facts in said] == [30.0, None]
 
 
+def test_an_end_after_a_pause_is_news() -> None:
+    """A pause was announced; then that the machine is taken, and sooner. The same again, or a pause after that, is none."""
+    world = World(IDLE, 1)
+    world.tick(BUSY)
+    for due, kind in (
+        (600.0, "freeze"),
+        (580.0, "freeze"),
+        (500.0, "terminate"),
+        (490.0, "freeze"),
+        (120.0, "stop"),
+        (100.0, "stop"),
+    ):
+        world.send(Notice(world.now, world.now + due, f"{kind} in {due}", kind))
+        world.tick(BUSY)
+    told = [
+        effect.facts["change"] for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "notice"
+    ]
+    assert told == ["freeze", "terminate", "stop"]
+    assert len([effect for _, effect in world.effects if isinstance(effect, Save)]) == 3
+
+
 def test_a_machine_that_stops_is_not_checked_again() -> None:
     """A guard that begins again while the proof is out: a check would find *stopping*, and tell people of a refusal."""
     world = until(World(IDLE, 1), "CONFIRMING")
