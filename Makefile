@@ -19,13 +19,13 @@ demo: $(RUN_STAMP) ## see it decide, without a GPU or a cloud account
 
 test: $(if $(WHEEL),,$(DEV_STAMP)) ## run the tests, at most 5 minutes (WHEEL=dist/x.whl: against that wheel, in an environment of its own)
 ifeq ($(WHEEL),)
-	$(PY) -m pytest -n $(JOBS) -m "not thorough" --session-timeout=480
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m "not thorough" --session-timeout=480
 else
 	PYTHON="$(PYTHON)" JOBS="$(JOBS)" .ci/test-wheel "$(WHEEL)"
 endif
 
 thorough: $(DEV_STAMP) ## the tests that take long: stories of drivers, every refusal of every cloud
-	$(PY) -m pytest -n $(JOBS) -m thorough --session-timeout=900
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=900
 
 lint: $(DEV_STAMP) ## style, types and import contracts
 	$(PY) -m ruff check .

@@ -515,7 +515,7 @@ def on_gcp(agent: Agent) -> Iterator[Rented]:
 @contextmanager
 def on_azure(agent: Agent) -> Iterator[Rented]:
     gate = Gate()
-    with azure.FakeAzure(azure.World()) as here:
+    with azure.FakeAzure(azure.World(), faster=RATE) as here:
         here.faults.add("deallocate", "slow", seconds=1.0)
         for file in ("sys_vendor", "product_name", "chassis_asset_tag"):
             target = agent.folder / "sys/class/dmi/id" / file

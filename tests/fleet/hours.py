@@ -17,6 +17,9 @@ import pytest
 
 T = TypeVar("T")
 
+_of_thread = threading.local()
+_sleep, _monotonic = time.sleep, time.monotonic
+
 
 class Strand:
     """A thread that runs when it is its turn, until it waits or ends."""
@@ -40,6 +43,7 @@ class Strand:
         self._go.acquire()
 
     def _run(self) -> None:
+        _of_thread.strand = self
         try:
             self._call()
         finally:
@@ -47,23 +51,35 @@ class Strand:
 
 
 class Hours:
-    """The clock. `time.sleep` and `time.monotonic` of the whole process are this one's while a test has it."""
+    """The clock. `time.sleep` and `time.monotonic` are this one's while a test has it, for its own threads.
+
+    Others, which an earlier test has left behind, go on by the real time.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        self._running: Strand | None = None
+        self._test = threading.get_ident()
         self._ready: deque[Strand] = deque()
         self._asleep: list[tuple[float, int, Strand]] = []
         self._numbers = itertools.count()
         monkeypatch.setattr(time, "sleep", self.sleep)
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "monotonic", self.monotonic)
 
     def start(self, call: Callable[[], object]) -> None:
         """Run it in a strand of its own; it begins when whoever runs now waits."""
         self._ready.append(Strand(call))
 
+    def monotonic(self) -> float:
+        """The time."""
+        mine = hasattr(_of_thread, "strand") or threading.get_ident() == self._test
+        return self.now if mine else _monotonic()
+
     def sleep(self, seconds: float) -> None:
-        """Wait in virtual time. Of strands alone."""
+        """Wait in virtual time."""
+        if not hasattr(_of_thread, "strand"):
+            assert threading.get_ident() != self._test, "the test itself waits with `run`"
+            _sleep(seconds)
+            return
         heapq.heappush(self._asleep, (self.now + max(0.0, seconds), next(self._numbers), self._me))
         self._me.wait()
 
@@ -71,9 +87,7 @@ class Hours:
         """Let time pass. Of the test alone: it returns when every strand waits for something later."""
         while True:
             while self._ready:
-                self._running = self._ready.popleft()
-                self._running.turn()
-            self._running = None
+                self._ready.popleft().turn()
             if not self._asleep or self._asleep[0][0] >= until:
                 self.now = until
                 return
@@ -82,8 +96,9 @@ class Hours:
 
     @property
     def _me(self) -> Strand:
-        assert self._running is not None, "the test itself waits with `run`"
-        return self._running
+        found = _of_thread.strand
+        assert isinstance(found, Strand)
+        return found
 
 
 class Signal:

@@ -26,9 +26,9 @@ AUDIENCES = frozenset(
 class Imds:
     """Answers as the service does; one bucket for everything but tokens."""
 
-    def __init__(self, world: World, faults: Faults) -> None:
+    def __init__(self, world: World, faults: Faults, faster: float = 1.0) -> None:
         self._world, self._faults = world, faults
-        self._bucket, self._token_bucket = Bucket(5, 5), Bucket(20, 20)
+        self._bucket, self._token_bucket = Bucket(5 * faster, 5 * faster), Bucket(20 * faster, 20 * faster)
         self._events_from = 0.0
 
     def respond(self, request: Request) -> tuple[str, Answer]:
