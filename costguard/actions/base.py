@@ -1,7 +1,7 @@
 """The words all actions share. An action has four steps and only two of them have effects."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 Verdict = Literal["go", "consequences", "another", "failed", "refuse"]
 """``failed``: it could not be checked for a technical reason, which may pass."""
@@ -77,6 +77,11 @@ class Host(NamedTuple):
     sysfs: str = "/sys"
     devfs: str = "/dev"
     stands_for_host: bool = False
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> Self:
+        """The section ``[host]`` as a job has it; what else it says is none of an action's business."""
+        return cls(**{name: section[name] for name in cls._fields if name in section})
 
 
 class Context(NamedTuple):

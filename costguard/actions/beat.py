@@ -43,10 +43,7 @@ def _tag(job: Mapping[str, Any]) -> Callable[[float], str] | None:
     from costguard.actions.provider import CloudError
     from costguard.masking import mask
 
-    host = given.get("host") or {}
-    place = marks.Place(
-        given["providers"], given["cloud"], Host(**{name: host[name] for name in Host._fields if name in host})
-    )
+    place = marks.Place(given["providers"], given["cloud"], Host.of(given.get("host") or {}))
     tags = {marks.HEARTBEAT: marks.heartbeat(str(record["state"]), float(record["at"]))}
 
     def write(within: float) -> str:

@@ -14,6 +14,7 @@ from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan,
 from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb
 from costguard.actions.retry import LateError, bounded
+from costguard.engine.reasons import PERSON
 from costguard.masking import mask
 
 CODES: Mapping[Trouble, str] = {
@@ -34,9 +35,6 @@ OPEN_WITHIN = 45.0
 
 REQUEST_WITHIN = 15.0
 """Seconds for a request, its own repeats included. If nothing was accepted by then, the engine decides again, on fresh readings."""
-
-PERSON = "person"
-"""The reason that needs no readings."""
 
 T = TypeVar("T")
 
@@ -122,6 +120,7 @@ class CloudAction:
         session = self._session
         if session is None or not plan.may_act:
             return Outcome("failed", "there is no session with the cloud: nothing was sent")
+        # a person's wish needs no readings
         within = context.deadline if context.reason == PERSON else min(context.deadline, REQUEST_WITHIN)
         ticket = Ticket(context.incident, context.attempt, within)
         try:

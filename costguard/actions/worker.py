@@ -59,7 +59,7 @@ def parse(job: Mapping[str, Any]) -> Context:
         heartbeat=dict(job.get("heartbeat") or {}),
         hook=dict(job.get("hook") or {}),
         asks=job.get("asks") is True,
-        host=Host(**{name: host[name] for name in Host._fields if name in host}),
+        host=Host.of(host),
         providers=tuple(map(str, job.get("providers") or ())),
         results=str(job.get("results") or ""),
         deadline=float(job.get("deadline") or Context._field_defaults["deadline"]),

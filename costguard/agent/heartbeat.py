@@ -45,9 +45,10 @@ class Heartbeat:
         settings = config.get("heartbeat") or {}
         self._settings: dict[str, Any] = dict(settings)
         self._cloud = {name: config.get(name) for name in ("providers", "cloud", "host")}
-        self._spread = float(settings.get("every") or 0.0)
+        every = float(settings.get("every") or 0.0)
         self._tags = settings.get("tag") is True
-        self._every = self._spread if settings.get("url") else max(self._spread, TAG_EVERY) if self._tags else 0.0
+        self._every = every if settings.get("url") else max(every, TAG_EVERY) if self._tags else 0.0
+        self._first_after = every * self._share
         self._next = None
 
     @property
@@ -68,7 +69,7 @@ class Heartbeat:
         if not self._every:
             return
         if self._next is None:
-            self._next = now + self._spread * self._share
+            self._next = now + self._first_after
         if not answering or now < self._next or self._worker is not None:
             return
         self._next = now + self._every

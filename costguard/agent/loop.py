@@ -36,7 +36,7 @@ LEAVE_WITHIN = 2.0
 LAST_WORDS = 5.0
 """Seconds that a guard which ends waits for its files, and for messages that are on their way to people."""
 
-KEPT = ("paths", "environment", "instance")
+KEPT = ("paths", "environment")
 """What a reload leaves as it was at the start of the process."""
 
 BUGS_LIMIT = 10
@@ -353,7 +353,7 @@ class Loop:
     def _price(self) -> None:
         """Count with the best price that is known; what is saved, and compared at a restart, stays without."""
         priced = self.cloud.priced(self.ruled)
-        if priced != self.policy:
+        if priced != self.policy:  # else the same object stays, and what was worked out from it
             self.policy = priced
 
     def _rule(self, policy: Policy) -> None:

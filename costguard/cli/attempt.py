@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from costguard.agent.identity import boot_id
 from costguard.agent.programs import command_lines
+from costguard.engine.reasons import PERSON
 from costguard.errors import REFUSED, CostguardError
 
 PLAN_SECONDS = 60.0
@@ -30,7 +31,7 @@ def job(effective: Mapping[str, Any], action: str, owner: str) -> dict[str, Any]
         "mode": effective["policy"]["mode"],
         "attempt": name + "a",
         "incident": name + "i",
-        "reason": "person",
+        "reason": PERSON,
         "asks": True,
         "sentence": f"{owner} said `costguard stop`",
         "settings": settings,

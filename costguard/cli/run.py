@@ -91,10 +91,8 @@ def _instance(effective: "Mapping[str, Any]") -> str:
     from costguard.actions.base import Host
     from costguard.actions.choose import NobodyError, choose
 
-    host = effective["host"]
-    place = Host(**{name: host[name] for name in Host._fields if name in host})
     try:
-        chosen = choose(effective["providers"], effective["cloud"], place)
+        chosen = choose(effective["providers"], effective["cloud"], Host.of(effective["host"]))
         found = chosen.provider.instance_of(chosen.site.dmi)
     except NobodyError:
         return ""

@@ -12,6 +12,7 @@ import click
 from costguard.agent.client import AgentUnreachableError, login
 from costguard.agent.identity import escape_hatch
 from costguard.cli import options, reach
+from costguard.engine.reasons import PERSON
 from costguard.errors import REFUSED, USAGE, CostguardError
 
 ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")
@@ -155,7 +156,7 @@ def _follow(status: Callable[[], dict[str, Any]], action: str) -> dict[str, Any]
         except CostguardError as error:  # it may be ending together with the machine
             return fate | {"detail": f"the agent answers no more: {error.message}"}
         incident, phase = report["incident"], report["phase"]
-        if incident is None or incident["reason"] != "person":
+        if incident is None or incident["reason"] != PERSON:
             return fate | {"status": "refused", "detail": str(report["sentence"])}
         fate |= {"action": incident["action"], "proof": incident["proof"], "receipt": _loads(incident["receipt"])}
         fate["detail"] = incident["detail"] or str(report["sentence"])

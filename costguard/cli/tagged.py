@@ -13,9 +13,8 @@ def hatch(effective: Mapping[str, Any]) -> str:
     """Words for the tag that keeps this machine up; empty when there is none, or when nobody can be asked."""
     if effective["cloud"].get("tags") == "off":
         return ""
-    place = Host(**{name: value for name, value in effective["host"].items() if name in Host._fields})
     try:
-        chosen = choose(effective["providers"], effective["cloud"], place)
+        chosen = choose(effective["providers"], effective["cloud"], Host.of(effective["host"]))
         found = chosen.provider.tags(chosen.site)
     except Exception:  # noqa: BLE001 - foreign code, and a service that may be away: the plan that follows says what is wrong
         return ""

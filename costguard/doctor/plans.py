@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from costguard.actions.base import VERDICT_WORDS
 from costguard.actions.marks import CHECK_SECONDS
+from costguard.agent.preflight import DENIED, UNKNOWN
 from costguard.doctor.child import first_answer
 from costguard.doctor.finding import Check, Level
 
@@ -15,7 +16,7 @@ CLOUD_SECONDS = 20.0
 PLAN_SECONDS = CLOUD_SECONDS + CHECK_SECONDS + 8.0
 """For the whole of a plan: also the start of the worker with the cloud's library, and the question for the tags."""
 
-TOLD = frozenset(("tag_denied", "tag_unknown"))
+TOLD = frozenset((DENIED, UNKNOWN))
 """Findings that need somebody although the action itself may be carried out."""
 
 

@@ -48,7 +48,7 @@ HOLD_TOLD_EVERY, HOLD_IS_NEWS = 60.0, 600.0
 
 DAY = 86400.0
 
-ENDS = frozenset({"stop", "terminate", "hibernate"})
+SWITCHES_OFF = frozenset({"stop", "terminate", "hibernate"})
 """Kinds of announcements after which the machine is off."""
 
 SOONER = 60.0
@@ -376,10 +376,14 @@ def notice(turn: Turn, event: Notice) -> None:
     What is announced while another one is open is told when it is worse: an end after an interruption, or much sooner.
     """
     core = turn.core
-    ends = event.kind in ENDS and core.notice_kind not in ENDS
-    known = core.notice is not None and not ends and event.due > core.notice - SOONER
-    kind = event.kind if not known or event.kind in ENDS else core.notice_kind
-    turn.set(notice=event.due, notice_kind=kind)
+    if core.notice is None:
+        known, latest, soonest, kind = False, event.due, event.due, event.kind
+    else:
+        off = event.kind in SWITCHES_OFF
+        known = (not off or core.notice_kind in SWITCHES_OFF) and event.due > core.notice_soonest - SOONER
+        latest, soonest = max(core.notice, event.due), min(core.notice_soonest, event.due)
+        kind = event.kind if off else core.notice_kind
+    turn.set(notice=latest, notice_soonest=soonest, notice_kind=kind)
     if turn.core.phase == WARNING:
         back_to_watching(turn, event.words)
     if not known:

@@ -139,7 +139,7 @@ class Sentence:
         if deadline <= state.at and not policy.stop_busy:
             deadline = max(deadline, reasons.rested_at(state, rules))
             if deadline == NEVER:
-                words = f"the deadline has passed; {would}warning once that has been over for"
+                words = f"the deadline has passed; {would}warning once work has been over for"
                 return f"{words} {duration(reasons.rest(rules))}, {action} {_later(rules, 'later')}"
         times.append((deadline, "the deadline"))
         at, why = min(times)

@@ -111,7 +111,8 @@ class Core(NamedTuple):
     holds: tuple[Hold, ...] = ()
     held: float = 0.0  # seconds of hold charged since work was seen
     hold_told: tuple[tuple[str, float], ...] = ()  # whose holds were told when
-    notice: float | None = None  # the cloud takes or interrupts the machine then
+    notice: float | None = None  # the cloud takes or interrupts the machine then; of several moments the last
+    notice_soonest: float = NEVER  # and the first
     notice_kind: str = "stop"  # what it does, as people were told
     deadline_told: float = 0.0
     stops: tuple[float, ...] = ()  # dates of own stops with no work since
@@ -235,7 +236,7 @@ def dump(state: State) -> dict[str, Any]:
 
 def load(saved: Mapping[str, Any]) -> State:
     """The state that `dump` saved. Raises KeyError, TypeError or ValueError for anything else."""
-    core = _infinite(saved["core"], ("remind", "again"))
+    core = _infinite(saved["core"], ("remind", "again", "notice_soonest"))
     incident, alarm = core["incident"], core["alarm"]
     core.update(
         devices=tuple(Device(*device) for device in core["devices"]),

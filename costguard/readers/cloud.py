@@ -138,8 +138,7 @@ def serve(job: "Mapping[str, Any]", lines: "Callable[[], bytes]", write: "Callab
     """Answer until the end of the input."""
     eyes, none = None, ""
     try:
-        host = job.get("host") or {}
-        place = Host(**{name: host[name] for name in Host._fields if name in host})
+        place = Host.of(job.get("host") or {})
         eyes = Eyes(choose(job.get("providers") or (), job.get("cloud") or {}, place), wait=float(job.get("wait") or 0))
     except NobodyError as error:
         none = mask(str(error))[:_WORDS]

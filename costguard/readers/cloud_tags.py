@@ -25,15 +25,16 @@ def asks(tags: Mapping[str, str], wall: float) -> list[list[object]]:
     if wanted.get("costguard", "").lower() in {"off", "false", "no"}:
         found.append([f"costguard = {wanted['costguard']}", None])
     until = wanted.get("costguard-hold", "")
-    if (left := _moment(until) - wall) > 0:
-        found.append([f"costguard-hold until {until}", left])
+    end = _moment(until)
+    if end is not None and end > wall:
+        found.append([f"costguard-hold until {until}", end - wall])
     return found
 
 
 def mistakes(tags: Mapping[str, str]) -> list[str]:
     """Words for a hold that holds nothing: whoever wrote it believes that the machine stays up."""
     until = _wanted(tags).get("costguard-hold", "")
-    if not until or _moment(until):
+    if not until or _moment(until) is not None:
         return []
     return [f"tag costguard-hold: {until!r} holds nothing; write a date with its offset, as 2027-01-31T18:00:00+01:00"]
 
@@ -67,10 +68,10 @@ def _value(name: str, text: str) -> float | None:
     return values.seconds(text) if name in DURATIONS else values.share(text)
 
 
-def _moment(text: str) -> float:
-    """A date with its offset; what is none holds for nothing."""
+def _moment(text: str) -> float | None:
+    """A date with its offset, in seconds since the epoch; None for what is none."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return 0.0
-    return moment.timestamp() if moment.tzinfo is not None else 0.0
+        return None
+    return moment.timestamp() if moment.tzinfo is not None else None

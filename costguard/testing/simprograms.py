@@ -380,8 +380,10 @@ class CloudReader(Program):
         about: dict[str, Any] = {"read": number, "cloud": "Simulated", "identity": None, "price": None, "nonsense": []}
         if blind:
             return {**about, "notices": [], "asks": None, "settings": None, "error": "the service does not answer"}
-        wanted, nonsense = settings(self.world.tags) if self.job["cloud"].get("tag_settings") else ({}, [])
-        asked: dict[str, Any] = {"asks": asks(self.world.tags, wall), "settings": wanted, "nonsense": nonsense}
+        asked: dict[str, Any] = {"asks": None, "settings": None}
+        if self.job["cloud"].get("tags") != "off":
+            wanted, nonsense = settings(self.world.tags) if self.job["cloud"].get("tag_settings") else ({}, [])
+            asked = {"asks": asks(self.world.tags, wall), "settings": wanted, "nonsense": nonsense}
         notices = [
             [name, kind, None if at is None else at - wall, words] for name, kind, at, words in self.world.notices
         ]

@@ -45,3 +45,11 @@ def answer(body: bytes, *headers: str, missing: int = 0) -> bytes:
 def bytewise(data: bytes) -> list[bytes]:
     """One piece for each byte."""
     return [data[index : index + 1] for index in range(len(data))]
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What is inside may take so long."""
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < seconds

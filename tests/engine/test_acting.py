@@ -549,6 +549,21 @@ def test_an_announcement_without_a_date_is_told_without_one() -> None:
     assert [facts.get("due_in_seconds") for facts in said] == [30.0, None]
 
 
+def test_a_pause_before_the_end_does_not_open_the_way_for_an_own_stop() -> None:
+    """The machine is taken in 15 minutes; a pause in 30 s is told, and when that is over the end still keeps every stop back."""
+    world = World(IDLE, 1)
+    world.tick(QUIET)
+    world.send(Notice(world.now, world.now + 900.0, "taken", "terminate"))
+    world.send(Notice(world.now, world.now + 30.0, "paused", "freeze"))
+    assert world.kinds().count("notice") == 2
+    world.run(1400.0, QUIET)
+    assert not gos(world)
+    world.send(Notice(world.now, world.now + 60.0, "taken", "stop"))
+    assert world.kinds().count("notice") == 2, "that it ends was told"
+    world.run(2000.0, QUIET)
+    assert gos(world), "what did not come true is forgotten"
+
+
 def test_an_end_after_a_pause_is_news() -> None:
     """A pause was announced; then that the machine is taken, and sooner. The same again, or a pause after that, is none."""
     world = World(IDLE, 1)

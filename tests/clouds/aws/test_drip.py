@@ -1,9 +1,6 @@
 """Answers that come one byte a second: no time-out of the SDK sees them, and every step is back in time all the same."""
 
 import json
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -15,16 +12,10 @@ from costguard_aws import session as sessions
 from costguard_aws.testing import FakeMachine
 from costguard_aws.testing.machine import ROLE
 from tests.clouds.aws.conftest import opened
+from tests.clouds.wire import within
 
 SHORT = Ticket("inc", "inc.1", 2.0)
 ACCEPTED = Outcome("accepted", "accepted: StopInstances", "r-1")
-
-
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds
 
 
 def test_a_question(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,5 @@
 """Answers that come one byte a second: no time-out of the SDK sees them, and every step is back in time all the same."""
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from costguard.actions.base import Outcome
@@ -12,16 +8,10 @@ from costguard_azure import Azure, metadata, retry
 from costguard_azure import facts as gathering
 from costguard_azure.machine import AzureMachine
 from costguard_azure.testing import FakeAzure
+from tests.clouds.wire import within
 
 SHORT = Ticket("i", "a", 2.0)
 ACCEPTED = Outcome("accepted", "accepted: Azure will deallocate this machine", "r-1")
-
-
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds
 
 
 @pytest.fixture(autouse=True)

@@ -30,6 +30,34 @@ def test_it_stops_this_machine_and_gives_a_receipt(rented: Rented, cloud: Cloud)
     assert json.loads((rented.root / "results/b-a1.json").read_text())["receipt"]["request"] == "r-b-a1"
 
 
+CURIOUS = """
+from costguard.actions.base import Outcome
+from costguard_example import Example, ExampleMachine
+
+class Machine(ExampleMachine):
+    def execute(self, verb, facts, ticket):
+        return Outcome("failed", f"{ticket.deadline:g} s")
+
+class Curious(Example):
+    def open(self, site, identity):
+        machine = super().open(site, identity)
+        machine.__class__ = Machine
+        return machine
+
+PROVIDER = Curious()
+"""
+
+
+@pytest.mark.parametrize(("reason", "seconds"), [("idle", 15), ("deadline", 15), ("person", 60)])
+def test_readings_are_good_for_a_short_while(rented: Rented, tmp_path: Path, reason: str, seconds: int) -> None:
+    """A plug-in repeats a request no longer than the last look at the GPUs is worth; a person's wish rests on none."""
+    (tmp_path / "curious.py").write_text(CURIOUS, encoding="utf-8")
+    rented.providers = ["example=curious"]
+    reach = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
+    answers = rented.ask("act", before=reach, reason=reason, deadline=60)
+    assert answers["outcome"]["detail"] == f"{seconds} s"
+
+
 def test_the_plan_names_the_machine_before_anything_is_sent(rented: Rented, cloud: Cloud) -> None:
     """The message that announces the act carries it: a machine that dies then leaves evidence."""
     answers = rented.ask("plan")

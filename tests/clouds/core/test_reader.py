@@ -129,8 +129,7 @@ def test_announcements_that_fail_for_hours_do_not_delay_the_tags(
     monkeypatch.syspath_prepend(str(EXAMPLE))
     job = rented.job("plan")
     now = [0.0]
-    place = Host(**{name: job["host"][name] for name in ("procfs", "sysfs")})
-    eyes = Eyes(choose(job["providers"], job["cloud"], place), wait=0.0, clock=lambda: now[0])
+    eyes = Eyes(choose(job["providers"], job["cloud"], Host.of(job["host"])), wait=0.0, clock=lambda: now[0])
     cloud.fail["/notices"] = 503
     for now[0] in range(0, 7200, 10):
         eyes.look()

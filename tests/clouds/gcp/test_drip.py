@@ -1,9 +1,5 @@
 """Answers that come one byte a second: no time-out of the SDK sees them, and every step is back in time all the same."""
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from costguard.actions.base import Outcome
@@ -12,16 +8,10 @@ from costguard_gcp import PROVIDER, act, session
 from costguard_gcp import facts as looks
 from costguard_gcp.testing import Fault
 from tests.clouds.gcp.conftest import World
+from tests.clouds.wire import within
 
 SHORT = Ticket("i", "a", 2.0)
 ACCEPTED = Outcome("accepted", "accepted by Google Cloud as operation operation-1", "operation-1")
-
-
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds
 
 
 @pytest.fixture(autouse=True)

@@ -82,8 +82,6 @@ def test_only_where_the_owner_allows_it(cloud: dict[str, Any]) -> None:
     journal = Journal()
     host = SimHost(machine(), seed=3, until=END, watch=journal)
     host.world.tags = {"costguard-kill-duration": "2h"}
-    if cloud.get("tags") == "off":  # then the reader shows none
-        host.world.tags = {}
     life(host, config(cloud))
     assert journal.first("warning") == pytest.approx(WORK + 3600.0, abs=60.0)
 
