@@ -18,7 +18,7 @@ TRIES_PER_LINK = 4
 
 FIRST_LOOK = 5.0
 CONFIRM_EVERY = 30.0
-"""Seconds from acceptance to the first question what came of it, and from one question to the next."""
+"""Seconds from acceptance to the first question what came of it, and at most from one question to the next."""
 
 CONFIRM_WITHIN = 300.0
 """If nothing is seen of a request so long after it was accepted, nothing happened."""
@@ -245,18 +245,19 @@ def confirm_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
     """What the world says about the attempt."""
     asked = now.asked if now.asked is not None else event.at
     turn.amend(confirm="")
+    pause = min(CONFIRM_EVERY, max(FIRST_LOOK, event.at - asked))  # a machine that ends has little time to tell
     if event.status == "done":
-        finish(turn, "acted")
+        finish(turn, "acted", event.detail)
     elif event.status in UNDER_WAY and event.at - asked < UNDER_WAY[event.status]:
         if event.status == "pending" and not now.stopping:
             turn.tell("stopping", "critical", error=event.detail, proof=now.proof)
             turn.amend(stopping=True)
-        turn.amend(recheck=event.at + CONFIRM_EVERY)
+        turn.amend(recheck=event.at + pause)
     elif event.status in UNDER_WAY:
         _next_link(turn, now, f"{NOT_DONE[event.status]} after {(event.at - asked) / 60.0:.0f} min")
     elif event.status == "failed":
         _next_link(turn, now, event.detail)
     elif event.at - asked < CONFIRM_WITHIN:
-        turn.amend(recheck=event.at + CONFIRM_EVERY)
+        turn.amend(recheck=event.at + pause)
     else:
         finish(turn, "unknown", event.detail)

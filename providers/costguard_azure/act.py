@@ -13,7 +13,9 @@ from costguard_azure.facts import Facts
 from costguard_azure.session import AGENT, READ, Session
 
 POLL = 10.0
-"""Seconds between two looks; Azure allows 12 a minute. ``settings["confirm_interval"]`` replaces it."""
+"""Seconds between two looks at a machine that may not see itself yet. ``settings["confirm_interval"]`` replaces it."""
+LOOK = 20.0
+"""Seconds for one answer to the question what became of the machine, after troubles that pass included."""
 GONE = frozenset(("ResourceNotFound", "ResourceGroupNotFound", "NotFound"))
 """404 that says that the machine does not exist; a subscription or a type that nobody finds says nothing of it."""
 SETTLES = 10.0
@@ -161,21 +163,16 @@ def _seen(session: Session, verb: Verb) -> str | None:
     return f"it as {view.power}" if view.power in {"deallocating", *_ENDED} else ""
 
 
-def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Outcome | None, interval: float = POLL) -> Outcome:
-    """Look until the bill has ended or the deadline is over; say what the cloud shows last."""
-    end = time.monotonic() + ticket.deadline
-    while True:
-        outcome = _shown(session, verb, recorded, max(_LEAST, end - time.monotonic()))
-        if outcome.status == "done" or time.monotonic() + interval >= end:
-            return outcome
-        time.sleep(interval)
+def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+    """What the cloud shows now, at its first answer, in the words of the three grades; who asks asks again.
 
-
-def _shown(session: Session, verb: Verb, recorded: Outcome | None, within: float) -> Outcome:
-    """One look, in the words of the three grades."""
+    This machine ends while it asks: what waited here for the end would never be told.
+    """
     known = recorded or Outcome("unknown", "nothing is recorded of this attempt")
+    end = time.monotonic() + max(_LEAST, min(ticket.deadline, LOOK))
+    doing = "asking what became of the machine"
     try:
-        view = retry.once("asking what became of the machine", lambda: arm.instance_view(session), within)
+        view = retry.ask(end, doing, lambda: arm.instance_view(session), session.credential.forget)
     except ArmError as error:
         if error.code in GONE:
             return Outcome("done", "closed: the machine does not exist any more", known.proof)

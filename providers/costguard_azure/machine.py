@@ -59,7 +59,7 @@ class AzureMachine:
 
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
         """See `costguard_azure.act.confirm`."""
-        return act.confirm(self._session, verb, ticket, recorded, self._poll)
+        return act.confirm(self._session, verb, ticket, recorded)
 
     def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
         """See `costguard_azure.mark.mark`."""

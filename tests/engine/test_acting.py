@@ -400,6 +400,27 @@ def test_a_machine_that_is_seen_stopping_gets_its_time(seen: str, earliest: floa
     assert gos(world) == ["stop"]
 
 
+def test_a_machine_that_ends_is_asked_about_soon_and_its_end_is_told_with_what_was_seen() -> None:
+    """Seen stopping has to be told before this machine is gone; what a cloud shows of the end stands in the message."""
+    world = until(World(IDLE, 1), "CONFIRMING")
+    asked: list[float] = []
+    while world.phase() == "CONFIRMING" and len(asked) < 4:
+        world.tick(QUIET, dt=1.0)
+        for effect in list(world.pending.values()):
+            if isinstance(effect, Confirm):
+                asked.append(world.now)
+                last = len(asked) == 4
+                world.answer(
+                    effect.id, "done" if last else "pending", detail="closed: nothing is there any more" * last
+                )
+    pauses = [later - earlier for earlier, later in pairwise(asked)]
+    assert pauses[0] <= 12.0
+    assert pauses[-1] <= 32.0
+    assert pauses == sorted(pauses)
+    told = [effect for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "done"]
+    assert [effect.facts["error"] for effect in told] == ["closed: nothing is there any more"]
+
+
 def test_a_reload_while_it_confirms_asks_again() -> None:
     """A guard that begins again with the same state has let go of the question: it is asked anew, and answered."""
     world = until(World(IDLE, 1), "CONFIRMING")

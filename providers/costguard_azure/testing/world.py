@@ -132,6 +132,10 @@ class World:
         self.operations[name] = time.monotonic() + seconds
         return name
 
+    def hurry(self) -> None:
+        """Let what was begun be due now."""
+        self._due = time.monotonic()
+
     def settle(self) -> None:
         """Let what is due happen."""
         if not self._target or time.monotonic() < self._due:

@@ -203,6 +203,15 @@ def test_a_list_price_is_shown_with_its_date_and_source() -> None:
     assert "2026-07-20" in rests
 
 
+def test_an_end_that_a_cloud_shows_is_called_closed() -> None:
+    """The third grade of proof has its own word, and what the cloud shows stands with it."""
+    text = compose("done", {**FACTS, "action": "stop", "error": "closed: the cloud shows it as off", "proof": "r-1"})
+    assert text.title == "closed: stop of box"
+    assert "Closed: the cloud shows it as off." in text.body
+    assert "Proof: r-1." in text.body
+    assert compose("done", FACTS).title == "box: shutdown done"
+
+
 def test_what_comes_after_an_attempt() -> None:
     """Unknown is never repeated, closed has a duration, a reminder has the money."""
     assert "It is not repeated." in compose("outcome_unknown", FACTS).body
