@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,18 +22,16 @@ HOUR = 3600.0
 
 def _since(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
     """A length of time (7d, 12h) or a local date (2026-11-21, with or without a time of day), as a date."""
-    from costguard.config.values import seconds
+    from costguard.config.values import spoken_seconds
 
     if value is None:
         return None
-    try:
-        return time.time() - seconds(value)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError, OverflowError, OSError):
         return datetime.fromisoformat(value).timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(f"{value!r} is no time: write 7d, 12h or 2026-11-21") from None
+    try:
+        return time.time() - spoken_seconds(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; allowed: such as 7d, 12h or 2026-11-21") from None
 
 
 @click.command()

@@ -7,18 +7,19 @@ import click
 
 from costguard.agent.client import login
 from costguard.cli import reach
-from costguard.config.values import seconds
+from costguard.config.values import spoken_seconds
 from costguard.errors import REFUSED, CostguardError
 
 
 def _length(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
-    """A time above zero (30s, 10m, 2h, 1d) in seconds; anything else is a usage error."""
+    """A time above zero with its unit (10m, 2h, 1h30m, 1d) in seconds; anything else is a usage error."""
     try:
-        length = seconds(value)
-    except ValueError:
-        length = 0.0
+        length = spoken_seconds(value)
+        why = f"{value!r} is not a time to hold"
+    except ValueError as error:
+        length, why = 0.0, str(error)
     if length <= 0:
-        raise click.BadParameter(f"{value!r} is not a time to hold; write 30m, 2h or 1d")
+        raise click.BadParameter(f"{why}; write a time such as 30m, 2h or 1d")
     return length
 
 
@@ -28,7 +29,7 @@ def _length(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
 def command(*, duration: float, reason: str, as_json: bool, state_dir: str | None) -> None:
-    """Keep this machine up for DURATION (30m, 2h, 1d), whatever the GPUs do.
+    """Keep this machine up for DURATION (30m, 2h, 1h30m, 1d), whatever the GPUs do.
 
     Everybody on the machine may do this; the configuration bounds how long. Exit code 3 when it is
     refused or too late.

@@ -70,12 +70,12 @@ def command(out: str, interval: str, duration: str | None, sysfs: str) -> None:
 
 
 def _durations(interval: str, duration: str | None) -> tuple[float, float]:
-    from costguard.config.values import seconds
+    from costguard.config.values import seconds, spoken_seconds
 
     try:
-        every, length = seconds(interval), seconds(duration) if duration else LONGEST
+        every, length = seconds(interval), spoken_seconds(duration) if duration else LONGEST
     except ValueError as error:
-        raise click.UsageError(f"{error}; allowed: a duration such as 10 (seconds), 10s, 30m or 8h") from None
+        raise click.UsageError(f"{error}; allowed: a duration such as 10s, 30m, 1h30m or 8h") from None
     if not 0.1 <= every <= 3600.0:
         raise click.UsageError(f"--interval {interval} is out of range; allowed: 0.1s to 1h")
     if length <= 0.0:

@@ -24,7 +24,7 @@ Later sources win: preset, file, environment, command line.
 | environment | `COSTGUARD_KILL_THRESHOLD=5%`, `COSTGUARD_DEADLINE__LIFETIME=7d` |
 | command line | `--set kill_threshold=5% --set deadline.lifetime=7d`, `--mode live`, `--preset gpu-sentinel` |
 
-Durations: `30` (seconds), `30s`, `10m`, `2h`, `1d`. Shares: `0.7` or `70%`; a bare `80` or `1` is refused because it may mean two things.
+Durations: `30` (seconds), `30s`, `10m`, `2h`, `1d`, `1h30m`. Shares: `0.7` or `70%`; a bare `80` or `1` is refused because it may mean two things.
 Unknown names are errors. On the command line and in the environment a list is written `a,b` or `["a","b"]`.
 """
 

@@ -26,7 +26,7 @@ from costguard.config.types import (
 
 ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_process; command"
 
-_DURATION = "a duration such as 30 (seconds), 30s, 10m, 2h or 1d"
+_DURATION = "a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d"
 _SHARE = "a share such as 0.05 or 5%"
 
 

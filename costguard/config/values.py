@@ -7,22 +7,46 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 _SECONDS: Mapping[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
+_NUMBER = r"\d+(?:\.\d+)?"
+_BARE = re.compile(_NUMBER)
+_PART = re.compile(rf"({_NUMBER})\s*([dhms])")
+_DURATION = re.compile(rf"(?:{_NUMBER}\s*[dhms]\s*)+")
+_HOURS_MEANT = 48
+"""A bare number up to this may mean hours; above it, minutes or seconds."""
+
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 
 
 def seconds(value: object) -> float:
-    """Read ``30`` (seconds), ``30s``, ``10m``, ``2h`` or ``1d``; raises ValueError in words."""
+    """Read ``30`` (seconds), ``30s``, ``10m``, ``2h``, ``1d`` or ``1h30m``; raises ValueError in words."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{value!r} is not a duration")
     if isinstance(value, str):
-        match = _DURATION.fullmatch(value.strip().lower())
-        if match is None:
-            raise ValueError(f"{value!r} is not a duration")
-        value = float(match[1]) * _SECONDS[match[2] or "s"]
+        value = _written(value)
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{value} is not a duration")
     return float(value)
+
+
+def _written(text: str) -> float:
+    """Numbers with units, the largest unit first and each at most once; or one bare number of seconds."""
+    words = text.strip().lower()
+    if _BARE.fullmatch(words):
+        return float(words)
+    parts = _PART.findall(words) if _DURATION.fullmatch(words) else []
+    sizes = [_SECONDS[unit] for _number, unit in parts]
+    if not parts or sizes != sorted(set(sizes), reverse=True):
+        raise ValueError(f"{text!r} is not a duration")
+    return sum(float(number) * size for (number, _unit), size in zip(parts, sizes, strict=True))
+
+
+def spoken_seconds(text: str) -> float:
+    """As `seconds`, from a person: a bare number is refused, because nobody can tell which unit was meant."""
+    number = text.strip()
+    if _BARE.fullmatch(number) and float(number) > 0:
+        large, small = ("h", "m") if float(number) <= _HOURS_MEANT else ("m", "s")
+        raise ValueError(f"{number} has no unit: write {number}{large} or {number}{small}")
+    return seconds(text)
 
 
 def seconds_or_off(value: object) -> float | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costguard.engine.narrate import ON_DONE
+from costguard.engine.reasons import PERSON
 from costguard.engine.words import percent
 from costguard.history.query import Event
 
@@ -71,7 +72,8 @@ def summary(events: Sequence[Event]) -> Summary:
         facts = data.get("facts", data)
         fate_of_message = event.kind == "outcome" and data.get("effect") in tells
         for name in () if fate_of_message else known:
-            known[name] = str(facts.get(name) or known[name])
+            if name != "owner" or facts.get("reason") == PERSON:  # else it is the owner of a hold that it met
+                known[name] = str(facts.get(name) or known[name])
         if event.kind == "phase":
             result, words = _result(result, words, data)
         elif event.kind == "told":

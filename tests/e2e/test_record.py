@@ -222,6 +222,7 @@ def test_a_full_disk_is_told(recorder: Recorder, name: str, limit: int) -> None:
         ("no/folder", (), "cannot be written: No such file"),
         ("a", ("--duration", "0"), "out of range"),
         ("a", ("--duration", "-1"), "is not a duration"),
+        ("a", ("--duration", "8"), "write 8h or 8m"),
         ("a", ("--interval", "0"), "out of range"),
         ("a", ("--interval", "nan"), "is not a duration"),
     ],

@@ -118,12 +118,22 @@ def test_without_an_agent_it_says_so(tmp_path: Path, verb: list[str]) -> None:
     assert "hint: start one with `costguard run`" in done.stderr
 
 
-@pytest.mark.parametrize("length", ["0", "-1", "soon", "2x", "inf"])
-def test_a_hold_needs_a_time(length: str) -> None:
-    """Nonsense is a usage error before anybody is asked."""
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        ("0", "0' is not"),
+        ("-1", "not a duration"),
+        ("soon", "not a duration"),
+        ("2", "write 2h or 2m"),
+        ("90", "write 90m or 90s"),
+    ],
+)
+def test_a_hold_needs_a_time(length: str, words: str) -> None:
+    """Nonsense, and a number without its unit, is a usage error before anybody is asked."""
     done = subprocess.run([*COMMAND, "hold", "--", length], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
-    assert "write 30m, 2h or 1d" in done.stderr
+    assert words in done.stderr
+    assert "write a time such as 30m, 2h or 1d" in done.stderr
 
 
 def test_watch_shows_a_screen_and_survives_the_agent(agent: Agent) -> None:

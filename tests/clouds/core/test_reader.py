@@ -217,6 +217,7 @@ def test_a_hold_that_is_no_date_is_told(reader: Process, cloud: Cloud, until: st
         ({"costguard-kill-duration": "2h", "Costguard_Grace": " 30m "}, {"kill_duration": 7200.0, "grace": 1800.0}, 0),
         ({"costguard-unused-after": "off"}, {"unused_after": None}, 0),
         ({"costguard-kill-threshold": "2%", "costguard-boot-grace": "1800"}, {"kill_threshold": 0.02, "boot_grace": 1800.0}, 0),
+        ({"costguard-kill-duration": "1d12h", "costguard-grace": "1h30m"}, {"kill_duration": 129600.0, "grace": 5400.0}, 0),
         ({"costguard-kill-duration": "long"}, {}, 1),
         ({"costguard-grace": "off"}, {}, 1),
         ({"costguard-mode": "live", "costguard-kill-action": "terminate", "costguard-price-per-hour": "1"}, {}, 0),

@@ -9,20 +9,41 @@ from costguard.config import values
 
 @pytest.mark.parametrize(
     ("written", "seconds"),
-    [(30, 30), (1.5, 1.5), ("30", 30), ("30s", 30), ("10m", 600), ("2h", 7200), ("1d", 86400), ("1.5 h", 5400), (0, 0)],
-)
+    [
+        (30, 30), (1.5, 1.5), ("30", 30), ("30s", 30), ("10m", 600), ("2h", 7200), ("1d", 86400), ("1.5 h", 5400), (0, 0),
+        ("1h30m", 5400), ("1d12h", 129600), ("1h 30m", 5400), (" 1D 2H 3M 4S ", 93784), ("1d30s", 86430), ("2h0m", 7200),
+    ],
+)  # fmt: skip
 def test_durations(written: object, seconds: float) -> None:
-    """A number is seconds; s, m, h and d are understood."""
+    """A number is seconds; s, m, h and d are understood, alone and together."""
     assert values.seconds(written) == seconds
 
 
 @pytest.mark.parametrize(
-    "written", ["", "abc", "10 parsecs", "-5", -5, True, None, "1h30", [], float("nan"), float("inf")]
-)
+    "written",
+    [
+        "", "abc", "10 parsecs", "-5", -5, True, None, "1h30", [], float("nan"), float("inf"),
+        "30m1h", "1h1h", "1h-30m", "1h,30m", "h", "1h30mm", "9" * 400 + "d", "1h30m garbage",
+    ],
+)  # fmt: skip
 def test_nonsense_durations(written: object) -> None:
     """What is no duration is refused in words, never read as something near."""
     with pytest.raises(ValueError, match="is not a duration"):
         values.seconds(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("2", "2h or 2m"), ("90", "90m or 90s"), (" 1.5 ", "1.5h or 1.5m"), ("86400", "86400m or 86400s")],
+)
+def test_a_person_names_the_unit(written: str, meant: str) -> None:
+    """Two what? Seconds by a rule that nobody at a terminal thinks of; the answer is what was meant, spelled out."""
+    with pytest.raises(ValueError, match=f"has no unit: write {meant}"):
+        values.spoken_seconds(written)
+    for right in meant.split(" or "):
+        assert values.spoken_seconds(right) >= float(written)
+    assert values.seconds(written) == float(written), "in a configuration file it stays seconds"
+    assert values.spoken_seconds("1h30m") == 5400
 
 
 def test_off_is_no_duration() -> None:

@@ -50,7 +50,11 @@ class BadDisk(Faults):
 
 
 def play(
-    faults: Faults | None = None, hold: float | None = None, script: list[Phase] | None = None, **policy: Any
+    faults: Faults | None = None,
+    hold: float | None = None,
+    script: list[Phase] | None = None,
+    stop: float | None = None,
+    **policy: Any,
 ) -> tuple[SimHost, Journal, Loop]:
     """A day of one GPU; ends by itself."""
     journal = Journal()
@@ -58,6 +62,8 @@ def play(
     host.world.history = deque()
     if hold is not None:
         host.world.at(hold, lambda: hold_it(host))
+    if stop is not None:
+        host.world.at(stop, lambda: stop_it(host))
     loop = Loop(
         host, effective(**{"kill_duration": 1800.0, "mode": "live", "kill_action": "command", **policy}), host.start()
     )
@@ -70,6 +76,10 @@ def play(
 
 def hold_it(host: SimHost) -> None:
     host.request(0, {"command": "hold", "seconds": 600, "reason": "a look"})
+
+
+def stop_it(host: SimHost) -> None:
+    host.request(0, {"command": "stop"})
 
 
 def events(host: SimHost) -> list[Event]:
@@ -131,6 +141,15 @@ def test_a_hold_a_return_of_work_and_a_dry_run_end_differently() -> None:
     cancelled = only(play(script=[*DAY[:2], Phase(2000, 0.0), Phase(9**9, 0.9)])[0])
     assert cancelled.words.startswith("cancelled: ")
     assert only(play(mode="dry-run")[0]).result == "would"
+
+
+def test_whoever_held_did_not_ask_for_the_stop() -> None:
+    """An incident of the guard's own that root postponed has no asker; one that root asked for has."""
+    held = only(play(hold=6400.0, script=[*DAY[:2], Phase(2200, 0.0), Phase(9**9, 0.9)])[0])
+    assert (held.reason, held.owner) == ("idle", "")
+    host, _, _ = play(stop=1000.0)
+    asked = summaries(events(host))[0]
+    assert (asked.reason, asked.owner) == ("person", "root (uid 0)")
 
 
 def test_the_machines_own_end_leaves_the_record_on_the_disk() -> None:
