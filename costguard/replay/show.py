@@ -24,8 +24,8 @@ SLOTS = (60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0)
 LOOKS = 24
 """Samples that are looked at for one mark."""
 
-TOO_COARSE = 3
-"""A window with fewer samples than this proves nothing."""
+TOO_COARSE = 10
+"""In a window with fewer samples than this, short work is easily missed."""
 
 Row = tuple[str, "list[str]"]
 
@@ -64,6 +64,13 @@ def warnings(results: Sequence[Result]) -> Iterator[str]:
     for result in results:
         policy, interval = result.walked.policy, result.trace.interval
         window = policy.kill_duration
+        if interval > policy.grace > 0 and (result.label, "grace") not in seen:
+            seen.add((result.label, "grace"))
+            yield (
+                f"{result.label}: a sample each {interval:g} s is too coarse for a warning of {duration(policy.grace)}: "
+                "work that a sample shows may have begun before the end of the countdown, or after the stop; "
+                "what is in doubt is counted as a range"
+            )
         if interval > window / TOO_COARSE and (result.label, "coarse") not in seen:
             seen.add((result.label, "coarse"))
             yield (
@@ -93,6 +100,10 @@ def _hours(value: float) -> str:
     return f"{value:.1f} h" if value < 1000 else f"{value:.0f} h"
 
 
+def _range(sure: int, in_doubt: int) -> str:
+    return f"{sure} to {sure + in_doubt}" if in_doubt else str(sure)
+
+
 def _rows(summary: Summary) -> list[tuple[str, str]]:
     share = f" ({summary.share * 100:.0f} % of idle)" if summary.share is not None else ""
     return [
@@ -101,10 +112,10 @@ def _rows(summary: Summary) -> list[tuple[str, str]]:
         ("work", _hours(summary.work)),
         ("not known", _hours(summary.unknown)),
         ("warnings", str(summary.warnings)),
-        ("cancelled", str(summary.cancelled)),
-        ("stops", str(summary.stops)),
-        ("work back within an hour", str(summary.back_within_hour)),
-        ("work ever back", str(summary.back_ever)),
+        ("cancelled", str(summary.cancelled) + (f" ({summary.in_doubt} in doubt)" if summary.in_doubt else "")),
+        ("stops", _range(summary.stops, summary.in_doubt)),
+        ("work back within an hour", _range(summary.back_within_hour, summary.in_doubt_within_hour)),
+        ("work ever back", _range(summary.back_ever, summary.in_doubt)),
         ("hours recovered", _hours(summary.recovered) + share),
         ("  clean, nothing came back", _hours(summary.recovered_clean)),
         ("  interrupted somebody", _hours(summary.recovered_interrupted)),
@@ -138,7 +149,11 @@ def _flat(sums: dict[str, Summary]) -> Iterator[str]:
     rows = [head]
     for label, summary in sums.items():
         share = f"{summary.share * 100:.0f} %" if summary.share is not None else ""
-        numbers = [str(summary.stops), str(summary.back_within_hour), str(summary.back_ever)]
+        numbers = [
+            _range(summary.stops, summary.in_doubt),
+            _range(summary.back_within_hour, summary.in_doubt_within_hour),
+            _range(summary.back_ever, summary.in_doubt),
+        ]
         hours = [_hours(summary.recovered_clean), _hours(summary.recovered_interrupted)]
         rows.append([label, _hours(summary.idle), *numbers, _hours(summary.recovered), share, *hours])
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
@@ -215,7 +230,13 @@ def _numbers(summary: Summary) -> dict[str, object]:
 
 def _machine(result: Result) -> dict[str, object]:
     decisions = [
-        {"at": decision.wall, "kind": decision.kind, "state": decision.state, "sentence": decision.sentence}
+        {
+            "at": decision.wall,
+            "kind": decision.kind,
+            "state": decision.state,
+            "sentence": decision.sentence,
+            "in_doubt": decision.in_doubt,
+        }
         for decision in result.walked.decisions
     ]
     stops = [{"at": stop.wall, "back": stop.back, "recovered": stop.recovered / 3600} for stop in result.account.stops]

@@ -29,7 +29,11 @@ class Stop(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Of one policy on one machine or several; all durations in hours."""
+    """Of one policy on one machine or several; all durations in hours.
+
+    ``in_doubt`` counts cancelled warnings that may have been stops: the countdown ended between two samples, and the later
+    one shows work. Each would have been a stop after which work came back, ``in_doubt_within_hour`` of them within an hour.
+    """
 
     machines: int
     hours: float
@@ -41,6 +45,8 @@ class Summary(NamedTuple):
     stops: int
     back_within_hour: int
     back_ever: int
+    in_doubt: int
+    in_doubt_within_hour: int
     recovered: float
     recovered_clean: float
     recovered_interrupted: float
@@ -74,6 +80,7 @@ def account(levels: Levels, walked: Walked) -> Account:
             if recovered > 0:  # a stop between two samples
                 recovered -= min(recovered, decision.wall - times[decision.tick])
             stops.append(Stop(decision.wall, date, recovered))
+    doubts = [decision for decision in walked.decisions if decision.in_doubt]
     clean = sum(stop.recovered for stop in stops if stop.back is None)
     torn = sum(stop.recovered for stop in stops if stop.back is not None)
     kinds = [decision.kind for decision in walked.decisions]
@@ -88,6 +95,8 @@ def account(levels: Levels, walked: Walked) -> Account:
         stops=len(stops),
         back_within_hour=sum(stop.back is not None and stop.back - stop.wall <= HOUR for stop in stops),
         back_ever=sum(stop.back is not None for stop in stops),
+        in_doubt=len(doubts),
+        in_doubt_within_hour=sum(times[doubt.tick + 1] - doubt.wall <= HOUR for doubt in doubts),
         recovered=(clean + torn) / HOUR,
         recovered_clean=clean / HOUR,
         recovered_interrupted=torn / HOUR,
@@ -98,9 +107,7 @@ def account(levels: Levels, walked: Walked) -> Account:
 def total(summaries: Iterable[Summary]) -> Summary:
     """Several machines together."""
     sums = [sum(column) for column in zip(*summaries, strict=True)]
-    counts = {"machines", "warnings", "cancelled", "stops", "back_within_hour", "back_ever"}
-    values = {name: int(value) if name in counts else value for name, value in zip(Summary._fields, sums, strict=True)}
-    return Summary(**values)
+    return Summary(*sums)
 
 
 def _spent(levels: Levels, rules: Rules, walked: Walked) -> Spent:

@@ -28,13 +28,18 @@ PROGRESS_EVERY = 2048
 
 
 class Decision(NamedTuple):
-    """One line of the time line. ``tick`` is the position in the trace at or before it, ``wall`` its date."""
+    """One line of the time line. ``tick`` is the position in the trace at or before it, ``wall`` its date.
+
+    ``in_doubt``: a countdown that ended between two samples was cancelled by the later one; whether work began before or
+    after its end, the recording does not say.
+    """
 
     tick: int
     wall: float
     kind: str  # begin | armed | warning | cancelled | stop | work | or the kind of another message
     state: str
     sentence: str
+    in_doubt: bool = False
 
 
 class Walked(NamedTuple):
@@ -97,7 +102,8 @@ class _Walker:
     def between(self, k: int) -> None:
         """When a countdown ends well before sample ``k``: the guard, which looks more often, would not have waited.
 
-        What it would have seen is what the sample says, because a sample stands for the time since the one before.
+        What it would have seen is what the sample says, because a sample stands for the time since the one before. Work
+        in that sample may have begun after the stop all the same, which is why such a cancellation is in doubt.
         """
         state, core = self.state, self.state.core
         now = core.incident
@@ -106,7 +112,11 @@ class _Walker:
         at = self.times[k] - self.start
         due = max(reasons.due_at(core, self.rules), state.at + self.look)
         if at - due > self.look and at - state.at <= self.rules.gap:
+            first = len(self.decisions)
             self._ask(k, self._wall(due), k - 1)
+            self.decisions[first:] = [
+                decision._replace(in_doubt=decision.kind == "cancelled") for decision in self.decisions[first:]
+            ]
 
     def tick(self, k: int) -> None:
         """Ask the engine about one sample."""

@@ -83,3 +83,20 @@ def test_numbers_agree_with_a_plain_count(seed: int) -> None:
     assert (summary.stops, summary.back_ever, summary.back_within_hour) == (len(stops), back, hour)
     assert (summary.idle * 3600, summary.work * 3600) == pytest.approx((idle, work))
     assert summary.recovered * 3600 == pytest.approx(recovered)
+
+
+def test_a_warning_that_a_later_sample_cancels_is_in_doubt() -> None:
+    """A sample each 15 minutes, a minute of warning: whether work came before or after its end, nobody knows."""
+    levels = Levels(trace([0.9] * 3 + [0.0] * 4 + [0.9] * 3, step=900.0))
+    walked = walk(levels, ROOMY._replace(kill_duration=3000.0))
+    summary = account(levels, walked).summary
+    assert (summary.warnings, summary.cancelled, summary.stops) == (1, 1, 0)
+    assert (summary.in_doubt, summary.in_doubt_within_hour) == (1, 1)
+    assert [decision.kind for decision in walked.decisions if decision.in_doubt] == ["cancelled"]
+
+
+def test_a_warning_that_is_cancelled_in_time_is_not_in_doubt() -> None:
+    """The sample with work comes before the countdown's end, or at the next look after it."""
+    levels = Levels(trace([0.9] * 30 + [0.0] * 63 + [0.9] * 3))
+    summary = account(levels, walk(levels, ROOMY)).summary
+    assert (summary.cancelled, summary.stops, summary.in_doubt) == (1, 0, 0)

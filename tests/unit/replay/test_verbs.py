@@ -113,11 +113,16 @@ def test_a_recording_that_is_none_is_exit_code_2(tmp_path: Path) -> None:
 
 
 def test_too_coarse_is_said(tmp_path: Path) -> None:
-    """Samples of 15 minutes prove nothing about a window of 30."""
+    """Samples of 15 minutes prove little about a window of two hours, and nothing about a countdown of ten minutes."""
     rows = "".join(f"{1.75e9 + 900 * k},0,0\n" for k in range(20))
     (tmp_path / "log.csv").write_text("Time,GPU_ID,Utilization\n" + rows)
     assert "too coarse" in replay(str(tmp_path / "log.csv"), "--policy", "kill_duration=30m")[2]
-    assert "too coarse" not in replay(str(tmp_path / "log.csv"), "--policy", "kill_duration=2h")[2]
+    for policy, said in (
+        ("kill_duration=2h, grace=20m", True),
+        ("kill_duration=3h", True),
+        ("kill_duration=3h, grace=20m", False),
+    ):
+        assert ("too coarse" in replay(str(tmp_path / "log.csv"), "--policy", policy)[2]) is said
 
 
 def test_from_a_pipe(log: Path) -> None:
