@@ -8,7 +8,6 @@ import fcntl
 import glob
 import shutil
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,14 +35,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput"):
         return
     for folder in _folders() - _before:
-        if not _held(Path(folder) / "lock"):
+        if not _held(Path(folder) / "guard.lock"):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _held(lock: Path) -> bool:
-    with suppress(FileNotFoundError), lock.open() as file:
-        try:
+    try:
+        with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+    except FileNotFoundError:
+        return False
+    except (BlockingIOError, PermissionError):  # an agent's, or another user's altogether
+        return True
     return False

@@ -1,6 +1,7 @@
 """The guard. `costguard run` starts it with the effective configuration on an inherited descriptor.
 
-Exit codes: what the loop says; 2 without a usable configuration; 3 when another agent holds the directory.
+Exit codes: what the loop says; 2 without a usable configuration; 3 when another agent holds the directory; 1 when
+something else holds its lock, so that the service manager tries again.
 """
 
 import gc
@@ -55,6 +56,11 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
     except lock.TakenError as taken:
         sys.stderr.write(f"error: {taken}\n")
         return 3
+    except lock.HeldError as held:
+        sys.stderr.write(
+            f"error: nothing watches this machine: {held}\nhint: the service tries again in some seconds\n"
+        )
+        return 1
     except lock.UnusableError as unusable:
         sys.stderr.write(
             f"error: {unusable}; without its lock two agents could act on one machine\n"

@@ -154,8 +154,8 @@ class RealHost:
         if not self._locks or not lock.holds(self._locks[0], self._runtime):
             try:
                 taken = lock.acquire(self._runtime, self._state_dir)
-            except lock.TakenError as other:
-                return f"{self._runtime} was emptied and another agent took it: {other}"
+            except (lock.TakenError, lock.HeldError) as other:
+                return f"{self._runtime} was emptied and its lock is not this agent's any more: {other}"
             except lock.UnusableError as unusable:
                 return str(unusable)
             for fd in self._locks[:1]:  # that of a file which nobody finds any more

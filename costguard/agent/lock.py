@@ -1,15 +1,28 @@
-"""One agent per directory: a lock that the kernel drops with its holder, however that ends."""
+"""One agent per directory: a lock that the kernel drops with its holder, however that ends.
+
+The lock file is the agent's alone: who can open a file, even for reading, can lock it for ever. What clients need to
+find the agent stands in another file, which everybody may read and nobody locks.
+"""
 
 import fcntl
 import os
 import stat
 import time
 
-NAME = "lock"
+LOCK, SIGN = "guard.lock", "agent"
+SHARED = "lock"
+"""The file of versions before, readable by all: it proves an agent only while its holder is one."""
+
+GUARD = (b"-I", b"-S", b"/agent/start.py", b"costguard.agent.__main__")
+"""How the arguments of a guard's interpreter end (`costguard.agent.programs`)."""
 
 
 class TakenError(Exception):
-    """Another agent holds the directory; the words name it."""
+    """A living agent holds the directory; the words name it."""
+
+
+class HeldError(Exception):
+    """Something that is no agent holds the lock; the words name it."""
 
 
 class UnusableError(Exception):
@@ -20,31 +33,29 @@ def acquire(directory: str, state: str, *, private: bool = True, runtime: str = 
     """Lock a directory, making it when it is missing; the descriptor keeps the lock while it is open.
 
     ``state`` is told to whoever finds the lock taken, ``runtime`` to whoever looks for the agent's socket. ``private``: refuse a directory that others can write.
-    Raises TakenError and UnusableError.
+    Raises TakenError, HeldError and UnusableError.
     """
-    path = os.path.join(directory, NAME)
+    path = os.path.join(directory, LOCK)
     try:
         prepare(directory, private=private)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:
         raise UnusableError(f"cannot use {directory}: {error.strerror or error}") from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        words = holder(fd)
+        _keep_to_ourselves(fd, path)
+        _lock(fd, path, directory)
+        _retire(os.path.join(directory, SHARED))
+    except BaseException:
         os.close(fd)
-        raise TakenError(f"another costguard agent already runs: {words}; see `costguard status`") from error
-    except OSError as error:
-        os.close(fd)
-        raise UnusableError(f"cannot lock {path}: {error.strerror}") from error
-    _sign(fd, state, runtime)
+        raise
+    _sign(directory, state, runtime)
     return fd
 
 
 def holds(fd: int, directory: str) -> bool:
     """Whether the directory's lock file is still the one that ``fd`` keeps locked."""
     try:
-        return os.path.samestat(os.fstat(fd), os.lstat(os.path.join(directory, NAME)))
+        return os.path.samestat(os.fstat(fd), os.lstat(os.path.join(directory, LOCK)))
     except OSError:
         return False
 
@@ -58,33 +69,125 @@ def prepare(directory: str, *, private: bool = True) -> None:
         raise PermissionError(f"{directory} must be a directory that belongs to and is writable by this user alone")
 
 
-def holder(fd: int) -> str:
-    """Who signed the lock file, in words."""
-    lines = os.pread(fd, 4096, 0).decode("utf-8", "replace").splitlines()
-    if len(lines) < 3:
-        return "it has not written its number"
-    return f"pid {lines[0]}, state directory {lines[1]}, started {lines[2]}"
-
-
 def runtime_of(directory: str) -> str:
     """The runtime directory that the last agent of this state directory signed with; empty when nothing says so."""
-    try:
-        fd = os.open(os.path.join(directory, NAME), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    try:
-        lines = os.read(fd, 4096).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)
+    lines = _lines(os.path.join(directory, SIGN))
     return lines[3] if len(lines) > 3 and os.path.isabs(lines[3]) else ""
 
 
-def _sign(fd: int, state: str, runtime: str) -> None:
-    started = time.strftime("%Y-%m-%d %H:%M:%S %z")
+def _keep_to_ourselves(fd: int, path: str) -> None:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        raise UnusableError(f"cannot lock {path}: it must be a file of this user's own")
+    if status.st_mode & 0o077:
+        os.fchmod(fd, 0o600)
+
+
+def _lock(fd: int, path: str, directory: str) -> None:
     try:
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n{state}\n{started}\n{runtime}\n".encode(), 0)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lines = _lines(os.path.join(directory, SIGN))
+        if agent := _living(lines):
+            raise TakenError(agent) from error
+        raise HeldError(
+            f"{path} is locked by {_holder(fd)}, which is no costguard agent: end it, "
+            "because two agents could act on one machine without this lock"
+        ) from error
+    except OSError as error:
+        raise UnusableError(f"cannot lock {path}: {error.strerror}") from error
+
+
+def _retire(path: str) -> None:
+    """Take away the lock file of a version before, unless its agent still runs."""
+    lines = _lines(path)
+    if len(lines) < 3 or not lines[0].isdigit():
+        return  # there is none, or it is somebody else's file
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        if agent := _living(lines):
+            raise TakenError(agent) from None
+    finally:
+        os.close(fd)
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # nothing reads it any more
+
+
+def _living(lines: list[str]) -> str:
+    """Words for the agent that signed these lines; empty when it has ended, or its number is another process's now."""
+    if len(lines) < 3 or not lines[0].isdigit() or not _is_guard(lines[0]):
+        return ""
+    named = f"pid {lines[0]}, state directory {lines[1]}, started {lines[2]}"
+    return f"another costguard agent already runs: {named}; see `costguard status`"
+
+
+def _is_guard(pid: str) -> bool:
+    """Whether this process is a guard of our own user; a mere look-alike of another user is none."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            arguments = file.read(8192).split(b"\0")
+        with open(f"/proc/{pid}/status", "rb") as file:
+            users = next(line.split()[1:] for line in file if line.startswith(b"Uid:"))
+    except (OSError, StopIteration):
+        return False
+    given = arguments[1 : 1 + len(GUARD)]
+    return set(users) == {b"%d" % os.geteuid()} and list(map(bytes.endswith, given, GUARD)) == [True] * len(GUARD)
+
+
+def _holder(fd: int) -> str:
+    """Who the kernel says has locked this file. Source: proc_locks(5)."""
+    file = os.fstat(fd).st_ino
+    try:
+        with open("/proc/locks", encoding="ascii", errors="replace") as locks:
+            for line in locks:
+                words = line.split()
+                if len(words) > 5 and words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(file):
+                    return f"pid {words[4]} ({_name(words[4])})"
+    except OSError:
+        return "a process that cannot be named"
+    return "a process that cannot be named"  # on another machine, or in another container
+
+
+def _name(pid: str) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return "".join(c for c in file.read() if c.isprintable())
+    except OSError:
+        return "gone; a child keeps the file open"
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return []
+    try:
+        return os.read(fd, 4096).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
+
+
+def _sign(directory: str, state: str, runtime: str) -> None:
+    started = time.strftime("%Y-%m-%d %H:%M:%S %z")
+    path = os.path.join(directory, SIGN)
+    temporary = f"{path}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        fd = os.open(temporary, flags, 0o644)
+        try:
+            os.fchmod(fd, 0o644)  # whatever the umask: every user's verbs read it
+            os.write(fd, f"{os.getpid()}\n{state}\n{started}\n{runtime}\n".encode())
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
     except OSError:
         return  # a full disk: the lock itself holds

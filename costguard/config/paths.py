@@ -7,6 +7,7 @@ from typing import NamedTuple
 DEFAULT_CONFIG = "/etc/costguard/config.toml"
 """Read when it exists and no other file is named."""
 
+MEMORY = "/dev/shm/"  # noqa: S108 - anybody may write there; the agent checks that its folder is its own
 NO_HOME = "/nonexistent"
 """The home of a user who has none, as systems write it; the agent tells that it cannot be used."""
 
@@ -21,17 +22,30 @@ class Paths(NamedTuple):
 def resolve(state_dir: str | None, environment: Mapping[str, str], uid: int | None = None) -> Paths:
     """The folders of the agent of this user, or of the one that was started with ``state_dir``.
 
-    root: /var/lib/costguard and /run/costguard. Others: the XDG folders; without XDG_RUNTIME_DIR, /dev/shm.
+    root: /var/lib/costguard and /run/costguard. Others: the XDG folders; without XDG_RUNTIME_DIR, /dev/shm, or where
+    another user has taken that name, a folder beside the state.
     Every state folder of its own has a runtime folder of its own, named after a digest of its real path.
     """
     user = os.geteuid() if uid is None else uid
     runtime = _runtime_base(user, environment)
     if not state_dir:
-        return Paths(_state_base(user, environment), runtime)
-    import hashlib
+        state = _state_base(user, environment)
+    else:
+        import hashlib
 
-    state = os.path.realpath(os.path.expanduser(state_dir))
-    return Paths(state, f"{runtime}-{hashlib.sha256(os.fsencode(state)).hexdigest()[:10]}")
+        state = os.path.realpath(os.path.expanduser(state_dir))
+        runtime = f"{runtime}-{hashlib.sha256(os.fsencode(state)).hexdigest()[:10]}"
+    return Paths(state, os.path.join(state, "run") if _is_anothers(runtime, user) else runtime)
+
+
+def _is_anothers(runtime: str, uid: int) -> bool:
+    """Whether somebody else laid this folder, where everybody may lay one: it would keep the agent from its own for ever."""
+    if not runtime.startswith(MEMORY):
+        return False
+    try:
+        return os.lstat(runtime).st_uid != uid
+    except OSError:
+        return False
 
 
 def _state_base(uid: int, environment: Mapping[str, str]) -> str:
@@ -57,7 +71,7 @@ def _home(uid: int, environment: Mapping[str, str]) -> str:
 
 
 def _runtime_base(uid: int, environment: Mapping[str, str]) -> str:
-    memory = f"/dev/shm/costguard-{uid}"  # noqa: S108 - anybody may write there; the agent checks that the folder is its own
+    memory = f"{MEMORY}costguard-{uid}"
     if uid == 0:
         return "/run/costguard" if os.access("/run", os.W_OK) else memory
     folder = environment.get("XDG_RUNTIME_DIR", "")

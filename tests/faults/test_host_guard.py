@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import costguard
+from costguard.agent import lock
 from costguard.agent.client import ask
 from costguard.agent.programs import START, command_lines
 
@@ -72,7 +73,7 @@ def test_it_ends_in_order(guard: Guard) -> None:
     guard.send_signal(signal.SIGTERM)
     guard.finish()
     assert guard.returncode == 0
-    assert {"lock", "state.json"} <= set(os.listdir(guard.runtime))
+    assert {"guard.lock", "agent", "state.json"} <= set(os.listdir(guard.runtime))
     assert "control.sock" not in os.listdir(guard.runtime)
     end = time.monotonic() + 20
     while any(Path(f"/proc/{child}").exists() for child in children):
@@ -99,6 +100,21 @@ def test_a_second_agent_names_the_first(guard: Guard, tmp_path: Path, runtime: s
     assert second.returncode == 3
     assert f"pid {guard.pid}, state directory {tmp_path}/state, started 2" in said
     assert guard.poll() is None
+
+
+def test_a_lock_that_is_no_agents_does_not_end_the_service_for_ever(tmp_path: Path) -> None:
+    """Who holds it is named, and the exit code is one on which the shipped unit tries again."""
+    (tmp_path / "run").mkdir()
+    held = lock.acquire(str(tmp_path / "run"), "s")
+    with Guard(tmp_path) as guard:
+        said = guard.finish()
+    os.close(held)
+    unit = (Path(costguard.__file__).parent / "data" / "costguard.service").read_text()
+    (final,) = [line for line in unit.splitlines() if line.startswith("RestartPreventExitStatus=")]
+    assert str(guard.returncode) not in final.partition("=")[2].split()
+    assert guard.returncode != 0
+    assert f"locked by pid {os.getpid()} (" in said
+    assert "nothing watches this machine" in said
 
 
 def test_a_killed_guard_leaves_no_lock(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_it_says_what_it_will_do_and_becomes_the_guard(script: Script, tmp_path:
     assert "costguard.agent.__main__" in command
     assert sentence.strip()
     assert guard.returncode == 0
-    assert os.path.exists(tmp_path / "state" / "lock")
+    assert os.path.exists(tmp_path / "state" / "guard.lock")
 
 
 def test_what_lasts_is_kept_under_the_clouds_own_name(script: Script, tmp_path: Path) -> None:

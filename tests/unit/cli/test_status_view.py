@@ -230,11 +230,11 @@ def test_users_reach_the_agent_of_the_machine() -> None:
 
 
 def test_the_agent_of_another_user_is_found_by_its_folder(tmp_path: Path) -> None:
-    """Its runtime folder is named after that user; the lock in the state folder says where it is."""
+    """Its runtime folder is named after that user; what it signed in the state folder says where it is."""
     os.close(lock.acquire(str(tmp_path), str(tmp_path), private=False, runtime="/dev/shm/costguard-4711-abc"))
     assert "/dev/shm/costguard-4711-abc" in places(str(tmp_path), {}, 0)
     assert "/dev/shm/costguard-4711-abc" in places(str(tmp_path), {}, 1000)
-    (tmp_path / "lock").write_text("1\n/x\ntoday\n")
+    (tmp_path / lock.SIGN).write_text("1\n/x\ntoday\n")
     assert len(places(str(tmp_path), {}, 0)) == 1
 
 

@@ -1,5 +1,6 @@
 """One rule for folders."""
 
+import os
 import pwd
 from pathlib import Path
 
@@ -25,6 +26,20 @@ def test_runtime_is_in_memory_without_xdg() -> None:
     """The state of a boot must not survive it, so it never falls back to a disk."""
     assert resolve(None, {}, 1000).runtime == "/dev/shm/costguard-1000"
     assert resolve(None, {"XDG_RUNTIME_DIR": "/nonexistent"}, 1000).runtime == "/dev/shm/costguard-1000"
+
+
+def test_a_name_that_another_user_took_first_is_not_waited_for(tmp_path: Path) -> None:
+    """Everybody may lay a folder in /dev/shm: what one user takes there must not keep another's agent from starting."""
+    stranger = os.geteuid() + 4711
+    Path(f"/dev/shm/costguard-{stranger}").mkdir()
+    (link := Path(resolve(str(tmp_path), {}, stranger).runtime)).symlink_to(tmp_path)
+    try:
+        assert resolve(None, {"HOME": "/h"}, stranger).runtime == "/h/.local/state/costguard/run"
+        assert resolve(str(tmp_path), {}, stranger).runtime == f"{tmp_path}/run"
+    finally:
+        os.rmdir(f"/dev/shm/costguard-{stranger}")
+        link.unlink()
+    assert resolve(None, {"HOME": "/h"}, stranger).runtime == f"/dev/shm/costguard-{stranger}"
 
 
 def test_root_uses_the_system_folders() -> None:
