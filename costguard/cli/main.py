@@ -5,8 +5,8 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
@@ -67,10 +67,24 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, VERBS[name].text) for name in self.list_commands(ctx)])
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the options before the verb, and keep everything that was written for `invoke`."""
+        written = list(args)
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            _explain(error, written)
+        context.obj = written
+        return context
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the verb; an error for people is printed as such and becomes the exit code."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            _explain(error, ctx.obj or ())
         except CostguardError as error:
             fail(error)
         except OSError as error:
@@ -92,6 +106,15 @@ def _let_go() -> None:
     os.close(nowhere)
 
 
+def _explain(error: click.UsageError, written: Sequence[str]) -> NoReturn:
+    """End with words about wrong usage, or with click's own page."""
+    from costguard.cli.wrong import explain
+
+    if (words := explain(error, written)) is None:
+        raise error
+    fail(words)
+
+
 def fail(error: CostguardError) -> NoReturn:
     """Print what happened and what to do next; end with the error's exit code."""
     click.echo(f"error: {error.message}", err=True)
@@ -100,7 +123,7 @@ def fail(error: CostguardError) -> NoReturn:
     raise SystemExit(error.exit_code)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(name="costguard", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="costguard", message="%(prog)s %(version)s")
 def main() -> None:
     """Stop GPU machines that earn nothing any more, and never stop work.

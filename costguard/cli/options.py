@@ -1,6 +1,8 @@
 """Options that several verbs share, with one meaning each."""
 
 import functools
+import os
+import stat
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -11,6 +13,25 @@ R = TypeVar("R")
 
 Arguments = dict[str, object]
 """What `costguard.config.load_effective` takes."""
+
+
+def folder(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """A folder that is there or can be made; what may not be looked into is told by whoever needs it."""
+    if value is None:
+        return None
+    if not value.strip():
+        raise click.BadParameter("it is empty; allowed: a folder")
+    try:
+        found = os.stat(os.path.expanduser(value))
+    except (FileNotFoundError, PermissionError):
+        return value
+    except NotADirectoryError:
+        raise click.BadParameter(f"{value} lies below a file; allowed: a folder") from None
+    except OSError as error:
+        raise click.BadParameter(f"{value} cannot be used ({error.strerror}); allowed: a folder") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise click.BadParameter(f"{value} is a file; allowed: a folder")
+    return value
 
 
 def configuration(command: Callable[Concatenate[Arguments, P], R]) -> Callable[P, R]:
@@ -31,7 +52,12 @@ def configuration(command: Callable[Concatenate[Arguments, P], R]) -> Callable[P
 
     decorated: Callable[P, R] = joined
     for option in (
-        click.option("--state-dir", metavar="FOLDER", help="Where this agent keeps its state; one agent per folder."),
+        click.option(
+            "--state-dir",
+            callback=folder,
+            metavar="FOLDER",
+            help="Where this agent keeps its state; one agent per folder.",
+        ),
         click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set one option: grace=5m."),
         click.option("--live", is_flag=True, help="The same as --mode live."),
         click.option("--mode", metavar="MODE", help="dry-run (the default) or live."),

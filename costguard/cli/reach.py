@@ -8,6 +8,7 @@ import click
 
 from costguard.agent.client import AgentUnreachableError, ask
 from costguard.agent.lock import runtime_of
+from costguard.cli import options
 from costguard.config.paths import resolve
 from costguard.errors import REFUSED, CostguardError
 
@@ -17,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., object])
 def state_dir(command: F) -> F:
     """The option that names the agent, as `run` takes it."""
     text = "Talk to the agent that was started with this folder."
-    return click.option("--state-dir", metavar="FOLDER", help=text)(command)
+    return click.option("--state-dir", callback=options.folder, metavar="FOLDER", help=text)(command)
 
 
 def request(folder: str | None, asked: Mapping[str, object], timeout: float = 10.0) -> dict[str, Any]:
@@ -36,6 +37,11 @@ def request(folder: str | None, asked: Mapping[str, object], timeout: float = 10
     where = " or ".join(tried)
     hint = "start one with `costguard run`, or name another one's folder with --state-dir"
     words = f"no costguard agent runs at {where}; unless another one does, nothing stops this machine when it is idle"
+    if folder:
+        state = resolve(folder, os.environ).state
+        words = f"no costguard agent runs with the folder {state} (asked at {where})"
+        if os.path.isdir(state) and not os.access(state, os.R_OK | os.X_OK):
+            words += "; this user may not look into it"
     raise CostguardError(words, hint, REFUSED)
 
 

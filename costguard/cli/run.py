@@ -21,9 +21,10 @@ ASK_SECONDS = 2.0
 NO_HARDWARE = "No NVIDIA GPU on this machine: there is nothing to watch, so costguard ends here (exit code 0)."
 
 
-@click.command()
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("program", nargs=-1, metavar="")
 @options.configuration
-def command(arguments: options.Arguments) -> None:
+def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     """Watch the GPUs and stop this machine when it earns nothing any more.
 
     Runs until it is stopped. Without --live it only says what it would do. On a machine without NVIDIA
@@ -37,6 +38,9 @@ def command(arguments: options.Arguments) -> None:
     from costguard.config.show import origin
     from costguard.config.summary import summary
 
+    if program:
+        words = f"`costguard run` guards this machine and starts no program, so {program[0]} would not run"
+        raise CostguardError(words, f"start {program[0]} by itself, and `costguard run` beside it or as a service")
     loaded = load(_absolute(arguments), os.environ)
     if nvidia_hardware(loaded.settings.host.model_dump(mode="json")) is False:
         _say(NO_HARDWARE)

@@ -67,7 +67,9 @@ def load(
     written: dict[str, Value] = {}
     for layer in layers:
         written.update(layer.found)
-    problems += [Problem(path, _unknown(path), written[path].source) for path in written if path not in OPTIONS]
+    problems += [
+        Problem(path, _unknown(path, value.raw), value.source) for path, value in written.items() if path not in OPTIONS
+    ]
     written = _with_preset({path: value for path, value in written.items() if path in OPTIONS}, problems)
     settings = _validate(written, problems)
     if problems:
@@ -142,17 +144,24 @@ def _words(path: str, kind: str, value: object, message: str) -> str:
         text = message.removeprefix("Value error, ")
     elif kind.startswith(RANGED):
         text = f"{value} is out of range"
+    elif value in ("", None):
+        text = "nothing stands there"
     elif kind == "literal_error" and isinstance(value, str):
         text = f"{value!r} is not one of the words{_similar(value, OPTIONS[path].allowed.replace(',', ' ').split())}"
+    elif kind.startswith(("bool", "int")) and isinstance(value, str):
+        text = f"{value!r} is a text; write it without quotation marks"
     else:
         text = f"{value!r} does not fit"
     return f"{text}; allowed: {OPTIONS[path].allowed}"
 
 
-def _unknown(path: str) -> str:
+def _unknown(path: str, value: object) -> str:
     tables = {known.rsplit(".", 1)[0] for known in OPTIONS if "." in known} | {"actions"}
+    if path in tables and isinstance(value, list) and value and isinstance(value[0], dict):
+        return f"[[{path}]] begins a list of tables; allowed: [{path}]"
     if path in tables:
-        return f"this is a table, not a value; allowed: [{path}] and its keys"
+        keys = [known for known in OPTIONS if known.startswith(f"{path}.")]
+        return f"this is a table, not a value; allowed: {', '.join(keys)}"
     table, _, key = path.rpartition(".")
     siblings = [known for known in OPTIONS if known.rpartition(".")[0] == table]
     elsewhere = [known for known in OPTIONS if known.rpartition(".")[2] == key]

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from costguard.config import values
+from costguard.config import toml_text, values
 from costguard.config.options import OPTIONS
 from costguard.masking import mask
 
@@ -47,24 +47,31 @@ class Layer(NamedTuple):
 def read_file(path: str, *, required: bool) -> Layer:
     """The values of a TOML file; a missing file is empty unless it is ``required``."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-        tree = tomllib.loads(text)
+        with open(path, "rb") as file:
+            content = file.read(toml_text.LARGEST + 1)
     except FileNotFoundError:
-        missing = Problem(
-            "--config", f"{path} does not exist; allowed: a file, see `costguard config init --path {path}`"
-        )
-        return Layer({}, [missing] if required else [])
+        words = f"there is no such file; allowed: a file, see `costguard config init --path {path}`"
+        return Layer({}, [Problem(path, words)] if required else [])
     except OSError as error:
-        return Layer({}, [Problem("--config", f"{path} cannot be read: {error.strerror}; allowed: a readable file")])
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        return Layer({}, [Problem("--config", f"{path} is not TOML: {error}")])
+        return Layer({}, [Problem(path, _closed(error))])
+    document = toml_text.read(content)
+    if isinstance(document, toml_text.Slip):
+        return Layer({}, [Problem(f"{path}:{document.line}" if document.line else path, document.text)])
+    text, tree = document
     lines = dict(_lines(text))
     found = {}
     for key, raw in _flatten(tree):
         line = lines.get(key)
         found[key] = Value(raw, f"{path}:{line}" if line else path)
     return Layer(found, [])
+
+
+def _closed(error: OSError) -> str:
+    if isinstance(error, IsADirectoryError):
+        return "this is a folder; allowed: a file"
+    if isinstance(error, PermissionError):
+        return "this user may not read it; allowed: a file that the user of the agent may read, or run it with sudo"
+    return f"it cannot be read ({error.strerror}); allowed: a file"
 
 
 def read_environment(environment: Mapping[str, str]) -> Layer:

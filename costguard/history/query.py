@@ -58,12 +58,17 @@ class HistoryError(CostguardError):
 @contextmanager
 def reading(path: str) -> Iterator[sqlite3.Connection]:
     """The file, for reading only. Raises HistoryError, also for what goes wrong inside the block."""
-    if not os.path.exists(path):
+    try:
+        os.stat(path)
+    except PermissionError:
+        hint = "run it with sudo, or name a folder of your own with --state-dir"
+        raise HistoryError(f"{path}: this user may not look into its folder", hint, REFUSED) from None
+    except OSError:
         words = f"there is no history at {path}"
         hint = (
             "an agent writes it from its first five minutes on: `costguard status`, or name its folder with --state-dir"
         )
-        raise HistoryError(words, hint, REFUSED)
+        raise HistoryError(words, hint, REFUSED) from None
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=WAIT)) as database:
             if (version := store.version_of(database)) != store.VERSION:

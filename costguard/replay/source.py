@@ -33,7 +33,9 @@ def text_of(source: Source) -> Iterator[io.TextIOWrapper]:
         try:
             head = raw.peek(4)[:4]
         except OSError as error:
-            raise TraceError(f"{source.name} cannot be unpacked: {error}") from None
+            raise TraceError(
+                f"{source.name} cannot be unpacked: {error}", "a packed file is one that `gzip -t` finds sound"
+            ) from None
     encoding = "utf-8-sig"
     if head[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         encoding = "utf-16"

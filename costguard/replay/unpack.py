@@ -31,7 +31,7 @@ class Unpacked(io.RawIOBase):
             try:
                 self._ready = self._member.decompress(piece)
             except zlib.error as error:
-                raise OSError(f"it is no sound gzip file ({error})") from None
+                raise OSError("it is damaged, or no gzip file in spite of its first bytes") from error
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]

@@ -140,9 +140,9 @@ def test_one_problem_in_words(assignment: str, words: str) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """A file that was asked for must exist and be TOML; the default file may be missing."""
     (missing,) = problems(file=tmp_path / "no.toml")
-    assert "does not exist" in missing
+    assert "there is no such file" in missing
     (broken,) = problems(file=written(tmp_path, "interval = \n"))
-    assert "is not TOML" in broken
+    assert "has no value; write interval" in broken
     assert read().source == ""
 
 
