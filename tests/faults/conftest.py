@@ -24,7 +24,7 @@ def world(tmp_path: Path, library: Path) -> Iterator[World]:
 
 @pytest.fixture
 def machine(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    script = Script(tmp_path / "gpus", ring_dry=False)
+    script = Script(tmp_path / "gpus", ring_dry=False, ring=400)
     for name, value in script.environment(library).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(pynvml, "nvmlLib", pynvml.CDLL(str(library)))

@@ -67,7 +67,7 @@ def signs(reader: ReaderProcess, reads: int = 1, seconds: float = 0.6) -> list[s
 
 
 class Machine:
-    """One GPU of the stand-in, read every ten seconds of a time of our own; its ring goes on in real time."""
+    """One GPU of the stand-in, read every ten seconds of a time of its own."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -77,7 +77,7 @@ class Machine:
         self.begin_anew()
         self.now = 1000.0
         self.watts = 70.0
-        self._energy = 0.0
+        self.script.stand(self.now)
 
     def begin_anew(self) -> None:
         """What was learnt of the GPU is lost, as in a fresh reader."""
@@ -85,10 +85,9 @@ class Machine:
 
     def tick(self, ticks: int = 1, seconds: float = TICK) -> Reading:
         for _ in range(ticks):
-            time.sleep(0.18)  # one sample of the ring
+            self.script.set(power=self.watts)
             self.now += seconds
-            self._energy += self.watts * seconds * 1000
-            self.script.set(power=0, energy=self._energy)
+            self.script.stand(self.now)
             reading = self.gpu.read(self.now)
         return reading
 

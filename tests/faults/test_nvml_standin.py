@@ -88,3 +88,19 @@ def test_no_compiler_is_said_in_words(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CompilerMissingError, match="apt install gcc"):
         build(tmp_path)
+
+
+def test_time_passes_as_the_script_says(tmp_path: Path, library: Path) -> None:
+    """Where its clock stands, energy and samples are those of that moment, whatever the machine's clock says."""
+    script = Script(tmp_path / "gpus", energy=0, power=100)
+    script.stand(5000.0)
+    script.set(util=40, energy=0)
+    script.stand(5010.0)
+    code = """
+import json, pynvml as n
+n.nvmlInit()
+gpu = n.nvmlDeviceGetHandleByIndex(0)
+stamp, value = [(s.timeStamp, s.sampleValue.uiVal) for s in n.nvmlDeviceGetSamples(gpu, 1, 0)[1]][-1]
+print(json.dumps([n.nvmlDeviceGetTotalEnergyConsumption(gpu), stamp, value]))
+"""
+    assert json.loads(run(script, library, code)) == [1_000_000, 5_010_000_000, 40]

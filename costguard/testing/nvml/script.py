@@ -11,7 +11,7 @@ NA: Final = "na"
 
 Number = float | Literal["na"]
 _NEARLY_WRAPPED = 2.0**32 - 1000
-_REMEMBERED = 40.0  # seconds of past utilisation: more than the ring ever holds
+_REMEMBERED = 80.0  # seconds of past utilisation: more than the ring ever holds
 
 
 class Process(NamedTuple):
@@ -38,7 +38,8 @@ class Values(TypedDict, total=False):
     memory_used: Number
     memory_total: Number
     power: Number
-    limit: Number
+    limit: Number  # that is enforced
+    default_limit: Number  # of the board itself
     energy: Number
     temperature: Number
     clock: Number
@@ -69,25 +70,32 @@ class _Gpu:
         self.energy_at = boottime()
         self.counters: dict[int, tuple[float, float, float]] = {}  # value, when, growth per second
 
+    def rebase(self, at: float) -> None:
+        """Forget the past by another clock."""
+        self.history = [(0.0, self.history[-1][1])]
+        self.energy_at = at
+        self.counters = {field: (value, at, rate) for field, (value, _, rate) in self.counters.items()}
+
 
 class Script:
     """The state of all GPUs. Each method writes the file at once, by atomic replacement.
 
     Utilisation keeps its past (for the sample ring) and energy goes on growing by the power that was
-    set, in real time and the same for every process that looks.
+    set, in real time (unless `stand` is used) and the same for every process that looks.
     """
 
     def __init__(self, path: str | os.PathLike[str], gpus: int = 1, **values: Unpack[Values]) -> None:
         self.path = Path(path)
         self._gpus = [_Gpu() for _ in range(gpus)]
         self._system: dict[str, object] = {}
+        self._time: float | None = None  # where its clock stands
         self._faults: list[str] = []
         self.set(**values)
 
     def set(self, gpu: int | None = None, **values: Unpack[Values]) -> None:
         """Change values of one GPU, or of all."""
         for one in self._gpus if gpu is None else [self._gpus[gpu]]:
-            self._change(one, dict(values))
+            _change(one, dict(values), self.now())
         self.write()
 
     def add(self, **values: Unpack[Values]) -> None:
@@ -100,10 +108,22 @@ class Script:
         self._system.update(values)
         self.write()
 
+    def stand(self, at: float) -> None:
+        """Let the clock of the script stand at so many seconds since boot, until the next call; else it is the machine's."""
+        if self._time is None:  # what was set until now has always been so
+            for gpu in self._gpus:
+                gpu.rebase(at)
+        self._time = self._system["time"] = at
+        self.write()
+
+    def now(self) -> float:
+        """The clock of the script, in seconds since boot."""
+        return boottime() if self._time is None else self._time
+
     def burst(self, gpu: int, percent: float, *, ago: float, seconds: float) -> None:
         """Put a past burst of utilisation into the ring: it began ``ago`` seconds before now."""
         history = self._gpus[gpu].history
-        start = boottime() - ago
+        start = self.now() - ago
         history += [(start, percent), (start + seconds, history[-1][1])]
         self.write()
 
@@ -146,39 +166,38 @@ class Script:
         lines = [f"{key} {value}" for key, value in self._system.items()]
         lines.append(f"gpus {len(self._gpus)}")
         for index, gpu in enumerate(self._gpus):
-            lines += [f"gpu {index} {line}" for line in _gpu_lines(gpu)]
+            lines += [f"gpu {index} {line}" for line in _gpu_lines(gpu, self.now())]
         return "\n".join([*lines, *self._faults, ""])
 
     def _fault(self, kind: str, function: str, value: str, gpu: int | None) -> None:
         self._faults.append(f"{'' if gpu is None else f'gpu {gpu} '}{kind} {function} {value}")
         self.write()
 
-    @staticmethod
-    def _change(gpu: _Gpu, values: dict[str, object]) -> None:
-        at = boottime()
-        if "util" in values:
-            util = values.pop("util")
-            assert util == NA or isinstance(util, int | float)
-            gpu.history = [*gpu.history[-60:], (at, util)]
-        power = gpu.values["power"]
-        if isinstance(power, int | float):
-            gpu.energy += (at - gpu.energy_at) * power * 1000
-        gpu.energy_at = at
-        energy = values.pop("energy", None)
-        if energy == NA:
-            gpu.values["energy"] = NA
-        elif isinstance(energy, int | float):
-            gpu.energy = energy
-            gpu.values.pop("energy", None)
-        rates = values.pop("counters", None)
-        if isinstance(rates, dict):
-            old = {field: value + (at - since) * rate for field, (value, since, rate) in gpu.counters.items()}
-            gpu.counters = {field: (old.get(field, _NEARLY_WRAPPED), at, rate) for field, rate in rates.items()}
-        gpu.values.update(values)
+
+def _change(gpu: _Gpu, values: dict[str, object], at: float) -> None:
+    if "util" in values:
+        util = values.pop("util")
+        assert util == NA or isinstance(util, int | float)
+        gpu.history = [*gpu.history[-60:], (at, util)]
+    power = gpu.values["power"]
+    if isinstance(power, int | float):
+        gpu.energy += (at - gpu.energy_at) * power * 1000
+    gpu.energy_at = at
+    energy = values.pop("energy", None)
+    if energy == NA:
+        gpu.values["energy"] = NA
+    elif isinstance(energy, int | float):
+        gpu.energy = energy
+        gpu.values.pop("energy", None)
+    rates = values.pop("counters", None)
+    if isinstance(rates, dict):
+        old = {field: value + (at - since) * rate for field, (value, since, rate) in gpu.counters.items()}
+        gpu.counters = {field: (old.get(field, _NEARLY_WRAPPED), at, rate) for field, rate in rates.items()}
+    gpu.values.update(values)
 
 
-def _gpu_lines(gpu: _Gpu) -> list[str]:
-    old = boottime() - _REMEMBERED
+def _gpu_lines(gpu: _Gpu, at: float) -> list[str]:
+    old = at - _REMEMBERED
     past = [index for index, (since, _) in enumerate(gpu.history) if since <= old]
     gpu.history = gpu.history[past[-1] if past else 0 :]
     first, *later = gpu.history

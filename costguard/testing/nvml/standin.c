@@ -79,7 +79,7 @@ typedef struct {
     segment_t util[MAX_SEGMENTS];
     int utils, processes, metrics;
     number_t engine[4]; /* encoder, decoder, jpeg, ofa */
-    number_t memory_util, memory_used, memory_total, power, limit, temperature, clock, persistence, mig;
+    number_t memory_util, memory_used, memory_total, power, limit, default_limit, temperature, clock, persistence, mig;
     number_t energy; /* millijoules at energy_at; grows by power */
     double energy_at;
     int ring, ring_dry, ring_type, lost, handle, gpm;
@@ -98,6 +98,7 @@ static struct world {
     int gpus, count, rules;
     char driver[64], nvml[64];
     int cuda;
+    double time; /* above 0: the clock stands there */
     gpu_t gpu[MAX_GPUS];
     rule_t rule[MAX_RULES];
 } world;
@@ -107,7 +108,9 @@ static struct stat seen;
 static int references;
 static pid_t owner; /* after fork, a child must initialise again */
 
+/* Seconds since boot, or those at which the script lets its clock stand. */
 static double now(void) {
+    if (world.time > 0) return world.time;
     struct timespec t;
     clock_gettime(CLOCK_BOOTTIME, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
@@ -132,7 +135,7 @@ static void defaults(struct world *w) {
         g->ring_type = 1;
         g->memory_total.number = 81559;
         g->power.number = 70;
-        g->limit.number = 700;
+        g->limit.number = g->default_limit.number = 700;
         g->temperature.number = 35;
         g->clock.number = 345;
         g->persistence.number = 1;
@@ -209,7 +212,7 @@ static void gpu_line(struct world *w, int i, const char *key, char *rest) {
     gpu_t *g = &w->gpu[i];
     struct { const char *key; number_t *to; } numbers[] = {
         {"memory_util", &g->memory_util}, {"memory_used", &g->memory_used}, {"memory_total", &g->memory_total},
-        {"power", &g->power}, {"limit", &g->limit}, {"temperature", &g->temperature}, {"clock", &g->clock},
+        {"power", &g->power}, {"limit", &g->limit}, {"default_limit", &g->default_limit}, {"temperature", &g->temperature}, {"clock", &g->clock},
         {"persistence", &g->persistence}, {"mig", &g->mig},
     };
     struct { const char *key; int *to; } whole[] = {
@@ -251,6 +254,7 @@ static void script_line(struct world *w, char *line) {
     if (!strcmp(key, "gpus")) w->gpus = atoi(rest) > MAX_GPUS ? MAX_GPUS : atoi(rest);
     else if (!strcmp(key, "count")) w->count = atoi(rest);
     else if (!strcmp(key, "cuda")) w->cuda = atoi(rest);
+    else if (!strcmp(key, "time")) w->time = strtod(rest, NULL);
     else if (!strcmp(key, "driver")) snprintf(w->driver, sizeof w->driver, "%s", rest);
     else if (!strcmp(key, "nvml")) snprintf(w->nvml, sizeof w->nvml, "%s", rest);
     else if (!strcmp(key, "init")) add_rule(w, -1, CODE, "nvmlInit", atoi(rest));
@@ -521,6 +525,7 @@ API int nvmlDeviceGetSamples(void *device, uint type, ull since, uint *value_typ
 
 API int nvmlDeviceGetPowerUsage(void *device, uint *to) DEVICE("nvmlDeviceGetPowerUsage", code = uint_out(to, g->power, 1000);)
 API int nvmlDeviceGetPowerManagementLimit(void *device, uint *to) DEVICE("nvmlDeviceGetPowerManagementLimit", code = uint_out(to, g->limit, 1000);)
+API int nvmlDeviceGetPowerManagementDefaultLimit(void *device, uint *to) DEVICE("nvmlDeviceGetPowerManagementDefaultLimit", code = uint_out(to, g->default_limit, 1000);)
 API int nvmlDeviceGetEnforcedPowerLimit(void *device, uint *to) DEVICE("nvmlDeviceGetEnforcedPowerLimit", code = uint_out(to, g->limit, 1000);)
 API int nvmlDeviceGetTotalEnergyConsumption(void *device, ull *to) DEVICE("nvmlDeviceGetTotalEnergyConsumption",
     if (g->energy.absent || g->power.absent) code = NOT_SUPPORTED;
