@@ -51,6 +51,7 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
         "idle_at": date(idle_at(state, rules)),
         "unused_at": date(unused_at(state, rules)),
         "deadline_at": date(deadline_at(state, rules, wall, synced=None)),
+        "started": date(core.started),
         "boot_grace_until": date(core.started + policy.boot_grace) if rules.ends_machine else None,
         "grace": policy.grace,
         "admin_hold": policy.admin_hold,
@@ -72,7 +73,7 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
         },
         "done": core.done,
         "holds": [{"owner": h.owner, "reason": h.reason, "until": date(h.until)} for h in core.holds],
-        "vetoes": [{"source": v.source, "reason": v.reason} for v in core.vetoes],
+        "vetoes": [{"source": v.source, "reason": v.reason, "hatch": v.hatch} for v in core.vetoes],
         "plans": [
             {"action": p.action, "verdict": p.verdict, "findings": [list(f) for f in p.findings], "at": date(p.at)}
             for p in core.plans

@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent import decode
+from costguard.agent.digest import digest
 from costguard.agent.milder import changes
 from costguard.agent.ports import Request
 from costguard.agent.report import report
@@ -61,7 +62,10 @@ def handle(loop: "Loop", request: Request) -> None:
     asked = decode.message(request.data) or {}
     command = asked.get("command")
     if command == "status":
-        loop.host.answer(request.client, encode(status(loop)))
+        shown = status(loop)
+        if request.uid in {0, os.getuid()}:
+            shown["agent"]["digest"] = digest(loop.config)
+        loop.host.answer(request.client, encode(shown))
     elif command == "hold":
         _hold(loop, request, asked)
     elif command == "release":
@@ -117,6 +121,7 @@ def status(loop: "Loop") -> dict[str, Any]:
         "interval": loop.policy.interval,
         "cloud": {**loop.cloud.facts, **loop.cloud.told},
         "place": {"host": loop.config["host"], "cloud": loop.config.get("cloud", {})},
+        "configured": loop.configured._asdict(),
         "milder": changes(loop.configured, loop.ruled),
         "reader_restarts": max(0, loop.eyes.reader.restarts),
         "reader": "answers" if loop.eyes.reader.healthy else loop.eyes.reader.error or loop.eyes.reader.words,

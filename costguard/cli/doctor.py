@@ -9,11 +9,18 @@ import click
 from costguard.cli import options, reach
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import RenderableType
+
     from costguard.doctor.examine import Agent, Configuration
     from costguard.doctor.finding import Report
 
 ASK_SECONDS = 5.0
 MARKS = {"ok": "ok  ", "note": "-   ", "warn": "WARN", "bad": "BAD "}
+EXIT_CODES = {"GUARDED": 0, "NOT GUARDED": 1, "WOULD BE GUARDED": 4}
+"""A dry run is no success to a script that asks for a guard; 2 and 3 mean the same for every verb."""
+
 STYLES = {"ok": "green", "note": "", "warn": "yellow", "bad": "bold red"}
 
 
@@ -21,32 +28,58 @@ STYLES = {"ok": "green", "note": "", "warn": "yellow", "bad": "bold red"}
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(arguments: options.Arguments, *, as_json: bool) -> None:
-    """Look at everything that guarding this machine needs, and say GUARDED (exit code 0) or NOT GUARDED (1).
+    r"""Look at everything that guarding this machine needs, and say whether it is guarded.
+
+    \b
+    GUARDED (exit code 0): proven, live, and it comes back after a boot.
+    WOULD BE GUARDED (4): only the mode, a dry run, is between this machine and that.
+    NOT GUARDED (1): something is missing or cannot be proven; every reason is named.
 
     Changes nothing, sends nothing, and needs no agent. Of the network it uses only what the plan of a cloud action
     needs, where no agent has made it. Give it the options that `run` was given.
     """
     from costguard.doctor.examine import examine
 
-    folder = str(arguments["state_dir"]) if arguments["state_dir"] else None
-    report = examine(_configuration(arguments), _agent(folder), os.environ)
+    agent = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
+    source = agent.report["agent"]["source"] if agent.report else None
+    report = examine(
+        _configuration({**arguments, "config": arguments["config"] or source or None}, os.environ),
+        agent,
+        os.environ,
+        _as_run,
+    )
     if as_json:
         sections = {s.name: [check._asdict() for check in s.checks] for s in report.sections}
-        shown = {"guarded": report.guarded, "why": report.why, "sections": sections, **report.facts}
+        verdict = {"guarded": report.guarded, "verdict": report.verdict, "why": report.why}
+        shown = {**verdict, "sections": sections, **report.facts}
         click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
     else:
         _show(report)
-    raise SystemExit(0 if report.guarded else 1)
+    raise SystemExit(EXIT_CODES[report.verdict])
 
 
-def _configuration(arguments: options.Arguments) -> "Configuration":
+def _as_run(given: "Sequence[str]", environment: "Mapping[str, str]") -> "Configuration":
+    """What `costguard run` with these options would start with."""
+    from costguard.cli.run import command as run
+    from costguard.doctor.examine import Configuration
+
+    try:
+        arguments = options.join(run.make_context("run", list(given)).params)
+    except click.ClickException as error:
+        return Configuration(None, (error.format_message(),), "")
+    except click.exceptions.Exit:  # --help
+        return Configuration(None, ("it only prints its help",), "")
+    return _configuration(arguments, environment)
+
+
+def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]") -> "Configuration":
     from costguard.config.effective import build
     from costguard.config.load import ConfigurationError, load
     from costguard.config.paths import DEFAULT_CONFIG
     from costguard.doctor.examine import Configuration
 
     try:
-        loaded = load(arguments, os.environ)
+        loaded = load(arguments, environment)
     except ConfigurationError as error:
         return Configuration(None, tuple(error.problems), str(arguments["config"] or DEFAULT_CONFIG))
     return Configuration(build(loaded), (), loaded.source)
@@ -64,7 +97,7 @@ def _agent(folder: str | None) -> "Agent":
 
 
 def _show(report: "Report") -> None:
-    from rich.console import Group, RenderableType
+    from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -83,15 +116,24 @@ def _show(report: "Report") -> None:
                 text = Group(text, Text(f"-> {clean(check.hint)}", style="cyan"))
             table.add_row(Text(MARKS[check.level], style=STYLES[check.level]), text)
         parts += [Padding(table, (0, 0, 0, 2)), Text()]
-    if report.guarded:
-        parts.append(
-            Text(
-                f"GUARDED: when nothing works here any more, people are warned, then comes {report.facts['action']}",
-                style="bold green",
-            )
-        )
-    else:
-        parts.append(Text("NOT GUARDED, because", style="bold red"))
-        parts += [Padding(Text(f"- {clean(why)}", style="red"), (0, 0, 0, 2)) for why in report.why]
+    parts += _last_words(report)
     screen = console()
     show(screen, Group(*parts))
+
+
+def _last_words(report: "Report") -> "list[RenderableType]":
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from costguard.cli.render import clean
+
+    action = report.facts["action"]
+    if report.verdict == "GUARDED":
+        return [
+            Text(f"GUARDED: when nothing works here any more, people are told, then comes {action}", style="bold green")
+        ]
+    if report.verdict == "WOULD BE GUARDED":
+        words = f"WOULD BE GUARDED in live mode; now it is a dry run, and {action} would never come"
+        return [Text(words, style="bold yellow")]
+    reasons = [Padding(Text(f"- {clean(why)}", style="red"), (0, 0, 0, 2)) for why in report.why]
+    return [Text("NOT GUARDED, because", style="bold red"), *reasons]

@@ -4,7 +4,7 @@ import functools
 import os
 import stat
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -34,6 +34,17 @@ def folder(_context: click.Context, _parameter: click.Parameter, value: str | No
     return value
 
 
+def join(options: dict[str, Any]) -> Arguments:
+    """Take the options of `configuration` out of those that click found, as one value."""
+    given: Arguments = {name: options.pop(name) for name in ("config", "preset", "mode", "state_dir")}
+    given["set"] = list(options.pop("assignments"))
+    if options.pop("live"):
+        if given["mode"] not in (None, "live"):
+            raise click.UsageError(f"--live contradicts --mode {given['mode']}")
+        given["mode"] = "live"
+    return given
+
+
 def configuration(command: Callable[Concatenate[Arguments, P], R]) -> Callable[P, R]:
     """The options that choose a configuration: --config --preset --mode --live --set --state-dir.
 
@@ -42,13 +53,7 @@ def configuration(command: Callable[Concatenate[Arguments, P], R]) -> Callable[P
 
     @functools.wraps(command)
     def joined(*args: P.args, **kwargs: P.kwargs) -> R:
-        given: Arguments = {name: kwargs.pop(name) for name in ("config", "preset", "mode", "state_dir")}
-        given["set"] = list(kwargs.pop("assignments"))  # type: ignore[call-overload]  # click gives a tuple of str
-        if kwargs.pop("live"):
-            if given["mode"] not in (None, "live"):
-                raise click.UsageError(f"--live contradicts --mode {given['mode']}")
-            given["mode"] = "live"
-        return command(given, *args, **kwargs)
+        return command(join(kwargs), *args, **kwargs)
 
     decorated: Callable[P, R] = joined
     for option in (

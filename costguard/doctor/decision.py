@@ -58,6 +58,13 @@ def checks(
     yield Check(
         "bad" if stuck else "ok", words, "`costguard release` makes it watch again; see Actions" if stuck else ""
     )
+    if report.get("admin_hold"):
+        text = f"the administrator holds this machine without an end: {report['admin_hold']}"
+        yield Check("bad", text, "take `hold` out of [admin] when it may be stopped again")
+    for veto in report["vetoes"]:
+        if veto.get("hatch"):
+            text = f"{veto['source']}: {veto['reason']}: nothing is stopped while that stands"
+            yield Check("bad", text, "take it away when the machine may be stopped again")
     for hold in report["holds"]:
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(hold["until"])) if hold["until"] else "?"
         yield Check("note", f"held by {hold['owner']} until {until}: {hold['reason']}", "`costguard release` ends it")

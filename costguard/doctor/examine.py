@@ -2,12 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from costguard.doctor import decision, hardware, holders, package
-from costguard.doctor.finding import Check, Level, Report, Section
-from costguard.doctor.plans import Plan, plan_checks, plans
+from costguard.agent.digest import digest
+from costguard.doctor import decision, hardware, holders, package, service
+from costguard.doctor.finding import Check, Level, Report, Section, Verdict
+from costguard.doctor.plans import Moment, Plan, plan_checks, plans
 from costguard.engine.words import duration
 
 LATE = 60.0
@@ -33,10 +35,16 @@ class Configuration(NamedTuple):
     source: str
 
 
-def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, str]) -> Report:
+Loader = Callable[[Sequence[str], Mapping[str, str]], Configuration]
+"""Reads a configuration as `run` does, from the options of its command line and its environment."""
+
+DRY = "mode is dry-run: it warns, and stops nothing"
+
+
+def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, str], as_run: Loader) -> Report:
     """Look at everything. Takes some seconds, and half a minute when a driver hangs."""
     effective = judged(configuration, agent)
-    places = {**DEFAULT_PLACES, **{k: v for k, v in effective.get("host", {}).items() if k in DEFAULT_PLACES}}
+    places = _places(effective, agent)
     found = hardware.look(places)
     # an agent's own readings are shown: a second reader could hang in a sick driver as well, or keep it from unloading
     answer = hardware.probe(places) if agent.report is None and found.present is not False else {}
@@ -45,18 +53,22 @@ def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, st
     planned = plans(effective, agent.report) if not agent.silent else []
     rules = effective if not agent.silent else {}  # nobody knows what a silent agent would decide
     by_minor = _names(holders.addresses(places["procfs"]), seen)
+    by = service.look(agent.report["agent"]["pid"], places["procfs"], environ) if agent.report else service.NOBODY
     sections = (
         Section("Package", tuple(package.checks(sys.path, environ))),
-        Section("Configuration", tuple(_configuration(configuration, agent, effective))),
-        Section("Agent", tuple(_agent(agent, places["procfs"]))),
+        Section("Configuration", tuple(_configuration(configuration, agent, effective, by))),
+        Section("Agent", tuple(_agent(agent, by))),
+        Section("After a boot", tuple(_after_boot(agent, by, as_run))),
         Section("Hardware", tuple(hardware.checks(found, places, read=bool(seen)))),
-        Section("GPUs", tuple(_gpus(seen, answer, found, effective))),
+        Section("GPUs", tuple(_gpus(seen, answer, found, effective, by))),
         Section("Processes on GPUs", tuple(_holders(scan, by_minor))),
-        Section("Actions", tuple(_plans(planned, _actions(effective), silent=agent.silent))),
+        Section("Actions", tuple(_plans(planned, _actions(effective), agent))),
         Section("Messages", tuple(_messages(effective, places, agent.report))),
         Section("Decision", tuple(decision.checks(agent.report, rules, answer))),
     )
     bad = tuple(check.text for section in sections for check in section.checks if check.level == "bad")
+    dry = bool(effective) and not agent.silent and effective["policy"]["mode"] != "live"
+    verdict: Verdict = "NOT GUARDED" if bad else "WOULD BE GUARDED" if dry else "GUARDED"
     facts = {
         "gpus": seen,
         "holders": [{**holder._asdict(), "gpus": [by_minor(m) for m in holder.minors]} for holder in scan.holders],
@@ -64,9 +76,16 @@ def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, st
         "plans": [plan._asdict() for plan in planned],
         "hidden_processes": scan.hidden,
         "agent": agent.report["agent"] if agent.report else None,
+        "unit": by.unit or None,
         "sentence": decision.sentence(agent.report, rules, answer),
     }
-    return Report(not bad, bad, sections, facts)
+    return Report(verdict, ((DRY,) if dry else ()) + bad, sections, facts)
+
+
+def _places(effective: Mapping[str, Any], agent: Agent) -> dict[str, str]:
+    """Where the machine shows itself: as configured, else as the agent looks at it."""
+    host = effective.get("host") or (agent.report["agent"]["place"]["host"] if agent.report else {})
+    return {**DEFAULT_PLACES, **{name: where for name, where in host.items() if name in DEFAULT_PLACES}}
 
 
 def judged(given: Configuration, agent: Agent) -> Mapping[str, Any]:
@@ -80,38 +99,81 @@ def judged(given: Configuration, agent: Agent) -> Mapping[str, Any]:
     return {**effective, "policy": agent.report["policy"]}
 
 
-def _plans(planned: Sequence[Plan], actions: Sequence[str], *, silent: bool) -> Iterator[Check]:
-    if silent:
+def _plans(planned: Sequence[Plan], actions: Sequence[str], agent: Agent) -> Iterator[Check]:
+    if agent.silent:
         yield Check("note", "what the agent may do is not known while it does not answer")
-    else:
-        yield from plan_checks(planned, actions)
+        return
+    report = agent.report or {}
+    yield from plan_checks(planned, actions, Moment(report.get("time", time.time()), report.get("started")))
 
 
-def _configuration(given: Configuration, agent: Agent, effective: Mapping[str, Any]) -> Iterator[Check]:
+def _configuration(
+    given: Configuration, agent: Agent, effective: Mapping[str, Any], by: service.Service
+) -> Iterator[Check]:
     report = agent.report
     check = f"`costguard config check {given.source}`" if given.source else "`costguard config check`"
     if given.effective is None:
-        level: Level = "warn" if report else "bad"
+        level: Level = "warn" if report and by.options is not None else "bad"
         goes_on = "; the agent goes on with the one it has, and would not start again" if report else ""
         yield Check(level, f"the configuration has problems{goes_on}:", f"{check} says the same after every change")
         for problem in given.problems:
-            yield Check(level if report else "note", problem)
+            yield Check("note", problem)
         return
     yield Check("ok", f"valid: {given.effective.get('origin') or given.source or 'the built-in defaults'}")
     if report and (report["agent"]["source"] or "") != given.source:
         running = report["agent"]["source"] or "no file"
         yield Check("note", f"the agent works with {running}", "give doctor the options that `run` was given")
-    if report and (others := differences(report["policy"], given.effective["policy"])):
+    if report and (others := unlike(report["agent"], given.effective)):
         text = f"the agent runs with other values than this configuration: {'; '.join(others)}"
-        hint = "load it: `sudo systemctl reload costguard` (or SIGHUP); or give doctor the options that `run` was given"
+        hint = f"load it: {_reload(by, report)}; or give doctor the options that `run` was given"
         yield Check("warn", text, hint)
     if agent.silent:
         return
     if effective["policy"]["mode"] == "live":
         yield Check("ok", "mode is live: what is decided is done")
     else:
-        hint = f'set mode = "live" in {given.source or "/etc/costguard/config.toml"}, then `sudo systemctl reload costguard`'
-        yield Check("bad", "mode is dry-run: it warns, and stops nothing", hint)
+        where = f'set mode = "live" in {given.source}' if given.source else "give `run` the option --live"
+        yield Check("warn", DRY, f"{where}, then {_reload(by, report)}" if given.source and report else where)
+
+
+def _reload(by: service.Service, report: Mapping[str, Any]) -> str:
+    return by.systemctl("reload") if by.unit else f"`kill -HUP {report['agent']['pid']}`"
+
+
+def _after_boot(agent: Agent, by: service.Service, as_run: Loader) -> Iterator[Check]:
+    """Whether the guard comes back, under the same rules."""
+    if agent.report is None:
+        return
+    yield from by.checks
+    if by.options is None:
+        return
+    about = agent.report["agent"]
+    again = as_run(by.options, by.variables)
+    if again.effective is None:
+        text = f"{by.unit} would not start again: the configuration that it reads has problems"
+        yield Check("bad", text, "correct them; the agent goes on with what it has until it ends")
+        for problem in again.problems:
+            yield Check("note", problem)
+        return
+    if others := unlike(about, again.effective):
+        text = f"{by.unit} would start with other values than the agent runs with: {'; '.join(others)}"
+        yield Check("bad", text, f"load them, so that they are checked: {_reload(by, agent.report)}")
+        return
+    yield Check("ok", f"what it would start with is what runs: {again.effective.get('origin') or 'the defaults'}")
+    if again.effective["policy"]["mode"] != "live":
+        live = as_run((*by.options, "--mode", "live"), by.variables)
+        if live.effective is None:
+            yield Check("bad", "in live mode it would not start: the configuration allows only a dry run", "correct it")
+            for problem in live.problems:
+                yield Check("note", problem)
+
+
+def unlike(about: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
+    """Where what an agent was configured with is not what a configuration says, in words."""
+    found = differences(about.get("configured") or {}, written["policy"])
+    if not found and about.get("digest") not in {None, digest(written)}:
+        return ["something beside the rules (actions, messages, hooks, places)"]
+    return found
 
 
 _TIMES = frozenset(
@@ -139,7 +201,7 @@ def _written(name: str, value: object) -> str:
     return duration(value) if name in _TIMES and isinstance(value, int | float) else repr(_plain(value))
 
 
-def _agent(agent: Agent, procfs: str) -> Iterator[Check]:
+def _agent(agent: Agent, by: service.Service) -> Iterator[Check]:
     report = agent.report
     if report is None:
         yield Check("bad", agent.words, agent.hint)
@@ -147,23 +209,20 @@ def _agent(agent: Agent, procfs: str) -> Iterator[Check]:
     about = report["agent"]
     silent = about["now"] - about["ticked"]
     if silent > max(LATE, 3.0 * about["interval"]):
-        hint = "`sudo systemctl restart costguard`, and see why: `journalctl -u costguard`"
+        restart = by.systemctl("restart") if by.unit else f"end it (`kill -9 {about['pid']}`) and start it again"
+        hint = f"{restart}, and see why: {by.journal}"
         yield Check("bad", f"the agent (pid {about['pid']}) last looked {duration(silent)} ago", hint)
     else:
         ago = f"looked {duration(silent)} ago, every {about['interval']:g} s"
         yield Check(
             "ok", f"costguard {about['version']} runs, pid {about['pid']}, {ago}; state in {about['state_dir']}"
         )
-    group = holders.place(_text(f"{procfs}/{about['pid']}/cgroup"))
-    if not group.startswith(("service", "docker", "podman", "Kubernetes", "containerd", "CRI-O")):
-        hint = "run it as a service: `sudo systemctl enable --now costguard`"
-        yield Check("note", "it is not run as a service: after a reboot, or when it ends, nobody starts it again", hint)
     yield from _rented(about.get("cloud") or {})
     for subject, words in about["troubles"].items():
         text = words if words.startswith(subject) else f"{subject}: {words}"
-        yield Check("warn", text, "see `journalctl -u costguard`")
+        yield Check("warn", text, f"see {by.journal}")
     if about["reader"] != "answers":
-        yield Check("warn", f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
+        yield Check("bad", f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
     if about["unreaped"]:
         text = f"{about['unreaped']} readers hang in the driver and cannot be ended"
         yield Check("warn", text, hardware.advice("hang"))
@@ -184,7 +243,11 @@ def _rented(cloud: Mapping[str, Any]) -> Iterator[Check]:
 
 
 def _gpus(
-    seen: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], found: hardware.Hardware, effective: Mapping[str, Any]
+    seen: Sequence[Mapping[str, Any]],
+    answer: Mapping[str, Any],
+    found: hardware.Hardware,
+    effective: Mapping[str, Any],
+    by: service.Service,
 ) -> Iterator[Check]:
     if answer.get("error"):
         words = str(answer["error"])
@@ -197,7 +260,7 @@ def _gpus(
             text = f"{gpu['label']} cannot be read ({gpu['words']}), and unknown is never idle"
             yield Check("warn" if tolerated else "bad", text, hardware.advice(str(gpu["words"])))
     if not seen and not answer.get("error") and found.present is not False:
-        yield Check("bad", "no GPU has been read yet", "look again in a minute; then `journalctl -u costguard`")
+        yield Check("bad", "no GPU has been read yet", f"look again in a minute; then {by.journal}")
 
 
 def _holders(scan: holders.Scan, by_minor: "_Namer") -> Iterator[Check]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 Level = Literal["ok", "note", "warn", "bad"]
+Verdict = Literal["GUARDED", "WOULD BE GUARDED", "NOT GUARDED"]
+"""Proven in live mode; proven but for the mode, which is a dry run; not proven."""
 
 
 class Check(NamedTuple):
@@ -26,9 +28,14 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All sections, and what follows. ``facts`` are the same things as values for programs."""
+    """All sections, and what follows. ``why`` is everything that is missing; ``facts`` are the same things as values for programs."""
 
-    guarded: bool
+    verdict: Verdict
     why: tuple[str, ...]
     sections: tuple[Section, ...]
     facts: Mapping[str, Any]
+
+    @property
+    def guarded(self) -> bool:
+        """Whether this machine is really stopped when nothing works on it, as far as can be proven."""
+        return self.verdict == "GUARDED"

@@ -9,6 +9,7 @@ from costguard.actions.marks import CHECK_SECONDS
 from costguard.agent.preflight import DENIED, UNKNOWN
 from costguard.doctor.child import first_answer
 from costguard.doctor.finding import Check, Level
+from costguard.engine.words import duration
 
 CLOUD_SECONDS = 20.0
 """For a cloud to be asked; then the worker names what did not answer."""
@@ -16,17 +17,30 @@ CLOUD_SECONDS = 20.0
 PLAN_SECONDS = CLOUD_SECONDS + CHECK_SECONDS + 8.0
 """For the whole of a plan: also the start of the worker with the cloud's library, and the question for the tags."""
 
+FRESH_SECONDS = 2 * 86400.0
+"""Checks are made daily, and may be spread over half a day: a plan that is older was not confirmed by the last one."""
+
+GOOD = frozenset(("go", "consequences"))
+
 TOLD = frozenset((DENIED, UNKNOWN))
 """Findings that need somebody although the action itself may be carried out."""
 
 
 class Plan(NamedTuple):
-    """``findings`` are (code, text, hint); ``seen_by`` is who asked: the agent, or this user."""
+    """``findings`` are (code, text, hint); ``seen_by`` is who asked: the agent, or this user; ``at`` a date, None: now."""
 
     action: str
     verdict: str
     findings: tuple[tuple[str, str, str], ...]
     seen_by: str
+    at: float | None = None
+
+
+class Moment(NamedTuple):
+    """Dates: now, and when the machine started or woke up (None: nobody says so)."""
+
+    time: float
+    started: float | None
 
 
 def plans(effective: Mapping[str, Any], report: Mapping[str, Any] | None) -> list[Plan]:
@@ -38,7 +52,7 @@ def plans(effective: Mapping[str, Any], report: Mapping[str, Any] | None) -> lis
     for action in dict.fromkeys(listed):
         if action in found:
             findings = tuple((str(c), str(t), str(h)) for c, t, h in found[action]["findings"])
-            result.append(Plan(action, str(found[action]["verdict"]), findings, "agent"))
+            result.append(Plan(action, str(found[action]["verdict"]), findings, "agent", found[action]["at"]))
         elif report is None or action == "end_process":  # which the agent does by itself, with nothing to check
             result.append(_ask(action, effective))
     return result
@@ -63,24 +77,47 @@ def _ask(action: str, effective: Mapping[str, Any]) -> Plan:
     who = f"uid {os.geteuid()}"
     if not isinstance(plan, dict):
         words = "the plan took too long" if answer is None else str(answer.get("error") or "the worker said nothing")
-        return Plan(action, "failed", (("failed", words, "see the agent's journal: `journalctl -u costguard`"),), who)
+        return Plan(action, "failed", (("failed", words, "look again in a minute"),), who)
     findings = tuple((str(f["code"]), str(f["text"]), str(f.get("hint", ""))) for f in plan.get("findings", ()))
     return Plan(action, str(plan["verdict"]), findings, who)
 
 
-def plan_checks(found: Sequence[Plan], actions: Sequence[str]) -> Iterator[Check]:
-    """In words, and whether the list of actions leads to one that may be carried out."""
+def plan_checks(found: Sequence[Plan], actions: Sequence[str], now: Moment) -> Iterator[Check]:
+    """In words, and whether every action that may be used was proven to be possible since the boot.
+
+    What points to another action is passed over, as the engine does it; then another one must pass.
+    """
     by_action = {plan.action: plan for plan in found}
-    # as the engine does: what points to another action is passed over, a refusal is a veto
-    first = next((by_action[a] for a in actions if a in by_action and by_action[a].verdict != "another"), None)
-    for plan in found:
-        good = plan.verdict in {"go", "consequences"}
-        decides = plan is first or (first is None and plan is found[0])
-        level: Level = "ok" if good else "bad" if decides and plan.verdict != "failed" else "warn"
+    passed = any(plan.verdict in GOOD for plan in found)
+    for action in actions:
+        plan = by_action.get(action)
+        if plan is None:
+            yield Check("bad", f"{action}: whether it may be carried out is not known yet", "look again in a minute")
+            continue
+        good = plan.verdict in GOOD
+        level: Level = "ok" if good else "warn" if plan.verdict == "another" and passed else "bad"
         seen = "" if plan.seen_by == "agent" else " (as this user sees it; the agent may have other rights)"
-        yield Check(level, f"{plan.action}: {VERDICT_WORDS.get(plan.verdict, plan.verdict)}{seen}")
+        hint = (
+            ""
+            if good or any(hint for _, _, hint in plan.findings)
+            else "it is checked again by itself: `costguard status`"
+        )
+        yield Check(level, f"{action}: {VERDICT_WORDS.get(plan.verdict, plan.verdict)}{seen}", hint)
         for code, text, hint in plan.findings:
             yield Check("warn" if not good or code in TOLD else "note", text, hint)
-    if not found:
-        level = "bad" if actions else "note"
-        yield Check(level, "whether the action may be carried out is not known yet", "look again in a minute")
+        if good:
+            yield from _old(plan, now)
+    if not actions:
+        yield Check("note", "without rules no action is configured")
+
+
+def _old(plan: Plan, now: Moment) -> Iterator[Check]:
+    """A plan that passed proves something of this boot, and for some days."""
+    if plan.at is None:
+        return
+    again = "what was checked then may be denied now; `costguard status` shows the troubles of the checks"
+    if now.started is None or plan.at < now.started:
+        yield Check("bad", f"{plan.action}: its plan passed before the machine started, and not since", again)
+    elif now.time - plan.at > FRESH_SECONDS:
+        ago = duration(now.time - plan.at)
+        yield Check("bad", f"{plan.action}: its plan passed {ago} ago, and no check has passed since", again)

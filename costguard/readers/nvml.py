@@ -99,7 +99,7 @@ class Reader:
         self._slots = {key: _Slot() for key in (*known, *self._counters)}
         self._nvml: Nvml | None = None
         self._error = ""
-        self._driver = False  # whether the failure proves that there is a driver
+        self._driver = False  # whether something proves that there is a driver
         self._count = 0  # GPUs in the driver's list at the last look
         self._info_due = True
         self._scan_due = 0.0
@@ -112,6 +112,7 @@ class Reader:
         """Load, initialise and open everything. What fails is told by the next `read`."""
         try:
             self._nvml, self._count = _start()
+            self._driver = True  # one that lists nothing may have failed to, as without memory
         except LibraryMissingError as error:
             self._error, self._driver = str(error), error.broken
         except NvmlError as error:

@@ -16,7 +16,9 @@ class Bus:
     def __init__(self, sysfs: str, devfs: str = "/dev") -> None:
         self._root = f"{sysfs}/bus"
         self._devfs = devfs
+        self._module = f"{sysfs}/module/nvidia"  # loaded: there is, or was, something to drive
         self._seen: tuple[list[str], list[str]] | None = None
+        self._whole = True  # every device of the bus could be looked at
         self.expected: list[str] = []
         """Addresses of the NVIDIA display devices that NVIDIA's driver has, or could have."""
         self.elsewhere: list[str] = []
@@ -24,24 +26,30 @@ class Bus:
 
     def look(self) -> bool:
         """Look at the bus; whether anything may have changed."""
-        seen = _names(f"{self._root}/pci/devices"), _names(f"{self._root}/pci/drivers/nvidia")
+        try:
+            seen = _names(f"{self._root}/pci/devices"), _names(f"{self._root}/pci/drivers/nvidia")
+        except OSError:  # which GPUs there are is not known; what was known stays
+            self._whole, self._seen = False, None
+            return False
         if seen == self._seen:
             return False
-        self._seen = seen
+        self._seen, self._whole = seen, True
         self.expected, self.elsewhere = [], []
         for address in seen[0]:
             device = f"{self._root}/pci/devices/{address}"
-            if _text(f"{device}/vendor") == _VENDOR and _text(f"{device}/class").startswith(_CLASSES):
+            vendor, kind = _text(f"{device}/vendor"), _text(f"{device}/class")
+            self._whole = self._whole and vendor is not None and kind is not None
+            if vendor == _VENDOR and kind is not None and kind.startswith(_CLASSES):
                 (self.expected if _ours(device) else self.elsewhere).append(address.lower())
         return True
 
     def hardware(self) -> bool | None:
-        """Whether this machine has an NVIDIA GPU; None: cannot tell."""
+        """Whether this machine has an NVIDIA GPU; None: cannot tell. False is said only of a bus that was seen whole."""
         if self.expected or self.elsewhere:
             return True
-        if not os.path.isdir(self._root) or any(os.path.exists(f"{self._devfs}/{name}") for name in _NODES):
+        if not self._whole or not os.path.isdir(self._root) or os.path.exists(self._module):
             return None
-        return False
+        return None if any(os.path.exists(f"{self._devfs}/{name}") for name in _NODES) else False
 
 
 def _ours(device: str) -> bool:
@@ -55,15 +63,19 @@ def _ours(device: str) -> bool:
 
 
 def _names(folder: str) -> list[str]:
+    """Raises OSError for a folder that is there and cannot be listed."""
     try:
         return sorted(os.listdir(folder))
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _text(path: str) -> str:
+def _text(path: str) -> str | None:
+    """Empty when it was removed while we looked, None when it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(64).decode("ascii", "replace").strip()
-    except OSError:  # removed while we looked
+    except FileNotFoundError:
         return ""
+    except OSError:
+        return None

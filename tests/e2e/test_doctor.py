@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -14,6 +15,22 @@ from costguard.doctor import hardware
 from tests.e2e.conftest import COMMAND, Agent
 
 LIVE = ("mode=live", "kill_action=end_process")
+
+
+def serve(agent: Agent, *settings: str, options: tuple[str, ...] = ()) -> tuple[str, dict[str, str]]:
+    """Let an agent that runs look like that of an enabled unit; a setting and the environment for doctor."""
+    assert agent.process is not None
+    units, proc = agent.folder / "units", agent.folder / "proc"
+    (units / "multi-user.target.wants").mkdir(parents=True, exist_ok=True)
+    given = [part for setting in (*agent.settings, *settings) for part in ("--set", setting)]
+    start = shlex.join([*COMMAND, "run", "--state-dir", str(agent.folder / "state"), *options, *given])
+    (units / "costguard.service").write_text(f"[Service]\nRestart=always\nExecStart={start}\n")
+    link = units / "multi-user.target.wants/costguard.service"
+    link.unlink(missing_ok=True)
+    link.symlink_to(units / "costguard.service")
+    (proc / str(agent.process.pid)).mkdir(parents=True, exist_ok=True)
+    (proc / str(agent.process.pid) / "cgroup").write_text("0::/system.slice/costguard.service\n")
+    return f"host.procfs={proc}", {"SYSTEMD_UNIT_PATH": str(units)}
 
 
 def doctor(agent: Agent, *settings: str) -> subprocess.CompletedProcess[str]:
@@ -32,10 +49,13 @@ def facts(agent: Agent, *settings: str) -> dict[str, Any]:
 def test_a_guarded_machine_and_then_its_agent_hangs(agent: Agent) -> None:
     """Exit code 0 and GUARDED in the last line; an agent that does not answer is found out in seconds."""
     agent.start(*LIVE)
-    done = doctor(agent, *LIVE)
+    procfs, environment = serve(agent, *LIVE)
+    agent.environment |= environment
+    done = doctor(agent, *LIVE, procfs)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1].startswith("GUARDED")
     assert "end_process: may be carried out" in done.stdout
+    assert "costguard.service runs it, and starts it at every boot" in " ".join(done.stdout.split())
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert agent.process is not None
     agent.process.send_signal(signal.SIGSTOP)
@@ -50,13 +70,44 @@ def test_a_guarded_machine_and_then_its_agent_hangs(agent: Agent) -> None:
     assert time.monotonic() - began < 20.0
 
 
-def test_a_dry_run_is_not_guarded_and_says_how_to_change_that(agent: Agent) -> None:
-    """Nothing would be stopped: that is the plain truth about the bill."""
+def test_a_dry_run_would_be_guarded_and_says_how_to_change_that(agent: Agent) -> None:
+    """Nothing would be stopped: no success for a script, no GUARDED, and nothing else is missing."""
     agent.start("kill_action=end_process")
-    done = doctor(agent, "kill_action=end_process")
-    assert done.returncode == 1
-    assert done.stdout.splitlines()[-2:] == ["NOT GUARDED, because", "  - mode is dry-run: it warns, and stops nothing"]
-    assert 'set mode = "live"' in done.stdout
+    procfs, environment = serve(agent, "kill_action=end_process")
+    agent.environment |= environment
+    done = doctor(agent, "kill_action=end_process", procfs)
+    assert done.returncode == 4, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("WOULD BE GUARDED in live mode; now it is a dry run")
+    found = facts(agent, "kill_action=end_process", procfs)
+    assert (found["guarded"], found["verdict"]) == (False, "WOULD BE GUARDED")
+    assert found["why"] == ["mode is dry-run: it warns, and stops nothing"]
+
+
+def test_an_agent_that_nobody_starts_again_guards_nothing(agent: Agent) -> None:
+    """Started by hand it works until the next boot, which is not enough."""
+    agent.start(*LIVE)
+    found = facts(agent, *LIVE, f"host.procfs={agent.folder / 'none'}")
+    assert (found["verdict"], len(found["why"])) == ("NOT GUARDED", 1)
+    assert "it is not run as a service" in found["why"][0]
+
+
+def test_a_file_that_was_broken_since_the_start_guards_nothing(agent: Agent) -> None:
+    """The agent goes on; what its unit starts with after a boot is read as `run` reads it, unit options included."""
+    file = agent.folder / "config.toml"
+    file.write_text('mode = "live"\nkill_action = "end_process"\n')
+    named = ("--config", str(file))
+    agent.start(options=named)
+    procfs, environment = serve(agent, options=named)
+    agent.environment |= environment
+    assert facts(agent, procfs)["verdict"] == "GUARDED", "doctor takes the file that the agent was given"
+    for text, words in (
+        ('mode = "live"\nkill_action = "end_process"\n[hooks]\npre_stop = ["true"]\n', "something beside the rules"),
+        ('mode = "live\n', "would not start again"),
+    ):
+        file.write_text(text)
+        found = facts(agent, procfs)
+        assert found["verdict"] == "NOT GUARDED", text
+        assert words in " ".join(found["why"])
 
 
 def test_a_lost_gpu_is_named_with_what_to_do(agent: Agent) -> None:

@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 import costguard
-from costguard.testing.nvml import NA, NoAnswerError, Process, Values, build, write_sysfs
+from costguard.testing.nvml import NA, NoAnswerError, Process, Script, Values, build, write_sysfs
 from tests.faults.nvml_world import KEYS, World, loads, settle, signs, words
 
 # ---- the library or the driver fails altogether ----------------------------------------------
@@ -56,6 +56,20 @@ def test_no_gpu_is_only_said_when_it_is_certain(
     assert answer["gpus"] == []
     assert answer["error"]
     assert answer["hardware"] is hardware
+
+
+def test_a_driver_that_lists_nothing_does_not_prove_that_there_is_nothing(world: World) -> None:
+    """As one that gets no memory for it; neither does a bus that cannot be read to its end, or a loaded module."""
+    empty = write_sysfs(world.folder / "other", [])
+    nothing = Script(world.folder / "none", gpus=0).environment(world.library)
+    assert world.reader(environment=nothing, sysfs=empty).read()["hardware"] is None
+    missing = {"LD_LIBRARY_PATH": ""}
+    assert world.reader(environment=missing, sysfs=empty).read()["hardware"] is False
+    (empty / "module/nvidia").mkdir(parents=True)
+    assert world.reader(environment=missing, sysfs=empty).read()["hardware"] is None
+    sick = write_sysfs(world.folder / "sick", [])
+    (sick / "bus/pci/devices/0000:01:00.0/vendor").mkdir(parents=True)  # cannot be read, by root neither
+    assert world.reader(environment=missing, sysfs=sick).read()["hardware"] is None
 
 
 def test_driver_swapped_under_a_running_reader(world: World) -> None:

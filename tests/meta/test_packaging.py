@@ -7,6 +7,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import costguard
+from costguard.doctor.service import SHIPPED
+from costguard.doctor.units import Units, command
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -46,3 +48,16 @@ def test_an_sdk_is_never_a_core_dependency() -> None:
 def test_package_is_typed() -> None:
     """Users' type checkers see our types."""
     assert (Path(costguard.__file__).parent / "py.typed").exists()
+
+
+def test_the_unit_comes_back_and_speaks_under_its_own_name(tmp_path: Path) -> None:
+    """As doctor reads it: restarts, is wanted at boot once enabled, and the journal names costguard, not its starter."""
+    (tmp_path / "multi-user.target.wants").mkdir()
+    for link in ("costguard.service", "multi-user.target.wants/costguard.service"):
+        (tmp_path / link).symlink_to(SHIPPED)
+    units = Units([str(tmp_path)])
+    settings = units.settings("costguard.service")
+    assert units.starts_at_boot("costguard.service")
+    assert settings["SyslogIdentifier"] == ["costguard"]
+    assert settings["Restart"] == ["on-failure"]
+    assert command(settings, {})[-2:] == ["costguard", "run"]

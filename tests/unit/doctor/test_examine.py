@@ -2,7 +2,10 @@
 
 import copy
 import json
+import os
+import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ from costguard.agent.loop import Loop
 from costguard.agent.requests import status
 from costguard.doctor.examine import Agent, Configuration, differences, examine
 from costguard.doctor.finding import Report
-from costguard.doctor.plans import Plan, plan_checks
+from costguard.doctor.plans import FRESH_SECONDS, Moment, Plan, plan_checks
+from costguard.doctor.service import SHIPPED, look
 from costguard.testing.nvml import write_sysfs
 from costguard.testing.simhost import Machine, Phase, SimHost, effective
 
@@ -26,7 +30,21 @@ def healthy() -> dict[str, Any]:
     loop.run()
     report = status(loop)
     report["agent"]["now"] = report["agent"]["ticked"] = time.time()
+    report["agent"]["reader"] = "answers"  # as it did until the loop ended
     return report
+
+
+def write_unit(path: Path, more: str = "", exec_start: str = f"{sys.executable} -m costguard run") -> None:
+    """A service that is enabled, with one line exchanged or added."""
+    (path.parent / "multi-user.target.wants").mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f"[Service]\nRestart=on-failure\nExecStart={exec_start}\n{more}\n[Install]\nWantedBy=multi-user.target\n"
+    )
+    (path.parent / "graphical.target").write_text("[Unit]\nRequires=multi-user.target\n")
+    (path.parent / "multi-user.target").write_text("[Unit]\n")
+    for link, target in (("default.target", "graphical.target"), (f"multi-user.target.wants/{path.name}", path)):
+        (path.parent / link).unlink(missing_ok=True)
+        (path.parent / link).symlink_to(target)
 
 
 class Bench:
@@ -41,16 +59,32 @@ class Bench:
         (folder / "dev/nvidiactl").touch()
         (folder / "dev/pts/3").touch()
         self.folder = folder
+        self.unit = folder / "units/costguard.service"
+        write_unit(self.unit)
+        (folder / f"proc/{os.getpid()}").mkdir()
+        self.cgroup = folder / f"proc/{os.getpid()}/cgroup"
+        self.cgroup.write_text("0::/system.slice/costguard.service\n")
         self.config: dict[str, Any] | None = effective(mode="live", kill_action="command")
         self.config["host"].update(sysfs=str(sysfs), procfs=str(folder / "proc"), devfs=str(folder / "dev"))
+        if self.report is not None:
+            self.report["agent"]["place"]["host"] = self.config["host"]
         self.problems: tuple[str, ...] = ()
         self.silent = False
+        self.after: dict[str, Any] | None = copy.deepcopy(self.config)  # what the unit would start with
 
     def examine(self) -> Report:
         agent = Agent(
             self.report, "no costguard agent runs at /x", "start one with `costguard run`", silent=self.silent
         )
-        return examine(Configuration(self.config, self.problems, ""), agent, {"PATH": "/usr/bin"})
+        environ = {"PATH": "/usr/bin", "SYSTEMD_UNIT_PATH": str(self.unit.parent)}
+        return examine(Configuration(self.config, self.problems, ""), agent, environ, self.as_run)
+
+    def as_run(self, options: Sequence[str], environment: Mapping[str, str]) -> Configuration:
+        """What the unit's command line stands for."""
+        if self.after is None:
+            return Configuration(None, ("grace: 'soon' is not a duration (/etc/x.toml)",), "")
+        mode = "live" if "live" in options else self.after["policy"]["mode"]
+        return Configuration({**self.after, "policy": {**self.after["policy"], "mode": mode}}, (), "")
 
 
 @pytest.fixture
@@ -75,9 +109,6 @@ def broken(bench: Bench, what: str) -> str:
     report, config = bench.report, bench.config
     assert report is not None
     assert config is not None
-    if what == "dry run":
-        report["mode"] = report["policy"]["mode"] = "dry-run"
-        return "mode is dry-run"
     if what == "no agent":
         bench.report = None
         return "no costguard agent runs"
@@ -104,7 +135,7 @@ def broken(bench: Bench, what: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "what", ["dry run", "no agent", "silent", "unknown", "refused", "no plan", "failed", "cannot", "no reading"]
+    "what", ["no agent", "silent", "unknown", "refused", "no plan", "failed", "cannot", "no reading"]
 )
 def test_each_thing_that_is_missing_makes_it_not_guarded(bench: Bench, what: str) -> None:
     """Said once, by its cause; and every complaint that counts names what to do."""
@@ -119,26 +150,223 @@ def test_each_thing_that_is_missing_makes_it_not_guarded(bench: Bench, what: str
                 assert followed, f"nobody says what to do about: {check.text}"
 
 
-def test_a_broken_file_counts_only_without_an_agent(bench: Bench) -> None:
-    """A running agent goes on with the configuration that it has; it would not start again."""
-    bench.config, bench.problems = None, ("grace: 'soon' is not a duration (/etc/x.toml)",)
-    kept = bench.examine()
-    assert kept.guarded, kept.why
-    assert "would not start again" in str(kept.sections)
-    bench.report = None
+def hatch(bench: Bench) -> None:
+    assert bench.report is not None
+    bench.report["vetoes"] = [{"source": "kernel parameter", "reason": "costguard=off", "hatch": True}]
+
+
+def other_unit(bench: Bench) -> None:
+    """The agent of a login, beside a service that is enabled and does not run it."""
+    bench.cgroup.write_text("0::/user.slice/user-0.slice/session-3.scope\n")
+
+
+def only_now(bench: Bench) -> None:
+    bench.cgroup.write_text("0::/system.slice/run-u7.service\n")
+
+
+def unlink(bench: Bench) -> None:
+    (bench.unit.parent / "multi-user.target.wants/costguard.service").unlink()
+
+
+def unreached(bench: Bench) -> None:
+    """Wanted by a target that no boot reaches."""
+    unlink(bench)
+    (bench.unit.parent / "rescue.target.wants").mkdir()
+    (bench.unit.parent / "rescue.target.wants/costguard.service").symlink_to(bench.unit)
+
+
+def mask(bench: Bench) -> None:
+    bench.unit.unlink()
+    bench.unit.symlink_to("/dev/null")
+
+
+def drop_in(bench: Bench, text: str) -> None:
+    folder = bench.unit.parent / "costguard.service.d"
+    folder.mkdir()
+    (folder / "10-local.conf").write_text(f"[Service]\n{text}\n")
+
+
+def set_plan(bench: Bench, **changes: object) -> None:
+    assert bench.report is not None
+    bench.report["plans"][0].update(changes)
+
+
+def stale(bench: Bench) -> None:
+    """The machine runs for a week, and the checks of the last days failed."""
+    assert bench.report is not None
+    bench.report["started"] -= 7 * 86400.0
+    set_plan(bench, at=bench.report["time"] - FRESH_SECONDS - 1.0)
+
+
+def set_after(bench: Bench, **changes: object) -> None:
+    assert bench.after is not None
+    bench.after["policy"].update(changes)
+
+
+def set_agent(bench: Bench, **changes: object) -> None:
+    assert bench.report is not None
+    bench.report["agent"].update(changes)
+
+
+def started(bench: Bench) -> float:
+    assert bench.report is not None
+    return float(bench.report["started"])
+
+
+TAKES_AWAY: dict[str, tuple[Callable[[Bench], object], str]] = {
+    "the plan failed": (lambda bench: set_plan(bench, verdict="failed"), "command: could not be checked"),
+    "the plan is older than the start": (
+        lambda bench: set_plan(bench, at=started(bench) - 1.0), "its plan passed before the machine started",
+    ),
+    "no check passed for days": (
+stale,
+        "no check has passed since",
+    ),
+    "a fall-back was never planned": (
+        lambda bench: (bench.report or {})["policy"].update(fallback=["shutdown"]), "shutdown: whether it may be",
+    ),
+    "the unit is gone": (lambda bench: bench.unit.unlink(), "no unit file that is there after a boot"),
+    "the unit is disabled": (unlink, "costguard.service is not enabled"),
+    "the unit is wanted by what does not start": (unreached, "costguard.service is not enabled"),
+    "the unit is masked": (mask, "costguard.service is masked"),
+    "the unit is empty": (lambda bench: bench.unit.write_text(""), "costguard.service is masked"),
+    "the unit is of this boot alone": (only_now, "run-u7.service, which runs it, has no unit file"),
+    "the agent is no service": (other_unit, "it is not run as a service"),
+    "the agent is in a container": (
+        lambda bench: bench.cgroup.write_text(f"0::/system.slice/docker-{'ab' * 32}.scope\n"),
+        "whose restart policy cannot be seen from here",
+    ),
+    "the agent is in a pod": (
+        lambda bench: bench.cgroup.write_text(f"0::/kubepods.slice/cri-containerd-{'ab' * 32}.scope\n"),
+        "it runs in containerd",
+    ),
+    "the program is gone": (
+        lambda bench: write_unit(bench.unit, exec_start="/nonexistent/costguard run"), "/nonexistent/costguard does not exist",
+    ),
+    "the program is not where systemd looks": (
+        lambda bench: write_unit(bench.unit, "Environment=PATH=/nonexistent", "/usr/bin/env costguard run"),
+        "costguard is in none of the folders",
+    ),
+    "the unit starts something else": (
+        lambda bench: write_unit(bench.unit, exec_start="/bin/sh -c 'costguard run'"), "its ExecStart= starts /bin/sh",
+    ),
+    "the unit starts another verb": (
+        lambda bench: write_unit(bench.unit, exec_start=f"{sys.executable} -m costguard status"), "`costguard status`",
+    ),
+    "a drop-in starts something else": (
+        lambda bench: drop_in(bench, "ExecStart=\nExecStart=/bin/true"), "its ExecStart= starts /bin/true",
+    ),
+    "its environment file is gone": (
+        lambda bench: drop_in(bench, "EnvironmentFile=/nonexistent/e"), "EnvironmentFile /nonexistent/e does not exist",
+    ),
+    "nobody restarts it": (lambda bench: drop_in(bench, "Restart=no"), "has no Restart="),
+    "it would start with other rules": (
+        lambda bench: set_after(bench, mode="dry-run"), "mode is 'live', not 'dry-run'",
+    ),
+    "it would start with another action": (
+        lambda bench: set_after(bench, kill_action="stop"), "kill_action is 'command', not 'stop'",
+    ),
+    "it would start with another command": (
+        lambda bench: set_agent(bench, digest="00000000"), "something beside the rules",
+    ),
+    "it would not start": (lambda bench: setattr(bench, "after", None), "costguard.service would not start again"),
+    "the reader does not answer": (lambda bench: set_agent(bench, reader="it ended with 3"), "the GPU reader: it ended"),
+    "an escape hatch is open": (hatch, "kernel parameter: costguard=off"),
+    "the administrator holds it": (
+        lambda bench: (bench.report or {}).update(admin_hold="keep"), "the administrator holds this machine",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TAKES_AWAY)
+@pytest.mark.parametrize("mode", ["live", "dry-run"])
+def test_whatever_is_not_proven_takes_the_verdict_away(bench: Bench, what: str, mode: str) -> None:
+    """Of a live agent and of a dry run alike; the reason is named, with what to do."""
+    assert bench.report is not None
+    assert bench.after is not None
+    if mode == "dry-run":
+        bench.report["mode"] = mode
+        for rules in (bench.report["policy"], bench.report["agent"]["configured"], bench.after["policy"]):
+            rules["mode"] = mode
+    breaks, words = TAKES_AWAY[what]
+    breaks(bench)
     report = bench.examine()
-    assert not report.guarded
-    assert "grace: 'soon' is not a duration" in str(report.sections)
+    said = [why for why in report.why if words in why]
+    if mode == "dry-run" and what == "it would start with other rules":
+        assert report.verdict == "WOULD BE GUARDED", "for that is what it runs with"
+        return
+    assert (report.verdict, len(said)) == ("NOT GUARDED", 1), report.why
+    hints = [check.hint for section in report.sections for check in section.checks if check.text == said[0]]
+    assert hints != [""]
+
+
+def test_a_dry_run_would_be_guarded(bench: Bench) -> None:
+    """Everything is in order but the mode: no GUARDED, and no reason beside it; unless live would not start."""
+    assert bench.report is not None
+    assert bench.after is not None
+    bench.report["mode"] = "dry-run"
+    for rules in (bench.report["policy"], bench.report["agent"]["configured"], bench.after["policy"]):
+        rules["mode"] = "dry-run"
+    report = bench.examine()
+    assert (report.verdict, report.guarded) == ("WOULD BE GUARDED", False)
+    assert report.why == ("mode is dry-run: it warns, and stops nothing",)
+    whole, refuse = bench.as_run, Configuration(None, ("kill_duration: too short for live",), "")
+    bench.as_run = lambda options, environment: refuse if "live" in options else whole(options, environment)  # type: ignore[method-assign]  # another answer to the same question
+    report = bench.examine()
+    assert report.verdict == "NOT GUARDED"
+    assert "in live mode it would not start" in str(report.why)
+
+
+def test_a_drop_in_and_its_environment_count(bench: Bench) -> None:
+    """As systemd reads them: a later ExecStart= after an empty one, variables of lines and files, env(1)."""
+    file = bench.folder / "e"
+    file.write_text("# comment\nCOSTGUARD_GRACE=5m\n")
+    lines = f"Environment='COSTGUARD_MODE=live' OPTS=--live\nEnvironmentFile=-/nonexistent\nEnvironmentFile={file}"
+    start = f"/usr/bin/env A=b {sys.executable} -m costguard run --config ${{HOME_OF}}/x.toml $OPTS"
+    drop_in(bench, f"{lines}\nEnvironment=HOME_OF=/etc\nExecStart=\nExecStart=-{start}")
+    service = look(os.getpid(), str(bench.folder / "proc"), {"SYSTEMD_UNIT_PATH": str(bench.unit.parent)})
+    assert service.options == ("--config", "/etc/x.toml", "--live")
+    assert service.variables["COSTGUARD_GRACE"] == "5m"
+    assert (service.variables["COSTGUARD_MODE"], service.variables["A"]) == ("live", "b")
+    assert service.proven
+
+
+@pytest.mark.parametrize(
+    ("policy", "proven"), [("always", True), ("unless-stopped", True), ("no", False), ("on-failure", False)]
+)
+def test_a_containers_restart_policy_counts_where_it_can_be_seen(bench: Bench, policy: str, proven: bool) -> None:
+    """On the host, with docker itself enabled."""
+    number, docker = "ab" * 32, bench.folder / "docker"
+    (docker / "containers" / number).mkdir(parents=True)
+    (docker / "containers" / number / "hostconfig.json").write_text(json.dumps({"RestartPolicy": {"Name": policy}}))
+    bench.cgroup.write_text(f"0::/system.slice/docker-{number}.scope\n")
+    environ = {"SYSTEMD_UNIT_PATH": str(bench.unit.parent)}
+    where = (os.getpid(), str(bench.folder / "proc"), environ, str(docker))
+    assert not look(*where).proven, "docker is not enabled"
+    write_unit(bench.unit.with_name("docker.service"))
+    assert look(*where).proven is proven
+
+
+def test_a_broken_file_counts_with_an_agent_too(bench: Bench) -> None:
+    """A running agent goes on with the configuration that it has; it would not start again."""
+    bench.config, bench.problems, bench.after = None, ("grace: 'soon' is not a duration (/etc/x.toml)",), None
+    kept = bench.examine()
+    assert kept.verdict == "NOT GUARDED"
+    assert "costguard.service would not start again" in str(kept.why)
+    assert "'soon' is not a duration" in str(kept.sections)
+    bench.report = None
+    assert "grace: 'soon' is not a duration" in str(bench.examine().sections)
 
 
 @pytest.mark.parametrize("agents", ["stop", "command"])
 def test_the_agent_is_judged_by_what_it_runs(bench: Bench, agents: str) -> None:
-    """A file that was edited and not loaded changes neither verdict, and that the two differ is told by name."""
+    """What doctor was given beside that changes no verdict, and that the two differ is told by name."""
     assert bench.report is not None
     assert bench.config is not None
     written = "command" if agents == "stop" else "stop"
     bench.config["policy"]["kill_action"] = written
-    bench.report["policy"]["kill_action"] = agents
+    bench.report["policy"]["kill_action"] = bench.report["agent"]["configured"]["kill_action"] = agents
+    set_after(bench, kill_action=agents)
     verdict = "refuse" if agents == "stop" else "go"
     bench.report["plans"][0].update(action=agents, verdict=verdict, findings=[["denied", "no right", "ask root"]])
     report = bench.examine()
@@ -149,6 +377,15 @@ def test_the_agent_is_judged_by_what_it_runs(bench: Bench, agents: str) -> None:
         check.level == "warn" and f"kill_action is '{agents}', not '{written}'" in check.text
         for check in sections["Configuration"]
     )
+
+
+def test_a_price_or_a_tag_is_no_difference(bench: Bench) -> None:
+    """What the cloud adds to the rules is not in the file, and is no other configuration."""
+    assert bench.report is not None
+    bench.report["policy"].update(price_per_hour=3.2, kill_duration=7200.0)
+    report = bench.examine()
+    assert report.guarded, report.why
+    assert "other values" not in str(report.sections)
 
 
 def test_rules_that_differ_are_shown_as_they_are_written() -> None:
@@ -214,11 +451,21 @@ def test_nobody_to_be_warned_is_told(bench: Bench) -> None:
     assert 'add "wall"' in str(bench.examine().sections)
 
 
-def test_an_agent_that_is_no_service_ends_with_nothing_but_itself(bench: Bench) -> None:
-    """It outlives its terminal (a hang-up means reload); what it lacks is somebody who starts it again."""
-    text = str(bench.examine().sections)
-    assert "nobody starts it again" in text
-    assert "terminal and" not in text
+def test_hints_name_only_what_exists(bench: Bench) -> None:
+    """Without a unit nobody is sent to its journal or told to reload it; the unit file that is named lies there."""
+    bench.cgroup.write_text("0::/user.slice/user-0.slice/session-3.scope\n")
+    for path in sorted(bench.unit.parent.rglob("costguard.service")):
+        path.unlink()
+    assert bench.report is not None
+    assert bench.config is not None
+    bench.report["agent"]["troubles"] = {"state": "the disk is full"}
+    bench.report["policy"]["mode"] = "dry-run"
+    text = str([check.hint for section in bench.examine().sections for check in section.checks])
+    assert "journalctl" not in text
+    assert "systemctl reload" not in text
+    assert "/etc/costguard/config.toml" not in text
+    assert f"sudo cp {SHIPPED} /etc/systemd/system/" in text
+    assert Path(SHIPPED).is_file()
 
 
 def test_a_hold_is_shown(bench: Bench) -> None:
@@ -236,15 +483,20 @@ def test_a_hold_is_shown(bench: Bench) -> None:
         (("go",), True),
         (("consequences",), True),
         (("refuse",), False),
+        (("failed",), False),
         (("another",), False),
         (("another", "go"), True),
+        (("go", "another"), True),
         (("refuse", "go"), False),
         (("another", "refuse"), False),
-        (("failed", "go"), True),
+        (("failed", "go"), False),
+        (("go", "failed"), False),
+        (("go", "refuse"), False),
+        (("go",) * 2, True),
     ],
 )
-def test_the_list_of_actions_must_lead_to_one_that_may_act(verdicts: tuple[str, ...], guarded: bool) -> None:
-    """As the engine goes through it: another action is passed over, a refusal is a veto."""
+def test_every_action_that_may_be_used_must_have_passed(verdicts: tuple[str, ...], guarded: bool) -> None:
+    """What points to another action is passed over, as the engine does it; a refusal or a failed check proves nothing."""
     actions = ["stop", "shutdown"][: len(verdicts)]
-    found = [Plan(action, verdict, (), "agent") for action, verdict in zip(actions, verdicts, strict=True)]
-    assert all(check.level != "bad" for check in plan_checks(found, actions)) is guarded
+    found = [Plan(action, verdict, (), "agent", 1.0) for action, verdict in zip(actions, verdicts, strict=True)]
+    assert all(check.level != "bad" for check in plan_checks(found, actions, Moment(2.0, 0.0))) is guarded

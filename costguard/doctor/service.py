@@ -1,0 +1,224 @@
+"""Who starts the agent again after a boot, proven by files: a unit of systemd, or a container's restart policy."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import costguard
+from costguard.doctor.finding import Check
+from costguard.doctor.holders import place
+from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment
+
+NAME = "costguard.service"
+SHIPPED = os.path.join(os.path.dirname(os.path.abspath(costguard.__file__)), "data", NAME)
+"""The unit file that comes with this package."""
+
+SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where systemd looks for programs (systemd.exec(5), ``Environment=PATH=`` changes it)."""
+
+DOCKER = "/var/lib/docker"
+RESTARTS = frozenset(("always", "unless-stopped"))
+"""Restart policies with which docker starts a container again after a boot."""
+
+OUTSIDE = (
+    "as root on the host, `costguard doctor --state-dir` with the agent's folder sees the restart policy of docker"
+)
+
+_IN_CONTAINER = ("/.dockerenv", "/run/.containerenv")
+_USER = re.compile(r"/user@(\d+)\.service/")
+_DOCKER = re.compile(r"docker[-/]([0-9a-f]{64})")
+
+
+class Service(NamedTuple):
+    """What runs the agent. ``unit`` is empty where it is no unit of systemd; ``proven``: it starts it after a boot too.
+
+    ``options`` and ``variables`` are those of its ``costguard run``; None where they are not known.
+    """
+
+    unit: str
+    user: bool
+    checks: tuple[Check, ...]
+    options: tuple[str, ...] | None = None
+    variables: Mapping[str, str] = {}
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing speaks against it."""
+        return all(check.level != "bad" for check in self.checks)
+
+    def systemctl(self, verb: str) -> str:
+        """A command for this unit, as its owner types it."""
+        return f"`systemctl --user {verb} {self.unit}`" if self.user else f"`sudo systemctl {verb} {self.unit}`"
+
+    @property
+    def journal(self) -> str:
+        """Where what the agent says can be read."""
+        if not self.unit:
+            return "what the agent says on its standard error"
+        return f"`journalctl {'--user ' if self.user else ''}-u {self.unit}`"
+
+
+NOBODY = Service("", user=False, checks=())
+"""Without an agent there is nothing that could run it."""
+
+
+def look(pid: int, procfs: str, environ: Mapping[str, str], docker: str = DOCKER) -> Service:
+    """Who started the process, whether that starts it after a boot too, and how."""
+    group = _group(f"{procfs}/{pid}/cgroup")
+    if within := _DOCKER.search(group):
+        return Service("", user=False, checks=(_container(within[1], docker, environ),))
+    where = place(group)
+    if not where and any(os.path.exists(f"{procfs}/{pid}/root{path}") for path in _IN_CONTAINER):
+        where = "a container"
+    if where and not where.startswith("service"):
+        text = f"it runs in {where}, and whether anything starts that after a boot cannot be seen from here"
+        return Service("", user=False, checks=(Check("bad", text, OUTSIDE),))
+    owner = _USER.search(group)
+    names = [name for name in group.split("/") if name.endswith(".service") and not name.startswith("user@")]
+    if names:
+        return _of_unit(names[-1], int(owner[1]) if owner else None, environ)
+    text = "it is not run as a service: after a reboot, or when it ends, nobody starts it again"
+    return Service("", user=False, checks=(Check("bad", text, install(environ)),))
+
+
+def install(environ: Mapping[str, str]) -> str:
+    """How costguard becomes a service here; names only what exists."""
+    if units(environ).path(NAME):
+        return "run it as the service that is installed: `sudo systemctl enable --now costguard`, after ending this one"
+    if not os.path.isdir("/run/systemd/system") and "SYSTEMD_UNIT_PATH" not in environ:
+        return (
+            "have the service manager of this machine start it; seen are units of systemd and docker's restart policies"
+        )
+    if not os.path.exists(SHIPPED):
+        return "write a unit of systemd that starts `costguard run`, and enable it"
+    return f"make it a service: `sudo cp {SHIPPED} /etc/systemd/system/ && sudo systemctl enable --now costguard`"
+
+
+def units(environ: Mapping[str, str], uid: int | None = None, *, fleeting: bool = False) -> Units:
+    """The unit files of the system's manager, or of a user's, that are there after a boot; ``fleeting``: those that are not."""
+    if given := environ.get("SYSTEMD_UNIT_PATH"):  # systemd's own way to look elsewhere
+        return Units([] if fleeting else given.split(os.pathsep))
+    kind = "system" if uid is None else "user"
+    folders = [folder.format(kind) for folder in (FLEETING if fleeting else LASTING)]
+    if uid is not None:
+        home = _home(uid)[1]
+        own = [f"/run/user/{uid}/systemd/{kind}"] if fleeting else [f"{home}/.config/systemd/user"]
+        folders = [*own, *folders, *([] if fleeting else [f"{home}/.local/share/systemd/user"])]
+    return Units(folders)
+
+
+def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str]) -> Service:
+    """The unit that runs the agent now, judged by the files that are read at the next boot."""
+    found = units(environ, uid)
+    service = Service(unit, user=uid is not None, checks=())
+    bad = list(_not_at_boot(service, found, uid, environ))
+    settings = found.settings(unit)
+    if settings.get("Restart", ["no"])[-1] == "no":
+        text = f"{unit} has no Restart=, so the guard stays away when it ends by a failure"
+        bad.append(Check("bad", text, f"`sudo systemctl edit {unit}`: [Service] Restart=on-failure"))
+    try:
+        variables = environment(settings)
+        options: list[str] | None = run_options(command(settings, variables), variables)
+    except UnclearError as error:
+        variables, options = {}, None
+        if found.path(unit):
+            text = f"{unit} does not provably start `costguard run` again: {error}"
+            bad.append(Check("bad", text, f"see its files: {service.systemctl('cat').replace('sudo ', '')}"))
+    good = Check("ok", f"{unit} runs it, and starts it at every boot ({found.path(unit)})")
+    given = None if options is None else tuple(options)
+    return service._replace(checks=tuple(bad) or (good,), options=given, variables=variables)
+
+
+def _not_at_boot(service: Service, found: Units, uid: int | None, environ: Mapping[str, str]) -> list[Check]:
+    unit = service.unit
+    if not found.path(unit):
+        text = f"{unit}, which runs it, has no unit file that is there after a boot"
+        return [Check("bad", text, install(environ))]
+    for each in (found, units(environ, uid, fleeting=True)):
+        if each.masked(unit):
+            text = f"{unit} is masked ({each.path(unit)}): nothing can start it again"
+            return [Check("bad", text, service.systemctl("unmask"))]
+    if not found.starts_at_boot(unit):
+        text = f"{unit} is not enabled: after a reboot nobody starts the guard"
+        return [Check("bad", text, service.systemctl("enable"))]
+    name = _home(uid)[0] if uid is not None else ""
+    if uid is not None and not os.path.exists(f"/var/lib/systemd/linger/{name}"):
+        text = f"{unit} belongs to {name or f'uid {uid}'}, whose services start with a login and end with it"
+        return [Check("bad", text, f"`sudo loginctl enable-linger {name or uid}`")]
+    return []
+
+
+def run_options(words: list[str], variables: dict[str, str]) -> list[str]:
+    """What follows ``costguard run`` in a command line; raises UnclearError for one that cannot start, or starts something else.
+
+    ``variables`` are those that it gets; env(1) adds to them.
+    """
+    if os.path.basename(words[0]) == "env":
+        _program(words[0], variables)
+        words = words[1:]
+        while words and "=" in words[0]:
+            name, _, variables[name] = words[0].partition("=")
+            words = words[1:]
+    if not words:
+        raise UnclearError("its ExecStart= names no program")
+    name = os.path.basename(_program(words[0], variables))
+    if name.startswith("python") and "-m" in words and words[words.index("-m") + 1 :][:1] == ["costguard"]:
+        words = words[words.index("-m") + 1 :]
+    elif name != "costguard":
+        raise UnclearError(f"its ExecStart= starts {words[0]}")
+    if words[1:2] != ["run"]:
+        raise UnclearError(f"its ExecStart= starts `{' '.join(words[:2])}`")
+    return words[2:]
+
+
+def _program(name: str, variables: Mapping[str, str]) -> str:
+    path = shutil.which(name, path=variables.get("PATH") or SEARCHED)
+    if path is None:
+        where = (
+            "does not exist" if os.path.isabs(name) else "is in none of the folders where systemd looks for programs"
+        )
+        raise UnclearError(f"{name} {where}")
+    return path
+
+
+def _container(number: str, docker: str, environ: Mapping[str, str]) -> Check:
+    try:
+        with open(f"{docker}/containers/{number}/hostconfig.json", encoding="utf-8") as file:
+            policy = str(json.load(file)["RestartPolicy"]["Name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        policy = ""
+    name = f"docker container {number[:12]}"
+    if policy in RESTARTS and units(environ).starts_at_boot("docker.service"):
+        return Check("ok", f"{name} runs it, and docker starts that at every boot (restart policy {policy})")
+    if policy in RESTARTS:
+        text = f"{name} runs it, and docker itself is not started at boot"
+        return Check("bad", text, "`sudo systemctl enable docker`")
+    if not policy:
+        text = f"it runs in {name}, whose restart policy cannot be seen from here"
+        return Check("bad", text, OUTSIDE)
+    text = f"{name} runs it with the restart policy {policy}: after a reboot nobody starts it again"
+    return Check("bad", text, f"`docker update --restart unless-stopped {number[:12]}`")
+
+
+def _group(path: str) -> str:
+    """The control group: of systemd's own tree where there are several (cgroup v1)."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return ""
+    by_kind = {parts[1]: parts[2] for parts in lines if len(parts) == 3}
+    return by_kind.get("name=systemd") or by_kind.get("") or next(iter(by_kind.values()), "")
+
+
+def _home(uid: int) -> tuple[str, str]:
+    """Name and home of a user of this machine; a directory service on the network could hang."""
+    try:
+        with open("/etc/passwd", encoding="utf-8", errors="replace") as file:
+            rows = [line.rstrip("\n").split(":") for line in file]
+    except OSError:
+        return "", ""
+    return next(((row[0], row[5]) for row in rows if len(row) > 5 and row[2] == str(uid)), ("", ""))

@@ -1,0 +1,193 @@
+"""What systemd's files say about a unit: masked, started at boot, with which command and environment.
+
+The files are what counts after a boot, so no manager is asked. Sources: systemd.unit(5), systemd.service(5),
+systemd.exec(5), systemd.syntax(7).
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+ROOT = "default.target"
+"""What a manager starts at boot."""
+
+MOST_UNITS = 5000
+"""A set of unit files that wants more than these is not followed to its end."""
+
+LASTING = (
+    "/etc/systemd/{0}.control", "/etc/systemd/{0}", "/usr/local/lib/systemd/{0}", "/usr/lib/systemd/{0}",
+    "/lib/systemd/{0}",
+)  # fmt: skip
+"""Where units lie that are there after a boot, the strongest first; the field is ``system`` or ``user``."""
+
+FLEETING = ("/run/systemd/{0}.control", "/run/systemd/transient", "/run/systemd/{0}")
+"""Where units lie that end with this boot."""
+
+_PULLS = ("Wants", "Requires", "BindsTo", "Upholds")
+_PREFIXES = "@-:+!|"
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+class UnclearError(Exception):
+    """What a unit does cannot be told from its files; the words say why."""
+
+
+class Units:
+    """The unit files of one manager, in its folders, the strongest first."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = [folder for folder in dict.fromkeys(folders) if os.path.isdir(folder)]
+
+    def path(self, name: str) -> str:
+        """The file that counts for a unit; empty when there is none."""
+        for wanted in filter(None, (name, _template(name))):
+            for folder in self._folders:
+                if os.path.lexists(found := f"{folder}/{wanted}"):
+                    return found
+        return ""
+
+    def masked(self, name: str) -> bool:
+        """Whether nothing can start it: its file is empty, or /dev/null."""
+        path = self.path(name)
+        if not path:
+            return False
+        try:
+            return os.path.realpath(path) == os.devnull or os.stat(path).st_size == 0
+        except OSError:
+            return False
+
+    def starts_at_boot(self, name: str) -> bool:
+        """Whether the default target wants it, directly or through what it wants."""
+        ours = self._names(name)
+        seen: set[str] = set()
+        waiting = [ROOT if self.path(ROOT) else "multi-user.target"]
+        while waiting and len(seen) < MOST_UNITS:
+            unit = waiting.pop()
+            if unit in seen or self.masked(unit):
+                continue
+            seen.add(unit)
+            if ours & self._names(unit):
+                return True
+            waiting += self._pulls(unit)
+        return False
+
+    def settings(self, name: str) -> Mapping[str, list[str]]:
+        """Its directives, those of drop-ins included: the values of each in order; an empty one takes back earlier ones."""
+        found: dict[str, list[str]] = {}
+        for path in (self.path(name), *self._drop_ins(name)):
+            for key, value in _directives(_text(path)):
+                if value:
+                    found.setdefault(key, []).append(value)
+                else:
+                    found[key] = []
+        return found
+
+    def _names(self, name: str) -> set[str]:
+        """The unit's own name, and the one that its file is a link to."""
+        path = self.path(name)
+        target = os.path.basename(os.path.realpath(path)) if path else ""
+        return {name, target} if "." in target and "@." not in target else {name}
+
+    def _pulls(self, unit: str) -> list[str]:
+        linked: dict[str, str] = {}
+        for name in self._names(unit):
+            for kind in ("wants", "requires", "upholds"):
+                for folder in self._folders:
+                    for entry in _listed(path := f"{folder}/{name}.{kind}"):
+                        linked.setdefault(entry, f"{path}/{entry}")
+        settings = self.settings(unit)
+        written = [each for key in _PULLS for value in settings.get(key, ()) for each in value.split()]
+        return [entry for entry, path in linked.items() if os.path.realpath(path) != os.devnull] + written
+
+    def _drop_ins(self, name: str) -> list[str]:
+        kind = name.rpartition(".")[2]
+        found: dict[str, str] = {}
+        for wanted in filter(None, (*self._names(name), _template(name), kind)):
+            for folder in self._folders:
+                for entry in _listed(path := f"{folder}/{wanted}.d"):
+                    if entry.endswith(".conf"):
+                        found.setdefault(entry, f"{path}/{entry}")
+        return [found[entry] for entry in sorted(found)]
+
+
+def environment(settings: Mapping[str, list[str]]) -> dict[str, str]:
+    """The variables that the unit gives its program; raises UnclearError for a file of them that cannot be read."""
+    found: dict[str, str] = {}
+    for line in settings.get("Environment", ()):
+        found.update(word.partition("=")[::2] for word in _split(line) if "=" in word)
+    for line in settings.get("EnvironmentFile", ()):
+        path = line.removeprefix("-").strip().strip('"')
+        try:
+            with open(path, encoding="utf-8") as file:
+                lines = file.read(1 << 20).splitlines()
+        except FileNotFoundError as error:
+            if line.startswith("-"):
+                continue
+            raise UnclearError(f"its EnvironmentFile {path} does not exist, so it does not start") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnclearError(f"its EnvironmentFile {path} cannot be read by this user") from error
+        for text in (each.strip() for each in lines):
+            if text and text[0] not in "#;" and "=" in text:
+                name, _, value = text.partition("=")
+                found[name.strip()] = " ".join(_split(value))
+    return found
+
+
+def command(settings: Mapping[str, list[str]], variables: Mapping[str, str]) -> list[str]:
+    """The command line that the unit starts; raises UnclearError where its files do not say it."""
+    lines = settings.get("ExecStart", ())
+    if len(lines) != 1:
+        raise UnclearError(f"it has {len(lines) or 'no'} ExecStart= line{'s' if len(lines) != 1 else ''}")
+    line = lines[0].lstrip()
+    bare = line.lstrip(_PREFIXES)
+    words: list[str] = []
+    for word in _split(bare):
+        if "%" in word.replace("%%", ""):
+            raise UnclearError(f"its ExecStart= has a specifier that only systemd knows: {word}")
+        plain = word.replace("%%", "%")
+        if words and plain.startswith("$") and plain[1:].isidentifier():
+            words += variables.get(plain[1:], "").split()
+        else:
+            words.append(_VARIABLE.sub(lambda name: variables.get(name[1], ""), plain))
+    if "@" in line[: len(line) - len(bare)]:
+        del words[1:2]  # the name that the program is told
+    if not words:
+        raise UnclearError("its ExecStart= is empty")
+    return words
+
+
+def _template(name: str) -> str:
+    """``a@.service`` for ``a@b.service``."""
+    stem, at, rest = name.partition("@")
+    return f"{stem}@.{rest.rpartition('.')[2]}" if at else ""
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise UnclearError(f"one of its lines cannot be read ({error}): {line[:80]}") from error
+
+
+def _directives(text: str) -> list[tuple[str, str]]:
+    """Every ``key=value``, with continued lines joined; names differ between the sections that are read here."""
+    kept = [line for line in text.splitlines() if not line.lstrip().startswith(("#", ";"))]
+    joined = "\n".join(kept).replace("\\\n", " ")
+    pairs = (line.partition("=") for line in joined.splitlines())
+    return [(key.strip(), value.strip()) for key, equals, value in pairs if equals and not key.startswith("[")]
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 18)
+    except OSError:
+        return ""
