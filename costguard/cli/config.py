@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costguard.cli import options
+from costguard.cli.invoked import invoked
 from costguard.config.paths import DEFAULT_CONFIG
 from costguard.errors import USAGE, CostguardError
 
@@ -46,7 +48,7 @@ def init(path: str, preset: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, 0o644)  # whatever the umask: the agent and every user may read it
         file.write(sample(preset))
-    click.echo(f"{path} written. Next: edit it, then `costguard config check {path}`.")
+    click.echo(f"{path} written. Next: edit it, then `{invoked()} config check {shlex.quote(path)}`.")
 
 
 @command.command(short_help="Report every problem at once, or say what it will do.")

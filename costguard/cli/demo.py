@@ -24,13 +24,14 @@ def command(*, fast: bool, as_json: bool) -> None:
 
 
 def _play(*, fast: bool, as_json: bool) -> None:
+    from costguard.cli.invoked import invoked
     from costguard.cli.render import can_move, console
     from costguard.demo.director import Director
     from costguard.demo.lines import Json, Plain
 
     terminal = console()
     if as_json or not can_move(terminal):
-        stage = Json() if as_json else Plain()
+        stage = Json() if as_json else Plain(invoked())
         if not as_json:
             click.echo("costguard demo: the machine is simulated, the decisions are real.")
         stage.end(Director(stage).play())
@@ -41,4 +42,4 @@ def _play(*, fast: bool, as_json: bool) -> None:
     terminal.width = min(terminal.width, WIDEST)
     with Screen(terminal, paced=not fast) as screen:
         account = Director(screen).play()
-    terminal.print(ending(account))
+    terminal.print(ending(account, invoked()))

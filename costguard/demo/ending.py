@@ -12,12 +12,15 @@ from costguard.demo.story import MINUTE
 from costguard.demo.words import hours
 from costguard.engine.words import clock, duration
 
-NEXT = (
-    ("costguard run", "guard this machine; dry run, so nothing is stopped"),
-    ("costguard status", "why it is still up, what would stop it and when"),
-    ("costguard config init", "write a commented configuration"),
-)
-"""Commands for the next minute."""
+
+def following(command: str) -> list[tuple[str, str]]:
+    """What to type next and what it does; ``command`` is how `costguard` is typed here."""
+    return [
+        (f"{command} config init --path costguard.toml", "write a commented configuration"),
+        (f"{command} config check costguard.toml", "say in plain words what it will do"),
+        (f"{command} run --config costguard.toml", "on a GPU machine: guard it; dry run, so nothing is stopped"),
+        (f"{command} status", "while that runs: why it is still up, what would stop it"),
+    ]
 
 
 def facts(account: Account) -> list[tuple[str, str, str]]:
@@ -50,7 +53,7 @@ def morals(account: Account) -> list[str]:
     ]
 
 
-def ending(account: Account) -> RenderableType:
+def ending(account: Account, command: str) -> RenderableType:
     """Everything that stays on the screen."""
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="left")
@@ -60,13 +63,13 @@ def ending(account: Account) -> RenderableType:
         table.add_row(what, length, remark)
     lines = [Text(f"✔ {words}", style="green") for words in morals(account)]
     whole = Group(table, Text(), Text("It never stopped work", style="bold"), *lines)
-    commands = Table.grid(padding=(0, 2))
-    for command, meaning in NEXT:
-        commands.add_row(Text(f"  {command}", style="bold cyan"), Text(meaning))
+    steps: list[Text] = []
+    for typed, meaning in following(command):
+        steps += [Text(f"  {typed}", style="bold cyan"), Text(f"      {meaning}")]
     title = Text("the account of this day", style="bold")
     return Group(
         Panel(whole, title=title, title_align="left", box=box.ROUNDED, border_style="green", padding=(0, 1)),
         Text("Only the machine was simulated; loop, decisions and messages are the agent's own.", style="dim"),
         Text("\nNext steps", style="bold"),
-        commands,
+        *steps,
     )

@@ -7,7 +7,7 @@ import click
 
 from costguard.demo import story
 from costguard.demo.director import Account, Line, Scene
-from costguard.demo.ending import NEXT, facts, morals
+from costguard.demo.ending import facts, following, morals
 from costguard.engine.words import clock
 
 WIDTH = 100
@@ -18,7 +18,8 @@ class Plain:
 
     every = float("inf")
 
-    def __init__(self) -> None:
+    def __init__(self, command: str) -> None:
+        self._command = command  # how to type `costguard` here
         self._number = 0
 
     def act(self, wall: float, act: story.Act) -> None:
@@ -49,8 +50,8 @@ class Plain:
         for words in morals(account):
             _wrapped("  - ", words)
         click.echo("\nOnly the machine was simulated; loop, decisions and messages are the agent's own.\n\nNext steps")
-        for command, meaning in NEXT:
-            click.echo(f"  {command:<22} {meaning}")
+        for typed, meaning in following(self._command):
+            click.echo(f"  {typed}\n      {meaning}")
 
 
 class Json:

@@ -4,13 +4,18 @@ import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from costguard.cli.invoked import as_typed
 from costguard.demo import story
 from costguard.demo.director import Director, Line, Scene
+from costguard.demo.ending import following
 from tests.e2e.conftest import COMMAND
 from tests.e2e.terminal import Terminal
 
@@ -43,7 +48,36 @@ def test_without_a_terminal_it_is_plain_text() -> None:
     assert "DRY RUN: gpu-box would be shut down at" in done.stdout
     assert "the machine is simulated" in done.stdout.splitlines()[0]
     assert re.search(r"about \d+ USD \(estimate; it assumes 7.00 USD an hour\)", done.stdout)
-    assert done.stdout.rstrip().splitlines()[-4] == "Next steps"
+    assert done.stdout.rstrip().splitlines()[-9] == "Next steps"
+    for typed, meaning in following(as_typed(sys.executable) + " -m costguard"):
+        assert f"  {typed}\n      {meaning}\n" in done.stdout
+
+
+@pytest.mark.parametrize("start", ["{bin}/costguard", "./bin/costguard", "costguard", f"{sys.executable} -m costguard"])
+def test_the_next_steps_work_whenas_typed(start: str, tmp_path: Path) -> None:
+    """From the folder where it was started, however that was done, by a user who may write there alone."""
+    folder = tmp_path / "a folder" / "bin"
+    folder.mkdir(parents=True)
+    script = folder / "costguard"
+    script.write_text(f"#!{sys.executable}\nfrom costguard.cli.main import main\nmain()\n")
+    script.chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}" if start == "costguard" else "/usr/bin:/bin"
+    environment = ENVIRONMENT | {"PATH": path}
+
+    def typed(line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/sh", "-c", line], cwd=folder.parent, env=environment, capture_output=True, text=True, timeout=50,
+            check=False,
+        )  # fmt: skip
+
+    said = typed(f"{start.format(bin=shlex.quote(str(folder)))} config init --path first.toml").stdout
+    command = said.partition("`")[2].partition(" config check")[0]
+    steps = [step for step, _meaning in following(command)]
+    assert [step.removeprefix(command).split()[0] for step in steps] == ["config", "config", "run", "status"]
+    for step in steps:
+        guards = step.endswith(" status") or " run " in step
+        done = typed(f"{step} --help" if guards else step)
+        assert (done.returncode, done.stderr) == (0, ""), step
 
 
 def test_it_never_stops_work(events: list[dict[str, Any]]) -> None:
@@ -126,7 +160,7 @@ def test_on_a_terminal_it_ends_with_the_account(columns: int, rows: int) -> None
         assert "GPU 1" in first
         assert terminal.end() == 0
         assert "It never stopped work" in terminal.text
-        assert "costguard config init" in terminal.text
+        assert "costguard status" in terminal.text
         assert not terminal.screen.cursor.hidden
         assert terminal.raw.count("\x1b[?1049h") == terminal.raw.count("\x1b[?1049l") == 1
 
