@@ -54,7 +54,7 @@ def test_without_a_terminal_it_is_plain_text() -> None:
 
 
 @pytest.mark.parametrize("start", ["{bin}/costguard", "./bin/costguard", "costguard", f"{sys.executable} -m costguard"])
-def test_the_next_steps_work_whenas_typed(start: str, tmp_path: Path) -> None:
+def test_the_next_steps_work_when_typed(start: str, tmp_path: Path) -> None:
     """From the folder where it was started, however that was done, by a user who may write there alone."""
     folder = tmp_path / "a folder" / "bin"
     folder.mkdir(parents=True)

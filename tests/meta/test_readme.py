@@ -3,12 +3,17 @@
 import io
 import re
 import shlex
+import shutil
+import subprocess
 import time
+import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from costguard.agent.requests import status
 from costguard.cli.main import VERBS, main
@@ -43,6 +48,40 @@ def test_every_command_exists(words: str) -> None:
     command.make_parser(context).parse_args(list(arguments))
     for preset in re.findall(r"--preset (\S+)", words):
         assert preset in PRESETS
+
+
+ROWS = re.findall(r"^\| [^|]+ \| `(costguard run [^`]+)` \| ", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ROWS)
+def test_what_replaces_another_tool_is_complete(command: str) -> None:
+    """Each row of that table starts as it is written: the configuration that it makes has no problem."""
+    done = CliRunner().invoke(main, ["config", "check", *shlex.split(command)[2:]])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "LIVE" in done.stdout
+
+
+def test_every_preset_of_a_tool_has_its_row() -> None:
+    """And no row is lost by its spelling."""
+    assert {preset for row in ROWS for preset in re.findall(r"--preset (\S+)", row)} == set(PRESETS) - {"none"}
+
+
+@pytest.mark.parametrize("shell", sorted(filter(None, map(shutil.which, ("sh", "bash", "zsh")))))
+def test_the_wheel_is_found_with_the_library_of_the_cloud(shell: str, tmp_path: Path) -> None:
+    """The line of the README, in a folder with one wheel: its name and the extra reach pip as one argument."""
+    (line,) = [command for command in COMMANDS if "pip install" in command]
+    wheel = tmp_path / "dist" / "costguard_agent-0.1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    wheel.touch()
+    given = line.partition("pip install ")[2]
+    done = subprocess.run(
+        [shell, "-c", f"printf '%s\\n' {given}"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "dist/costguard_agent-0.1.0-py3-none-any.whl[aws]\n"
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for point in entry_points(group="costguard.providers"):
+        assert point.name in extras
+        assert f"`{point.name}`" in README
 
 
 def test_every_make_target_exists() -> None:
