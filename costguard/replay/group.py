@@ -12,6 +12,7 @@ from operator import eq, itemgetter, le
 from costguard.engine.observation import Device
 from costguard.replay.cells import Moments, is_local
 from costguard.replay.folds import unfold
+from costguard.replay.overlap import refuse_overlap
 from costguard.replay.trace import Codes, Palette, Trace, step_of, unknown
 
 MOST_GPUS = 16
@@ -206,6 +207,7 @@ class Grouper:
                 self._times.pop()
                 self._columns = [column[:-1] for column in self._columns]
         if not self.sorted:
+            self._refuse_two_in_one()
             self._sort()
         return Trace(
             self.name,
@@ -215,6 +217,13 @@ class Grouper:
             tuple(self._palette.readings),
             step_of(self._times),
         )
+
+    def _refuse_two_in_one(self) -> None:
+        """Raises OverlapError where the rows of one GPU go through the same time twice."""
+        missing = self._palette.number(NO_ROW)
+        for column in self._columns:
+            rows = [(at, code) for at, code in zip(self._times, column, strict=True) if code != missing]
+            refuse_overlap(rows, self.name)
 
     def _sort(self) -> None:
         """Rows out of order are put in order, then grouped anew."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from costguard.engine.observation import Device, Known
 from costguard.replay.cells import Moments, Numbers, load, moment
 from costguard.replay.group import SAMPLE, Grouper
+from costguard.replay.overlap import OverlapError
 from costguard.replay.shape import Columns, from_header, guess, is_header, plain
 from costguard.replay.source import Progress, Source, chunks
 from costguard.replay.trace import Palette, Recording, TraceError
@@ -18,6 +19,9 @@ from costguard.replay.trace import Palette, Recording, TraceError
 _DIGITS = re.compile(r"[\d.,]+")
 
 ALLOWED = "allowed: rows of nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv"
+
+
+OVERLAP_HINT = "cut the file there, or name the column that tells machines apart: --machine-column NAME"
 
 
 class Options(NamedTuple):
@@ -253,7 +257,10 @@ class Table:
         traces = []
         for grouper in self._groupers.values():
             devices = [self._device(grouper.name, key, place) for key, place in grouper.keys.items()]
-            traces.append(grouper.finish(devices))
+            try:
+                traces.append(grouper.finish(devices))
+            except OverlapError as error:
+                raise TraceError(f"{self.source.name}: {error}", OVERLAP_HINT) from None
         odd = [grouper.name for grouper in self._groupers.values() if not grouper.sorted]
         if odd:
             of = f" of {len(odd)} machines" if len(self._groupers) > 1 else ""

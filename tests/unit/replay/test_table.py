@@ -307,3 +307,35 @@ def test_a_late_row_in_that_hour_is_sorted_as_ever(
     recording = table(tmp_path, SMI + "".join(f"{cell}, 0, 5 %\n" for cell in cells))
     assert only(recording).times[-1] - only(recording).times[0] <= 2110
     assert any("out of order" in note for note in recording.notes)
+
+
+def joined(*parts: tuple[int, int, int]) -> bytes:
+    """Rows each 10 s: from, to (in ticks) and a load, one part after the other."""
+    rows = [f"{1.75e9 + 10 * k},{load}" for start, end, load in parts for k in range(start, end)]
+    return ("timestamp,utilization.gpu\n" + "\n".join(rows) + "\n").encode()
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+@pytest.mark.parametrize("parts", [((0, 90, 0), (60, 200, 90)), ((100, 200, 0), (0, 150, 90)), ((0, 99, 0), (0, 99, 9))])
+def test_a_clock_that_was_set_back_or_two_machines_in_one_file_are_refused(
+    tmp_path: Path, reader: str, parts: tuple[tuple[int, int, int], ...]
+) -> None:
+    """Rows of two truths, sorted into one, would be the load of a machine that never was."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(joined(*parts))
+    with pytest.raises(TraceError, match=r"log\.csv: the times go back from .* to .*: the clock was set back") as caught:
+        read(str(path), reader=reader)
+    assert "--machine-column" in caught.value.hint
+
+
+@pytest.mark.parametrize("parts", [((100, 200, 0), (0, 100, 90)), ((0, 50, 0), (80, 99, 0), (50, 80, 9)), ((0, 99, 5),) * 2])
+def test_stretches_that_do_not_overlap_are_only_out_of_order(
+    tmp_path: Path, parts: tuple[tuple[int, int, int], ...]
+) -> None:
+    """Logs joined in the wrong order, a piece that came late, a file that was joined with itself."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(joined(*parts))
+    found = read(str(path))
+    steps = {b - a for a, b in pairwise(found.traces[0].times)}
+    assert steps == {10.0}
+    assert "out of order" in found.notes[0]
