@@ -47,7 +47,14 @@ class Named(NamedTuple):
 )
 @click.option("--machine-column", "machine", metavar="NAME", help="The column that tells machines apart.")
 @click.option(
-    "--columns", metavar="NAMES", help="Names of the columns of a table without header; a dash passes one over."
+    "--columns", metavar="NAMES",
+    help="Names of the columns of a table without header, a dash passes one over; or OURS=THEIRS, to rename some of a header.",
+)  # fmt: skip
+@click.option(
+    "--scale",
+    type=click.FloatRange(0.0, min_open=True),
+    metavar="NUMBER",
+    help="Multiply loads by this: 100 for shares of 1.",
 )
 @click.option(
     "--reader", type=click.Choice(["auto", "standard", "fast"]), default="auto", show_default=True,
@@ -64,6 +71,7 @@ def command(
     assignments: tuple[str, ...],
     machine: str | None,
     columns: str | None,
+    scale: float | None,
     reader: str,
     *,
     every_sample: bool,
@@ -81,7 +89,7 @@ def command(
     base: dict[str, object] = {"config": config, "preset": preset, "set": list(assignments)}
     policies = [_policy(spec, base) for spec in specs] or [Named(preset or "the configuration", _load(base))]
     with files.uncollected(), _progress(file, len(policies)) as (reading, deciding):
-        recording = files.read(file, Options(machine, columns), reader, reading)
+        recording = files.read(file, Options(machine, columns, scale), reader, reading)
         for note in recording.notes:
             click.echo(f"note: {note}", err=True)
         results = _decide(recording, _distinct(policies), deciding, every_sample=every_sample)

@@ -23,8 +23,8 @@ MILLISECONDS = 1e11
 """A number of seconds since the epoch this large is one of milliseconds."""
 
 
-def load(cell: str) -> Reading:
-    """A load in per cent, with or without its sign, or unknown; raises ValueError in words."""
+def load(cell: str, scale: float = 1.0) -> Reading:
+    """A load in per cent after it is multiplied by ``scale``, with or without its sign, or unknown; raises ValueError in words."""
     text = cell.strip()
     if text.lower() in NOTHING or (text.startswith("[") and text.endswith("]")):
         return unknown(f"recorded as {text or 'an empty cell'}")
@@ -32,7 +32,7 @@ def load(cell: str) -> Reading:
     if not _NUMBER.fullmatch(number):
         raise ValueError(f"{text!r} is no load; allowed: 0 to 100, with or without %, or [N/A] and its like")
     try:
-        return percent(float(number))
+        return percent(float(number) * scale)
     except ValueError as error:
         raise ValueError(f"{text!r} is no load: {error}") from None
 
@@ -164,22 +164,28 @@ def scale_of(least: float, most: float) -> float:
 
 
 class Numbers(dict[str, int]):
-    """The number of a cell's reading in the palette, worked out once for every text."""
+    """The number of a cell's reading in the palette, worked out once for every text.
+
+    ``scale`` makes per cent of the GPU's own load, ``engine_scale`` of that of its further engines.
+    """
 
     def __init__(self, palette: Palette) -> None:
         super().__init__()
         self._palette = palette
+        self.scale = self.engine_scale = 1.0
         self._several: dict[tuple[str, ...], int] = {}
 
     def __missing__(self, cell: str) -> int:
-        found = self[cell] = self._palette.number(load(cell))
+        found = self[cell] = self._palette.number(load(cell, self.scale))
         return found
 
     def several(self, *cells: str) -> int:
         """The highest load of several engines; one that cannot be read is passed over, unless it is the GPU's own."""
         found = self._several.get(cells)
         if found is None:
-            found = self._several[cells] = self._palette.number(_highest([load(cell) for cell in cells]))
+            own, *engines = cells
+            readings = [load(own, self.scale), *[load(cell, self.engine_scale) for cell in engines]]
+            found = self._several[cells] = self._palette.number(_highest(readings))
         return found
 
 

@@ -1,7 +1,7 @@
 """Two recordings in one: a clock that was set back, or the files of two machines joined."""
 
-from bisect import bisect_left, bisect_right
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 ROWS = 3

@@ -12,8 +12,16 @@ TIME_NAMES = ("timestamp", "time", "ts", "ts_utc", "t", "datetime", "date", "epo
 LOAD_NAMES = (
     "utilization.gpu", "utilization_gpu", "utilizationgpu", "gpu_utilization", "gpu_util", "gpu_util_pct", "gpu_util_percent",
     "utilization", "util", "gpu_usage", "gpu_load", "load", "max_gpu_util_floor_pct", "gpu%", "gpu_percent",
+    "dcgm_fi_dev_gpu_util", "nvidia_smi_utilization_gpu_ratio", "dcgm_fi_prof_gr_engine_active",
 )  # fmt: skip
-ENGINE_NAMES = ("utilization.encoder", "utilization.decoder", "utilization.jpeg", "utilization.ofa")
+SHARE_NAMES = ("nvidia_smi_utilization_gpu_ratio", "dcgm_fi_prof_gr_engine_active")
+"""Of loads that are shares of 1, as those who write them document."""
+PERCENT_NAMES = ("dcgm_fi_dev_gpu_util", "utilization.gpu")
+"""Of loads that are per cent, as those who write them document."""
+ENGINE_NAMES = (
+    "utilization.encoder", "utilization.decoder", "utilization.jpeg", "utilization.ofa",
+    "dcgm_fi_dev_enc_util", "dcgm_fi_dev_dec_util",
+)  # fmt: skip
 GPU_NAMES = (
     "index",
     "gpu_id",
@@ -28,7 +36,7 @@ GPU_NAMES = (
     "id",
     "device",
 )
-MACHINE_NAMES = ("machine", "session", "node", "host", "hostname", "instance", "pod")
+MACHINE_NAMES = ("machine", "exported_instance", "session", "node", "host", "hostname", "instance", "pod")
 
 _UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$")
 _PCI = re.compile(r"(?i)([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -49,6 +57,7 @@ class Columns(NamedTuple):
     bus: int | None = None
     name: int | None = None
     machine: int | None = None
+    unit: str = ""  # of the load, as far as its name says: per cent | share
 
     @property
     def used(self) -> tuple[int, ...]:
@@ -90,9 +99,30 @@ def from_header(cells: Sequence[str], machine: str | None) -> Columns:
         gpu_name=names[gpu] if gpu is not None else "",
         uuid=_first(names, ("uuid", "gpu_uuid")),
         bus=_first(names, ("pci.bus_id", "gpu_bus_id")),
-        name=_first(names, ("name", "gpu_name")),
+        name=_first(names, ("name", "gpu_name", "modelname")),
         machine=names.index(plain(machine)) if machine is not None else _first(names, MACHINE_NAMES),
+        unit=_unit(cells[load]),
     )
+
+
+def renamed(cells: Sequence[str], names: str) -> list[str]:
+    """A header with names of ours for some of its own, as ``timestamp=when,utilization.gpu=busy``; raises ValueError in words."""
+    own = [plain(cell) for cell in cells]
+    found = list(cells)
+    for pair in names.split(","):
+        ours, equals, theirs = (part.strip() for part in pair.partition("="))
+        if not equals or plain(theirs) not in own:
+            raise ValueError(f"{pair.strip()!r} renames no column; there are: {', '.join(own)}")
+        found[own.index(plain(theirs))] = ours
+    return found
+
+
+def _unit(cell: str) -> str:
+    """What a column's name says of its unit; most say nothing."""
+    name = plain(cell)
+    if name in SHARE_NAMES:
+        return "share"
+    return "per cent" if name in PERCENT_NAMES or "%" in cell or "pct" in name or "percent" in name else ""
 
 
 def _first(names: Sequence[str], wanted: Sequence[str]) -> int | None:

@@ -12,7 +12,7 @@ from costguard.engine.observation import Device, Known
 from costguard.replay.cells import Moments, Numbers, load, moment
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.overlap import OverlapError
-from costguard.replay.shape import Columns, from_header, guess, is_header, plain
+from costguard.replay.shape import Columns, from_header, guess, is_header, plain, renamed
 from costguard.replay.source import Progress, Source, chunks
 from costguard.replay.trace import Palette, Recording, TraceError
 
@@ -28,7 +28,8 @@ class Options(NamedTuple):
     """What the caller says about a table; empty where it should be found out."""
 
     machine: str | None = None  # the column that tells machines apart
-    columns: str | None = None  # names for the columns of a table without header
+    columns: str | None = None  # names for the columns of a table without header, or OURS=THEIRS for some of one with
+    scale: float | None = None  # what makes per cent of a load; None: as its name says, else 1
 
 
 class Table:
@@ -86,12 +87,15 @@ class Table:
             return count
         cells = cells_of(lines[count])
         try:
-            if self.options.columns:
-                self._header = [name.strip() for name in self.options.columns.split(",")]
+            names = self.options.columns or ""
+            if names and "=" not in names:
+                self._header = [name.strip() for name in names.split(",")]
                 self._columns = from_header(self._header, self.options.machine)
-            elif is_header(cells):
+                if is_header(cells):
+                    self._header_line, count = lines[count], count + 1
+            elif names or is_header(cells):
                 self._header, self._header_line = cells, lines[count]
-                self._columns = from_header(cells, self.options.machine)
+                self._columns = from_header(renamed(cells, names) if names else cells, self.options.machine)
                 count += 1
             else:
                 self._columns, words = guess([cells], moment)
@@ -99,6 +103,9 @@ class Table:
         except ValueError as error:
             raise self._error(count + 1, str(error), lines[count]) from None
         found = self._columns
+        by_name = 100.0 if found.unit == "share" else 1.0
+        self._numbers.scale = by_name if self.options.scale is None else self.options.scale
+        self._numbers.engine_scale = 1.0 if self.options.scale is None else self.options.scale
         if found.machine is not None and not self.options.machine:
             self.notes.append(f"the column {plain(self._header[found.machine])!r} is taken to tell machines apart")
         return count
@@ -164,9 +171,9 @@ class Table:
             raise self._error(number, f"{len(cells)} columns where {found.width} are expected", line)
         try:
             moment(cells[found.time])
-            load(cells[found.load])
+            load(cells[found.load], self._numbers.scale)
             for position in found.engines:
-                load(cells[position])
+                load(cells[position], self._numbers.engine_scale)
         except ValueError as error:
             raise self._error(number, str(error), line) from None
 
@@ -265,16 +272,18 @@ class Table:
         if odd:
             of = f" of {len(odd)} machines" if len(self._groupers) > 1 else ""
             self.notes.append(f"the rows{of} were out of order and were sorted by time")
-        self._fractions(traces)
+        self._refuse_doubtful_unit()
         return Recording(tuple(traces), self.rows, tuple(self.notes))
 
-    def _fractions(self, traces: Sequence[object]) -> None:
-        """A column that never exceeds 1 and has fractions may hold shares of 1, not per cent: told, not guessed."""
+    def _refuse_doubtful_unit(self) -> None:
+        """A column that never exceeds 1 and has fractions may hold shares of 1 as well as per cent: asked, not guessed."""
+        found = self._columns
+        if self.options.scale is not None or found is None or found.unit or "%" in self._shape[found.load]:
+            return
         loads = [reading.load for reading in self._palette.readings if isinstance(reading, Known)]
-        if loads and traces and max(loads) <= 0.01 and any(0.0 < value < 0.01 for value in loads):
-            self.notes.append(
-                "no load is above 1: they are read as per cent; if they are shares of 1, multiply them by 100"
-            )
+        if loads and max(loads) <= 0.01 and any(0.0 < value < 0.01 for value in loads):
+            words = f"{self.source.name}: no load is above 1, and nothing says whether they are per cent or shares of 1"
+            raise TraceError(words, "say it: --scale 100 for shares of 1, --scale 1 for per cent")
 
     def _device(self, machine: str, key: str, place: int) -> Device:
         found = self._columns

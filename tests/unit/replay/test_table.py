@@ -316,19 +316,25 @@ def joined(*parts: tuple[int, int, int]) -> bytes:
 
 
 @pytest.mark.parametrize("reader", ["standard", "fast"])
-@pytest.mark.parametrize("parts", [((0, 90, 0), (60, 200, 90)), ((100, 200, 0), (0, 150, 90)), ((0, 99, 0), (0, 99, 9))])
+@pytest.mark.parametrize(
+    "parts", [((0, 90, 0), (60, 200, 90)), ((100, 200, 0), (0, 150, 90)), ((0, 99, 0), (0, 99, 9))]
+)
 def test_a_clock_that_was_set_back_or_two_machines_in_one_file_are_refused(
     tmp_path: Path, reader: str, parts: tuple[tuple[int, int, int], ...]
 ) -> None:
     """Rows of two truths, sorted into one, would be the load of a machine that never was."""
     path = tmp_path / "log.csv"
     path.write_bytes(joined(*parts))
-    with pytest.raises(TraceError, match=r"log\.csv: the times go back from .* to .*: the clock was set back") as caught:
+    with pytest.raises(
+        TraceError, match=r"log\.csv: the times go back from .* to .*: the clock was set back"
+    ) as caught:
         read(str(path), reader=reader)
     assert "--machine-column" in caught.value.hint
 
 
-@pytest.mark.parametrize("parts", [((100, 200, 0), (0, 100, 90)), ((0, 50, 0), (80, 99, 0), (50, 80, 9)), ((0, 99, 5),) * 2])
+@pytest.mark.parametrize(
+    "parts", [((100, 200, 0), (0, 100, 90)), ((0, 50, 0), (80, 99, 0), (50, 80, 9)), ((0, 99, 5),) * 2]
+)
 def test_stretches_that_do_not_overlap_are_only_out_of_order(
     tmp_path: Path, parts: tuple[tuple[int, int, int], ...]
 ) -> None:
@@ -339,3 +345,43 @@ def test_stretches_that_do_not_overlap_are_only_out_of_order(
     steps = {b - a for a, b in pairwise(found.traces[0].times)}
     assert steps == {10.0}
     assert "out of order" in found.notes[0]
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+def test_shares_of_one_are_asked_about(tmp_path: Path, reader: str) -> None:
+    """0.9 is a busy GPU or an idle one: whoever knows says it, and nobody guesses."""
+    text = "timestamp,load\n" + "".join(f"{1.75e9 + 10 * k},{0.9 if k % 2 else 0.25}\n" for k in range(20))
+    with pytest.raises(TraceError, match="no load is above 1") as caught:
+        table(tmp_path, text, reader=reader)
+    assert "--scale 100" in caught.value.hint
+    assert set(loads(only(table(tmp_path, text, Options(scale=100.0), reader)))) == {0.25, 0.9}
+    assert set(loads(only(table(tmp_path, text, Options(scale=1.0), reader)))) == {0.25 / 100, 0.9 / 100}
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+@pytest.mark.parametrize("header", ["timestamp,load [%]", "timestamp,gpu_util_pct"])
+def test_a_unit_in_the_header_is_an_answer(tmp_path: Path, reader: str, header: str) -> None:
+    """An idle GPU of 0.2 per cent needs no question."""
+    text = header + "\n" + "".join(f"{1.75e9 + 10 * k},0.2\n" for k in range(20))
+    assert set(loads(only(table(tmp_path, text, reader=reader)))) == {0.002}
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+def test_names_as_exporters_write_them(tmp_path: Path, reader: str) -> None:
+    """DCGM writes per cent under one name and a share of 1 under another; engines keep their own unit."""
+    rows = "".join(f"{1.75e9 + 10 * k},3,0.5,80,node-a\n" for k in range(20))
+    text = "Time,gpu,DCGM_FI_PROF_GR_ENGINE_ACTIVE,DCGM_FI_DEV_DEC_UTIL,Hostname\n" + rows
+    found = only(table(tmp_path, text, reader=reader))
+    assert (found.name, found.devices[0].number, set(loads(found))) == ("node-a", 3, {0.8})
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+def test_columns_of_other_names(tmp_path: Path, reader: str) -> None:
+    """Renamed where a header stands, or named all; the header is no row."""
+    text = "when,busy,note\n" + "".join(f"{1.75e9 + 10 * k},40,x\n" for k in range(20))
+    found = only(table(tmp_path, text, Options(columns="timestamp=when, utilization.gpu=busy"), reader))
+    assert (len(found.times), set(loads(found))) == (20, {0.4})
+    known = "ts," + text.partition(",")[2]
+    assert len(only(table(tmp_path, known, Options(columns="timestamp,utilization.gpu,-"), reader)).times) == 20
+    with pytest.raises(TraceError, match="'load=nothing' renames no column; there are: when, busy, note"):
+        table(tmp_path, text, Options(columns="load=nothing"), reader)
