@@ -35,7 +35,7 @@ class Named(NamedTuple):
 
 
 @click.command()
-@click.argument("file")
+@click.argument("names", nargs=-1, required=True, metavar="FILE…")
 @click.option(
     "--policy", "specs", multiple=True, metavar="POLICY",
     help="A file.toml, preset:NAME, or settings such as 'kill_duration=2h, grace=5m'. Several are compared.",
@@ -64,7 +64,7 @@ class Named(NamedTuple):
 @click.option("--no-timeline", is_flag=True, help="Print the numbers only.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    file: str,
+    names: tuple[str, ...],
     specs: tuple[str, ...],
     config: str | None,
     preset: str | None,
@@ -78,18 +78,19 @@ def command(
     no_timeline: bool,
     as_json: bool,
 ) -> None:
-    """Say what costguard would have decided on the recording FILE (a dash for standard input).
+    """Say what costguard would have decided on the recording FILE (a dash for standard input), or on all of a folder.
 
-    FILE is what `costguard record` wrote, or what nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv
-    printed; both may be packed with gzip. Nothing is stopped: every policy is replayed in dry run.
+    FILE is what `costguard record` wrote, what nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv
+    printed, a table of an exporter (CSV, Parquet), or the JSON that a Prometheus server answers to query_range; it may be
+    packed with gzip. Nothing is stopped: every policy is replayed in dry run.
     """
     from costguard.replay import files, show
     from costguard.replay.table import Options
 
     base: dict[str, object] = {"config": config, "preset": preset, "set": list(assignments)}
     policies = [_policy(spec, base) for spec in specs] or [Named(preset or "the configuration", _load(base))]
-    with files.uncollected(), _progress(file, len(policies)) as (reading, deciding):
-        recording = files.read(file, Options(machine, columns, scale), reader, reading)
+    with files.uncollected(), _progress(names, len(policies)) as (reading, deciding):
+        recording = files.read_all(names, Options(machine, columns, scale), reader, reading)
         for note in recording.notes:
             click.echo(f"note: {note}", err=True)
         results = _decide(recording, _distinct(policies), deciding, every_sample=every_sample)
@@ -97,11 +98,18 @@ def command(
     for note in notes:
         click.echo(f"warning: {note}", err=True)
     if as_json:
-        said = show.as_json(file, recording, results, [*recording.notes, *notes])
+        said = show.as_json(names, recording, results, [*recording.notes, *notes])
         click.echo(json.dumps(said, ensure_ascii=False, indent=2))
         return
-    for words in _report(file, recording, results, timeline=not no_timeline):
+    for words in _report(_title(names), recording, results, timeline=not no_timeline):
         click.echo(words)
+
+
+def _title(names: Sequence[str]) -> str:
+    """What was read, for a heading."""
+    if len(names) > 1:
+        return f"{len(names)} files and folders"
+    return "standard input" if names[0] == "-" else os.path.basename(os.path.normpath(names[0]))
 
 
 def _decide(
@@ -118,11 +126,11 @@ def _decide(
     ]
 
 
-def _report(file: str, recording: "Recording", results: "Sequence[Result]", *, timeline: bool) -> Iterator[str]:
+def _report(title: str, recording: "Recording", results: "Sequence[Result]", *, timeline: bool) -> Iterator[str]:
     from costguard.replay import show
     from costguard.replay.levels import Levels
 
-    yield from show.heading("standard input" if file == "-" else os.path.basename(file), recording)
+    yield from show.heading(title, recording)
     labels = list(dict.fromkeys(result.label for result in results))
     single = len(recording.traces) == 1
     if timeline and len(recording.traces) <= MANY:
@@ -196,9 +204,13 @@ def _distinct(policies: Sequence[Named]) -> list[Named]:
 
 
 @contextmanager
-def _progress(file: str, policies: int) -> Iterator[tuple[Callable[[int], None] | None, Callable[[float], None]]]:
+def _progress(
+    names: Sequence[str], policies: int
+) -> Iterator[tuple[Callable[[int], None] | None, Callable[[float], None]]]:
     """Two bars on standard error, where somebody looks at a terminal and the work is long."""
-    size = os.path.getsize(file) if os.path.isfile(file) else 0
+    from costguard.replay.files import size_of
+
+    size = sum(map(size_of, names))
     if not sys.stderr.isatty() or (size < BIG and policies < MANY):
         yield None, lambda _share: None
         return

@@ -5,20 +5,28 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
+from costguard.replay import parquet
 from costguard.replay.own import looks_like_own, read_own
+from costguard.replay.prometheus import read_answer
 from costguard.replay.source import Progress, Source
 from costguard.replay.table import Options, read_table
-from costguard.replay.trace import Recording, TraceError
+from costguard.replay.trace import Recording, Trace, TraceError
 
 DEFAULTS = Options()
 
 PEEK = 512
 """Bytes that tell what a file is."""
 
-ALLOWED = "allowed: what `costguard record` wrote, or CSV; both may be packed with gzip"
+ALLOWED = (
+    "allowed: what `costguard record` wrote, CSV, Parquet, or the answer of a Prometheus server; see docs/replay.md"
+)
+
+SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".parquet", ".tsv", ".txt")
+"""Of the files of a folder that are recordings; each may be packed: ``.csv.gz``."""
 
 FOREIGN = (
     (b"PK\x03\x04", "a zip archive", "unzip -p {}"),
@@ -27,7 +35,6 @@ FOREIGN = (
     (b"\x28\xb5\x2f\xfd", "packed with zstd", "zstd -dc {}"),
     (b"\x1f\x8b", "packed twice with gzip", "gzip -dc {}"),
     (b"7z\xbc\xaf", "a 7z archive", "7z x -so {}"),
-    (b"PAR1", "a Parquet file", ""),
     (b"SQLite format 3", "a database", ""),
     (b"\x7fELF", "a program", ""),
 )
@@ -42,10 +49,14 @@ def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress:
     """
     with _opened(path) as source, uncollected():
         head = _head(source)
+        if head.startswith(parquet.MAGIC):
+            return read_table(parquet.as_table(source), options, progress)
         if what := _foreign(head):
             raise TraceError(f"{source.name} is {what}", _unpacking(path, head))
         if looks_like_own(head[:64].decode("utf-8", "replace")):
             return read_own(source, progress)
+        if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+            return read_answer(source, options, progress)
         if reader != "standard" and path != "-":
             from costguard.replay import fast
 
@@ -56,6 +67,62 @@ def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress:
                 if found is not None:
                     return found
         return read_table(source, options, progress)
+
+
+def read_all(
+    paths: Sequence[str], options: Options = DEFAULTS, reader: str = "auto", progress: Progress | None = None
+) -> Recording:
+    """Several recordings, and those in folders; each file has machines of its own. Raises TraceError in words."""
+    files, notes = _listed(paths)
+    if len(files) == 1:
+        found = read(files[0], options, reader, progress)
+        return found._replace(notes=(*notes, *found.notes))
+    traces: list[Trace] = []
+    rows = done = 0
+    for path in files:
+        found = read(path, options, reader, partial(_add, progress, done) if progress else None)
+        done += size_of(path)
+        rows += found.rows
+        taken = {trace.name for trace in traces}
+        for trace in found.traces:
+            named = trace.name or os.path.basename(path)
+            traces.append(trace._replace(name=f"{named} ({path})" if named in taken else named))
+        notes += [f"{path}: {note}" for note in found.notes]
+    return Recording(tuple(traces), rows, tuple(notes))
+
+
+def size_of(path: str) -> int:
+    """The bytes of a file, or of all files of a folder; 0 where nobody knows."""
+    if os.path.isdir(path):
+        return sum(entry.stat().st_size for entry in os.scandir(path) if entry.is_file())
+    return os.path.getsize(path) if os.path.isfile(path) else 0
+
+
+def _add(progress: Progress, before: int, count: int) -> None:
+    progress(before + count)
+
+
+def _listed(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The files, those of folders among them, and what was passed over."""
+    files: list[str] = []
+    notes: list[str] = []
+    for path in paths:
+        if not os.path.isdir(path):
+            files.append(path)
+            continue
+        try:
+            every = sorted(entry.path for entry in os.scandir(path) if entry.is_file())
+        except OSError as error:
+            raise TraceError(f"the folder {path} cannot be read: {error.strerror}", ALLOWED) from None
+        recordings = [name for name in every if name.lower().removesuffix(".gz").endswith(SUFFIXES)]
+        if not recordings:
+            raise TraceError(
+                f"the folder {path} holds no recording", f"allowed: files that end in {', '.join(SUFFIXES)}"
+            )
+        files += recordings
+        if passed := len(every) - len(recordings):
+            notes.append(f"{path}: {passed} of its files end in none of {', '.join(SUFFIXES)}, and were passed over")
+    return files, notes
 
 
 @contextmanager

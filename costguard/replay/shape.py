@@ -101,7 +101,7 @@ def from_header(cells: Sequence[str], machine: str | None) -> Columns:
         bus=_first(names, ("pci.bus_id", "gpu_bus_id")),
         name=_first(names, ("name", "gpu_name", "modelname")),
         machine=names.index(plain(machine)) if machine is not None else _first(names, MACHINE_NAMES),
-        unit=_unit(cells[load]),
+        unit=unit_of(cells[load]),
     )
 
 
@@ -117,7 +117,7 @@ def renamed(cells: Sequence[str], names: str) -> list[str]:
     return found
 
 
-def _unit(cell: str) -> str:
+def unit_of(cell: str) -> str:
     """What a column's name says of its unit; most say nothing."""
     name = plain(cell)
     if name in SHARE_NAMES:

@@ -191,13 +191,16 @@ def _loads(trace: Trace, slot: float) -> dict[int, str]:
     return {i: SPARKS[min(7, round(sum(found) / len(found) * 7))] for i, found in sums.items()}
 
 
-def as_json(name: str, recording: Recording, results: Sequence[Result], notes: Sequence[str]) -> dict[str, object]:
+def as_json(
+    names: Sequence[str], recording: Recording, results: Sequence[Result], notes: Sequence[str]
+) -> dict[str, object]:
     """Everything for programs: seconds since the epoch, hours."""
     policies: dict[str, list[Result]] = {}
     for result in results:
         policies.setdefault(result.label, []).append(result)
     return {
-        "file": name,
+        "file": names[0],
+        "files": list(names),
         "rows": recording.rows,
         "machines": [
             {

@@ -3,12 +3,12 @@
 import csv
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress, islice, pairwise, repeat
 from operator import ne
 from typing import NamedTuple
 
-from costguard.engine.observation import Device, Known
+from costguard.engine.observation import Device, Known, Reading
 from costguard.replay.cells import Moments, Numbers, load, moment
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.overlap import OverlapError
@@ -21,6 +21,7 @@ _DIGITS = re.compile(r"[\d.,]+")
 ALLOWED = "allowed: rows of nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv"
 
 
+SCALE_HINT = "say it: --scale 100 for shares of 1, --scale 1 for per cent"
 OVERLAP_HINT = "cut the file there, or name the column that tells machines apart: --machine-column NAME"
 
 
@@ -280,10 +281,9 @@ class Table:
         found = self._columns
         if self.options.scale is not None or found is None or found.unit or "%" in self._shape[found.load]:
             return
-        loads = [reading.load for reading in self._palette.readings if isinstance(reading, Known)]
-        if loads and max(loads) <= 0.01 and any(0.0 < value < 0.01 for value in loads):
+        if doubtful_unit(self._palette.readings):
             words = f"{self.source.name}: no load is above 1, and nothing says whether they are per cent or shares of 1"
-            raise TraceError(words, "say it: --scale 100 for shares of 1, --scale 1 for per cent")
+            raise TraceError(words, SCALE_HINT)
 
     def _device(self, machine: str, key: str, place: int) -> Device:
         found = self._columns
@@ -321,6 +321,12 @@ def cells_of(line: str) -> list[str]:
         return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
     except csv.Error:
         return [line.strip()]
+
+
+def doubtful_unit(readings: Iterable[Reading]) -> bool:
+    """Whether loads that were read as per cent may be shares of 1: none is above 1, and some are fractions."""
+    loads = {reading.load for reading in readings if isinstance(reading, Known)}
+    return bool(loads) and max(loads) <= 0.01 and any(0.0 < value < 0.01 for value in loads)
 
 
 def _shape(cell: str) -> str:

@@ -233,7 +233,7 @@ def test_packed(tmp_path: Path) -> None:
         ("timestamp, index, memory.used [MiB]\n", 1, "no column for the load"),
         ("index, utilization.gpu [%]\n", 1, "no column for the time"),
         ("hello\n", 1, "no header"),
-        ("{}\n", 1, "no header"),
+        ("[]\n", 1, "no header"),
     ],
 )
 @pytest.mark.parametrize("reader", ["standard", "fast"])

@@ -1,0 +1,118 @@
+"""What other systems keep: answers of a Prometheus server, Parquet, folders of recordings."""
+
+import gzip
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from costguard.engine import Known
+from costguard.replay.files import read, read_all
+from costguard.replay.table import Options
+from costguard.replay.trace import Trace, TraceError
+
+START = 1_750_000_000
+
+
+def series(metric: str, values: list[str], **labels: str) -> dict[str, object]:
+    """One series as /api/v1/query_range answers it, a sample each 30 s."""
+    name = {"__name__": metric} if metric else {}
+    return {"metric": {**name, **labels}, "values": [[START + 30 * k, value] for k, value in enumerate(values)]}
+
+
+def answer(folder: Path, *found: dict[str, object], options: Options = Options()) -> dict[str, Trace]:  # noqa: B008 - a value
+    path = folder / "answer.json"
+    path.write_text(json.dumps({"status": "success", "data": {"resultType": "matrix", "result": list(found)}}))
+    return {trace.name: trace for trace in read(str(path), options).traces}
+
+
+def loads(trace: Trace, gpu: int = 0) -> list[float | None]:
+    return [reading.load if isinstance(reading, Known) else None for reading in trace.column(gpu)]
+
+
+def test_an_answer_of_prometheus(tmp_path: Path) -> None:
+    """Two hosts; of one two GPUs, of which one has gaps, an engine beside it, and a value that is none."""
+    gpu = {"Hostname": "a", "gpu": "0", "UUID": "GPU-0", "modelName": "NVIDIA H200"}
+    late = series("DCGM_FI_DEV_GPU_UTIL", ["5"], Hostname="a", gpu="1", UUID="GPU-1")
+    found = answer(
+        tmp_path,
+        series("DCGM_FI_DEV_GPU_UTIL", ["0", "50", "NaN"], **gpu),
+        series("DCGM_FI_DEV_DEC_UTIL", ["90", "0", "90"], **gpu),
+        late,
+        series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", ["0.25", "1", "0"], Hostname="b", gpu="3"),
+        series("DCGM_FI_DEV_POWER_USAGE", ["70", "70", "70"], **gpu),
+    )
+    assert loads(found["a"]) == [0.9, 0.5, None]
+    assert loads(found["a"], 1) == [0.05, None, None]
+    assert loads(found["b"]) == [0.25, 1.0, 0.0]
+    assert [(d.key, d.number, d.name) for d in found["a"].devices] == [("GPU-0", 0, "NVIDIA H200"), ("GPU-1", 1, "")]
+    assert (found["b"].devices[0].number, found["a"].interval) == (3, 30.0)
+
+
+def test_an_engine_alone_is_no_load_of_a_gpu(tmp_path: Path) -> None:
+    """A decoder that rests says nothing of the rest."""
+    found = answer(tmp_path, series("DCGM_FI_DEV_DEC_UTIL", ["0", "0"], Hostname="a", gpu="0"))
+    assert loads(found["a"]) == [None, None]
+
+
+def test_an_aggregate_without_a_name(tmp_path: Path) -> None:
+    """What ``avg by (node)`` leaves: its unit is asked for where it is in doubt."""
+    mean = series("", ["0.5", "0.75"], node="n")
+    with pytest.raises(TraceError, match="no load is above 1"):
+        answer(tmp_path, mean)
+    assert loads(answer(tmp_path, mean, options=Options(scale=100.0))["n"]) == [0.5, 0.75]
+    assert loads(answer(tmp_path, series("", ["7", "9"], node="n"))["n"]) == [0.07, 0.09]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"status":"error","error":"bad_data"}', "no data.result"),
+        ('{"status":"success","data":{"result":[]}}', "no sample"),
+        ('{"status":', "no answer of a Prometheus server"),
+        (json.dumps({"data": {"result": [series("DCGM_FI_DEV_POWER_USAGE", ["70"])]}}), "no load among its metrics"),
+        (json.dumps({"data": {"result": [series("DCGM_FI_DEV_GPU_UTIL", ["170"])]}}), "not between 0 and 100"),
+    ],
+)
+def test_what_is_no_such_answer(tmp_path: Path, content: str, words: str) -> None:
+    """The error says what was found and what is allowed."""
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(TraceError, match=words):
+        read(str(tmp_path / "a.json"))
+
+
+def test_parquet(tmp_path: Path) -> None:
+    """As a table of the same columns, times with a zone among them."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    when = [datetime(2026, 1, 31, tzinfo=UTC) + timedelta(seconds=10 * k) for k in range(5)]
+    columns = {
+        "timestamp": when,
+        "index": [0] * 5,
+        "utilization.gpu": [0.0, 10.0, None, 30.0, 40.0],
+        "tags": [["x"]] * 5,
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "gpus.parquet")
+    (trace,) = read(str(tmp_path / "gpus.parquet")).traces
+    assert loads(trace) == [0.0, 0.1, None, 0.3, 0.4]
+    assert trace.times[0] == when[0].timestamp()
+
+
+def test_a_folder_and_a_file(tmp_path: Path) -> None:
+    """Each file is a machine of its own; what is no recording is passed over, and that is told."""
+    folder = tmp_path / "fleet"
+    folder.mkdir()
+    rows = "timestamp,utilization.gpu\n" + "".join(f"{START + 10 * k},{k}\n" for k in range(3))
+    (folder / "a.csv").write_text(rows)
+    (folder / "b.csv.gz").write_bytes(gzip.compress(rows.encode()))
+    (folder / "README.md").write_text("# recordings")
+    (tmp_path / "a.csv").write_text(rows)
+    found = read_all([str(folder), str(tmp_path / "a.csv")])
+    assert [trace.name for trace in found.traces] == ["a.csv", "b.csv.gz", f"a.csv ({tmp_path / 'a.csv'})"]
+    assert found.rows == 9
+    assert "1 of its files" in found.notes[0]
+    (tmp_path / "a.csv").unlink()
+    with pytest.raises(TraceError, match="holds no recording"):
+        read_all([str(tmp_path)])
