@@ -26,6 +26,12 @@ def _no_account_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOUDSDK_CONFIG", "/nonexistent")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """They are not even imported where only quick tests run."""
+    plug_in = collection_path.parent == HERE and collection_path.name in PLUG_INS
+    return True if plug_in and config.getoption("markexpr") == "not thorough" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what lies in the folder of a plug-in."""
     for item in items:

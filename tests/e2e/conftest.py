@@ -1,6 +1,5 @@
 """A real agent on a stand-in NVIDIA library, and the verbs that talk to it."""
 
-import json
 import os
 import shutil
 import signal
@@ -8,11 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from costguard.cli import reach
+from costguard.errors import CostguardError
 from costguard.testing.nvml import Script, build, write_sysfs
 
 COMMAND = [sys.executable, "-m", "costguard"]
@@ -62,14 +64,17 @@ class Agent:
     def until(self, holds: Holds, seconds: float = PATIENCE) -> dict[str, Any]:
         """The first report for which something holds."""
         end = time.monotonic() + seconds
-        answer = self.ask("status", "--json")
-        while not (answer.returncode == 0 and holds(json.loads(answer.stdout))):
-            assert time.monotonic() < end, f"{answer}\n{(self.folder / 'log').read_text()}"
-            time.sleep(0.1)
-            answer = self.ask("status", "--json")
-        report = json.loads(answer.stdout)
-        assert isinstance(report, dict)
-        return report
+        while True:
+            with suppress(CostguardError):
+                report = self.report()
+                if holds(report):
+                    return report
+            assert time.monotonic() < end, (self.folder / "log").read_text()
+            time.sleep(0.05)
+
+    def report(self) -> dict[str, Any]:
+        """What `costguard status --json` prints, without a process for each question."""
+        return reach.request(str(self.folder / "state"), {"command": "status"})
 
     def stop(self) -> None:
         """End it as a service manager would."""

@@ -20,7 +20,6 @@ import pytest
 
 import costguard_azure.testing as azure
 import costguard_gcp.testing as gcp
-from costguard.cli import reach
 from costguard_aws.testing import Api, FakeMachine, Imds, Nature
 from costguard_aws.testing.wire import Answer
 
@@ -145,14 +144,10 @@ class Rented:
             assert time.monotonic() < end, self.log
             time.sleep(0.02)
 
-    def report(self) -> dict[str, Any]:
-        """What `costguard status` prints, without a process for each question."""
-        return reach.request(str(self.agent.folder / "state"), {"command": "status"})
-
     def wait(self, word: str) -> dict[str, Any]:
         """Until the phase, or the end that was latched, is this one."""
         end = time.monotonic() + SENT_WITHIN
-        while word not in {(report := self.report())["phase"], report["done"]}:
+        while word not in {(report := self.agent.report())["phase"], report["done"]}:
             assert time.monotonic() < end, self.log
             time.sleep(0.02)
         return report
@@ -261,7 +256,7 @@ def test_the_guard_dies_before_the_warning(aws: Aws) -> None:
     """It goes on with the window where it was; one stop at the end."""
     aws.start()
     time.sleep(15 / RATE)
-    assert aws.report()["phase"] == "WATCHING"
+    assert aws.agent.report()["phase"] == "WATCHING"
     aws.kill_guard()
     aws.wait("acted")
     assert (aws.effects(), aws.here.state) == (1, "stopped")
