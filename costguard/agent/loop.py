@@ -340,14 +340,14 @@ class Loop:
         self.workers.config = self.config
         for part in (self.cloud, self.heartbeat, self.eyes):
             part.adopt(self.config)
-        self._rule(self.cloud.milder(self.configured))
+        self._rule(self.cloud.milder(self.configured), "reload")
 
     def _heed(self) -> None:
         """What the cloud said: its price, and settings that tags make milder."""
         ruled = self.cloud.milder(self.configured)
         if ruled != self.ruled:
             self.host.say("<5>tags of the machine change settings: a full window and warning under them")
-            self._rule(ruled)
+            self._rule(ruled, "tags")
         self._price()
 
     def _price(self) -> None:
@@ -356,11 +356,11 @@ class Loop:
         if priced != self.policy:  # else the same object stays, and what was worked out from it
             self.policy = priced
 
-    def _rule(self, policy: Policy) -> None:
+    def _rule(self, policy: Policy, why: str) -> None:
         """Go on under this policy, as after a reload."""
         self.ruled = self.policy = policy
         self.memory.adopt(policy)
-        self._step(Began(self.host.clock().boot, "reload"))
+        self._step(Began(self.host.clock().boot, why))
 
     def drive(self, *, attach: bool) -> str:
         """Take up the driver again, or let go of it so that it can be exchanged; words for whoever asked."""

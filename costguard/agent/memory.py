@@ -12,7 +12,7 @@ from costguard.agent.disk import Disk
 from costguard.agent.ports import Host
 from costguard.agent.state import Start
 from costguard.engine.policy import Policy
-from costguard.engine.state import ACTING, CONFIRMING, Core, State, commitments, dump, initial, load
+from costguard.engine.state import OPEN, Core, State, commitments, dump, initial, load
 
 SAVE_EVERY = 30.0
 """Seconds between saves of a state in which only time passed."""
@@ -79,12 +79,18 @@ class Memory:
                 return Found(state, saved.get("counters"), saved.get("detached") is True, again)
             except (KeyError, TypeError, ValueError) as error:
                 self._host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
+        lost = boot.lost or boot.state is not None
+        return Found(self._fresh(boot, now, lost=lost))
+
+    def _fresh(self, boot: Start, now: float, *, lost: bool) -> State:
+        """Without a state of this boot; ``lost``: there was one, so people are told."""
         try:
             lasting = json.loads(boot.commitments) if boot.commitments else None
-            return Found(initial(boot.boot_id, boot.instance, lasting, now))
+            state = initial(boot.boot_id, boot.instance, lasting, now)
         except (KeyError, TypeError, ValueError) as error:
             self._host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
-            return Found(initial(boot.boot_id, boot.instance, None, now))
+            state = initial(boot.boot_id, boot.instance, None, now)
+        return state._replace(core=state.core._replace(fresh="lost")) if lost and not state.core.fresh else state
 
     def follow(self, before: Core, state: State, readers: Readers, *, told: bool) -> None:
         """After a step: save what is worth it. ``told``: the event was the outcome of an effect."""
@@ -97,7 +103,8 @@ class Memory:
             self.save(state, readers)
         # work that is seen while the disk still tells of unused time: a crash of the machine must not lose it
         worked = self._unused and (core.armed is not None or (core.work is not None and core.work.loud))
-        lasting = (core.holds, core.stops, core.phase in {ACTING, CONFIRMING})
+        now_open = core.incident.id if core.incident is not None and core.phase in OPEN else ""
+        lasting = (core.holds, core.stops, now_open, core.phase if now_open else "")
         if worked or lasting != self._lasting:
             self._lasting = lasting
             now = self._host.clock()

@@ -72,6 +72,9 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
             "receipt": incident.receipt,
         },
         "done": core.done,
+        "wish": None
+        if core.wish is None
+        else {**core.wish._asdict(), "asked": date(core.wish.asked), "ended": date(core.wish.ended or None)},
         "holds": [{"owner": h.owner, "reason": h.reason, "until": date(h.until)} for h in core.holds],
         "vetoes": [{"source": v.source, "reason": v.reason, "hatch": v.hatch} for v in core.vetoes],
         "plans": [

@@ -22,7 +22,8 @@ class Start(NamedTuple):
 
     ``state`` is the engine's state saved during this boot, None when there is none; ``commitments`` are those
     of this machine (``instance``), from the runtime directory or else the state directory; ``notes`` are to be told;
-    ``hatch`` is the kernel parameter that forbids every action in this boot, empty when there is none.
+    ``hatch`` is the kernel parameter that forbids every action in this boot, empty when there is none; ``lost``: a
+    state was saved, and cannot be used.
     """
 
     boot_id: str
@@ -31,6 +32,7 @@ class Start(NamedTuple):
     commitments: bytes | None
     notes: tuple[str, ...]
     hatch: str = ""
+    lost: bool = False
 
 
 class _UnreadableError(Exception):
@@ -41,11 +43,12 @@ def load(runtime: str, state_dir: str, boot_id: str, instance: str) -> Start:
     """Read what was saved. Never raises: what cannot be used is moved aside and noted."""
     notes: list[str] = []
     state = _load(os.path.join(runtime, STATE), "boot_id", boot_id, notes)
+    lost = bool(notes)
     commitments = None
     for directory in (runtime, state_dir):
         if commitments is None:
             commitments = _load(os.path.join(directory, COMMITMENTS), "instance", instance, notes)
-    return Start(boot_id, instance, state, commitments, tuple(notes))
+    return Start(boot_id, instance, state, commitments, tuple(notes), lost=lost)
 
 
 def wrap(key: str, value: str, data: bytes) -> bytes:

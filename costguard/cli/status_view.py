@@ -25,6 +25,18 @@ TITLES = {row.reason: row.title for row in TABLE}
 REFUSALS = {"refuse", "another"}
 GOOD, BAD = "green", "red"
 
+DAY = 86400.0
+WISHES = {
+    "": "under way",
+    "acted": "done",
+    "would": "dry run, it would have been done",
+    "cannot": "refused",
+    "failed": "failed and given up; `costguard stop` tries again",
+    "withdrawn": "taken back; `costguard stop` asks again",
+    "unknown": "nobody can tell whether it was done",
+}
+"""What became of it, by its code."""
+
 NARROW = 70
 """Columns below which a table of GPUs would lose letters."""
 
@@ -114,6 +126,8 @@ def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Who decides", [Text(words) for words in who(report)]
     if report["plans"]:
         yield "Plans", [line for plan in report["plans"] for line in _plan(plan)]
+    if words := wish(report):
+        yield "Asked for", [Text(words)]
     troubles = _troubles(report)
     if troubles:
         yield "Troubles", [Text(words, style=BAD) for words in troubles]
@@ -201,6 +215,16 @@ def _plan(plan: Report) -> Iterator[RenderableType]:
         yield Padding(Text(clean(text)), (0, 0, 0, 2))
         if hint:
             yield Padding(Text(f"-> {clean(hint)}", style="cyan"), (0, 0, 0, 2))
+
+
+def wish(report: Report) -> str:
+    """What became of a stop that a person asked for within the last day; empty when there was none."""
+    last, now = report.get("wish"), report["time"]
+    if not last or now - (last["ended"] or now) > DAY:
+        return ""
+    asked = f"{clean(last['owner'])} asked at {moment(last['asked'], now)} to stop this machine"
+    detail = f": {clean(last['words'])}" if last["words"] else ""
+    return f"{asked}: {WISHES.get(last['fate'], clean(last['fate']))}{detail}"
 
 
 def _hold(hold: Report, now: float) -> str:

@@ -16,10 +16,21 @@ from costguard.engine.reasons import PERSON
 from costguard.errors import REFUSED, USAGE, CostguardError
 
 ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")
-AGENT_SECONDS = 180.0
-"""How long the agent may take from the wish to the request: it plans anew, and looks at the GPUs twice."""
+AGENT_SECONDS = 900.0
+"""How long the agent may take from the wish to the request: it plans anew, and tries again what certainly failed."""
 
+SILENT_SECONDS = 20.0
+"""How long it may not answer meanwhile: it may be started again, or end together with the machine."""
+
+TITLES = {"failed": "failed, and is given up", "withdrawn": "taken back, nothing was done"}
+HINTS = {
+    "failed": "the machine is billed on: run `costguard stop` again, or end it in the cloud's console",
+    "withdrawn": "to stop it all the same: `costguard stop` again",
+}
 POLL = 0.5
+FATES = {"acted": "done", "cannot": "refused", "would": "refused", "failed": "failed", "withdrawn": "withdrawn"}
+"""What became of a wish, in the words of this command."""
+
 NOTHING_DONE = "nothing was done"
 
 
@@ -137,36 +148,43 @@ def _through_agent(arguments: options.Arguments, report: dict[str, Any], action:
     answer = reach.change(folder, {"command": "stop", "user": login()})
     if not answer.get("done"):
         raise CostguardError(str(answer.get("words")), "see `costguard status` for what happens now", REFUSED)
-    return _follow(lambda: reach.request(folder, {"command": "status"}), action)
+    return follow(lambda: reach.request(folder, {"command": "status"}), action)
 
 
-def _follow(status: Callable[[], dict[str, Any]], action: str) -> dict[str, Any]:
-    """Look at the agent until it says what became of the wish."""
-    end = time.monotonic() + AGENT_SECONDS
-    fate: dict[str, Any] = {
-        "action": action,
-        "status": "unknown",
-        "detail": "the agent has not said what became of it",
-        "proof": "",
-    }
-    while time.monotonic() < end:
-        time.sleep(POLL)
+def follow(
+    status: Callable[[], dict[str, Any]],
+    action: str,
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Any]:
+    """Look at the agent until it says what became of the wish; why it takes longer goes to standard error."""
+    began = heard = clock()
+    words = "the agent has not said what became of it; `costguard status` shows it"
+    fate: dict[str, Any] = {"action": action, "status": "unknown", "detail": words, "proof": ""}
+    told = ""
+    while clock() - began < AGENT_SECONDS:
+        pause(POLL)
         try:
             report = status()
-        except CostguardError as error:  # it may be ending together with the machine
+        except CostguardError as error:
+            if clock() - heard < SILENT_SECONDS:
+                continue
             return fate | {"detail": f"the agent answers no more: {error.message}"}
-        incident, phase = report["incident"], report["phase"]
-        if incident is None or incident["reason"] != PERSON:
-            return fate | {"status": "refused", "detail": str(report["sentence"])}
-        fate |= {"action": incident["action"], "proof": incident["proof"], "receipt": _loads(incident["receipt"])}
-        fate["detail"] = incident["detail"] or str(report["sentence"])
-        if phase == "CONFIRMING":
-            return fate | {"status": "accepted" if incident["proof"] else "unknown"}
-        if phase == "DONE":
-            known = {"acted": "done", "cannot": "refused", "would": "refused"}
-            return fate | {"status": known.get(report["done"], "unknown")}
-        if phase == "FAILED":
-            return fate | {"status": "failed"}
+        heard = clock()
+        wish, incident = report.get("wish") or {}, report["incident"]
+        if incident is not None and incident["reason"] == PERSON:
+            fate |= {"action": incident["action"], "proof": incident["proof"], "receipt": _loads(incident["receipt"])}
+            fate["detail"] = incident["detail"] or str(report["sentence"])
+            if report["phase"] == "CONFIRMING":
+                return fate | {"status": "accepted" if incident["proof"] else "unknown"}
+            if incident["detail"] and incident["detail"] != told and not wish.get("fate"):
+                told = incident["detail"]
+                click.echo(f"{incident['action']} failed, and is tried again: {told}", err=True)
+        if wish.get("fate"):
+            return fate | {"status": FATES.get(wish["fate"], "unknown"), "detail": wish["words"] or fate["detail"]}
+        if incident is None or incident["reason"] != PERSON:  # another agent than the one that was asked
+            return fate | {"status": "withdrawn", "detail": str(report["sentence"])}
     return fate
 
 
@@ -233,8 +251,10 @@ def _tell(fate: Mapping[str, Any], *, as_json: bool) -> None:
             raise SystemExit(REFUSED)
         return
     if not good:
-        words = f"{fate['action']}: {status}: {fate['detail']}"
-        hint = "look in the cloud's console whether the machine is still billed, and see `costguard doctor`"
+        words = f"{fate['action']}: {TITLES.get(status, status)}: {fate['detail']}"
+        hint = HINTS.get(
+            status, "look in the cloud's console whether the machine is still billed, and see `costguard doctor`"
+        )
         raise CostguardError(words, hint, REFUSED)
     proof = f" (proof: {fate['proof']})" if fate["proof"] else ""
     click.echo(f"{'accepted' if status == 'accepted' else status}: {fate['action']}{proof}")

@@ -93,9 +93,17 @@ def finish(turn: Turn, done: str, detail: str = "") -> None:
     """Latch DONE until work is seen again; ``done`` says which kind: acted, would, cannot or unknown."""
     abandon(turn)
     turn.amend(detail=detail)
+    answer_wish(turn, done, detail)
     remind = NEVER if done in GOOD else turn.at + DAY
     turn.set(phase=DONE, done=done, closed=turn.at, remind=remind, rounds=0)
     announce(turn)
+
+
+def answer_wish(turn: Turn, fate: str, words: str) -> None:
+    """Keep what became of a stop that a person asked for, so that whoever waits for it can be told."""
+    now, wish = turn.core.incident, turn.core.wish
+    if now is not None and wish is not None and wish.incident == now.id and not wish.fate:
+        turn.set(wish=wish._replace(fate=fate, words=words, ended=turn.at))
 
 
 def announce(turn: Turn, tries: int = 1) -> None:
@@ -105,8 +113,9 @@ def announce(turn: Turn, tries: int = 1) -> None:
     if now is None:
         return
     if core.phase == FAILED:
-        again = core.again - turn.at
-        told = turn.tell("failed", "critical", error=now.detail, retry_in_seconds=again, rounds=core.rounds)
+        # a person's own stop is given up: nobody counts on it in an hour, and the machine's own rules go on
+        again = {} if now.reason == reasons.PERSON else {"retry_in_seconds": core.again - turn.at}
+        told = turn.tell("failed", "critical", error=now.detail, rounds=core.rounds, **again)
     else:
         level = "info" if core.done in GOOD else "critical"
         told = turn.tell(ENDS[core.done], level, error=now.detail, proof=now.proof)
@@ -211,9 +220,10 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
             turn.tell("next_action", "critical", error=detail)
         return
     turn.amend(worker="", ready=False, detail=detail)
-    rounds = turn.core.rounds + 1
-    again = turn.at + min(DAY, FIRST_ROUND * 2.0 ** (rounds - 1))
+    rounds = turn.core.rounds + (now.reason != reasons.PERSON)
+    again = turn.at + min(DAY, FIRST_ROUND * 2.0 ** max(0, rounds - 1))
     turn.set(phase=FAILED, closed=turn.at, again=again, remind=turn.at + DAY, rounds=rounds)
+    answer_wish(turn, "failed", detail)
     announce(turn)
 
 

@@ -27,10 +27,13 @@ class Devices(NamedTuple):
 
 
 class Began(NamedTuple):
-    """The guard began again within the boot, or works under another policy from now on."""
+    """The guard began again within the boot, or works under another policy from now on.
+
+    ``tags``: another policy that can only be milder, with the same actions.
+    """
 
     at: float
-    why: str  # restart | reload
+    why: str  # restart | reload | tags
 
 
 class Outcome(NamedTuple):

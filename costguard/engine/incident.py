@@ -1,4 +1,4 @@
-"""What happens in each phase: warn, act, confirm, latch, retry; and what people and the cloud ask for."""
+"""What happens in each phase: warn, act, confirm, latch, retry; and what the cloud and a restart do to it."""
 
 from costguard.engine import reasons
 from costguard.engine.attempt import (
@@ -8,6 +8,7 @@ from costguard.engine.attempt import (
     act,
     act_lost,
     announce,
+    answer_wish,
     attempt_failed,
     attempt_outcome,
     confirm_again,
@@ -15,8 +16,8 @@ from costguard.engine.attempt import (
     finish,
     third_stop,
 )
-from costguard.engine.effects import Answer, Save
-from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Notice, Outcome
+from costguard.engine.effects import Save
+from costguard.engine.events import Began, Notice, Outcome
 from costguard.engine.state import (
     ACTING,
     CONFIRMING,
@@ -24,9 +25,9 @@ from costguard.engine.state import (
     FAILED,
     WARNING,
     WATCHING,
-    Hold,
     Incident,
     Verdict,
+    Wish,
 )
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
@@ -37,14 +38,11 @@ TELL_PAUSE = 10.0
 PREFLIGHT_RETRY = 300.0
 """A preflight that failed technically is made again after so many seconds."""
 
+HEARD_WITHIN = 3600.0
+"""Seconds for which the end of a person's stop stays open, until somebody heard of it."""
+
 PATIENCE = 60.0
 """How long past its time a blocked warning is kept before it is taken back."""
-
-HOLDS_KEPT = 32
-"""At most so many people hold at once; one of them has at most one hold."""
-
-HOLD_TOLD_EVERY, HOLD_IS_NEWS = 60.0, 600.0
-"""Holds of one person are told at most so often, in seconds; one that moves its end by more than this is always told."""
 
 DAY = 86400.0
 
@@ -55,11 +53,13 @@ SOONER = 60.0
 """Seconds by which an announced moment must come nearer to be news."""
 
 
-def advance(turn: Turn, *, bridged: bool) -> None:
-    """What a tick does to the phase."""
+def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
+    """What a tick does to the phase. ``watched``: since the tick before, the guard was not away."""
     phase = turn.core.phase
+    if not watched:
+        _wish_outlived(turn)
     if phase == WARNING:
-        _warning(turn, bridged=bridged)
+        _warning(turn, bridged=bridged, watched=watched)
     elif phase == ACTING:
         act_lost(turn)
     elif phase == CONFIRMING:
@@ -101,6 +101,7 @@ def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
         return
     if reason == reasons.PERSON:
         turn.amend(warned=turn.at)
+        turn.set(wish=Wish(new.id, owner, turn.at))
         return
     _warn(turn)
 
@@ -133,13 +134,24 @@ def _cannot(turn: Turn) -> str:
     return third_stop(turn, action)
 
 
-def _warning(turn: Turn, *, bridged: bool) -> None:
+def _wish_outlived(turn: Turn) -> None:
+    """A person's stop that is out does not go on down the list after a hole: nobody waits for it any more."""
+    now = turn.core.incident
+    if now is not None and now.reason == reasons.PERSON and turn.core.phase in {ACTING, CONFIRMING}:
+        turn.amend(link=len(turn.rules.actions))
+
+
+def _warning(turn: Turn, *, bridged: bool, watched: bool) -> None:
     """The countdown: take it back, wait, prepare, or act."""
     now = turn.core.incident
     if now is None:
         turn.set(phase=WATCHING)
         return
-    if not bridged and now.reason != reasons.PERSON:
+    if now.reason == reasons.PERSON:
+        if not watched:  # whoever asked has looked at the GPUs of that moment
+            back_to_watching(turn, "the guard did not see the machine for a while")
+            return
+    elif not bridged:
         back_to_watching(
             turn, "the guard did not see the machine for a while; the countdown begins again if nothing works"
         )
@@ -176,14 +188,20 @@ def _repeat_warning(turn: Turn, now: Incident) -> None:
 def back_to_watching(turn: Turn, why: str) -> None:
     """The reason ended, or may not act now: nothing happens, and people hear so."""
     abandon(turn)
-    if turn.core.incident is not None and turn.core.incident.reason != reasons.PERSON:
-        turn.tell("cancelled", "info", why=why)
+    if turn.core.incident is not None:
+        answer_wish(turn, "withdrawn", why)
+        turn.tell("cancelled", "warning" if turn.core.incident.reason == reasons.PERSON else "info", why=why)
     turn.set(phase=WATCHING, incident=None)
 
 
 def _latched(turn: Turn) -> None:
     """DONE waits for work; FAILED also tries again later, with a new warning."""
     core = turn.core
+    now = core.incident
+    if core.phase == FAILED and now is not None and now.reason == reasons.PERSON and not now.told:
+        # it was given up, and that was told: the machine's own rules go on
+        turn.set(phase=WATCHING, incident=None, again=NEVER, remind=NEVER)
+        return
     if _work_ends(turn):
         if core.phase == FAILED:
             turn.tell("cancelled", "info", why="work was seen")
@@ -204,6 +222,8 @@ def _latched(turn: Turn) -> None:
 def _work_ends(turn: Turn) -> bool:
     """Whether work ends DONE or FAILED; a deadline goes by work now, if it heeds work at all."""
     now = turn.core.incident
+    if now is not None and now.reason == reasons.PERSON and now.told and turn.core.done not in GOOD:
+        return turn.at >= turn.core.closed + HEARD_WITHIN  # asked for beside work: that it failed must be heard first
     if now is not None and now.reason == reasons.DEADLINE:
         if not turn.rules.policy.stop_busy:
             return reasons.works_now(turn.state)
@@ -291,85 +311,6 @@ def _end_told(turn: Turn, now: Incident, event: Outcome) -> None:
         turn.set(remind=min(turn.core.remind, event.at + TELL_PAUSE * 2.0 ** (now.tries - 1)))
 
 
-def hold(turn: Turn, event: AskHold) -> None:
-    """A person postpones the stop: bounded, signed, and refused once the request is out."""
-    core, policy = turn.core, turn.rules.policy
-    if core.phase in {ACTING, CONFIRMING}:
-        _answer(
-            turn,
-            event.client,
-            "too late: the request to " + action_of(core.incident, turn.rules) + " is already out",
-            done=False,
-        )
-        return
-    mine = max((held.until - event.at for held in core.holds if held.owner == event.owner), default=0.0)
-    wish = min(event.seconds, policy.hold_max)
-    if 0 < wish <= mine:
-        _answer(turn, event.client, f"held for {mine:.0f} s: an earlier hold of yours lasts longer", done=True)
-        return
-    seconds = min(wish, mine + policy.hold_total - core.held)
-    if not seconds > mine:  # nor for a number that is none
-        _answer(
-            turn, event.client, "refused: the holds since work was last seen add up to the limit already", done=False
-        )
-        return
-    if core.phase == WARNING:
-        abandon(turn)
-        turn.set(phase=WATCHING, incident=None)
-    elif core.phase == FAILED:
-        turn.set(phase=WATCHING, incident=None, again=NEVER, remind=NEVER)
-    granted = Hold(event.owner, event.reason, event.at + seconds, event.wall + seconds)
-    _grant(turn, granted, seconds, seconds - mine)
-    cut = "" if seconds == event.seconds else f" (asked for {event.seconds:.0f} s; the limit cuts it)"
-    _answer(turn, event.client, f"held for {seconds:.0f} s{cut}", done=True)
-
-
-def _grant(turn: Turn, granted: Hold, seconds: float, more: float) -> None:
-    """Keep the hold; its price is at least what it costs: the countdown, which begins anew after it."""
-    core, policy = turn.core, turn.rules.policy
-    others = sorted((hold for hold in core.holds if hold.owner != granted.owner), key=lambda hold: hold.until)
-    kept = (*others[-(HOLDS_KEPT - 1) :], granted)  # those that end first matter least
-    turn.set(holds=kept, held=core.held + max(more, policy.grace, policy.interval))
-    told = tuple((owner, at) for owner, at in core.hold_told if 0 <= turn.at - at < HOLD_TOLD_EVERY)
-    before = next((hold.until for hold in core.holds if hold.owner == granted.owner), turn.at)
-    if granted.owner not in dict(told) or granted.until - before > HOLD_IS_NEWS:
-        owner, until = granted.owner, granted.wall
-        turn.tell("held", "info", owner=owner, hold=granted.reason, hold_seconds=seconds, hold_until_wall=until)
-        told = (*told[-(HOLDS_KEPT - 1) :], (owner, turn.at))
-    turn.set(hold_told=told)
-
-
-def release(turn: Turn, event: AskRelease) -> None:
-    """A person ends every hold and lifts the limit on repeated stops."""
-    core = turn.core
-    had = bool(core.holds or core.stops) or core.phase in {DONE, FAILED}
-    turn.set(holds=(), stops=())
-    if core.phase in {DONE, FAILED}:
-        turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
-    if core.holds:
-        turn.tell("hold_ended", "info", owner=event.owner, hold="released")
-    _answer(turn, event.client, "released" if had else "nothing was held", done=True)
-
-
-def stop(turn: Turn, event: AskStop) -> None:
-    """A person's own command: no warning, no window; only the administrator's hold refuses it."""
-    core = turn.core
-    if words := reasons.forbidden(core, turn.rules):
-        _answer(turn, event.client, f"refused: {words}", done=False)
-    elif core.phase in {ACTING, CONFIRMING}:
-        _answer(turn, event.client, "already under way", done=False)
-    else:
-        abandon(turn)
-        turn.set(holds=())
-        open_incident(turn, reasons.PERSON, event.owner)
-        _answer(turn, event.client, f"{action_of(turn.core.incident, turn.rules)} begins", done=True)
-
-
-def _answer(turn: Turn, client: int | None, words: str, *, done: bool) -> None:
-    if client is not None:
-        turn.effects.append(Answer(client, done, words))
-
-
 def notice(turn: Turn, event: Notice) -> None:
     """The cloud will take or interrupt the machine: told at once, and no own stop races with it.
 
@@ -384,7 +325,7 @@ def notice(turn: Turn, event: Notice) -> None:
         latest, soonest = max(core.notice, event.due), min(core.notice_soonest, event.due)
         kind = event.kind if off else core.notice_kind
     turn.set(notice=latest, notice_soonest=soonest, notice_kind=kind)
-    if turn.core.phase == WARNING:
+    if core.phase == WARNING and core.incident is not None and core.incident.reason != reasons.PERSON:
         back_to_watching(turn, event.words)
     if not known:
         if turn.live:
@@ -396,31 +337,44 @@ def notice(turn: Turn, event: Notice) -> None:
 def begin_again(turn: Turn, event: Began) -> None:
     """The guard was restarted within the boot, or reloaded its policy."""
     core = turn.core
+    why = "restart" if event.why == "restart" else "reload"
     # what the next tick was to begin again with is not forgotten when the guard ends before it
-    fresh = core.fresh if core.fresh == "boot" or (core.fresh and event.why == "restart") else event.why
+    fresh = core.fresh if core.fresh in {"boot", "lost"} or (core.fresh and why == "restart") else why
     turn.set(fresh=fresh, checking=(), check=event.at)
-    now = core.incident
-    if event.why == "reload":
-        if core.phase == WARNING:
-            back_to_watching(turn, "the configuration changed, or the guard had to begin again")
-        elif core.phase in {DONE, FAILED}:
-            turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
-        else:
-            # the agent may have let go of the question too; what was released is out of reach, and has its limit
-            if core.phase == CONFIRMING:
-                turn.amend(confirm="", recheck=event.at)
-            turn.amend(link=len(turn.rules.actions))  # what is under way does not go on down another policy's list
-        turn.set(arm_since=None, plans=(), picked=())
-        return
-    if now is None:
-        return
+    if why == "reload":
+        _reloaded(turn, event)
+    elif core.incident is not None:
+        _restarted(turn, event, core.incident)
+
+
+def _reloaded(turn: Turn, event: Began) -> None:
+    core = turn.core
     if core.phase == WARNING:
+        # tags change nothing of what a person's stop goes by
+        if event.why != "tags" or core.incident is None or core.incident.reason != reasons.PERSON:
+            back_to_watching(turn, "the configuration changed, or the guard had to begin again")
+    elif core.phase in {DONE, FAILED}:
+        turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+    else:
+        # the agent may have let go of the question too; what was released is out of reach, and has its limit
+        if core.phase == CONFIRMING:
+            turn.amend(confirm="", recheck=event.at)
+        turn.amend(link=len(turn.rules.actions))  # what is under way does not go on down another policy's list
+    turn.set(arm_since=None, plans=(), picked=())
+
+
+def _restarted(turn: Turn, event: Began, now: Incident) -> None:
+    phase = turn.core.phase
+    _wish_outlived(turn)
+    if phase == WARNING and now.reason == reasons.PERSON:
+        back_to_watching(turn, "the guard was started again before it was carried out")
+    elif phase == WARNING:
         told_again = event.at if now.warned is None else NEVER
         tries = now.tries - 1 if now.told else now.tries  # whether that one was ever made nobody knows
         turn.amend(worker="", ready=False, told="", tries=tries, retell=told_again)
-    elif core.phase == ACTING:
+    elif phase == ACTING:
         attempt_failed(turn, now, "unknown", "the guard ended while the action ran")
-    elif core.phase == CONFIRMING:
+    elif phase == CONFIRMING:
         turn.amend(confirm="", recheck=event.at)
     elif now.told:
         turn.set(remind=event.at)  # the guard ended before it knew that anybody had heard of the end
@@ -433,6 +387,7 @@ def resume(turn: Turn) -> None:
     if now is not None and core.phase in {WARNING, ACTING, CONFIRMING}:
         if now.asked is None:
             abandon(turn)
+        answer_wish(turn, "withdrawn" if now.asked is None else "acted", "the machine was suspended and came back")
         turn.tell("came_back", "info", acted=now.asked is not None)
     turn.set(phase=WATCHING, done="", incident=None, armed=None, arm_since=None, alarm=None, again=NEVER, remind=NEVER)
     turn.set(started=turn.at, fresh="resume", rounds=0, notice=None)
@@ -442,7 +397,9 @@ def close_after_boot(turn: Turn) -> None:
     """The first tick of a boot: close what an earlier boot left open, and carry holds over."""
     core = turn.core
     now = core.incident
-    if now is not None:
+    if now is not None and now.asked is None:
+        turn.tell("cancelled", "info", incident=now.id, why="interrupted by a restart of the machine")
+    elif now is not None:
         stopped = core.saved_wall or None
         off = turn.wall - stopped if stopped else None
         saved = _not_spent(turn, off) if off is not None and now.asked is not None else None
@@ -457,3 +414,12 @@ def close_after_boot(turn: Turn) -> None:
         else:
             turn.tell("hold_ended", "info", owner=hold_before.owner, hold=hold_before.reason)
     turn.set(incident=None, holds=tuple(carried))
+
+
+def without_state(turn: Turn) -> None:
+    """The first tick after the state was lost within the boot: people hear of it, and of what is taken back."""
+    now = turn.core.incident
+    if now is not None and now.asked is None:
+        turn.tell("cancelled", "warning", why="costguard lost what it remembered of this boot")
+        turn.set(incident=None)
+    turn.tell("state_lost", "warning")

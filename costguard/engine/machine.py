@@ -8,7 +8,7 @@ every attempt is decided on the readings of the tick that releases it; unknown n
 from typing import NamedTuple
 
 from costguard.engine import incident as handle
-from costguard.engine import reasons
+from costguard.engine import people, reasons
 from costguard.engine.alarm import raise_alarm
 from costguard.engine.effects import Check, Effect
 from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Devices, Event, Finding, Notice, Outcome, Tick
@@ -100,7 +100,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     gap = tick.at - state.at
     if state.core.work is None:
         state = state._replace(at=max(state.at, tick.at - rules.policy.interval))  # nobody looked before: not unknown
-    if state.core.work is None and not state.core.fresh:
+    if state.core.work is None and state.core.fresh in {"", "lost"}:
         turn.set(began=tick.at, suspended=tick.suspended)
     elif tick.suspended - state.core.suspended >= RESUME_JUMP and state.core.fresh != "boot":
         handle.resume(turn)
@@ -108,6 +108,8 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     if state.core.fresh == "boot":
         turn.set(began=tick.at)
         handle.close_after_boot(turn)
+    elif state.core.fresh == "lost":
+        handle.without_state(turn)
     if not state.gpus and not turn.core.started and tick.suspended >= RESUME_JUMP:
         turn.set(started=tick.at)  # the machine slept in this boot, and the state that knew when is lost (I9)
     seen = observe(State(state.at, state.gpus, state.tracks, turn.core), tick, rules)
@@ -118,7 +120,11 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     _budget(turn)
     raise_alarm(turn)
     _preflight(turn)
-    handle.advance(turn, bridged=reasons.bridged(gap, rules, restarted=seen.restarted) or not state.gpus)
+    handle.advance(
+        turn,
+        bridged=reasons.bridged(gap, rules, restarted=seen.restarted) or not state.gpus,
+        watched=reasons.bridged(gap, rules, restarted=False) or not state.gpus,
+    )
     turn.set(fresh="", next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))
     after = turn.state
     check(before, after, turn.effects, rules)
@@ -199,11 +205,11 @@ def _other(turn: Turn, event: Event) -> None:
         case Outcome():
             handle.outcome(turn, event)
         case AskHold():
-            handle.hold(turn, event)
+            people.hold(turn, event)
         case AskRelease():
-            handle.release(turn, event)
+            people.release(turn, event)
         case AskStop():
-            handle.stop(turn, event)
+            people.stop(turn, event)
         case Notice():
             handle.notice(turn, event)
         case Finding():

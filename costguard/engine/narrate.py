@@ -104,7 +104,9 @@ class Sentence:
             return f"{action} was requested; {'asking what became of it' if lost else 'waiting for proof'}"
         if core.phase == FAILED:
             detail = core.incident.detail if core.incident else ""
-            return f"{action} FAILED ({detail}); THE BILL GOES ON; next try at {self._at(core.again)}"
+            person = core.incident is not None and core.incident.reason == reasons.PERSON
+            then = "given up: run `costguard stop` again" if person else f"next try at {self._at(core.again)}"
+            return f"{action} FAILED ({detail}); THE BILL GOES ON; {then}"
         if core.phase == DONE:
             detail = f" ({core.incident.detail})" if core.incident and core.incident.detail else ""
             return ON_DONE[core.done].format(action=action) + detail + "; watching goes on when work is seen"
@@ -119,6 +121,13 @@ class Sentence:
         would = action if rules.policy.mode == "live" else f"DRY RUN: {action} would come"
         if now is None or now.warned is None:
             return f"people are being warned; {would} {_later(rules, 'after that')}"
+        if now.reason == reasons.PERSON:
+            soon = (
+                f"{action} failed ({now.detail}) and is tried again"
+                if now.failures
+                else f"{would} as soon as it is ready"
+            )
+            return f"{now.owner} asked for it: {soon}; `costguard hold 2h` takes it back"
         due = reasons.due_at(core, rules)
         left = due - self._state.at
         if left <= 0 and now.failures:

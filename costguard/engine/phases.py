@@ -16,7 +16,11 @@ class Transition(NamedTuple):
 TRANSITIONS = (
     Transition(WATCHING, WARNING, "a reason holds and nothing stands in its way: people are told, the countdown runs"),
     Transition(WATCHING, DONE, "a reason holds, but the last plan was refused, or it would be the third stop in a day"),
-    Transition(WARNING, WATCHING, "the reason ended, a hold or a notice came, the policy changed, or there was a hole"),
+    Transition(
+        WARNING,
+        WATCHING,
+        "the reason ended, a hold or a notice came, the policy changed, or there was a hole (all of it is told)",
+    ),
     Transition(WARNING, ACTING, "due: the reason holds on this tick's readings, and the waiting worker is released"),
     Transition(WARNING, DONE, "dry run, end_process, or the plan was refused"),
     Transition(WARNING, FAILED, "no link of the fall-back list could even be prepared"),
@@ -31,7 +35,11 @@ TRANSITIONS = (
     Transition(CONFIRMING, WATCHING, "the machine slept or was started again: the incident is closed"),
     Transition(DONE, WATCHING, "work was seen, a person released it, or a refused plan passes now"),
     Transition(DONE, WARNING, "a person says stop; or as DONE to WATCHING, when a reason holds in the same tick"),
-    Transition(FAILED, WATCHING, "work was seen, a person held or released it, or it is time to try anew"),
+    Transition(
+        FAILED,
+        WATCHING,
+        "work was seen, a person held or released it, it is time to try anew, or a person's stop was given up",
+    ),
     Transition(FAILED, WARNING, "a person says stop; or as FAILED to WATCHING, when a reason holds in the same tick"),
     Transition(FAILED, DONE, "as FAILED to WATCHING, when the plan is refused in the same tick"),
 )

@@ -23,6 +23,10 @@ WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED = (
 )
 
 
+OPEN = frozenset({WARNING, ACTING, CONFIRMING})
+"""Phases in which something announced or requested has not ended yet."""
+
+
 class Hold(NamedTuple):
     """A bounded veto of a person. ``until`` is on the boot clock, ``wall`` the same moment as a date."""
 
@@ -70,6 +74,17 @@ class Incident(NamedTuple):
     detail: str = ""  # last error, in words
 
 
+class Wish(NamedTuple):
+    """What became of the last stop that a person asked for; times are on the boot clock."""
+
+    incident: str
+    owner: str
+    asked: float
+    fate: str = ""  # empty: under way; acted | would | cannot | failed | unknown | withdrawn
+    words: str = ""
+    ended: float = 0.0
+
+
 class Alarm(NamedTuple):
     """Unknown that delays a stop (I6)."""
 
@@ -104,6 +119,7 @@ class Core(NamedTuple):
     phase: str = WATCHING
     done: str = ""  # acted | would | cannot | unknown
     incident: Incident | None = None
+    wish: Wish | None = None
     closed: float = 0.0  # when the last phase DONE or FAILED began
     remind: float = NEVER  # when DONE or FAILED is told again
     again: float = NEVER  # when FAILED may begin a new incident
@@ -125,7 +141,7 @@ class Core(NamedTuple):
     spent: float = 0.0  # money of this period in earlier boots
     saved_wall: float = 0.0  # the date at the last tick that changed something
     saved_at: float = 0.0  # its boot clock
-    fresh: str = ""  # boot | restart | reload | resume: what the next tick begins again with
+    fresh: str = ""  # boot | lost | restart | reload | resume: what the next tick begins again with
     next: float = -NEVER  # nothing changes before, if the levels stay
 
 
@@ -177,11 +193,11 @@ def _next_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
 def _same_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
     """The state was lost within the boot: this boot's own time counts once, and what was released is asked about.
 
-    Quiet time does not count: nobody looked in between.
+    Quiet time does not count: nobody looked in between. What people were only warned of is taken back by the first tick.
     """
     earlier = commitments["earlier"]
-    core = core._replace(ran=earlier["ran"], spent=earlier["spent"])
-    if core.incident is None:
+    core = core._replace(ran=earlier["ran"], spent=earlier["spent"], fresh="lost")
+    if core.incident is None or core.incident.asked is None:
         return core
     return core._replace(phase=CONFIRMING, incident=core.incident._replace(confirm="", recheck=now))
 
@@ -191,9 +207,9 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
     core = state.core
     running = max(0.0, state.at - core.suspended)  # a machine that sleeps is not billed
     quiet = 0.0
-    open_incident = core.incident if core.phase in (ACTING, CONFIRMING) else None
+    open_incident = core.incident if core.phase in OPEN else None
     # a person who starts the machine again after an own stop gets the whole time anew
-    stopped = open_incident is not None or (core.phase == DONE and core.done == "acted")
+    stopped = core.phase in (ACTING, CONFIRMING) or (core.phase == DONE and core.done == "acted")
     work = core.work
     if not stopped and core.armed is None and work is not None and work.lost is None and not work.loud:
         quiet = max(0.0, state.at - max(work.known_since, work.since))
@@ -221,7 +237,7 @@ def dump(state: State) -> dict[str, Any]:
     saved["holds"] = [list(hold) for hold in core.holds]
     saved["hold_told"] = [list(entry) for entry in core.hold_told]
     saved["plans"] = [list(plan) for plan in core.plans]
-    for name in ("incident", "alarm", "work", "mean", "shadow", "host"):
+    for name in ("incident", "wish", "alarm", "work", "mean", "shadow", "host"):
         value = saved[name]
         saved[name] = _finite(value._asdict()) if value is not None else None
     for name in ("next", "vetoes"):
@@ -237,13 +253,14 @@ def dump(state: State) -> dict[str, Any]:
 def load(saved: Mapping[str, Any]) -> State:
     """The state that `dump` saved. Raises KeyError, TypeError or ValueError for anything else."""
     core = _infinite(saved["core"], ("remind", "again", "notice_soonest"))
-    incident, alarm = core["incident"], core["alarm"]
+    incident, alarm, wish = core["incident"], core["alarm"], core.get("wish")
     core.update(
         devices=tuple(Device(*device) for device in core["devices"]),
         holds=tuple(Hold(*hold) for hold in core["holds"]),
         hold_told=tuple((owner, at) for owner, at in core.get("hold_told", ())),
         plans=tuple(Verdict(a, v, _findings(f), t) for a, v, f, t in core["plans"]),
         incident=_incident(incident),
+        wish=Wish(**wish) if wish else None,
         alarm=Alarm(**_infinite(alarm, ("next",))) if alarm else None,
         stops=tuple(core["stops"]),
         picked=tuple(core["picked"]),

@@ -109,8 +109,8 @@ def _result(result: str, words: str, data: Mapping[str, Any]) -> tuple[str, str]
 
 
 def _told(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple[str, str]:
-    if name == "cancelled" and result == "cancelled":
-        return result, f"cancelled: {facts.get('why')}"
+    if name == "cancelled" and result in {"cancelled", "open"}:
+        return "cancelled", f"cancelled: {facts.get('why')}"
     if name == "held" and result == "cancelled":
         return "held", f"postponed by {facts.get('owner')}" + (f": {facts['hold']}" if facts.get("hold") else "")
     if name == "accepted":

@@ -43,6 +43,7 @@ saved                estimate of what it would have cost meanwhile, in ``currenc
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from costguard.engine.reasons import PERSON
 from costguard.notify.facts import DAY, Facts, number
 from costguard.notify.price import price
 from costguard.notify.words import clock, listed, money, sentence, share, span
@@ -88,6 +89,9 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
 
 def _cancelled(facts: Facts) -> tuple[str, Lines]:
     why = facts.text("why") or facts.text("detail")
+    if facts.text("reason") == PERSON:
+        title = f"the {facts.deed.noun} of {facts.machine} that {_asker(facts)} asked for is taken back"
+        return title, [sentence(why), "Nothing was done. To stop it all the same: `costguard stop`."]
     title = f"the announced {facts.deed.noun} is cancelled on {facts.machine}"
     return title, [sentence(why), "Nothing was done. A new one would be announced again."]
 
@@ -154,6 +158,10 @@ def _failed(facts: Facts) -> tuple[str, Lines]:
     attempts, retry = facts.number("attempts"), facts.number("retry_in_seconds")
     count = f" ({attempts:.0f} attempts so far)" if attempts and attempts > 1 else ""
     again = f"The next attempt is in {span(retry)}." if retry is not None else "Somebody has to look at it."
+    if facts.text("reason") == PERSON:
+        again = (
+            f"It is given up: {_asker(facts)} asked for it, and nothing is tried again. To try again: `costguard stop`."
+        )
     tail = "; the bill goes on" if facts.ends_bill else ""
     title = f"{facts.subject}: {facts.deed.noun} failed{count}{tail}"
     return title, [*_fate(facts), again, *_findings(facts, hints=True), _price(facts)]
@@ -202,6 +210,8 @@ def _came_back(facts: Facts) -> tuple[str, Lines]:
     done = "What was asked for is closed as: stopped and came back."
     if not facts.true("acted"):
         done = "What was announced is dropped; a new one would be announced again."
+        if facts.text("reason") == PERSON:
+            done = f"The {facts.deed.noun} that {_asker(facts)} asked for is taken back. To stop it all the same: `costguard stop`."
     return f"{facts.machine} was suspended and came back", [done]
 
 
@@ -214,6 +224,17 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
     estimate = "" if saved is None else f"Not spent meanwhile: {money(saved, facts.text('currency'))} (an estimate)."
     lines = [sentence(away), estimate, _price(facts) if estimate else "", f"Proof: {proof}." if proof else ""]
     return f"closed: {facts.machine} has started again", lines
+
+
+def _state_lost(facts: Facts) -> tuple[str, Lines]:
+    return f"costguard on {facts.machine} lost what it had seen since the last start of the machine", [
+        "It watches from the beginning: work has to be seen, or the time of an unused machine to pass, before it stops anything.",
+        "Holds and deadlines are kept apart from that; `costguard status` shows them.",
+    ]
+
+
+def _asker(facts: Facts) -> str:
+    return facts.text("owner") or "somebody"
 
 
 def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
@@ -320,6 +341,7 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "deadline_passed": _deadline_passed,
     "came_back": _came_back,
     "closed": _closed,
+    "state_lost": _state_lost,
 }
 
 

@@ -111,10 +111,11 @@ class World:
         """What a starting guard finds in its files, read as `costguard.agent.state` reads them."""
         notes: list[str] = []
         state = _content(self.runtime, STATE, "boot_id", self.boot_id, notes)
+        lost = bool(notes)
         lasting = _content(self.runtime, COMMITMENTS, "instance", self.instance, notes)
         if lasting is None:
             lasting = _content(self.disk, COMMITMENTS, "instance", self.instance, notes)
-        return Start(self.boot_id, self.instance, state, lasting, tuple(notes))
+        return Start(self.boot_id, self.instance, state, lasting, tuple(notes), lost=lost)
 
 
 def _content(folder: dict[str, bytes], name: str, key: str, value: str, notes: list[str]) -> bytes | None:

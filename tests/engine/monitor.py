@@ -97,7 +97,7 @@ class Monitor:
             self._outcome(event)
         elif isinstance(event, Began):
             self.seen_before = {}  # a momentary value says nothing about the time before it
-            if event.why == "reload":
+            if event.why != "restart":
                 self.forget_windows()
 
     def _tick(self, tick: Tick) -> None:

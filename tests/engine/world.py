@@ -66,6 +66,18 @@ def reloaded(state: State) -> State:
     return load(json.loads(json.dumps(dump(state), allow_nan=False)))
 
 
+def no_wish_just_disappears(before: State, done: Step) -> None:
+    """A person's stop that has not been released is told when it ends, under its own incident."""
+    was, now = before.core.incident, done.state.core.incident
+    if was is None or was.reason != "person" or before.core.phase != "WARNING":
+        return
+    if now is None or now.id != was.id or done.state.core.phase in {"DONE", "FAILED"}:
+        told = {e.kind for e in done.effects if isinstance(e, Tell) and e.facts.get("incident") == was.id}
+        assert told & {"cancelled", "came_back", "failed", "cannot", "would_act", "done"}, "a person's stop disappeared"
+        assert done.state.core.wish is not None
+        assert done.state.core.wish.fate, "whoever waits for it is not told"
+
+
 class World:
     """Plays events to the engine and keeps what it asked for."""
 
@@ -102,6 +114,7 @@ class World:
                 )
             assert str(done.sentence).endswith(".")
             hash(done.sentence.key)
+        no_wish_just_disappears(self.state, done)
         self.state, self.last = done.state, done
         for effect in done.effects:
             self.effects.append((self.now, effect))
@@ -166,9 +179,8 @@ class World:
         self.monitor.stops = []
         return self.send(AskRelease(self.now, "ann", 1))
 
-    def ask_stop(self) -> Step:
-        self.monitor.held_until = -1.0
-        return self.send(AskStop(self.now, "ann", 1))
+    def ask_stop(self, owner: str = "ann") -> Step:
+        return self.send(AskStop(self.now, owner, 1))
 
     def notice(self, due: float = 120.0) -> Step:
         self.monitor.noticed_until = self.now + due
@@ -198,9 +210,9 @@ class World:
         self.pending = {i: e for i, e in self.pending.items() if isinstance(e, Go)}
         self.monitor.forget_windows()
 
-    def reload(self, policy: Policy) -> Step:
+    def reload(self, policy: Policy, why: str = "reload") -> Step:
         self.policy = self.monitor.policy = policy
-        return self.send(Began(self.now, "reload"))
+        return self.send(Began(self.now, why))
 
     def boot(self, off: float = 60.0) -> None:
         """The machine goes down and comes back."""

@@ -255,3 +255,16 @@ def test_one_restart_is_no_plural() -> None:
     agent = report()["agent"]
     assert "GPU reader restarted once" in shown(agent={**agent, "reader_restarts": 1})
     assert "GPU reader restarted 2 times" in shown(agent={**agent, "reader_restarts": 2})
+
+
+@pytest.mark.parametrize(
+    ("fate", "words"),
+    [("", "under way"), ("failed", "given up; `costguard stop` tries again: 503"), ("withdrawn", "taken back")],
+)
+def test_what_became_of_a_stop_by_hand_stays_in_sight_for_a_day(fate: str, words: str) -> None:
+    """Who asked, when, and how it ended; a day later it is history."""
+    wish = {"owner": "ann (uid 7)", "asked": NOW - 60.0, "fate": fate, "words": "503" if fate == "failed" else ""}
+    text = " ".join(shown(wish={**wish, "ended": NOW - 30.0 if fate else None}).split())
+    assert re.search(r"Asked for ann \(uid 7\) asked at \S+ to stop this machine: ", text)
+    assert words in text
+    assert "Asked for" not in shown(wish={**wish, "fate": "failed", "ended": NOW - 90000.0})

@@ -18,7 +18,7 @@ KINDS = (
     *("warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed"),
     *("unknown_alarm", "unknown_recovered", "held", "hold_ended", "notice", "notes", "finding"),
     *("preflight_refused", "preflight_passed", "next_action", "stopping", "asking", "outcome_unknown"),
-    *("reminder", "deadline_passed", "came_back", "closed"),
+    *("reminder", "deadline_passed", "came_back", "closed", "state_lost"),
 )
 FACTS: dict[str, object] = {
     "machine": "box",
@@ -46,6 +46,17 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.mark.parametrize("kind", ["cancelled", "failed", "came_back"])
+def test_what_a_person_asked_for_is_given_up_by_name_and_with_the_command(kind: str) -> None:
+    """No text promises an attempt that never comes, or a warning before it; the next step is the person's."""
+    text = compose(kind, {**FACTS, "reason": "person", "owner": "ann (uid 7)", "why": "the guard was away"})
+    words = f"{text.title}\n{text.body}"
+    assert "ann (uid 7)" in words
+    assert "`costguard stop`" in words
+    assert "next attempt" not in words
+    assert "announced" not in words
 
 
 def test_a_warning_says_who_why_when_and_how_to_postpone() -> None:
