@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costguard.agent import requests
+from costguard.agent import journal, requests
 from costguard.agent.cloudside import CloudSide, share
 from costguard.agent.disk import Disk
 from costguard.agent.eyes import Eyes
@@ -229,7 +229,7 @@ class Loop:
         outcome: Outcome | None = None
         match effect:
             case Tell():
-                self.host.say(f"{_PRIORITY[effect.level]}{effect.kind}: {self._last.sentence}")
+                self.host.say(_PRIORITY[effect.level] + journal.line(effect, str(self._last.sentence)))
                 self._logged = (self._last.sentence.key, at)
                 seen = {"sentence": str(self._last.sentence), "readings": self._readings()}
                 outcome = self.workers.start(effect, at, {**seen, **self.cloud.told})
@@ -385,7 +385,7 @@ class Loop:
             self.host.say(f"<3>{words}")
         elif not words and before:
             del self.troubles[subject]
-            self.host.say(f"<5>{subject} works again")
+            self.host.say(f"<5>{journal.again(subject)}")
 
     def _log(self, at: float) -> bool:
         """Log the sentence when it is another one; True when it was logged."""

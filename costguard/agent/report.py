@@ -3,6 +3,7 @@
 from typing import Any
 
 from costguard.engine.machine import Step
+from costguard.engine.narrate import lacking
 from costguard.engine.observation import Known, Observation
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import deadline_at, due_at, idle_at, unused_at
@@ -45,6 +46,7 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
         "action": action_of(incident, rules),
         "armed": core.armed is not None or policy.arm_duration is None,
         "gpus": gpus,
+        "lacking": lacking(core, state.gpus) if core.lacking else "",
         "policy": policy._asdict(),
         "window": policy.kill_duration,
         "threshold": rules.quiet_threshold,

@@ -139,6 +139,7 @@ def keeps_up(report: Report) -> list[str]:
     gpus: Sequence[Report] = report["gpus"]
     lines = [f"held by {_hold(hold, report['time'])}" for hold in report["holds"]]
     lines += [f"{clean(veto['source'])}: {clean(veto['reason'])}" for veto in report["vetoes"]]
+    lines += [clean(report["lacking"])] if report.get("lacking") else []
     lines += _busy(report)
     if not gpus:
         lines.append("no GPU has been read yet")

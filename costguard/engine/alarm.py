@@ -1,5 +1,6 @@
 """Unknown that delays a stop is told, ever more rarely, with the money so far (I6)."""
 
+from costguard.engine.narrate import lacking
 from costguard.engine.reasons import delayed, idle_floor
 from costguard.engine.rules import Rules
 from costguard.engine.state import Alarm, Core
@@ -54,6 +55,7 @@ def _tell(turn: Turn, alarm: Alarm) -> None:
         "unknown_alarm",
         "critical",
         unknown_seconds=seconds,
-        unknown_gpus=unknown + list(core.lacking),
+        unknown_gpus=unknown,
+        lacking=lacking(core, turn.gpus) if core.lacking else "",
         money=None if price is None else seconds / 3600.0 * price,
     )

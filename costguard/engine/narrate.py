@@ -2,10 +2,13 @@
 
 from costguard.engine import reasons
 from costguard.engine.rules import Rules
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, State
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Core, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
 from costguard.engine.words import clock, duration, percent
+
+MOST = 8
+"""So many GPUs are named one by one."""
 
 QUIET = 0.05
 """The highest threshold below which a GPU is called quiet."""
@@ -68,8 +71,9 @@ class Sentence:
             return "none", "no GPU has been read yet"
         # what the action does not go by blocks nothing, and is not named
         judged = [(key, t) for i, (key, t) in enumerate(zip(state.gpus, state.tracks, strict=True)) if i in core.judged]
+        if core.lacking:
+            return "lacking " + " ".join(core.lacking), lacking(core, state.gpus)
         unknown = [label(core, key) for key, t in judged if t.lost is not None]
-        unknown += list(core.lacking)
         if unknown:
             since = f" for {duration(state.at - core.blind)}" if core.blind is not None else ""
             return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{since}, and unknown is never idle"
@@ -157,6 +161,8 @@ class Sentence:
         if at == NEVER:
             if any(t.loud for t in state.tracks):
                 return f"nothing stops work; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
+            if core.lacking:
+                return "nothing is decided until every name in gpu_devices is that of a GPU"
             if core.blind is not None or core.armed is not None or policy.arm_duration is None:
                 return "nothing is decided on what cannot be seen"
             share = percent(policy.arm_threshold)
@@ -170,6 +176,15 @@ def below(rules: Rules) -> str:
     return (
         "quiet" if rules.heeds_signs and rules.quiet_threshold <= QUIET else f"below {percent(rules.quiet_threshold)}"
     )
+
+
+def lacking(core: Core, gpus: tuple[str, ...]) -> str:
+    """Which names of `gpu_devices` fit no GPU, and which there are."""
+    numbers = {device.key: str(device.number) for device in core.devices if device.number is not None}
+    there = [numbers.get(key, key) for key in gpus]
+    shown = ", ".join(there) if len(there) <= MOST else f"{there[0]}, {there[1]}, … {there[-1]}"
+    is_are = "is" if len(there) == 1 else "are"
+    return f"no GPU is called {' or '.join(core.lacking)}, as gpu_devices has it; there {is_are} {shown}"
 
 
 def _later(rules: Rules, words: str) -> str:

@@ -24,6 +24,7 @@ hold                 the reason given for a hold; ``released`` when ``owner`` en
 hold_seconds         how long the hold lasts, ``hold_until_wall`` its end
 unknown_gpus         labels of the GPUs that cannot be read
 unknown_seconds      for how long
+lacking              which names of `gpu_devices` fit no GPU, and which there are
 money                estimate of what it has cost so far, in ``currency``
 price_per_hour       price of the machine, in ``currency``
 price                what the cloud says: ``amount``, ``currency``, ``date``, ``source``, ``region``, ``kind``
@@ -240,9 +241,13 @@ def _asker(facts: Facts) -> str:
 def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
     seconds, cost = facts.number("unknown_seconds"), facts.number("money")
     since = f" for {span(seconds)}" if seconds is not None else ""
-    which = listed(facts.names("unknown_gpus"))
-    return f"GPUs of {facts.machine} cannot be read{since}; nothing is stopped meanwhile", [
+    which, lacking = listed(facts.names("unknown_gpus")), facts.text("lacking")
+    title = f"GPUs of {facts.machine} cannot be read{since}; nothing is stopped meanwhile"
+    if lacking and not which:
+        title = f"the configuration names a GPU that {facts.machine} does not have; nothing is stopped meanwhile"
+    return title, [
         sentence(f"unreadable: {which}" if which else ""),
+        sentence(f"{lacking}: correct `gpu_devices`" if lacking else ""),
         "What cannot be seen does not count as idle, so the machine stays up and is billed.",
         "" if cost is None else f"That has cost {money(cost, facts.text('currency'))} so far.",
         "Look at `costguard status` and `nvidia-smi`; stop the machine by hand if nobody needs it.",

@@ -77,7 +77,7 @@ def test_one_that_cannot_be_sent_is_told_once_and_changes_nothing_else(word: str
     said = [line for line in journal.lines if "sign of life" in line]
     assert len(said) == 1
     assert said[0].startswith("<3>no sign of life could be sent: ")
-    assert "<5>heartbeat works again" in journal.lines
+    assert "<5>the heartbeat is sent again" in journal.lines
     decisions = [line for line in journal.lines if line.startswith("<6>")]
     assert decisions == [line for line in live()[1].lines if line.startswith("<6>")]
 

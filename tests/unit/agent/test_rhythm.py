@@ -85,7 +85,7 @@ def test_a_driver_that_hangs_from_the_first_moment_is_told() -> None:
     loop.run()
     assert "did not answer within 30 s" in told[0]
     assert len([line for line in journal.lines if "did not answer" in line]) == 1
-    assert len([line for line in journal.lines if "nvml works again" in line]) == 1
+    assert len([line for line in journal.lines if "the GPU reader answers again" in line]) == 1
     assert isinstance(loop.seen.readings[0], Known)
 
 

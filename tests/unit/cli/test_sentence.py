@@ -1,11 +1,26 @@
 """The sentence says which load decides."""
 
 import re
+from typing import Any
 
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.testing.simhost import Machine, Phase, SimHost, effective
+from costguard.agent.ports import Instant
+from costguard.agent.requests import status
+from costguard.cli.status_view import keeps_up
+from costguard.notify.compose import compose
+from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
+
+
+class Heard(Watch):
+    """The facts of the last message of each kind."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, dict[str, Any]] = {}
+
+    def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
+        self.facts[str(message["kind"])] = message["facts"]
 
 
 def said(aggregate: str, action: str, *loads: float) -> str:
@@ -67,3 +82,23 @@ def test_without_a_warning_time_nobody_is_promised_one() -> None:
     words = str(loop.last.sentence)
     assert "end_process at once, unless" in words
     assert "0s later" not in words
+
+
+def test_a_gpu_that_does_not_exist_is_told_by_its_name() -> None:
+    """Not as one that cannot be read for 0 s, for ever: which name fits no GPU, which GPUs there are, what to correct."""
+    phases = [Phase(7200, (0.0, 0.0))]
+    heard = Heard()
+    host = SimHost(Machine(gpus=2, script=phases), until=1800.0, watch=heard)
+    loop = Loop(host, effective({"gpu_devices": ("0", "7"), "kill_action": "command"}), host.start())
+    loop.run()
+    words = str(loop.last.sentence)
+    assert "no GPU is called 7, as gpu_devices has it; there are 0, 1" in words
+    assert "nothing is decided until every name in gpu_devices is that of a GPU" in words
+    assert "cannot be read" not in words
+    report = status(loop)
+    assert report["lacking"] in keeps_up(report)
+    text = compose("unknown_alarm", {"machine": "box", **heard.facts["unknown_alarm"]})
+    assert "the configuration names a GPU that box does not have" in text.title
+    assert "No GPU is called 7" in text.body
+    assert "correct `gpu_devices`" in text.body
+    assert "nreadable" not in text.body

@@ -178,7 +178,7 @@ def test_a_disk_that_fails_changes_no_decision_and_loses_nothing(word: str) -> N
     extra = [line for line in upset.lines if line not in calm.lines]
     assert [line[:3] for line in extra] == ["<3>", "<5>"]
     assert "history" in extra[0]
-    assert extra[1] == "<5>history works again"
+    assert extra[1] == "<5>history is written again"
 
     def rows(host: SimHost) -> list[object]:
         return [row for batch in host.world.history for row in batch["gpus"]]
