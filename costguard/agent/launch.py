@@ -20,4 +20,5 @@ def exec_guard(effective: Mapping[str, object], environment: Mapping[str, str]) 
     os.lseek(fd, 0, os.SEEK_SET)
     os.set_inheritable(fd, True)
     command = command_lines()["guard"]
+    os.chdir("/")  # no folder is kept from being unmounted, and nothing means the one where somebody happened to be
     os.execve(command[0], [*command, str(fd)], environment)  # noqa: S606 - the point of this module

@@ -25,15 +25,37 @@ HEAVY = {
 
 
 def extra_paths() -> str:
-    """The entries of this process's ``sys.path`` that ``-S`` would lose, in the form `start.py` takes."""
+    """The entries of this process's ``sys.path`` that ``-S`` would lose, in the form `start.py` takes.
+
+    Where things are installed, and PYTHONPATH; never the working directory, nor, for root, a folder that others can
+    write: what lies there would run as the agent.
+    """
     library = os.path.dirname(os.path.abspath(os.__file__))
     known = {library, os.path.join(library, "lib-dynload"), os.path.dirname(os.path.dirname(os.path.dirname(START)))}
-    found = dict.fromkeys(os.path.abspath(path) for path in sys.path if os.path.isdir(path))
+    wanted = sys.path if sys.flags.isolated else _installed()  # isolated: the process itself was started like this
+    found = dict.fromkeys(path for path in wanted if os.path.isabs(path) and os.path.isdir(path))
     return os.pathsep.join(path for path in found if path not in known) or "-"
 
 
+def _installed() -> list[str]:
+    from costguard.trust import weakness
+
+    asked = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    doubtful = {*asked, getattr(sys.modules.get("site"), "USER_SITE", None)} if os.geteuid() == 0 else set()
+    here = {os.path.dirname(os.path.realpath(sys.argv[0])), "" if (place := working_directory()) in asked else place}
+    return [path for path in sys.path if path not in here and not (path in doubtful and weakness(path, 0))]
+
+
+def working_directory() -> str:
+    """Where this process was started; empty when that folder is gone."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
 def command_lines() -> dict[str, list[str]]:
-    """The command line of every program, with the ``sys.path`` of this process."""
+    """The command line of every program."""
     paths = extra_paths()
     light = {name: [sys.executable, "-I", "-S", START, module, paths] for name, module in LIGHT.items()}
     heavy = {name: [sys.executable, "-I", START, module, paths] for name, module in HEAVY.items()}

@@ -1,6 +1,7 @@
 """One action worker, driven by a person at the command line instead of the guard."""
 
 import json
+import os
 import select
 import subprocess
 import time
@@ -13,6 +14,7 @@ from costguard.agent.identity import boot_id
 from costguard.agent.programs import command_lines
 from costguard.engine.reasons import PERSON
 from costguard.errors import REFUSED, CostguardError
+from costguard.trust import clean
 
 PLAN_SECONDS = 60.0
 ACT_SECONDS = 60.0
@@ -51,7 +53,12 @@ class Attempt:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = given
         self._child = subprocess.Popen(
-            command_lines()["act"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+            command_lines()["act"],
+            env=clean(os.environ, os.geteuid())[0],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
         )
         self._rest = b""
 

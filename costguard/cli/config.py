@@ -67,7 +67,8 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
     if file and arguments["config"] not in (None, file):
         raise click.UsageError("FILE and --config name two files")
     try:
-        loaded = load({**arguments, "config": file or arguments["config"]}, os.environ)
+        given = {**arguments, "config": file or arguments["config"]}
+        loaded = load(given, os.environ, run_by=os.geteuid())
     except ConfigurationError as error:
         if not as_json:
             hint = "correct them, then run it again; `costguard config init --path FILE` writes a commented sample."

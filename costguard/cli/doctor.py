@@ -42,11 +42,12 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
 
     agent = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
     source = agent.report["agent"]["source"] if agent.report else None
+    user = _user_of(agent)
     report = examine(
-        _configuration({**arguments, "config": arguments["config"] or source or None}, os.environ),
+        _configuration({**arguments, "config": arguments["config"] or source or None}, os.environ, user),
         agent,
         os.environ,
-        _as_run,
+        lambda given, environment: _as_run(given, environment, user),
     )
     if as_json:
         sections = {s.name: [check._asdict() for check in s.checks] for s in report.sections}
@@ -58,7 +59,7 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
     raise SystemExit(EXIT_CODES[report.verdict])
 
 
-def _as_run(given: "Sequence[str]", environment: "Mapping[str, str]") -> "Configuration":
+def _as_run(given: "Sequence[str]", environment: "Mapping[str, str]", user: int) -> "Configuration":
     """What `costguard run` with these options would start with."""
     from costguard.cli.run import command as run
     from costguard.doctor.examine import Configuration
@@ -69,20 +70,28 @@ def _as_run(given: "Sequence[str]", environment: "Mapping[str, str]") -> "Config
         return Configuration(None, (error.format_message(),), "")
     except click.exceptions.Exit:  # --help
         return Configuration(None, ("it only prints its help",), "")
-    return _configuration(arguments, environment)
+    return _configuration(arguments, environment, user)
 
 
-def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]") -> "Configuration":
+def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]", user: int) -> "Configuration":
     from costguard.config.effective import build
     from costguard.config.load import ConfigurationError, load
     from costguard.config.paths import DEFAULT_CONFIG
     from costguard.doctor.examine import Configuration
 
     try:
-        loaded = load(arguments, environment)
+        loaded = load(arguments, environment, run_by=user)
     except ConfigurationError as error:
         return Configuration(None, tuple(error.problems), str(arguments["config"] or DEFAULT_CONFIG))
     return Configuration(build(loaded), (), loaded.source)
+
+
+def _user_of(agent: "Agent") -> int:
+    """Who follows the configuration: the user of the agent that runs, else who asks."""
+    try:
+        return os.stat(f"/proc/{agent.report['agent']['pid']}").st_uid if agent.report else os.geteuid()
+    except OSError:
+        return os.geteuid()
 
 
 def _agent(folder: str | None) -> "Agent":

@@ -37,11 +37,12 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     from costguard.config.load import load
     from costguard.config.show import origin
     from costguard.config.summary import summary
+    from costguard.trust import clean
 
     if program:
         words = f"`costguard run` guards this machine and starts no program, so {program[0]} would not run"
         raise CostguardError(words, f"start {program[0]} by itself, and `costguard run` beside it or as a service")
-    loaded = load(_absolute(arguments), os.environ)
+    loaded = load(_absolute(arguments), os.environ, run_by=os.geteuid())
     if nvidia_hardware(loaded.settings.host.model_dump(mode="json")) is False:
         _say(NO_HARDWARE)
         Service(os.environ).tell(f"READY=1\nSTATUS={NO_HARDWARE}")  # an end before READY counts as a failed start
@@ -53,8 +54,10 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
         )
         _say(f"costguard watches this machine. {mode}", idle, about)
     effective = build(loaded)
+    environment, left_out = clean(os.environ, os.geteuid())
+    _say(*left_out)
     try:
-        exec_guard(effective | {"environment": _own_variables(), "instance": _instance(effective)}, os.environ)
+        exec_guard(effective | {"environment": _own_variables(), "instance": _instance(effective)}, environment)
     except OSError as error:
         raise CostguardError(
             f"the guard could not be started ({_named(error)}); nothing watches this machine",

@@ -11,9 +11,11 @@ def load_effective(arguments: Mapping[str, object], environment: Mapping[str, st
 
     ``arguments`` may hold ``config`` (path), ``preset``, ``mode``, ``set`` (a list of ``key=value``) and
     ``state_dir``, each absent or None when not given. Of ``environment`` only COSTGUARD_* counts.
-    Raises ConfigurationError with every problem at once.
+    Raises ConfigurationError with every problem at once, also for what others than this user and root could change.
     """
+    import os
+
     from costguard.config.effective import build
     from costguard.config.load import load
 
-    return build(load(arguments, environment))
+    return build(load(arguments, environment, run_by=os.geteuid()))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from costguard.config import checks, paths
+from costguard.config import checks, ownership, paths
 from costguard.config.options import OPTIONS
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
@@ -42,11 +42,16 @@ class Loaded(NamedTuple):
 
 
 def load(
-    arguments: Mapping[str, object], environment: Mapping[str, str], system_file: str = paths.DEFAULT_CONFIG
+    arguments: Mapping[str, object],
+    environment: Mapping[str, str],
+    system_file: str = paths.DEFAULT_CONFIG,
+    *,
+    run_by: int | None = None,
 ) -> Loaded:
     """Merge preset < file < environment < command line; raises ConfigurationError with every problem.
 
     ``system_file`` is read when ``arguments`` names no other; its [admin] table counts in either case.
+    ``run_by``: the user whose agent will follow it; what others than he and root can change is then a problem too.
     """
     given = {key: value for key, value in arguments.items() if value not in (None, (), [])}
     for name in ("config", "state_dir"):
@@ -72,10 +77,13 @@ def load(
     ]
     written = _with_preset({path: value for path, value in written.items() if path in OPTIONS}, problems)
     settings = _validate(written, problems)
-    if problems:
-        raise ConfigurationError([str(problem) for problem in problems])
     state_dir = given.get("state_dir")
     where = paths.resolve(str(state_dir) if state_dir else None, environment)
+    if run_by is not None:
+        files = tuple(name for name in dict.fromkeys((file, system_file)) if os.path.lexists(name))
+        problems += ownership.check(settings, written, ownership.Given(files, where.state, environment), run_by)
+    if problems:
+        raise ConfigurationError([str(problem) for problem in problems])
     return Loaded(settings, written, file if os.path.exists(file) else "", where, given)
 
 

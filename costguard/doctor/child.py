@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from costguard.agent.programs import command_lines
+from costguard.trust import clean
 
 KILL_SECONDS = 2.0
 """How long a killed program is waited for: a zombie could stay, and in a sick driver it may not be killable."""
@@ -23,6 +24,7 @@ def first_answer(program: str, lines: Sequence[Mapping[str, object]], seconds: f
     try:
         child = subprocess.Popen(
             command_lines()[program],
+            env=clean(os.environ, os.geteuid())[0],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

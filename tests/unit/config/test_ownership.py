@@ -1,0 +1,112 @@
+"""A configuration that somebody else could change is refused, with the command that mends it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from costguard.config.load import ConfigurationError, load
+from costguard.config.ownership import executed
+
+NOWHERE = "/nonexistent/costguard.toml"
+
+
+def problems(config: Path | None, folder: Path, *assignments: str, **environment: str) -> list[str]:
+    """What is said of it, by whoever would run it."""
+    arguments = {
+        "config": str(config) if config else None,
+        "state_dir": str(folder / "state"),
+        "set": list(assignments),
+    }
+    try:
+        load(arguments, environment, NOWHERE, run_by=os.geteuid())
+    except ConfigurationError as error:
+        return error.problems
+    return []
+
+
+def written(path: Path, mode: int, text: str = "") -> Path:
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_configuration_that_others_can_write(tmp_path: Path) -> None:
+    """Refused by its own mode; mended, it passes."""
+    file = written(tmp_path / "config.toml", 0o646, 'grace = "15m"\n')
+    (problem,) = problems(file, tmp_path)
+    assert f"everybody can write {file}" in problem
+    assert f"chmod go-w {file}" in problem
+    file.chmod(0o644)
+    assert problems(file, tmp_path) == []
+
+
+def test_the_administrators_file_counts_too(tmp_path: Path) -> None:
+    """It is read beside the one that --config names."""
+    system = written(tmp_path / "system.toml", 0o666)
+    with pytest.raises(ConfigurationError, match="can write") as caught:
+        load({}, {}, str(system), run_by=os.geteuid())
+    assert str(system) in caught.value.problems[0]
+
+
+def test_nothing_is_asked_of_who_only_reads(tmp_path: Path) -> None:
+    """`config show` and `replay` run nothing."""
+    file = written(tmp_path / "config.toml", 0o666)
+    assert load({"config": str(file)}, {}, NOWHERE).source == str(file)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("actions.command.run", "{file}"),
+        ("actions.command.run", '["/bin/sh", "{file}", "now"]'),
+        ("actions.command.run", '["/usr/bin/env", "python3", "{file}"]'),
+        ("actions.command.run", '["timeout", "5", "{program}"]'),
+        ("actions.command.run", '["/bin/sh", "-c", "cd / && {program} --now"]'),
+        ("actions.command.run", '["/bin/bash", "-ec", "python3 \'{file}\'"]'),
+        ("hooks.pre_stop", '["nice", "/bin/sh", "{file}"]'),
+        ("sink.token_file", "{file}"),
+        ("heartbeat.token_file", "{file}"),
+    ],
+)
+def test_what_the_agent_runs_or_reads_is_nobody_elses(tmp_path: Path, option: str, value: str) -> None:
+    """The program, the script of an interpreter, a program that another one starts, a secret."""
+    program = written(tmp_path / "program", 0o777)
+    file = written(tmp_path / "file", 0o666 if "token" in option or value != "{file}" else 0o777)
+    given = f"{option}={value.format(file=file, program=program)}"
+    (problem,) = problems(None, tmp_path, given)
+    assert problem.startswith(f"At '{option}'")
+    assert "everybody can write" in problem
+    for path in (program, file):
+        path.chmod(path.stat().st_mode & 0o755)
+    assert problems(None, tmp_path, given) == []
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["cp", "{file}", "/mnt/"],
+        ["/bin/sh", "-c", "cp {file} /mnt/"],
+        ["sudo", "-u", "ann", "/bin/sh", "{file}"],
+        ["runuser", "-u", "ann", "--", "{file}"],
+    ],
+)
+def test_data_and_what_runs_as_somebody_else_are_not_the_agents(tmp_path: Path, argv: list[str]) -> None:
+    """A hook that saves a user's files names them; a script that runs as its owner may be his."""
+    file = str(written(tmp_path / "file", 0o644))
+    assert file not in executed([word.format(file=file) for word in argv], os.environ)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="what root runs is looked at more closely; the suite runs as root and as a user"
+)
+def test_root_follows_no_settings_of_libraries_that_others_can_write(tmp_path: Path) -> None:
+    """Such files may name a program that hands out credentials; and the state of the agent is the agent's."""
+    file = written(tmp_path / "credentials", 0o666)
+    assert (
+        "At 'environment SOME_SHARED_CREDENTIALS_FILE'"
+        in problems(None, tmp_path, SOME_SHARED_CREDENTIALS_FILE=str(file))[0]
+    )
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o777)
+    assert "At '--state-dir'" in problems(None, tmp_path)[0]
