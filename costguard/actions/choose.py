@@ -47,7 +47,7 @@ def choose(installed: Iterable[str], settings: Mapping[str, object], host: Host)
     mine = pairs if wanted != "auto" else [pair for pair in pairs if pair[1].recognises(machine)]
     if len(mine) == 1:
         name, provider = mine[0]
-        return Chosen(name, provider, Site(machine, settings, dict(os.environ), host.procfs, host.sysfs))
+        return Chosen(name, provider, Site(machine, settings, dict(os.environ), host.procfs, host.sysfs, host.devfs))
     raise NobodyError(_why([provider.name for _, provider in mine], loaded.failures, machine))
 
 

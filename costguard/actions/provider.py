@@ -57,7 +57,8 @@ class Site(NamedTuple):
     """Where a plug-in looks, all of it replaceable.
 
     ``dmi`` is the firmware's identity as `Provider.recognises` gets it; ``settings`` is the section
-    ``[cloud]`` of the configuration as plain values; ``environ`` has the SDK's own overrides.
+    ``[cloud]`` of the configuration as plain values; ``environ`` has the SDK's own overrides. With an empty ``devfs`` no
+    device is read.
     """
 
     dmi: Mapping[str, str]
@@ -65,6 +66,7 @@ class Site(NamedTuple):
     environ: Mapping[str, str]
     procfs: str = "/proc"
     sysfs: str = "/sys"
+    devfs: str = ""
 
 
 class Identity(NamedTuple):

@@ -67,8 +67,10 @@ def local_data(facts: Facts, settings: Settings) -> Found:
         return
     name = f"the local disks {', '.join(disks)}" if disks else "the local disks of this instance type"
     name = name if disks or facts.has_store else "local disks, if this instance type has any,"
-    if store is not None and not store.used:
-        text = f"{name} are not mounted; whatever is on them is lost"
+    paged = facts.verb == "hibernate" and store is not None and store.swap
+    if store is not None and not store.used and not paged:
+        seen = f"are mounted ({', '.join(store.empty[:4])}) and empty" if store.empty else "are not mounted"
+        text = f"{name} {seen}; whatever is on them is lost"
         yield "consequences", Finding("local_data_lost", text, "")
         return
     discard = settings.get("local_data") == "discard"
@@ -80,7 +82,8 @@ def local_data(facts: Facts, settings: Settings) -> Found:
         text = f"whether {name} are in use cannot be seen; their data would be lost for good"
     else:
         perhaps = "" if disks else " (it may be a network disk: the kernel does not say)"
-        text = f"the data of {name} at {', '.join(store.used[:4])} would be lost for good{perhaps}"
+        where = store.used or ("swap",)
+        text = f"the data of {name} at {', '.join(where[:4])} would be lost for good{perhaps}"
     verdict: Verdict = "consequences" if discard else "refuse"
     yield verdict, Finding("local_data_lost" if discard else "local_data_kept", text, hint)
 

@@ -133,11 +133,16 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
             spot_price=_spot_price(looks, price_asked, identity),
             in_group=in_group,
             group=group,
-            store=local.store(site.procfs, site.sysfs),
+            store=local.store(site.procfs, site.sysfs, site.devfs),
             kubelet=local.kubelet(site.procfs),
             uptime=local.uptime(site.procfs),
             unknown=looks.unknown,
         )
+
+
+def refresh(facts: Facts, site: Site) -> Facts:
+    """Look again at what may change from one moment to the next and costs no request: the use of local disks."""
+    return facts._replace(store=local.store(site.procfs, site.sysfs, site.devfs))
 
 
 def _instance(looks: _Looks, asked: "Future[dict[str, Any]]") -> Instance | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from costguard.actions.base import Outcome, Plan
 from costguard.actions.provider import Identity, Site, Ticket, Verb
 from costguard_aws import act
-from costguard_aws.facts import Facts, gather
+from costguard_aws.facts import Facts, gather, refresh
 from costguard_aws.mark import mark
 from costguard_aws.plan import plan
 from costguard_aws.session import Session
@@ -29,8 +29,8 @@ class Ec2:
         return plan(verb, facts, self._site.settings)._replace(price=price._asdict() if price else {})
 
     def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
-        """See `act.execute`."""
-        return act.execute(self._session, verb, facts, self._site.settings, ticket)
+        """See `act.execute`. The facts may be as old as the countdown; what may be lost with local disks is looked at again."""
+        return act.execute(self._session, verb, refresh(facts, self._site), self._site.settings, ticket)
 
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
         """See `act.confirm`."""

@@ -2,18 +2,22 @@
 
 Sources: azure-vm-utils, ``80-azure-disk.rules`` (the second virtual IDE channel, or LUN 1 of the first SCSI
 controller, is the temporary disk; NVMe models *Microsoft NVMe Direct Disk* are local); cloud-init mounts it at
-``/mnt``, the Azure Linux agent at ``/mnt/resource``, and both leave nothing but the files named below.
+``/mnt``, the Azure Linux agent at ``/mnt/resource``, and both leave nothing but the files named below. Before the
+first of them formats it, it is an NTFS of Azure's own.
 """
 
 import os
 from typing import Literal, NamedTuple
+
+from costguard.actions import local_disks, mounts
+from costguard.actions.local_disks import Place
 
 State = Literal["none", "unused", "empty", "used", "unknown"]
 
 _IDE, _SCSI = "00000000-0001-", "f8b3781a-1e82-4818-a1c3-63d806ec15bb"
 _NVME = "Microsoft NVMe Direct Disk"
 _USUAL = ("/mnt", "/mnt/resource")
-_NOTHING = frozenset(("lost+found", "DATALOSS_WARNING_README.txt", "swapfile"))
+_NOTHING, _FOREIGN = frozenset(("DATALOSS_WARNING_README.txt", "swapfile")), frozenset(("ntfs",))
 
 
 class LocalDisk(NamedTuple):
@@ -21,25 +25,24 @@ class LocalDisk(NamedTuple):
 
     state: State
     where: str = ""
+    swap: bool = False
 
 
-def look(procfs: str, sysfs: str, size_kb: str) -> LocalDisk:
+def look(procfs: str, sysfs: str, size_kb: str, devfs: str = "") -> LocalDisk:
     """Look at the local disks; ``size_kb`` is what the metadata says of the temporary one (``0``: there is none)."""
     devices = _local(sysfs)
     if (not devices and size_kb == "0") or (devices == [] and not size_kb):
         return LocalDisk("none")
-    mounts = _mounts(procfs)
-    if mounts is None:
+    every = mounts.read(procfs)
+    if every is None:
         return LocalDisk("unknown")
+    place = Place(procfs, sysfs, devfs)
     if devices:
-        points = [point for source, point in mounts if any(_on(source, device) for device in devices)]
-        held = [f"/dev/{device}" for device in devices if _held(sysfs, device)]
+        use = local_disks.look(place, devices, _NOTHING, _FOREIGN)
     else:  # a disk that cannot be told by its device is where the images mount it
-        points = [point for source, point in mounts if point in _USUAL and source.startswith("/dev/")]
-        held = []
-    if held or not points:
-        return LocalDisk("used" if held else "unused", ", ".join(held))
-    return LocalDisk("empty" if all(_empty(procfs, point) for point in points) else "used", ", ".join(points))
+        usual = [mount for mount in every if mount.target in _USUAL and mount.source.startswith("/dev/")]
+        use = local_disks.points(place, usual, _NOTHING)
+    return LocalDisk(use.state, ", ".join(use.where), use.swap)
 
 
 def _local(sysfs: str) -> list[str] | None:
@@ -64,40 +67,3 @@ def _model(device: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def _mounts(procfs: str) -> list[tuple[str, str]] | None:
-    """Device and mount point of each mount, of the host where it can be seen."""
-    for process in ("1", "self"):
-        try:
-            with open(os.path.join(procfs, process, "mounts"), encoding="utf-8", errors="replace") as file:
-                rows = [line.split() for line in file]
-        except OSError:
-            continue
-        return [(row[0], row[1].encode("latin-1", "replace").decode("unicode_escape")) for row in rows if len(row) > 1]
-    return None
-
-
-def _on(source: str, device: str) -> bool:
-    """Whether a mount's source is this device or one of its partitions."""
-    rest = source.removeprefix(f"/dev/{device}")
-    return (source.startswith(f"/dev/{device}") and rest.removeprefix("p").isdigit()) or source == f"/dev/{device}"
-
-
-def _held(sysfs: str, device: str) -> bool:
-    """Whether an array or a volume is built on this device or on a partition of it."""
-    root = os.path.join(sysfs, "block", device)
-    try:
-        parts = [name for name in os.listdir(root) if name.startswith(device)]
-        return any(os.listdir(os.path.join(root, part, "holders")) for part in ("", *parts))
-    except OSError:
-        return False
-
-
-def _empty(procfs: str, point: str) -> bool:
-    """Whether a mounted disk has nothing but what the image itself puts there. Not known is not empty."""
-    seen = point if procfs == "/proc" else os.path.join(procfs, "1/root", point.lstrip("/"))
-    try:
-        return set(os.listdir(seen)) <= _NOTHING
-    except OSError:
-        return False

@@ -125,7 +125,7 @@ def gather(session: Session, site: Site, identity: Identity, within: float | Non
         vm=vm,
         grants=None if grants is None else tuple(map(grant, grants)),
         locks=None if locks is None else tuple(lock for row in locks if (lock := _lock(row, machine.id))),
-        disk=disks.look(site.procfs, site.sysfs, identity.details.get("temp_disk_kb", "")),
+        disk=disks.look(site.procfs, site.sysfs, identity.details.get("temp_disk_kb", ""), site.devfs),
         young=age is not None and age < YOUNG,
         trouble=trouble,
         unknown=unknown,
@@ -134,7 +134,9 @@ def gather(session: Session, site: Site, identity: Identity, within: float | Non
 
 def refresh(facts: Facts, site: Site, identity: Identity) -> Facts:
     """Look again at what may change from one moment to the next and costs no request: the use of the local disk."""
-    return facts._replace(disk=disks.look(site.procfs, site.sysfs, identity.details.get("temp_disk_kb", "")))
+    return facts._replace(
+        disk=disks.look(site.procfs, site.sysfs, identity.details.get("temp_disk_kb", ""), site.devfs)
+    )
 
 
 def _vm(found: Mapping[str, Any], machine: resource.Resource) -> Vm:

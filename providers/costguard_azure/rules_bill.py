@@ -69,8 +69,10 @@ def local_disk(case: Case) -> Found:
         return
     discard = case.settings.get("local_data", "keep") == "discard"
     hint = 'copy what is needed, unmount it, or set [cloud] local_data = "discard"'
-    if disk.state == "used" and not discard:
-        text = f"the local disk holds data ({disk.where}) that would be lost for good"
+    paged = disk.swap and case.verb == "hibernate"  # then the memory that is kept is not whole without it
+    if (disk.state == "used" or paged) and not discard:
+        where = disk.where if disk.state == "used" else "swap"
+        text = f"the local disk holds data ({where}) that would be lost for good"
         yield "refuse", Finding("local_data_kept", text, hint)
     elif disk.state == "unknown" and not discard:
         text = "whether the local disk is mounted is not known, and its data would be lost for good"

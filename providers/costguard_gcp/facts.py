@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from costguard.actions.local_disks import Place, Use
 from costguard.actions.provider import CloudError, Identity, Site, Verb
 from costguard.actions.retry import until
 from costguard_gcp import local_disks, permissions
@@ -75,7 +76,7 @@ class Size(NamedTuple):
 class Facts(NamedTuple):
     """``account`` is the service account's address. ``vm``, ``granted`` and ``size`` are None when they could not be had; the words are in ``troubles``.
 
-    ``scopes`` is None when the metadata server does not say. ``local_in_use`` is None when nobody can tell.
+    ``scopes`` is None when the metadata server does not say. ``local`` is the use of the local SSDs.
     ``uptime`` and ``Vm.age`` are seconds.
     """
 
@@ -87,7 +88,7 @@ class Facts(NamedTuple):
     vm: Vm | None
     granted: frozenset[str] | None
     size: Size | None = None
-    local_in_use: bool | None = None
+    local: Use = Use("unused")
     uptime: float | None = None
     troubles: Mapping[str, CloudError] = {}
 
@@ -135,7 +136,8 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
 def refresh(facts: Facts, site: Site) -> Facts:
     """Look again at what may change from one moment to the next and costs no request: the use of local disks."""
     local = [disk for disk in facts.vm.disks if disk.local] if facts.vm else []
-    return facts._replace(local_in_use=local_disks.in_use(site.sysfs, site.procfs, len(local)) if local else False)
+    place = Place(site.procfs, site.sysfs, site.devfs)
+    return facts._replace(local=local_disks.use(place, len(local)) if local else Use("unused"))
 
 
 def read(found: Any) -> Vm:  # noqa: ANN401 - a message of the SDK

@@ -229,10 +229,14 @@ def _local_data(case: Case) -> list[Found]:
         return [
             ("consequences", Finding("local_data_lost", f"the data of {disks} is lost; the configuration allows it"))
         ]
-    if case.facts.local_in_use is False:
-        text = f"{disks} would be emptied; nothing uses or has written to it since boot"
+    use = case.facts.local
+    paged = use.swap and case.verb == "hibernate"  # then the memory that is kept is not whole without it
+    if use.state in {"unused", "empty"} and not paged:
+        seen = f"mounted ({', '.join(use.where[:4])}) and empty" if use.state == "empty" else "not in use"
+        text = f"{disks} would be emptied; it is {seen}"
         return [("consequences", Finding("local_data_lost", text))]
-    why = "it is in use" if case.facts.local_in_use else "whether it is in use cannot be seen"
+    where = ", ".join(use.where[:4]) or "swap"
+    why = "whether it is in use cannot be seen" if use.state == "unknown" else f"it is in use: {where}"
     text = f"{_DOING[case.verb]} would lose the data of {disks}, and {why}"
     return [_refuse("local_data_kept", text, 'save the data, or set cloud.local_data = "discard"')]
 

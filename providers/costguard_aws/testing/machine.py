@@ -36,6 +36,7 @@ class FakeMachine:
         self.write("sys/block/nvme0n1/device/model", "Amazon Elastic Block Store\n")
         self.write("proc/uptime", "86400.00 1000.00\n")
         self.mount("/dev/nvme0n1p1", "/", "259:1")
+        os.makedirs(os.path.join(self.root, "proc/1/root"))
         api.log.clear()
 
     def become(self, nature: Nature) -> None:
@@ -82,11 +83,16 @@ class FakeMachine:
             file.write(f"30 1 {number} / {target} rw - ext4 {source} rw\n")
 
     def local_disk(self, name: str = "nvme1n1", number: str = "259:4", mounted: str = "") -> None:
-        """Add an instance store disk."""
+        """Add an instance store disk. Where it is ``mounted``, `file` puts something; until then it is empty."""
         self.write(f"sys/block/{name}/device/model", f"{MODEL}\n")
         self.write(f"sys/block/{name}/dev", f"{number}\n")
         if mounted:
             self.mount(f"/dev/{name}", mounted, number)
+            os.makedirs(os.path.join(self.root, "proc/1/root", mounted.lstrip("/"), "lost+found"))
+
+    def file(self, path: str) -> None:
+        """Put a file somewhere on the machine."""
+        self.write(os.path.join("proc/1/root", path.lstrip("/")), "x")
 
     def join(self, name: str = "gpus", minimum: int = 0, desired: int = 1) -> None:
         """Make it a member of an Auto Scaling group."""

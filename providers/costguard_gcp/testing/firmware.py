@@ -14,6 +14,7 @@ def firmware(folder: pathlib.Path, machine: Machine) -> tuple[str, str]:
     _write(sysfs / "class/dmi/id/sys_vendor", "Google")
     mounts = ["/dev/sda1 / ext4 rw 0 0"]
     _disk(sysfs, "sda", "PersistentDisk", written=True)
+    (procfs / "self/root").mkdir(parents=True, exist_ok=True)
     for number, disk in enumerate(machine.local_ssds):
         name = f"nvme0n{number + 1}"
         _disk(sysfs, name, f"nvme_card{number}", written=disk.written)
@@ -21,6 +22,10 @@ def firmware(folder: pathlib.Path, machine: Machine) -> tuple[str, str]:
             _write(sysfs / "block" / name / f"{name}p1" / "size", "786432000")
         if disk.mounted:
             mounts.append(f"/dev/{name} /scratch{number} ext4 rw 0 0")
+            place = procfs / "self/root" / f"scratch{number}"
+            (place / "lost+found").mkdir(parents=True, exist_ok=True)
+            if not disk.empty:
+                _write(place / "checkpoint", "x")
     for number, (kind, count) in enumerate(machine.gpus.items()):
         for index in range(count):
             device = sysfs / "bus/pci/devices" / f"0000:{number:02x}:{index:02x}.0"

@@ -9,9 +9,10 @@ import json
 
 @dataclasses.dataclass
 class LocalSsd:
-    """A local SSD, as the guest sees it in use."""
+    """A local SSD, as the guest sees it in use. One that is mounted holds a file, unless it is ``empty``."""
 
     mounted: bool = False
+    empty: bool = False
     partitioned: bool = False
     written: bool = False
 

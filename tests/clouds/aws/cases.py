@@ -47,6 +47,7 @@ NO_ATTRIBUTES = Unknown("ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceAt
 NO_TYPES = Unknown("ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypes: AWS denies the right")
 NO_REQUESTS = Unknown("ec2:DescribeSpotInstanceRequests", "ec2:DescribeSpotInstanceRequests: AWS denies the right")
 DISK = Store(("nvme1n1",), ())
+EMPTY = Store(("nvme1n1",), (), ("/opt/dlami/nvme",))
 MOUNTED = Store(("nvme1n1",), ("/scratch",))
 BLOCK = WHO._replace(market="reserved", details={**WHO.details, "lifecycle": "capacity-block"})
 SHARED = WHO._replace(market="reserved", details={**WHO.details, "lifecycle": "interruptible-capacity-reservation"})
@@ -315,6 +316,12 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
     "mounted disk, discard": Circumstance(
         "the owner may lose it", {"has_store": True, "store": MOUNTED}, settings={"local_data": "discard"}
     ),
+    "empty disk": Circumstance(
+        "the deep learning images mount an empty file system", {"has_store": True, "store": EMPTY}
+    ),
+    "empty disk, swap": Circumstance(
+        "what is paged out is a part of the memory", {"has_store": True, "store": EMPTY._replace(swap=True)}
+    ),
     "unmounted disk": Circumstance("instance store data is lost at stop", {"has_store": True, "store": DISK}),
     "mounts unknown": Circumstance("nobody can say that it is unused", {"has_store": True, "store": None}),
     "mounts unknown, discard": Circumstance(
@@ -491,6 +498,11 @@ CELLS = (
     Cell("mounted disk", "stop", "refuse", "local_data_kept shutdown_stops"),
     Cell("mounted disk", "terminate", "refuse", "local_data_kept shutdown_stops loses_disks"),
     Cell("mounted disk, discard", "stop", "consequences", f"local_data_lost {END}"),
+    Cell("empty disk", "stop", "consequences", f"local_data_lost {END}"),
+    Cell("empty disk", "terminate", "consequences", f"local_data_lost {LOSES}"),
+    Cell("empty disk", "hibernate", "consequences", f"local_data_lost {END}"),
+    Cell("empty disk, swap", "stop", "consequences", f"local_data_lost {END}"),
+    Cell("empty disk, swap", "hibernate", "refuse", "local_data_kept shutdown_stops"),
     Cell("unmounted disk", "stop", "consequences", f"local_data_lost {END}"),
     Cell("unmounted disk", "hibernate", "consequences", f"local_data_lost {END}"),
     Cell("mounts unknown", "stop", "refuse", "local_data_kept shutdown_stops"),

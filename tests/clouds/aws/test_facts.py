@@ -6,7 +6,7 @@ import time
 import pytest
 
 from costguard.actions import retry
-from costguard.actions.provider import CloudError
+from costguard.actions.provider import CloudError, Ticket
 from costguard_aws import PROVIDER
 from costguard_aws import facts as gathering
 from costguard_aws.session import LOOK_TRIES
@@ -188,13 +188,29 @@ def test_when_aws_cannot_be_asked(here: FakeMachine, monkeypatch: pytest.MonkeyP
 
 
 def test_local_disks(launch: Launch) -> None:
-    """Mounted: refused until the owner gives the data up."""
+    """The deep learning images mount an empty file system: that holds no stop up. With data in it the owner decides."""
     here = launch("g5.xlarge")
     here.local_disk(mounted="/opt/dlami/nvme")
+    _, made = looked(here)
+    assert (made.verdict, made.ends_bill, made.findings[0].code) == ("consequences", True, "local_data_lost")
+    assert "mounted (/opt/dlami/nvme) and empty" in made.findings[0].text
+    here.file("/opt/dlami/nvme/checkpoint.pt")
     _, made = looked(here)
     assert (made.verdict, made.findings[0].code) == ("refuse", "local_data_kept")
     assert "/opt/dlami/nvme" in made.findings[0].text
     assert looked(here, local_data="discard")[1].findings[0].code == "local_data_lost"
+
+
+def test_data_that_came_during_the_countdown_is_kept(launch: Launch) -> None:
+    """The facts are as old as the countdown; local disks are looked at again before the request."""
+    here = launch("g5.xlarge")
+    here.local_disk(mounted="/opt/dlami/nvme")
+    with opened(here) as session:
+        facts = session.facts("stop")
+        here.file("/opt/dlami/nvme/checkpoint.pt")
+        outcome = session.execute("stop", facts, Ticket("i", "a", 10.0))
+    assert (outcome.status, here.state) == ("refused", "running")
+    assert "/opt/dlami/nvme" in outcome.detail
 
 
 def test_credentials_of_another_account(here: FakeMachine) -> None:

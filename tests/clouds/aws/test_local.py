@@ -19,6 +19,7 @@ class Files:
         self.root = root
         self.write("sys/block/nvme0n1/device/model", "Amazon Elastic Block Store")
         self.mounts(ROOT, EFI)
+        (root / "proc/1/root").mkdir()
 
     def write(self, path: str, text: str) -> None:
         full = self.root / path
@@ -92,6 +93,8 @@ def test_a_volume_group_over_two_disks(files: Files) -> None:
     os.makedirs(files.root / "sys/block/nvme2n1/holders/dm-0")
     files.mounts(ROOT, "40 30 253:0 / /opt/dlami/nvme rw - ext4 /dev/mapper/vg.01-lv_ephemeral rw")
     assert files.store == Store(("nvme1n1", "nvme2n1"), ("/opt/dlami/nvme",))
+    os.makedirs(files.root / "proc/1/root/opt/dlami/nvme/lost+found")
+    assert files.store == Store(("nvme1n1", "nvme2n1"), (), ("/opt/dlami/nvme",))
 
 
 def test_a_raid_that_is_not_mounted(files: Files) -> None:
@@ -100,7 +103,7 @@ def test_a_raid_that_is_not_mounted(files: Files) -> None:
     files.holder("nvme1n1", "md0", "9:0")
     found = files.store
     assert found is not None
-    assert found.used == ("md0 (holds nvme1n1)",)
+    assert found.used == ("md0 (not mounted, holds nvme1n1)",)
 
 
 def test_a_zfs_pool(files: Files) -> None:
@@ -110,7 +113,7 @@ def test_a_zfs_pool(files: Files) -> None:
     files.mounts(ROOT, "40 30 0:50 / /tank rw - zfs tank rw")
     found = files.store
     assert found is not None
-    assert found.used == ("nvme1n1p1 (perhaps a ZFS pool)",)
+    assert found.used == ("nvme1n1p1 (perhaps of a ZFS pool, on nvme1n1)",)
 
 
 def test_unseen_mounts_are_not_no_mounts(files: Files) -> None:
@@ -126,6 +129,8 @@ def test_unseen_disks(files: Files) -> None:
         ROOT, EFI, "40 30 202:80 / /data rw - ext4 /dev/xvdf1 rw", "41 30 7:0 / /snap/x ro - squashfs /dev/loop0 ro"
     )
     assert local.store(str(files.root / "proc"), "/nonexistent") == Store(None, ("/data",))
+    (files.root / "proc/1/root/data").mkdir()
+    assert local.store(str(files.root / "proc"), "/nonexistent") == Store(None, (), ("/data",))
 
 
 def test_age(files: Files) -> None:

@@ -42,7 +42,7 @@ def test_an_array_is_in_use(azure: FakeAzure) -> None:
     """What is built on the disk may be mounted under any name."""
     azure.local_disk("nvme0n1")
     os.mkdir(os.path.join(azure.folder, "sys/block/nvme0n1/holders/md0"))
-    assert look(azure) == disks.LocalDisk("used", "/dev/nvme0n1")
+    assert look(azure) == disks.LocalDisk("used", "md0 (not mounted, holds nvme0n1)")
     azure.mount("nvme0n1p1", "/empty")
     assert look(azure).state == "used"
 

@@ -146,6 +146,14 @@ CELLS = {
     "stop-local-blank": Cell(
         STOP, "Local SSD: nothing on it", "consequences", ("local_data_lost", "bill_ends"), {"local_ssds": [BLANK]}
     ),
+    "stop-local-formatted": Cell(
+        *(STOP, "Local SSD: formatted, mounted, and nothing on it", "consequences", ("local_data_lost", "bill_ends")),
+        {"local_ssds": [LocalSsd(mounted=True, written=True, empty=True)]},
+    ),
+    "stop-local-one-of-two-empty": Cell(
+        *(STOP, "Local SSD: one with data is enough", "refuse", ("local_data_kept",)),
+        {"local_ssds": [LocalSsd(mounted=True, written=True, empty=True), USED]},
+    ),
     "stop-local-discard": Cell(
         *(STOP, "Local SSD: the owner's decision", "consequences", ("local_data_lost", "bill_ends")),
         machine={"local_ssds": [USED]},

@@ -96,7 +96,7 @@ def test_what_cannot_be_seen_of_local_disks_is_in_use(tmp_path: pathlib.Path) ->
         world.machine.local_ssds.append(CELLS["stop-local-blank"].machine["local_ssds"][0])
         facts = session.facts("stop")
         decided = session.plan("stop", facts)
-    assert facts.local_in_use is None
+    assert facts.local.state == "unknown"
     assert decided.verdict == "refuse"
     assert decided.findings[0].code == "local_data_kept"
 

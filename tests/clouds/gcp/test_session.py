@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 import trustme
 
+from costguard.actions.local_disks import Place
 from costguard.actions.provider import CloudError
 from costguard_gcp import PROVIDER, local_disks
 from costguard_gcp.testing import Fault, LocalSsd, Machine, firmware
@@ -142,40 +143,39 @@ def test_a_disabled_api_is_named(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("disks", "expected", "used"),
+    ("disks", "expected", "state"),
     [
-        ([LocalSsd()], 1, False),
-        ([LocalSsd(), LocalSsd(mounted=True)], 2, True),
-        ([LocalSsd()], 2, None),
-        ([], 0, False),
+        ([LocalSsd()], 1, "unused"),
+        ([LocalSsd(), LocalSsd(mounted=True)], 2, "used"),
+        ([LocalSsd(), LocalSsd(mounted=True, empty=True)], 2, "empty"),
+        ([LocalSsd()], 2, "unknown"),
+        ([], 0, "unused"),
     ],
 )
-def test_local_disks_in_use(disks: list[LocalSsd], expected: int, used: bool | None, tmp_path: pathlib.Path) -> None:
+def test_local_disks_in_use(disks: list[LocalSsd], expected: int, state: str, tmp_path: pathlib.Path) -> None:
     """One in use is enough; one that cannot be seen is unknown."""
-    sysfs, procfs = firmware(tmp_path, Machine(local_ssds=disks))
-    assert local_disks.in_use(sysfs, procfs, expected) is used
+    assert use(tmp_path, disks, expected) == state
 
 
-@pytest.mark.parametrize("sign", ["holder", "swap", "mount of the machine"])
+@pytest.mark.parametrize("sign", ["holder", "mount of the machine", "a count that makes no sense"])
 def test_a_local_disk_that_is_part_of_something(sign: str, tmp_path: pathlib.Path) -> None:
-    """A member of a RAID is not mounted itself; neither is swap."""
+    """A member of a RAID is not mounted itself."""
     sysfs, procfs = firmware(tmp_path, Machine(local_ssds=[LocalSsd()]))
     if sign == "holder":
         pathlib.Path(sysfs, "block/nvme0n1/holders/md0").mkdir()
     elif sign == "mount of the machine":  # which this process does not see, in a name space of its own
         pathlib.Path(procfs, "1").mkdir(exist_ok=True)
         pathlib.Path(procfs, "1/mounts").write_text("/dev/nvme0n1 /data ext4 rw 0 0\n", encoding="utf-8")
+        pathlib.Path(procfs, "1/root").mkdir()
     else:
-        pathlib.Path(procfs, "swaps").write_text("Filename\n/dev/nvme0n1 partition 1 0 -2\n", encoding="utf-8")
-    assert local_disks.in_use(sysfs, procfs, 1) is True
+        pathlib.Path(sysfs, "block/nvme0n1/stat").write_text("nonsense\n", encoding="utf-8")
+    assert local_disks.use(Place(procfs, sysfs), 1).state == "used"
+    assert local_disks.use(Place(procfs, sysfs + "/absent"), 1).state == "unknown"
 
 
-def test_local_disks_without_a_readable_count_are_unknown(tmp_path: pathlib.Path) -> None:
-    """Unknown is never empty."""
-    sysfs, procfs = firmware(tmp_path, Machine(local_ssds=[LocalSsd()]))
-    pathlib.Path(sysfs, "block/nvme0n1/stat").write_text("nonsense\n", encoding="utf-8")
-    assert local_disks.in_use(sysfs, procfs, 1) is None
-    assert local_disks.in_use(sysfs + "/absent", procfs, 1) is None
+def use(folder: pathlib.Path, disks: list[LocalSsd], expected: int) -> str:
+    sysfs, procfs = firmware(folder, Machine(local_ssds=disks))
+    return local_disks.use(Place(procfs, sysfs), expected).state
 
 
 def test_ids_cannot_break_a_header(world: World) -> None:

@@ -1,0 +1,109 @@
+"""What is mounted, and whether a mounted file system is empty: for disks whose data ends with the machine.
+
+Sources: proc(5) (``mountinfo``, ``mounts``, ``swaps``, ``root``). Root sees the mounts of process 1, which are the
+host's; everybody sees those of this process. Each mount is looked at through the root of the process that has it.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+VIEWS = ("1", "self")
+LOST = "lost+found"
+"""A folder that mkfs makes; it is empty unless a repair of the file system put something there."""
+
+
+class Mount(NamedTuple):
+    """``view`` is the process that has it, ``number`` the device's own (empty in the old table), ``whole`` whether its root is mounted."""
+
+    view: str
+    number: str
+    source: str
+    kind: str
+    target: str
+    whole: bool = True
+
+
+def read(procfs: str) -> tuple[Mount, ...] | None:
+    """The mounts of the host and of this process, None when neither can be seen."""
+    found: list[Mount] = []
+    seen = False
+    for view in VIEWS:
+        rows = _lines(procfs, f"{view}/mountinfo")
+        mounts = [mount for line in rows or () if (mount := _info(view, line))]
+        if not mounts:
+            rows = _lines(procfs, f"{view}/mounts")
+            mounts = [mount for line in rows or () if (mount := _row(view, line))]
+        seen = seen or bool(rows)
+        found += mounts
+    return tuple(found) if seen else None
+
+
+def swaps(procfs: str) -> frozenset[str]:
+    """Paths of the devices and files that are swap now."""
+    rows = [line.split() for line in (_lines(procfs, "swaps") or ())[1:]]
+    return frozenset(_plain(row[0]) for row in rows if row)
+
+
+def is_empty(procfs: str, mounts: Collection[Mount], mount: Mount, nothing: Collection[str]) -> bool:
+    """Whether nothing but ``nothing`` (names), a bare ``lost+found`` and active swap is in a mounted file system.
+
+    What cannot be looked at, or is hidden below another mount, is not empty. Only its root is looked at, up to the
+    first name that counts.
+    """
+    over = [other.source for other in mounts if (other.view, other.target) == (mount.view, mount.target)]
+    if not mount.whole or over[-1] != mount.source:
+        return False
+    root = os.path.join(procfs, mount.view, "root")
+    folder = os.path.join(root, mount.target.lstrip("/")) if os.path.lexists(root) else mount.target
+    try:
+        return not any(_counts(entry, mount.target, nothing, swaps(procfs)) for entry in _entries(folder))
+    except OSError:
+        return False
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        yield from entries
+
+
+def _counts(entry: os.DirEntry[str], target: str, nothing: Collection[str], swap: Collection[str]) -> bool:
+    if entry.name == LOST:
+        return _holds_something(entry.path)
+    return entry.name not in nothing and os.path.join(target, entry.name) not in swap
+
+
+def _holds_something(folder: str) -> bool:
+    """Of ``lost+found``, which is root's alone: what another user cannot see there, a fresh file system does not have."""
+    try:
+        return any(True for _ in _entries(folder))
+    except OSError:
+        return False
+
+
+def _info(view: str, line: str) -> Mount | None:
+    left, _, right = line.partition(" - ")
+    first, last = left.split(), right.split()
+    if len(first) < 5 or len(last) < 2:
+        return None
+    return Mount(view, first[2], _plain(last[1]), last[0], _plain(first[4]), whole=first[3] == "/")
+
+
+def _row(view: str, line: str) -> Mount | None:
+    row = line.split()
+    return Mount(view, "", _plain(row[0]), row[2], _plain(row[1])) if len(row) > 2 else None
+
+
+def _plain(text: str) -> str:
+    """The kernel writes a space, a tab, a line's end and a backslash as three octal digits."""
+    for code, sign in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, sign)
+    return text
+
+
+def _lines(procfs: str, name: str) -> list[str] | None:
+    try:
+        with open(os.path.join(procfs, name), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().splitlines()
+    except OSError:
+        return None

@@ -1,0 +1,235 @@
+"""Whether local disks hold data: from the files of a machine, one rule for every cloud."""
+
+import os
+import struct
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from costguard.actions import local_disks, superblock
+from costguard.actions.local_disks import Place, Use
+
+MIB = 1 << 20
+
+
+class Box:
+    """A machine with a root disk and two local disks, ``nvme1n1`` and ``nvme2n1``, that nothing uses yet."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "proc/1/root").mkdir(parents=True)
+        (root / "dev").mkdir()
+        self.rows = ["30 1 259:1 / / rw - ext4 /dev/nvme0n1p1 rw"]
+        self.disk("nvme1n1", "259:4")
+        self.disk("nvme2n1", "259:5")
+        self.mounts()
+
+    def disk(self, name: str, number: str, written: int = 0, below: str = "") -> None:
+        folder = self.root / "sys/block" / below / name
+        (folder / "holders").mkdir(parents=True)
+        (folder / "dev").write_text(f"{number}\n")
+        (folder / "stat").write_text(f"10 0 80 1 {written} 0 {written * 8} 1 0 1 1\n")
+
+    def wrote(self, name: str) -> None:
+        (self.root / "sys/block" / name / "stat").write_text("10 0 80 1 9 0 72 1 0 1 1\n")
+
+    def on_top(self, name: str, number: str, *under: str, label: str = "") -> None:
+        self.disk(name, number, written=9)
+        for below in under:
+            (self.root / "sys/block" / below / "holders" / name).mkdir()
+        if label:
+            (self.root / "sys/block" / name / "dm").mkdir()
+            (self.root / "sys/block" / name / "dm/name").write_text(f"{label}\n")
+
+    def mounts(self, *rows: str) -> None:
+        self.rows += rows
+        (self.root / "proc/1/mountinfo").write_text("\n".join(self.rows) + "\n")
+
+    def folder(self, target: str, *names: str) -> None:
+        """What a mount point shows; a name that ends with a slash is a folder."""
+        place = self.root / "proc/1/root" / target.lstrip("/")
+        place.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (place / name).mkdir() if name.endswith("/") else (place / name).write_text("x")
+
+    def device(self, name: str, content: bytes) -> None:
+        (self.root / "dev" / name).write_bytes(content.ljust(4 * MIB, b"\0"))
+
+    def use(self, *disks: str, nothing: Iterable[str] = (), foreign: Iterable[str] = (), devices: bool = True) -> Use:
+        place = Place(str(self.root / "proc"), str(self.root / "sys"), str(self.root / "dev") if devices else "")
+        return local_disks.look(place, disks or ("nvme1n1", "nvme2n1"), tuple(nothing), tuple(foreign))
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    return Box(tmp_path)
+
+
+def deep_learning_image(box: Box) -> None:
+    """A volume group over both disks, ext4 in it, mounted."""
+    box.on_top("dm-0", "253:0", "nvme1n1", "nvme2n1", label="vg.01-lv_ephemeral")
+    box.mounts("40 30 253:0 / /opt/dlami/nvme rw - ext4 /dev/mapper/vg.01-lv_ephemeral rw")
+    box.folder("/opt/dlami/nvme", "lost+found/")
+
+
+def test_a_fresh_image_is_empty(box: Box) -> None:
+    """It mounts its local disks before anybody has written a byte; nothing would be lost."""
+    deep_learning_image(box)
+    assert box.use() == Use("empty", ("/opt/dlami/nvme",))
+
+
+@pytest.mark.parametrize("name", ["model.pt", ".hidden", "datasets/", "swapfile", "lost+found/recovered"])
+def test_one_name_is_enough(box: Box, name: str) -> None:
+    """Whatever it is: a file, a folder, something that a repair found, a file that is called like swap and is none."""
+    deep_learning_image(box)
+    box.folder("/opt/dlami/nvme", name)
+    assert box.use() == Use("used", ("/opt/dlami/nvme",))
+
+
+@pytest.mark.parametrize("stack", ["raid", "crypt on a partition", "raid over crypt"])
+def test_layers_are_followed(box: Box, stack: str) -> None:
+    """Whatever is built on the disks leads to the same file system."""
+    if stack == "raid":
+        box.on_top("md0", "9:0", "nvme1n1", "nvme2n1")
+    elif stack == "crypt on a partition":
+        box.disk("nvme1n1p1", "259:6", below="nvme1n1")
+        box.disk("dm-3", "9:0", written=9)
+        (box.root / "sys/block/nvme1n1/nvme1n1p1/holders/dm-3").mkdir()
+    else:
+        box.on_top("dm-1", "253:1", "nvme1n1")
+        box.on_top("md127", "9:0", "dm-1", "nvme2n1")
+    box.mounts("40 30 9:0 / /scratch rw - xfs /dev/whatever rw")
+    box.folder("/scratch")
+    assert box.use() == Use("empty", ("/scratch",))
+    box.folder("/scratch", "epoch-1")
+    assert box.use() == Use("used", ("/scratch",))
+
+
+def test_a_file_system_over_several_disks_is_mounted_under_the_name_of_one(box: Box) -> None:
+    """Btrfs: the other disks look as if nobody used them."""
+    for name in ("nvme1n1", "nvme2n1"):
+        (box.root / "sys/fs/btrfs/1234/devices" / name).mkdir(parents=True)
+        box.wrote(name)
+    box.mounts("40 30 0:44 / /scratch rw - btrfs /dev/nvme1n1 rw")
+    box.folder("/scratch")
+    assert box.use("nvme2n1") == Use("empty", ("/scratch",))
+    box.folder("/scratch", "data")
+    assert box.use("nvme2n1") == Use("used", ("/scratch",))
+
+
+def test_what_cannot_be_looked_at_is_not_empty(box: Box) -> None:
+    """No folder, a mount on top of it, a mount of a part of it: each counts as data."""
+    box.mounts("40 30 259:4 / /scratch rw - ext4 /dev/nvme1n1 rw")
+    assert box.use().state == "used"
+    box.folder("/scratch")
+    assert box.use().state == "empty"
+    box.mounts("41 40 259:9 / /scratch rw - ext4 /dev/sdz rw")
+    assert box.use().state == "used"
+
+
+def test_a_part_of_a_file_system_says_nothing_of_the_rest(box: Box) -> None:
+    """A folder that is mounted by itself is empty; where the whole is mounted decides."""
+    box.mounts("40 30 259:4 /jobs/7 /job rw - ext4 /dev/nvme1n1 rw")
+    box.folder("/job")
+    assert box.use() == Use("used", ("/job",))
+    box.mounts("41 30 259:4 / /scratch rw - ext4 /dev/nvme1n1 rw")
+    box.folder("/scratch", "jobs/")
+    assert box.use().state == "used"
+
+
+def test_mounts_that_nobody_sees_are_unknown(box: Box) -> None:
+    """Unknown is never unused."""
+    (box.root / "proc/1/mountinfo").unlink()
+    assert box.use() == Use("unknown")
+
+
+def test_swap_is_no_data_and_is_named(box: Box) -> None:
+    """Memory ends with the machine; who wants to keep the memory asks for it."""
+    box.on_top("dm-0", "253:0", "nvme1n1")
+    (box.root / "proc/swaps").write_text("Filename Type\n/dev/dm-0 partition 8 0 -2\n/scratch/a\\040swap file 8 0 -3\n")
+    assert box.use("nvme1n1") == Use("unused", (), swap=True)
+    box.mounts("40 30 259:5 / /scratch rw - ext4 /dev/nvme2n1 rw")
+    box.folder("/scratch", "a swap")
+    assert box.use("nvme2n1") == Use("empty", ("/scratch",), swap=True)
+
+
+def ext(inodes: int = 65536, used: int = 11, state: int = 1, compatible: int = 0, incompatible: int = 0x42) -> bytes:
+    """A super block of ext4 at its place."""
+    block = bytearray(2048)
+    struct.pack_into("<I", block, 1024, inodes)
+    struct.pack_into("<I", block, 1024 + 16, inodes - used)
+    struct.pack_into("<HH", block, 1024 + 56, 0xEF53, state)
+    struct.pack_into("<I", block, 1024 + 84, 11)
+    struct.pack_into("<II", block, 1024 + 92, compatible, incompatible)
+    return bytes(block)
+
+
+@pytest.mark.parametrize(
+    ("content", "state"),
+    [
+        (b"", "unused"),
+        (ext(), "unused"),
+        (ext(used=12, compatible=0x1000), "unused"),
+        (b"\0" * 4086 + b"SWAPSPACE2", "unused"),
+        (ext(used=12), "used"),
+        (ext(state=0), "used"),
+        (ext(incompatible=0x46), "used"),
+        (b"XFSB" + b"\0" * 500, "used"),
+        (b"\0" * 512 + b"LABELONE", "used"),
+        (b"\xebR\x90NTFS    ", "used"),
+        (b"\0" * (3 * MIB + 900_000) + b"raid", "used"),
+    ],
+    ids=[
+        *("blank", "ext4 as mkfs left it", "with a file for orphans", "swap"),
+        *("ext4 with a file", "not left clean", "with a journal to replay"),
+        *("xfs", "a volume group", "ntfs", "something at the end"),
+    ],
+)
+def test_a_disk_that_nobody_mounts_is_read(box: Box, content: bytes, state: str) -> None:
+    """After a reboot data may be on it, although nothing was written since."""
+    box.device("nvme1n1", content)
+    box.device("nvme2n1", b"")
+    assert box.use().state == state
+    box.wrote("nvme1n1")  # by whoever made the file system
+    assert box.use().state == state
+
+
+def test_what_the_cloud_itself_puts_there_is_no_data(box: Box) -> None:
+    """A cloud may hand out its disks formatted."""
+    box.device("nvme1n1", b"\xebR\x90NTFS    ")
+    assert box.use("nvme1n1", foreign=("ntfs",)) == Use("unused")
+
+
+def test_a_disk_that_cannot_be_read_is_judged_by_what_was_written(box: Box) -> None:
+    """An ordinary user may not read devices; one that is no block device holds nobody up."""
+    assert box.use(devices=False) == Use("unused")
+    os.mkfifo(box.root / "dev/nvme1n1")
+    assert superblock.look(str(box.root / "dev/nvme1n1")) == "unreadable"
+    assert box.use("nvme1n1") == Use("unused")
+    box.wrote("nvme1n1")
+    assert box.use(devices=False).where == ("nvme1n1 (not mounted, written to since boot)",)
+    (box.root / "sys/block/nvme2n1/stat").write_text("nonsense\n")
+    assert box.use("nvme2n1", devices=False).state == "used"
+
+
+def test_what_is_built_on_a_disk_and_not_mounted_may_hold_data(box: Box) -> None:
+    """Unless it can be read, and is blank."""
+    box.on_top("md0", "9:0", "nvme1n1", "nvme2n1")
+    assert box.use().where == ("md0 (not mounted, holds nvme1n1)", "md0 (not mounted, holds nvme2n1)")
+    box.device("md0", b"")
+    assert box.use() == Use("unused")
+
+
+def test_a_disk_that_hangs_holds_nothing_up(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at a dead disk never comes back: the disk counts as used."""
+    monkeypatch.setattr(local_disks, "WITHIN", 0.05)
+    answers = threading.Event()
+    monkeypatch.setattr(os, "scandir", lambda _: answers.wait() or iter(()))
+    box.mounts("40 30 259:4 / /scratch rw - ext4 /dev/nvme1n1 rw")
+    box.folder("/scratch")
+    try:
+        assert box.use("nvme1n1") == Use("used", ("nvme1n1 (does not answer)",))
+    finally:
+        answers.set()
