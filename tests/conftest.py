@@ -1,6 +1,7 @@
 """For all tests.
 
 An ignored SIGINT is inherited, and a run in the background must test the same as one at a terminal.
+Temporary files lie in memory where that is possible: on a busy disk each atomic replacement waits.
 No test leaves this machine: `tests.loopback`. Nor does one leave its agents' runtime folders behind: `tests.leftovers`.
 """
 
@@ -15,3 +16,20 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Hundreds of short processes, and five that collect: each would compile the same files again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+MEMORY, ROOM = "/dev/shm", 512 << 20
+TEMPORARY = ("TMPDIR", "PYTEST_DEBUG_TEMPROOT")
+
+
+def memory_will_do() -> bool:
+    """Whether the tests can write and run their files there; containers often allow neither."""
+    try:
+        found = os.statvfs(MEMORY)
+    except OSError:
+        return False
+    free = found.f_bavail * found.f_frsize >= ROOM
+    return free and not found.f_flag & os.ST_NOEXEC and os.access(MEMORY, os.W_OK)
+
+
+if not any(name in os.environ for name in TEMPORARY) and memory_will_do():
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = MEMORY
