@@ -103,7 +103,6 @@ class Context(NamedTuple):
     providers: tuple[str, ...] = ()
     results: str = ""
     deadline: float = 60.0
-    spread: float = 0.0
     fallback: bool = False
     idle_seconds: float = 0.0
     gpus: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan,
 from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb
 from costguard.actions.retry import LateError, bounded
+from costguard.engine import deadlines
 from costguard.engine.reasons import PERSON
 from costguard.masking import mask
 
@@ -30,7 +31,7 @@ CODES: Mapping[Trouble, str] = {
 }
 """The finding for each kind of trouble, where the plug-in's own word is none of `OWN_CODES`."""
 
-OPEN_WITHIN = 45.0
+OPEN_WITHIN = deadlines.FACTS
 """Seconds to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
 
 REQUEST_WITHIN = 15.0
@@ -134,9 +135,10 @@ class CloudAction:
 
     def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
         """What the cloud says of this machine now; what was recorded, where it says nothing."""
+        end = time.monotonic() + context.deadline
         try:
             session = self._open(context, gather=False)
-            ticket = Ticket(context.incident, context.attempt, context.deadline)
+            ticket = Ticket(context.incident, context.attempt, end - time.monotonic())
             outcome = session.machine.confirm(self.name, ticket, recorded)
         except NobodyError as error:
             return _unasked(recorded, str(error))
@@ -151,8 +153,6 @@ class CloudAction:
             text = 'cloud.metadata = "never": nobody can say which machine of the cloud this is; the bill would go on'
             hint = 'set cloud.metadata = "auto", or use another kill_action'
             raise NobodyError(Finding("facts_missing", text, hint))
-        if gather and context.spread > 0:
-            time.sleep(context.spread)  # the guard asked for it: many machines have the same to ask at this moment
         end = time.monotonic() + min(context.deadline, OPEN_WITHIN)
         with identified(chosen, end) as who:
             machine = _step(chosen, "open", lambda: chosen.provider.open(chosen.site, who), end)

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from costguard.actions import effect
 from costguard.actions.base import Context, Finding, Outcome, Plan
+from costguard.engine import deadlines
 
-DEFAULT_TIMEOUT = 60.0
+DEFAULT_TIMEOUT = deadlines.ACTION
 """Seconds; ``actions.command.timeout``."""
 
 _BILL = Finding("bill_unknown", "costguard cannot know whether the command ends the bill")

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context, Finding, Outcome, Plan, worst
+from costguard.engine import deadlines
 
-DEFAULT_TIMEOUT = 60.0
+DEFAULT_TIMEOUT = deadlines.HOOK
 """Seconds; ``hooks.timeout``."""
 
 

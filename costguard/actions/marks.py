@@ -15,12 +15,13 @@ from costguard.actions.choose import NobodyError, choose
 from costguard.actions.cloud import identified
 from costguard.actions.provider import CloudError
 from costguard.actions.retry import LateError, bounded
+from costguard.engine import deadlines
 from costguard.masking import mask
 
 INCIDENT = "costguard-incident"
 HEARTBEAT = "costguard-heartbeat"
 
-CHECK_SECONDS = 10.0
+CHECK_SECONDS = deadlines.TAGS_ASKED
 """For the question whether the right is there."""
 
 _GRANT = (

@@ -10,10 +10,8 @@ import time
 from costguard.actions import marks, sink
 from costguard.actions.base import Context, Finding, Outcome, Plan, worst
 from costguard.actions.provider import CloudError
+from costguard.engine import deadlines
 from costguard.masking import mask
-
-ANNOUNCE_SECONDS = 20.0
-CONCLUDE_SECONDS = 15.0
 
 
 def announce(decided: Plan, context: Context) -> Plan:
@@ -22,7 +20,7 @@ def announce(decided: Plan, context: Context) -> Plan:
         return decided
     record = _record("prepared", context) | {"receipt": dict(decided.receipt)}
     tag = (lambda within: _mark(context, within)) if context.sink.get("tag") is True else None
-    fate = sink.deliver(context.sink, record, ANNOUNCE_SECONDS, tag)
+    fate = sink.deliver(context.sink, record, deadlines.RECORD, tag)
     failed = [f"{one.sink}: {one.trouble}" for one in fate if one.trouble]
     if not failed:
         return decided
@@ -42,7 +40,7 @@ def announce(decided: Plan, context: Context) -> Plan:
 def conclude(outcome: Outcome, context: Context) -> None:
     """Send what became of it, as long as the machine lives; people have heard of it already."""
     if context.live and sink.configured(context.sink):
-        sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, CONCLUDE_SECONDS)
+        sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, deadlines.RESULT)
 
 
 def _mark(context: Context, within: float) -> str:

@@ -63,7 +63,6 @@ def parse(job: Mapping[str, Any]) -> Context:
         providers=tuple(map(str, job.get("providers") or ())),
         results=str(job.get("results") or ""),
         deadline=float(job.get("deadline") or Context._field_defaults["deadline"]),
-        spread=float(job.get("spread") or 0.0),
         fallback=job.get("fallback") is True,
         idle_seconds=float(given.get("idle_seconds") or 0.0),
         gpus=tuple(map(str, given.get("gpus") or ())),
@@ -119,12 +118,13 @@ def perform(action: Action[Any], decided: Plan, context: Context) -> Outcome:
 
 
 def confirm(action: Action[Any], context: Context) -> None:
-    """Say what became of an attempt; wait for an executor that still runs, up to the deadline."""
-    end = time.monotonic() + context.deadline
+    """Say what became of an attempt; wait a part of the time for an executor that still runs."""
+    began = time.monotonic()
     record = results.read(context)
-    while record and record.outcome is None and record.running and time.monotonic() < end:
+    while record and record.outcome is None and record.running and time.monotonic() < began + context.deadline / 2.0:
         time.sleep(_CONFIRM_POLL)
         record = results.read(context)
+    context = context._replace(deadline=context.deadline - (time.monotonic() - began))
     if record and record.outcome is None and record.running:
         outcome = Outcome("pending", "the attempt is still being executed")
     elif record and record.outcome is None:

@@ -71,7 +71,8 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
     boot_id = identity.boot_id(procfs)
     instance = str(config.get("instance") or "") or identity.instance_id(str(machine.get("sysfs", "/sys")))
     start = state.load(runtime, state_dir, boot_id, instance)
-    start = start._replace(notes=(*notes, *start.notes), hatch=identity.escape_hatch(procfs))
+    attended = os.isatty(0) or os.isatty(2)
+    start = start._replace(notes=(*notes, *start.notes), hatch=identity.escape_hatch(procfs), attended=attended)
     host = RealHost(runtime, state_dir, start, command_lines(), locks)
     try:
         loop = make_loop(host, config, start)

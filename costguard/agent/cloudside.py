@@ -3,11 +3,11 @@
 Nothing here decides: a notice becomes an event of the engine, a tag a veto of a reader.
 """
 
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from costguard.agent.milder import milder
+from costguard.agent.moments import share
 from costguard.agent.ports import Ended, Host, Line
 from costguard.agent.supervise import Reader
 from costguard.engine.events import Event, Finding, Notice
@@ -36,11 +36,6 @@ PRICE_LIMIT = 1e5
 """An hourly price above this is none."""
 
 Complain = Callable[[str, str | None], None]
-
-
-def share(instance: str) -> float:
-    """A number from 0 to 1 that is this machine's own: what a fleet does at once is spread by it."""
-    return zlib.crc32(instance.encode()) / 2**32
 
 
 class CloudSide:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costguard.agent import journal, requests
-from costguard.agent.cloudside import CloudSide, share
+from costguard.agent.cloudside import CloudSide
 from costguard.agent.disk import Disk
 from costguard.agent.eyes import Eyes
 from costguard.agent.heartbeat import Heartbeat
-from costguard.agent.memory import Memory, Readers
+from costguard.agent.memory import Memory, Readers, ground
+from costguard.agent.moments import Moments, share
 from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal
 from costguard.agent.preflight import Preflight
 from costguard.agent.recorder import Recorder
@@ -60,7 +61,7 @@ class Loop:
         self.config = config
         self.boot = boot
         self.configured = policy_from(config)
-        self.workers = Workers(host, config)
+        self.workers = Workers(host, config, Moments(boot.instance, attended=boot.attended))
         self.disk = Disk(host, config["paths"]["state"], boot.instance, self._trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
@@ -83,10 +84,12 @@ class Loop:
         self._saving: set[str] = set()  # pre-stop hooks that run because of an announcement
         self._working = False
         now = host.clock()
-        self.memory = Memory(host, self.disk, self.configured, str(config.get("version")), now.boot, self._trouble)
+        self.memory = Memory(host, self.disk, config, self.configured, now.boot, self._trouble)
         found = self.memory.restore(boot, now.boot, self._remember)
         self.ruled = self.policy = self.cloud.milder(self.configured)
-        self._begin = list(found.again)  # why the engine begins again, before anything else
+        self._begin = [
+            Began(now.boot, why, found.proven) for why in found.again
+        ]  # how the engine begins again, before all
         self._last = Step(found.state, (), Sentence(found.state, rules_of(self.policy), now.wall))
         self.eyes = Eyes(host, config, found.state, found.counters, self._trouble, detached=found.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
@@ -140,9 +143,11 @@ class Loop:
         self._work()
         self.history.run(instant)
         while self._begin:
-            self._step(Began(now, self._begin.pop(0)))
+            self._step(self._begin.pop(0)._replace(at=now))
         for outcome in self.workers.late(now):
             self._take(outcome)
+        while (waited := self.workers.ripe(now)) is not None:
+            self._take(self.workers.start(waited, now, self._context()))
         self.disk.run(now)
         self._reload.late(now)
         self.cloud.late(now)
@@ -233,7 +238,9 @@ class Loop:
                 self._logged = (self._last.sentence.key, at)
                 seen = {"sentence": str(self._last.sentence), "readings": self._readings()}
                 outcome = self.workers.start(effect, at, {**seen, **self.cloud.told})
-            case Check() | Prepare() | Confirm():
+            case Check() | Prepare():
+                outcome = self.workers.submit(effect, at, self._context())
+            case Confirm():
                 outcome = self.workers.start(effect, at, self._context())
             case Save():
                 if self.config.get("hooks", {}).get("pre_stop"):
@@ -340,7 +347,8 @@ class Loop:
         self.workers.config = self.config
         for part in (self.cloud, self.heartbeat, self.eyes):
             part.adopt(self.config)
-        self._rule(self.cloud.milder(self.configured), "reload")
+        known, self.memory.ground = self.memory.ground, ground(self.config)
+        self._rule(self.cloud.milder(self.configured), "reload", proven=known == self.memory.ground)
 
     def _heed(self) -> None:
         """What the cloud said: its price, and settings that tags make milder."""
@@ -356,11 +364,11 @@ class Loop:
         if priced != self.policy:  # else the same object stays, and what was worked out from it
             self.policy = priced
 
-    def _rule(self, policy: Policy, why: str) -> None:
-        """Go on under this policy, as after a reload."""
+    def _rule(self, policy: Policy, why: str, *, proven: bool = True) -> None:
+        """Go on under this policy, as after a reload; ``proven``: plans rest on nothing else than before."""
         self.ruled = self.policy = policy
         self.memory.adopt(policy)
-        self._step(Began(self.host.clock().boot, why))
+        self._step(Began(self.host.clock().boot, why, proven))
 
     def drive(self, *, attach: bool) -> str:
         """Take up the driver again, or let go of it so that it can be exchanged; words for whoever asked."""
@@ -412,7 +420,7 @@ class Loop:
             self.host.save(b"{}")  # should the state be what the bug needs, the next process begins without it
             raise error
         self.workers.abandon_all("prepare")  # the others cannot act, and the engine waits for what they find
-        self._begin.append("reload")
+        self._begin.append(Began(now.boot, "reload"))
         self._reading = False
         self._next_tick = now.boot + self.policy.interval
 

@@ -5,7 +5,8 @@ onto the disk, which may hang.
 """
 
 import json
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from costguard.agent.disk import Disk
@@ -25,12 +26,16 @@ Heed = Callable[[dict[str, Any]], Policy]
 
 
 class Found(NamedTuple):
-    """What an earlier process left. ``again`` says why the engine begins again, in this order."""
+    """What an earlier process left. ``again`` says why the engine begins again, in this order.
+
+    ``proven``: what its plans rest on is as it was.
+    """
 
     state: State
     counters: dict[str, Any] | None = None
     detached: bool = False
     again: tuple[str, ...] = ()
+    proven: bool = True
 
 
 class Readers(NamedTuple):
@@ -41,11 +46,20 @@ class Readers(NamedTuple):
     tags: dict[str, Any]  # what tags of the machine ask for
 
 
+def ground(config: Mapping[str, Any]) -> int:
+    """What the plans of actions rest on in this configuration, as a number that is another one when it changes."""
+    sections = {name: config.get(name) for name in ("providers", "cloud", "actions", "sink", "heartbeat", "host")}
+    return zlib.crc32(json.dumps([config["policy"]["mode"], sections], sort_keys=True).encode())
+
+
 class Memory:
     """Saves what changed, no oftener than needed. ``tell`` takes a subject and what is wrong, or None."""
 
-    def __init__(self, host: Host, disk: Disk, policy: Policy, version: str, now: float, tell: Complain) -> None:
-        self._host, self._disk, self._tell, self._version = host, disk, tell, version
+    def __init__(
+        self, host: Host, disk: Disk, config: Mapping[str, Any], policy: Policy, now: float, tell: Complain
+    ) -> None:
+        self._host, self._disk, self._tell, self._version = host, disk, tell, str(config.get("version"))
+        self.ground = ground(config)
         self._essence: tuple[object, ...] = ()
         self._saved_at = -SAVE_EVERY
         self._lasting: tuple[object, ...] = ()
@@ -74,9 +88,10 @@ class Memory:
                 saved = json.loads(boot.state)
                 state, tags = load(saved["engine"]), saved.get("tags") or {}
                 self.adopt(heed(tags))
-                # another policy or version: a running warning is taken back
-                again = ("restart",) if saved.get("rules") == self._rules() else ("restart", "reload")
-                return Found(state, saved.get("counters"), saved.get("detached") is True, again)
+                # another policy, version or ground of its plans: a running warning is taken back
+                proven = saved.get("ground") == self.ground
+                again = ("restart",) if proven and saved.get("rules") == self._rules() else ("restart", "reload")
+                return Found(state, saved.get("counters"), saved.get("detached") is True, again, proven)
             except (KeyError, TypeError, ValueError) as error:
                 self._host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
         lost = boot.lost or boot.state is not None
@@ -114,7 +129,7 @@ class Memory:
         """The state for a restart, at once."""
         if state.core is not self._written[0] or state.tracks is not self._written[1]:
             same = {name: value for name, value in dump(state).items() if name != "at"}
-            text = json.dumps({"rules": self._rules(), "engine": same}, separators=(",", ":"))
+            text = json.dumps({"rules": self._rules(), "ground": self.ground, "engine": same}, separators=(",", ":"))
             self._written = (state.core, state.tracks, text[1:-2])
         beside = json.dumps(readers.counters, separators=(",", ":")) + (',"detached":true' if readers.detached else "")
         beside += f',"tags":{json.dumps(readers.tags)}' if readers.tags else ""

@@ -23,7 +23,7 @@ class Start(NamedTuple):
     ``state`` is the engine's state saved during this boot, None when there is none; ``commitments`` are those
     of this machine (``instance``), from the runtime directory or else the state directory; ``notes`` are to be told;
     ``hatch`` is the kernel parameter that forbids every action in this boot, empty when there is none; ``lost``: a
-    state was saved, and cannot be used.
+    state was saved, and cannot be used; ``attended``: a person started the agent at a terminal, and waits.
     """
 
     boot_id: str
@@ -33,6 +33,7 @@ class Start(NamedTuple):
     notes: tuple[str, ...]
     hatch: str = ""
     lost: bool = False
+    attended: bool = False
 
 
 class _UnreadableError(Exception):

@@ -4,24 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.agent.cloudside import share
+from costguard.agent.moments import Moments
 from costguard.agent.ports import Host, SpawnFailed
+from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
-from costguard.engine.policy import CLOUD_ACTIONS
-from costguard.engine.reasons import PERSON
-
-TELL_WITHIN = 30.0
-PLAN_WITHIN = 60.0
-CONFIRM_WITHIN = 120.0
-ACT_MARGIN = 30.0
-"""Beyond the action's own time-out, before the guard takes its worker for hung."""
-
-BOOTED = 900.0
-"""Seconds of the boot clock after which a start is that of one agent, no longer that of a fleet."""
-
-WAIT_LIMIT = 7200.0
-"""A worker that waits ready for longer has been forgotten."""
 
 RECEIPT_LIMIT = 4096
 """Characters of a receipt; it is kept in the state and sent in messages."""
@@ -49,18 +36,34 @@ class Worker:
 class Workers:
     """Starts workers for effects, and turns their lines, ends and silences into outcomes."""
 
-    def __init__(self, host: Host, config: Mapping[str, Any]) -> None:
-        self._host = host
+    def __init__(self, host: Host, config: Mapping[str, Any], moments: Moments) -> None:
+        self._host, self._moments = host, moments
         self.config = config
+        self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # what has its moment later, by effect id
         self._running: dict[int, Worker] = {}
         self.price: dict[str, Any] = {}  # what the last plan that asked the cloud for it heard of this machine's price
-        self._checked: set[str] = set()  # actions that this process has had checked
+
+    def submit(self, effect: Check | Prepare, now: float, context: Mapping[str, Any]) -> Outcome | None:
+        """Start the worker of an effect now, or, where a fleet would ask its cloud together, at this machine's own moment."""
+        for key, (_, kept) in list(self._waiting.items()):
+            if type(kept) is type(effect) and kept.action == effect.action:  # the engine no longer asks for that one
+                del self._waiting[key]
+        at = self._moments.of(effect, now, self.config, str(context.get("reason", "")))
+        if at <= now:
+            return self.start(effect, now, context)
+        self._waiting[effect.id] = (at, effect)
+        return None
+
+    def ripe(self, now: float) -> Check | Prepare | None:
+        """An effect whose moment has come; it is to be started."""
+        found = next((key for key, (at, _) in self._waiting.items() if at <= now), None)
+        return None if found is None else self._waiting.pop(found)[1]
 
     def start(
         self, effect: Tell | Check | Prepare | Confirm | Save, now: float, context: Mapping[str, Any]
     ) -> Outcome | None:
         """Start the worker of an effect; an outcome at once when that fails."""
-        kind, program, within, job = self._job(effect, context, now)
+        kind, program, within, job = self._job(effect, context)
         try:
             child = self._host.spawn(program, json.dumps(job, separators=(",", ":")).encode())
         except SpawnFailed as error:
@@ -73,7 +76,7 @@ class Workers:
         for child, worker in self._running.items():
             if worker.effect == effect.id:
                 worker.kind = "act"
-                worker.deadline = now + self._action_time(effect.action) + ACT_MARGIN
+                worker.deadline = now + deadlines.act(self._action_time(effect.action)).killed
                 if self._host.send(child, b'{"go":true}'):
                     return None
                 self._drop(child)
@@ -82,6 +85,7 @@ class Workers:
 
     def abandon(self, effect_id: str) -> None:
         """End a waiting worker; it has done nothing."""
+        self._waiting.pop(effect_id, None)
         for child, worker in list(self._running.items()):
             if worker.effect == effect_id and worker.kind != "act":
                 self._drop(child)
@@ -93,6 +97,8 @@ class Workers:
 
     def abandon_all(self, *kinds: str) -> None:
         """End every worker of these kinds. One that acts is out of reach: it finishes and records its result."""
+        kept = {Check: "check", Prepare: "prepare"}
+        self._waiting = {key: entry for key, entry in self._waiting.items() if kept[type(entry[1])] not in kinds}
         for child, worker in list(self._running.items()):
             if worker.kind in kinds and worker.kind != "act":
                 self._drop(child)
@@ -130,8 +136,9 @@ class Workers:
 
     @property
     def deadline(self) -> float:
-        """When the next worker is late."""
-        return min((worker.deadline for worker in self._running.values()), default=float("inf"))
+        """When the next worker is late, or has to be started."""
+        moments = [at for at, _ in self._waiting.values()]
+        return min([worker.deadline for worker in self._running.values()] + moments, default=float("inf"))
 
     def owns(self, child: int) -> bool:
         """Whether this child is a worker."""
@@ -143,10 +150,10 @@ class Workers:
 
     def _action_time(self, action: str) -> float:
         settings = self.config.get("actions", {}).get(action, {})
-        return float(settings.get("timeout") or 60.0)
+        return float(settings.get("timeout") or deadlines.ACTION)
 
     def _job(
-        self, effect: Tell | Check | Prepare | Confirm | Save, context: Mapping[str, Any], now: float
+        self, effect: Tell | Check | Prepare | Confirm | Save, context: Mapping[str, Any]
     ) -> tuple[str, str, float, dict[str, Any]]:
         if isinstance(effect, Tell):
             message = {
@@ -160,19 +167,17 @@ class Workers:
                 "message": message,
                 "channels": settings.get("channels", []),
                 "settings": {**settings, "devfs": self.config.get("host", {}).get("devfs", "/dev")},
-                "deadline": TELL_WITHIN - 5.0,
+                "deadline": deadlines.TOLD,
             }
-            return "tell", "notify", TELL_WITHIN, job
-        kind, word, within = {
-            Check: ("check", "plan", PLAN_WITHIN),
-            Prepare: ("prepare", "act", PLAN_WITHIN),
-            Confirm: ("confirm", "confirm", CONFIRM_WITHIN),
-            Save: ("save", "hook", PLAN_WITHIN),
-        }[type(effect)]
+            return "tell", "notify", deadlines.TELL.killed, job
         hook = self.config.get("hooks", {})
-        hook_time = float(hook.get("timeout") or 60.0) if hook.get("pre_stop") else 0.0
-        if isinstance(effect, Prepare | Save):
-            within += hook_time
+        hook_time = float(hook.get("timeout") or deadlines.HOOK) if hook.get("pre_stop") else 0.0
+        kind, word, limits, own = {
+            Check: ("check", "plan", deadlines.CHECK, deadlines.FACTS),
+            Prepare: ("prepare", "act", deadlines.prepare(hook_time), self._action_time(effect.action)),
+            Confirm: ("confirm", "confirm", deadlines.CONFIRM, deadlines.CONFIRMED),
+            Save: ("save", "hook", deadlines.save(hook_time), hook_time),
+        }[type(effect)]
         job = {
             "job": word,
             "action": effect.action,
@@ -188,30 +193,10 @@ class Workers:
             "host": self.config.get("host", {}),
             "providers": self.config.get("providers", []),
             "results": self.config["paths"]["runtime"] + "/results",
-            "deadline": self._action_time(effect.action) if word == "act" else within - 10.0,
+            "deadline": min(own, max(1.0, effect.seconds)) if isinstance(effect, Save) else own,
             **context,
         }
-        if isinstance(effect, Save):
-            job["deadline"] = min(hook_time, max(1.0, effect.seconds))
-        if isinstance(effect, Check | Prepare) and effect.action in CLOUD_ACTIONS and job["providers"]:
-            job["spread"] = self._spread(effect, context, now)
-            within += job["spread"]
-        return kind, "act", within, job
-
-    def _spread(self, effect: Check | Prepare, context: Mapping[str, Any], now: float) -> float:
-        """How long this machine waits before it asks its cloud, which throttles a fleet that asks together.
-
-        A person who stops the machine does not wait for others, and who starts the agent by hand waits only a little.
-        """
-        if context.get("reason") == PERSON:
-            return 0.0
-        whole = float(self.config.get("cloud", {}).get("spread") or 0.0)
-        own = share(str(context.get("context", {}).get("instance", "")))
-        if isinstance(effect, Prepare):
-            return own * whole / 5.0
-        first = effect.action not in self._checked
-        self._checked.add(effect.action)
-        return own * (whole / 10.0 if first and now >= BOOTED else whole)
+        return kind, "act", limits.killed, job
 
     def _report(self, worker: Worker, said: dict[str, Any], now: float) -> Outcome | None:
         if worker.kind == "tell":
@@ -223,7 +208,7 @@ class Workers:
         if "plan" in said:
             return self._planned(worker, said["plan"], now)
         if said.get("ready") and worker.kind == "prepare":
-            worker.deadline = now + WAIT_LIMIT
+            worker.deadline = now + deadlines.READY_KILLED
             return Outcome(now, worker.effect, "ready", findings=worker.verdict[1], receipt=worker.receipt)
         if "outcome" in said:
             worker.reported = True

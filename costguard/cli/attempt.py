@@ -12,14 +12,10 @@ from typing import Any, Self
 
 from costguard.agent.identity import boot_id
 from costguard.agent.programs import command_lines
+from costguard.engine import deadlines
 from costguard.engine.reasons import PERSON
 from costguard.errors import REFUSED, CostguardError
 from costguard.trust import clean
-
-PLAN_SECONDS = 60.0
-ACT_SECONDS = 60.0
-MARGIN = 30.0
-"""Seconds beyond the action's own time after which its worker counts as lost."""
 
 
 def job(effective: Mapping[str, Any], action: str, owner: str) -> dict[str, Any]:
@@ -43,7 +39,7 @@ def job(effective: Mapping[str, Any], action: str, owner: str) -> dict[str, Any]
         "host": effective["host"],
         "providers": effective["providers"],
         "results": effective["paths"]["runtime"] + "/results",
-        "deadline": float(settings.get("timeout") or ACT_SECONDS),
+        "deadline": float(settings.get("timeout") or deadlines.ACTION),
     }
 
 
@@ -79,17 +75,17 @@ class Attempt:
     def plan(self) -> dict[str, Any]:
         """What the action would do. Raises CostguardError when the worker cannot say."""
         self._send(self._given)
-        found = self._answer("plan", PLAN_SECONDS)
+        found = self._answer("plan", deadlines.prepare(0.0).killed)
         assert isinstance(found, dict)  # as the worker says it
         return found
 
     def go(self) -> dict[str, Any]:
         """Act, and say what became of it. Raises CostguardError when nobody knows."""
-        self._answer("ready", PLAN_SECONDS)
+        self._answer("ready", deadlines.MARGIN)
         self._send({"go": True})
         hook = self._given["hook"]
         saving = float(hook["timeout"]) if hook["pre_stop"] else 0.0
-        found = self._answer("outcome", float(self._given["deadline"]) + saving + MARGIN)
+        found = self._answer("outcome", saving + deadlines.act(float(self._given["deadline"])).killed)
         assert isinstance(found, dict)  # as above
         return found
 

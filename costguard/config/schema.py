@@ -23,6 +23,7 @@ from costguard.config.types import (
     Share,
     Url,
 )
+from costguard.engine import deadlines
 
 ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_process; command"
 
@@ -138,7 +139,7 @@ class CommandAction(Section):
         unit="seconds",
         allowed=f"{_DURATION}, from 1s to 1h",
         ge=1,
-        le=3600,
+        le=deadlines.ACTION_LONGEST,
     )
 
 
@@ -157,7 +158,7 @@ class ShutdownAction(Section):
         example="1m",
         unit="seconds",
         allowed=f"{_DURATION}, at most 4m: what has not happened 5m after the request has failed",
-        le=240,
+        le=deadlines.DELAY_LONGEST,
     )
 
 
@@ -170,7 +171,7 @@ class RebootAction(Section):
         example="1m",
         unit="seconds",
         allowed=f"{_DURATION}, at most 4m: what has not happened 5m after the request has failed",
-        le=240,
+        le=deadlines.DELAY_LONGEST,
     )
 
 
@@ -260,12 +261,23 @@ class Cloud(Section):
         allowed="true or false",
     )
     spread: Duration = option(
-        "Checks after boot and every day ask the cloud within this time, each machine at a moment of its own.",
-        "5m",
-        example="0s",
+        "The checks of a fleet, daily and after a restart of its agents, ask the cloud within this time, each machine at a "
+        "moment of its own; within a quarter of it while no plan has passed since boot. One second for each machine of the "
+        "account and region.",
+        "20m",
+        example="3h",
+        unit="seconds",
+        allowed=f"{_DURATION}, at most 12h",
+        le=deadlines.SPREAD_LONGEST,
+    )
+    action_spread: Duration = option(
+        "Machines that are due together ask the cloud within this time before they act: so late may an action be. Half a "
+        "second for each machine of the account and region that may fall idle together.",
+        "1m",
+        example="10m",
         unit="seconds",
         allowed=f"{_DURATION}, at most 30m",
-        le=1800,
+        le=deadlines.ACTION_SPREAD_LONGEST,
     )
 
 
@@ -323,7 +335,7 @@ class Hooks(Section):
         unit="seconds",
         allowed=f"{_DURATION}, from 1s to 3m",
         ge=1,
-        le=180,
+        le=deadlines.HOOK_LONGEST,
     )
 
 

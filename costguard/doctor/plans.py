@@ -92,7 +92,8 @@ def plan_checks(found: Sequence[Plan], actions: Sequence[str], now: Moment) -> I
     for action in actions:
         plan = by_action.get(action)
         if plan is None:
-            yield Check("bad", f"{action}: whether it may be carried out is not known yet", "look again in a minute")
+            hint = "it is checked within a quarter of `cloud.spread` (5m by default); look again then"
+            yield Check("bad", f"{action}: whether it may be carried out is not known yet", hint)
             continue
         good = plan.verdict in GOOD
         level: Level = "ok" if good else "warn" if plan.verdict == "another" and passed else "bad"

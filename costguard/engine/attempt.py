@@ -1,6 +1,6 @@
 """One attempt at an action: prepare, release, and find out what became of it."""
 
-from costguard.engine import reasons
+from costguard.engine import deadlines, reasons
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
 from costguard.engine.policy import CLOUD_ACTIONS
@@ -8,9 +8,6 @@ from costguard.engine.rules import is_machine_action
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Incident, Verdict
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
-
-LEAD = 60.0
-"""How long before it is due a worker is started, so that it waits ready when the countdown ends."""
 
 RETRY_PAUSE = 15.0
 TRIES_PER_LINK = 4
@@ -20,26 +17,17 @@ FIRST_LOOK = 5.0
 CONFIRM_EVERY = 30.0
 """Seconds from acceptance to the first question what came of it, and at most from one question to the next."""
 
-CONFIRM_WITHIN = 300.0
+CONFIRM_WITHIN = deadlines.HAPPENED
 """If nothing is seen of a request so long after it was accepted, nothing happened."""
 
-STOPPING_WITHIN = 1800.0
-"""How long a machine that is seen stopping may take: hibernation writes its whole memory to a disk first."""
+STOPPING_WITHIN = deadlines.STOPPING
+"""How long a machine that is seen stopping may take."""
 
 UNDER_WAY = {"accepted": CONFIRM_WITHIN, "pending": STOPPING_WITHIN}
 NOT_DONE = {
     "accepted": "the request was accepted, and nothing has happened",
     "pending": "the machine began to stop, and has not stopped",
 }
-
-ANSWER_WITHIN = 300.0
-"""After so long nobody will say any more what became of a message, a preparation or a question.
-
-Longer than the agent gives each of them, so that this counts only when the agent itself lost it.
-"""
-
-ACTING_WITHIN = 4200.0
-"""As `ANSWER_WITHIN`, for what was released: the longest time-out of an action is an hour."""
 
 ENDS = {"acted": "done", "would": "would_act", "cannot": "cannot", "unknown": "outcome_unknown"}
 GOOD = frozenset({"acted", "would"})
@@ -59,10 +47,10 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
         if turn.at + reasons.EPSILON >= due and not blocked:
             _without_worker(turn, action)
         return
-    if not now.worker and turn.at >= max(due - LEAD, now.retry):
+    if not now.worker and turn.at >= max(due - deadlines.LEAD, now.retry):
         attempt = turn.serial("a")
         turn.effects.append(Prepare(attempt, action, now.id))
-        turn.amend(worker=attempt, ready=False, lost=turn.at + ANSWER_WITHIN)
+        turn.amend(worker=attempt, ready=False, lost=turn.at + deadlines.PREPARE_LOST)
     elif now.worker and not now.ready and turn.at >= now.lost:
         turn.effects.append(Abandon(now.worker))
         attempt_failed(turn, now, "failed", "the worker never said that it was ready")
@@ -230,13 +218,13 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
 def _confirm(turn: Turn, now: Incident) -> None:
     effect_id = turn.serial("f")
     turn.effects.append(Confirm(effect_id, now.worker, action_of(now, turn.rules), now.id))
-    turn.amend(confirm=effect_id, recheck=NEVER, lost=turn.at + ANSWER_WITHIN)
+    turn.amend(confirm=effect_id, recheck=NEVER, lost=turn.at + deadlines.ANSWER_LOST)
 
 
 def act_lost(turn: Turn) -> None:
     """What was released and never reported may have happened: the world is asked, and nothing is repeated."""
     now = turn.core.incident
-    if now is not None and now.asked is not None and turn.at >= now.asked + ACTING_WITHIN:
+    if now is not None and now.asked is not None and turn.at >= now.asked + deadlines.ACT_LOST:
         attempt_failed(turn, now, "unknown", "nobody reported what became of the request")
 
 

@@ -16,10 +16,17 @@ class Tell(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Gather the facts of an action and plan it, without any effect."""
+    """Gather the facts of an action and plan it, without any effect. Many machines may have to at one moment.
+
+    ``since``: when this check was first due (boot clock); ``known``: an earlier plan says that the action may be carried
+    out, so nobody waits for this one; ``tries``: rounds in a row that failed.
+    """
 
     id: str
     action: str
+    since: float = 0.0
+    known: bool = False
+    tries: int = 0
 
 
 class Prepare(NamedTuple):

@@ -1,8 +1,7 @@
 """What happens in each phase: warn, act, confirm, latch, retry; and what the cloud and a restart do to it."""
 
-from costguard.engine import reasons
+from costguard.engine import deadlines, reasons
 from costguard.engine.attempt import (
-    ANSWER_WITHIN,
     GOOD,
     abandon,
     act,
@@ -23,6 +22,7 @@ from costguard.engine.state import (
     CONFIRMING,
     DONE,
     FAILED,
+    PASSED,
     WARNING,
     WATCHING,
     Incident,
@@ -35,14 +35,8 @@ from costguard.engine.window import NEVER
 TELL_PAUSE = 10.0
 """A warning that nobody got is repeated after 10, 20, … s, until its delivery rule is exhausted."""
 
-PREFLIGHT_RETRY = 300.0
-"""A preflight that failed technically is made again after so many seconds."""
-
 HEARD_WITHIN = 3600.0
 """Seconds for which the end of a person's stop stays open, until somebody heard of it."""
-
-PATIENCE = 60.0
-"""How long past its time a blocked warning is kept before it is taken back."""
 
 DAY = 86400.0
 
@@ -115,7 +109,7 @@ def _warn(turn: Turn) -> None:
     told = turn.tell(
         "warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=turn.core.rounds
     )
-    turn.amend(told=told, tries=1, retell=NEVER, lost=turn.at + ANSWER_WITHIN)
+    turn.amend(told=told, tries=1, retell=NEVER, lost=turn.at + deadlines.ANSWER_LOST)
 
 
 def _first_link(turn: Turn) -> int:
@@ -168,9 +162,9 @@ def _warning(turn: Turn, *, bridged: bool, watched: bool) -> None:
         return
     due = reasons.due_at(turn.core, turn.rules)
     blocked = standing.holds == "blocked"
-    if turn.at > due + max(PATIENCE, turn.rules.policy.grace) and now.reason != reasons.PERSON:
+    if turn.at > due + deadlines.stale(turn.rules.policy.grace) and now.reason != reasons.PERSON:
         # too long after its warning: people are warned anew, and a retry goes on where it was in the list
-        if blocked:
+        if blocked and (now.ready or not now.worker):  # a worker that is not ready could not act yet
             back_to_watching(turn, standing.why)
             return
         if not now.worker:
@@ -182,7 +176,7 @@ def _warning(turn: Turn, *, bridged: bool, watched: bool) -> None:
 def _repeat_warning(turn: Turn, now: Incident) -> None:
     grace = turn.rules.policy.grace
     told = turn.tell("warning", "warning", due_in_seconds=grace, due_wall=turn.wall + grace, attempts=now.tries + 1)
-    turn.amend(told=told, tries=now.tries + 1, retell=NEVER, lost=turn.at + ANSWER_WITHIN)
+    turn.amend(told=told, tries=now.tries + 1, retell=NEVER, lost=turn.at + deadlines.ANSWER_LOST)
 
 
 def back_to_watching(turn: Turn, why: str) -> None:
@@ -273,16 +267,18 @@ def _plan_known(turn: Turn, action: str, event: Outcome) -> None:
     core = turn.core
     before = next((plan.verdict for plan in core.plans if plan.action == action), "")
     checking = tuple(entry for entry in core.checking if not entry.startswith(event.effect + " "))
-    turn.set(checking=checking)
+    turn.set(checking=checking, check_since=core.check_since if checking else None)
     if event.status == "failed":
-        turn.set(check=min(core.check, event.at + PREFLIGHT_RETRY))
+        _check_again(turn, event.at)
         if before:
             return  # a check that failed takes back nothing of what an earlier one found
+    elif not checking and not core.check_soon:
+        turn.set(check_tries=0)
     others = tuple(plan for plan in core.plans if plan.action != action)
     turn.set(plans=(*others, Verdict(action, event.status, event.findings, event.at)))
     if event.status == "refuse" and before != "refuse":
         turn.tell("preflight_refused", "critical", action=action, findings=[list(f) for f in event.findings])
-    if event.status not in {"go", "consequences"}:
+    if event.status not in PASSED:
         return
     now = core.incident
     latched = core.phase == DONE and core.done == "cannot" and now is not None and now.action == action
@@ -292,6 +288,14 @@ def _plan_known(turn: Turn, action: str, event: Outcome) -> None:
         turn.tell("preflight_passed", "info", action=action)
     if unlatched:
         turn.set(phase=WATCHING, done="", incident=None, remind=NEVER)
+
+
+def _check_again(turn: Turn, at: float) -> None:
+    """What could not be checked is checked again, after a pause that grows with each round that failed."""
+    core = turn.core
+    if not core.check_soon:  # of several actions the first that fails counts
+        tries = core.check_tries + 1
+        turn.set(check_tries=tries, check_soon=True, check=min(core.check, at + deadlines.pause(tries)))
 
 
 def _warning_told(turn: Turn, now: Incident, event: Outcome) -> None:
@@ -340,7 +344,8 @@ def begin_again(turn: Turn, event: Began) -> None:
     why = "restart" if event.why == "restart" else "reload"
     # what the next tick was to begin again with is not forgotten when the guard ends before it
     fresh = core.fresh if core.fresh in {"boot", "lost"} or (core.fresh and why == "restart") else why
-    turn.set(fresh=fresh, checking=(), check=event.at)
+    plans = core.plans if event.proven else ()
+    turn.set(fresh=fresh, plans=plans, checking=(), check=event.at, check_tries=0, check_soon=False)
     if why == "reload":
         _reloaded(turn, event)
     elif core.incident is not None:
@@ -360,7 +365,8 @@ def _reloaded(turn: Turn, event: Began) -> None:
         if core.phase == CONFIRMING:
             turn.amend(confirm="", recheck=event.at)
         turn.amend(link=len(turn.rules.actions))  # what is under way does not go on down another policy's list
-    turn.set(arm_since=None, plans=(), picked=())
+    passed = tuple(plan for plan in core.plans if plan.verdict in PASSED)
+    turn.set(arm_since=None, picked=(), plans=passed)
 
 
 def _restarted(turn: Turn, event: Began, now: Incident) -> None:

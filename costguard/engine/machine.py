@@ -18,7 +18,7 @@ from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Known, Reading
 from costguard.engine.policy import Policy
 from costguard.engine.rules import RESUME_JUMP, Rules, rules_of
-from costguard.engine.state import ACTING, CONFIRMING, State
+from costguard.engine.state import ACTING, CONFIRMING, PASSED, State
 from costguard.engine.tracks import above_arm, observe, pick
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER
@@ -185,13 +185,17 @@ def _preflight(turn: Turn) -> None:
     """At the start and daily: may every configured action, and what would it do?"""
     if turn.at < turn.core.check or turn.core.phase in {ACTING, CONFIRMING}:  # a machine that stops can do nothing else
         return
+    core = turn.core
+    since = turn.at if core.check_since is None else core.check_since  # a restart makes nobody wait anew
+    passed = {plan.action for plan in core.plans if plan.verdict in PASSED}
     asked = []
     for action in turn.rules.actions:
         if action != "end_process":
             effect_id = turn.serial("c")
-            turn.effects.append(Check(effect_id, action))
+            turn.effects.append(Check(effect_id, action, since, known=action in passed, tries=core.check_tries))
             asked.append(f"{effect_id} {action}")
     turn.set(check=turn.at + PREFLIGHT_EVERY, checking=tuple(asked))
+    turn.set(check_since=since if asked else None, check_soon=False)
 
 
 def _other(turn: Turn, event: Event) -> None:

@@ -26,6 +26,9 @@ WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED = (
 OPEN = frozenset({WARNING, ACTING, CONFIRMING})
 """Phases in which something announced or requested has not ended yet."""
 
+PASSED = frozenset({"go", "consequences"})
+"""Verdicts of a plan that may be carried out."""
+
 
 class Hold(NamedTuple):
     """A bounded veto of a person. ``until`` is on the boot clock, ``wall`` the same moment as a date."""
@@ -134,7 +137,10 @@ class Core(NamedTuple):
     stops: tuple[float, ...] = ()  # dates of own stops with no work since
     plans: tuple[Verdict, ...] = ()
     check: float = 0.0  # next preflight
-    checking: tuple[str, ...] = ()
+    checking: tuple[str, ...] = ()  # effect ids of the checks under way, each with its action
+    check_since: float | None = None  # since when they have been under way, for whoever spreads them over time
+    check_tries: int = 0  # rounds of checks in a row of which some failed
+    check_soon: bool = False  # some of the last round failed, so the next preflight is sooner
     unused: float = 0.0  # quiet seconds brought along from earlier boots
     ran: float = 0.0  # running seconds of earlier boots
     spent_since: float = 0.0  # date at which the budget period began

@@ -374,7 +374,7 @@ def test_an_outcome_that_never_comes_holds_nothing_up_for_ever(lost: str) -> Non
     """The agent may lose any outcome: no phase waits for ever, nothing acts twice, and somebody is told."""
     world = World(IDLE._replace(kill_action="command", unknown_alarm=1e9), 1)
     wishes = {"Go": "unknown", "Confirm": "done", lost: "never"}
-    for _ in range(800):
+    for _ in range(1200):
         world.tick(QUIET)
         world.settle(**wishes)
     assert world.phase() == ("FAILED" if lost == "Prepare" else "DONE")

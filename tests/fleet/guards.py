@@ -9,6 +9,7 @@ from costguard.actions.base import Outcome as Fate
 from costguard.actions.base import Plan
 from costguard.actions.cloud import explain
 from costguard.actions.provider import CloudError, Identity, Site, Ticket
+from costguard.agent.moments import Moments
 from costguard.agent.workers import Workers
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Prepare, Tell
@@ -44,8 +45,6 @@ class Job:
         self.lines.append(line)
 
     def _run(self) -> None:
-        if self.job.get("spread"):
-            self.guard.hours.sleep(self.job["spread"])
         session = FleetSession(self.guard.account, self.guard.session)
         ticket = Ticket(str(self.job["incident"]), str(self.job["attempt"]), float(self.job["deadline"]))
         if self.job["job"] == "confirm":
@@ -90,7 +89,15 @@ class Guard:
     """One machine with its guard. ``told`` counts the kinds of its messages, ``verdicts`` those of its plans."""
 
     def __init__(
-        self, number: int, hours: Hours, account: Account, session: Session, folder: str, booted: float, policy: Policy
+        self,
+        number: int,
+        hours: Hours,
+        account: Account,
+        session: Session,
+        folder: str,
+        booted: float,
+        policy: Policy,
+        cloud: Mapping[str, float],
     ) -> None:
         self.hours, self.account, self.session, self.policy, self._booted = hours, account, session, policy, booted
         me = f"i-{number * 2654435761 % 2**64:016x}0"
@@ -107,16 +114,21 @@ class Guard:
         config = {
             "policy": {"mode": "live", "fallback": []},
             "paths": {"runtime": folder},
-            "cloud": {"spread": 300.0},
+            "cloud": cloud,
             "providers": ["aws=costguard_aws"],
         }
-        self._workers = Workers(self, config)  # type: ignore[arg-type]  # of a host it needs three verbs
+        moments = Moments(f"aws:{me}", attended=False)
+        self._workers = Workers(self, config, moments)  # type: ignore[arg-type]  # of a host it needs three verbs
         self._events: list[Any] = [Devices(self.now, (Device(GPU, 0, "GPU-a", "H200"),))]
 
     @property
     def now(self) -> float:
         """The machine's boot clock."""
         return self._booted + self.hours.now
+
+    @property
+    def _context(self) -> dict[str, object]:
+        return {"context": {"instance": self.identity.instance}}
 
     @property
     def over(self) -> bool:
@@ -154,6 +166,8 @@ class Guard:
                 self._take(self._workers.line(child, json.dumps(job.lines.pop(0)).encode(), self.now))
         for outcome in self._workers.late(self.now):
             self._take(outcome)
+        while (waited := self._workers.ripe(self.now)) is not None:
+            self._take(self._workers.start(waited, self.now, self._context))
         while self._events:
             self.state, effects, _ = step(self.state, self._events.pop(0), self.policy)
             for effect in effects:
@@ -164,12 +178,13 @@ class Guard:
             self._events.append(outcome)
 
     def _begin(self, effect: Effect) -> None:
-        context = {"context": {"instance": self.identity.instance}}
         if isinstance(effect, Tell):
             self.told[effect.kind] += 1
         match effect:
-            case Tell() | Check() | Prepare() | Confirm():
-                self._take(self._workers.start(effect, self.now, context))
+            case Check() | Prepare():
+                self._take(self._workers.submit(effect, self.now, self._context))
+            case Tell() | Confirm():
+                self._take(self._workers.start(effect, self.now, self._context))
             case Go():
                 self._take(self._workers.go(effect, self.now))
             case Abandon():

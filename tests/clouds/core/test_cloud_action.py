@@ -58,6 +58,37 @@ def test_readings_are_good_for_a_short_while(rented: Rented, tmp_path: Path, rea
     assert answers["outcome"]["detail"] == f"{seconds} s"
 
 
+SLOW = """
+import time
+from costguard.actions.base import Outcome
+from costguard_example import Example, ExampleMachine
+
+real, later = time.monotonic, [0.0]
+time.monotonic = lambda: real() + later[0]
+
+class Machine(ExampleMachine):
+    def confirm(self, verb, ticket, recorded):
+        return Outcome("pending", f"{ticket.deadline:.0f} s")
+
+class Slow(Example):
+    def open(self, site, identity):
+        later[0] += 30.0
+        machine = super().open(site, identity)
+        machine.__class__ = Machine
+        return machine
+
+PROVIDER = Slow()
+"""
+
+
+def test_a_question_ends_within_its_time(rented: Rented, tmp_path: Path) -> None:
+    """A login that takes long leaves the question less: else the guard ends a worker that was about to say something."""
+    (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
+    rented.providers = ["example=slow"]
+    answers = rented.ask("confirm", before=f"import sys; sys.path.insert(0, {str(tmp_path)!r}); ", deadline=100)
+    assert answers["outcome"]["detail"] == "70 s"
+
+
 def test_the_plan_names_the_machine_before_anything_is_sent(rented: Rented, cloud: Cloud) -> None:
     """The message that announces the act carries it: a machine that dies then leaves evidence."""
     answers = rented.ask("plan")

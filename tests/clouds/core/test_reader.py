@@ -10,7 +10,8 @@ import pytest
 
 from costguard.actions.base import Host
 from costguard.actions.choose import choose
-from costguard.agent.cloudside import NEAR, CloudSide, share
+from costguard.agent.cloudside import NEAR, CloudSide
+from costguard.agent.moments import share
 from costguard.agent.ports import Ended, Line
 from costguard.engine.events import Finding, Notice
 from costguard.engine.policy import Policy

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.cloudside import share
 from costguard.agent.heartbeat import ENDING, TAG_EVERY
 from costguard.agent.loop import Loop
+from costguard.agent.moments import share
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
 EVERY = 300.0

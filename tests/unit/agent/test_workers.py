@@ -1,10 +1,10 @@
 """Workers that fail: what the engine gets to hear, so that nothing is done twice."""
 
 import json
-from typing import Any
 
 import pytest
 
+from costguard.agent.moments import Moments
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
 from costguard.engine.events import Outcome
@@ -16,6 +16,7 @@ EFFECTS: dict[str, Tell | Check | Prepare | Confirm] = {
     "prepare": Prepare("e1", "shutdown", "i1"),
     "confirm": Confirm("e1", "a1", "shutdown", "i1"),
 }
+ALONE = Moments("dmi:1", attended=False)
 KINDS = [("tell", "failed"), ("check", "failed"), ("prepare", "failed"), ("act", "unknown"), ("confirm", "unknown")]
 """An action that may have been carried out is unknown, never failed: after a failure the next one would follow."""
 
@@ -37,7 +38,7 @@ class Silent(Faults):
 def started(kind: str) -> tuple[Workers, int]:
     """A worker of this kind that runs, and its number."""
     host = SimHost(seed=1, faults=Silent())
-    workers = Workers(host, effective())
+    workers = Workers(host, effective(), ALONE)
     effect = EFFECTS["prepare" if kind == "act" else kind]
     assert workers.start(effect, 10.0, {}) is None
     (child,) = host.children
@@ -49,7 +50,7 @@ def started(kind: str) -> tuple[Workers, int]:
 @pytest.mark.parametrize(("kind", "status"), [kind for kind in KINDS if kind[0] != "act"])
 def test_a_worker_that_cannot_be_started(kind: str, status: str) -> None:
     """No process to ask with proves nothing about the action that was asked about."""
-    outcome = Workers(SimHost(seed=1, faults=NoProcesses()), effective()).start(EFFECTS[kind], 10.0, {})
+    outcome = Workers(SimHost(seed=1, faults=NoProcesses()), effective(), ALONE).start(EFFECTS[kind], 10.0, {})
     assert outcome is not None
     assert (outcome.effect, outcome.status) == ("e1", status)
     assert "could not be started" in outcome.detail
@@ -79,9 +80,6 @@ def test_a_worker_that_makes_no_sense(kind: str, status: str, line: bytes) -> No
     outcome = workers.line(child, line, 30.0)
     assert outcome is not None
     assert outcome.status == status
-
-
-RENTED = {**effective(), "providers": ["x=costguard_x"], "cloud": {"spread": 300.0}}
 
 
 def plan_of(verdict: str, kind: str) -> tuple[Workers, int, Outcome | None]:
@@ -116,57 +114,3 @@ def test_a_receipt_that_makes_no_sense_is_none(receipt: object) -> None:
     outcome = workers.line(child, json.dumps(said).encode(), 30.0)
     assert outcome is not None
     assert (outcome.status, outcome.proof, outcome.receipt) == ("accepted", "p", "")
-
-
-def waits(action: str, at: float, config: dict[str, Any], instance: str = "dmi:1") -> tuple[float, float]:
-    """How long a check waits, and the deadline that it gets."""
-    host = SimHost(seed=1, faults=Silent())
-    workers = Workers(host, config)
-    assert workers.start(Check("e1", action), at, {"context": {"instance": instance}}) is None
-    (program,) = host.children.values()
-    return float(program.job.get("spread", 0.0)), workers.deadline - at
-
-
-def test_the_checks_of_a_fleet_are_spread() -> None:
-    """Five hundred machines that boot together ask over five minutes; none is taken for hung because it waited."""
-    found = [waits("stop", 30.0, RENTED, f"dmi:{number:032x}") for number in range(500)]
-    tenths = [sum(1 for wait, _ in found if tenth * 30 <= wait < (tenth + 1) * 30) for tenth in range(10)]
-    assert sum(tenths) == 500
-    assert max(tenths) <= 100
-    assert {round(deadline - wait) for wait, deadline in found} == {60}
-
-
-def test_who_asks_alone_waits_little_or_not() -> None:
-    """Long after boot a tenth; an action that asks no cloud, and a machine without plug-ins, not at all."""
-    whole, _ = waits("stop", 30.0, RENTED)
-    later, _ = waits("stop", 90000.0, RENTED)
-    assert later == pytest.approx(whole / 10.0)
-    assert waits("shutdown", 30.0, RENTED)[0] == 0.0
-    assert waits("stop", 30.0, effective())[0] == 0.0
-
-
-def test_the_daily_check_takes_the_whole_time_and_the_last_plan_a_fifth() -> None:
-    """Machines that were started, or fall idle, together; a person's own command waits for nobody."""
-    whole, _ = waits("stop", 30.0, RENTED)
-    host = SimHost(seed=1, faults=Silent())
-    workers = Workers(host, RENTED)
-    mine = {"context": {"instance": "dmi:1"}}
-    workers.start(Check("e1", "stop"), 90000.0, mine)
-    workers.start(Check("e2", "stop"), 176400.0, mine)
-    workers.start(Prepare("a1", "stop", "i1"), 176500.0, {**mine, "reason": "idle"})
-    workers.start(Prepare("a2", "stop", "i2"), 176500.0, {**mine, "reason": "person"})
-    found = [float(program.job["spread"]) for program in host.children.values()]
-    assert found == pytest.approx([whole / 10.0, whole, whole / 5.0, 0.0])
-
-
-def test_no_fleet_is_throttled_by_its_own_checks() -> None:
-    """Five hundred machines, eight calls each, against a bucket of 100 calls that gains 20 a second: none is refused."""
-    calls = sorted(
-        waits("stop", 30.0, RENTED, f"dmi:{n:032x}")[0] + call * 0.1 for n in range(500) for call in range(8)
-    )
-    left, before, refused = 100.0, 0.0, 0
-    for at in calls:
-        left, before = min(100.0, left + (at - before) * 20.0), at
-        refused += left < 1.0
-        left -= left >= 1.0
-    assert refused == 0
