@@ -12,12 +12,17 @@ import click
 
 from costguard.cli import reach
 from costguard.config.paths import resolve
+from costguard.errors import CostguardError
 from costguard.history import FILE
+from costguard.money import Rate, given
 
 if TYPE_CHECKING:
     import sqlite3
 DEFAULT_SINCE = 14 * 86400.0
 HOUR = 3600.0
+
+AGENT_SECONDS = 2.0
+"""Patience with the agent, which is asked for the price alone."""
 
 
 def _since(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
@@ -34,14 +39,29 @@ def _since(_context: click.Context, _parameter: click.Parameter, value: str | No
         raise click.BadParameter(f"{error}; allowed: such as 7d, 12h or 2026-11-21") from None
 
 
+def _price(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Rate | None:
+    try:
+        return None if value is None else given(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @click.command()
 @click.argument("incident", required=False)
 @click.option(
     "--since", callback=_since, metavar="WHEN", help="From then on: 7d, 12h or 2026-11-21; 14 days otherwise."
 )
+@click.option(
+    "--price",
+    callback=_price,
+    metavar="AMOUNT",
+    help="An hour of this machine, such as 2.50 or '2.50 EUR'; else the agent's price.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
-def command(*, incident: str | None, since: float | None, as_json: bool, state_dir: str | None) -> None:
+def command(
+    *, incident: str | None, since: float | None, price: Rate | None, as_json: bool, state_dir: str | None
+) -> None:
     """List the hours of each day and every incident; with INCIDENT (its id, its end, or `last`) tell that one.
 
     It reads a file, so it works without an agent. Exit code 3 when there is no history.
@@ -53,7 +73,8 @@ def command(*, incident: str | None, since: float | None, as_json: bool, state_d
         if incident is not None:
             _one(path, database, query.find(database, incident), as_json=as_json)
         else:
-            _all(path, database, since if since is not None else time.time() - DEFAULT_SINCE, as_json=as_json)
+            begin = since if since is not None else time.time() - DEFAULT_SINCE
+            _all(path, database, begin, price or _agents(state_dir), as_json=as_json)
 
 
 def place(state_dir: str | None) -> str:
@@ -63,26 +84,40 @@ def place(state_dir: str | None) -> str:
     return machines if not state_dir and not os.path.exists(own) and os.path.exists(machines) else own
 
 
-def _all(path: str, database: "sqlite3.Connection", since: float, *, as_json: bool) -> None:
-    from costguard.history import query
+def _agents(state_dir: str | None) -> Rate | None:
+    """What the running agent counts with; None when it knows no price, or none answers."""
+    from costguard.cli.idle_cost import rate_of
+
+    try:
+        return rate_of(reach.request(state_dir, {"command": "status"}, AGENT_SECONDS))
+    except CostguardError:
+        return None
+
+
+def _all(path: str, database: "sqlite3.Connection", since: float, price: Rate | None, *, as_json: bool) -> None:
+    from costguard.history import query, savings
     from costguard.history.story import summaries
 
     days = query.days(database, since, time.time())
     found = query.events(database, since)
+    price = price or savings.last_rate(found)
+    off = savings.off_by_day(found, since)
+    since = max(since, query.first(database, since))
     incidents = summaries(found)
     messages = [event for event in found if not event.incident and event.kind in {"told", "released", "lost"}]
     if as_json:
         shown = {
-            "file": path, "since": since, "days": [day._asdict() for day in days],
+            "file": path, "since": since, "price": price.facts if price else None,
+            "days": [savings.day_for_programs(day, off.get(day.date), price) for day in days],
             "incidents": [each._asdict() for each in incidents], "messages": [each._asdict() for each in messages],
         }  # fmt: skip
         click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
         return
-    from costguard.cli.history_view import overview
+    from costguard.cli.history_view import Money, overview
     from costguard.cli.render import console, show
 
     screen = console()
-    show(screen, overview(path, since, days, incidents, messages))
+    show(screen, overview(path, since, days, incidents, messages, Money(off, price)))
 
 
 def _one(path: str, database: "sqlite3.Connection", incident: str, *, as_json: bool) -> None:

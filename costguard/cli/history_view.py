@@ -1,7 +1,8 @@
 """The history for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import localtime, strftime
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -12,18 +13,38 @@ from costguard.cli.render import clean
 from costguard.engine.reasons import TABLE
 from costguard.engine.words import duration, percent
 from costguard.history.query import Day, Event, GpuSpan
+from costguard.history.savings import Off
 from costguard.history.story import Entry, Summary, message
+from costguard.money import Rate
 
 REASONS = {row.reason: row.title for row in TABLE}
 COLOURS = {"failed": "red", "unknown": "magenta", "cannot": "red", "acted": "green", "closed": "green", "held": "cyan"}
 
 
+class Money(NamedTuple):
+    """Time off after an action, by day, and what an hour costs (None: nobody knows)."""
+
+    off: Mapping[str, Off]
+    price: Rate | None
+
+
+NOTHING = Money({}, None)
+
+
 def overview(
-    path: str, since: float, days: Sequence[Day], incidents: Sequence[Summary], messages: Sequence[Event]
+    path: str,
+    since: float,
+    days: Sequence[Day],
+    incidents: Sequence[Summary],
+    messages: Sequence[Event],
+    money: Money = NOTHING,
 ) -> RenderableType:
-    """Days, incidents, and what else people were told."""
-    parts: list[RenderableType] = [Text(f"{path}, since {_date(since)} (local time)", style="dim"), Text()]
-    parts += [_days(days) if days else Text("No minute was recorded in this time."), Text()]
+    """Days with their money, incidents, and what else people were told."""
+    parts: list[RenderableType] = [Text(f"{path}, since {_date(since)} (all times local)", style="dim"), Text()]
+    parts += [_days(days, money) if days else Text("No minute was recorded in this time."), Text()]
+    if days:
+        parts += [Text(words, style="dim") for words in _about(money)]
+        parts.append(Text())
     if incidents:
         parts += [Text("Incidents", style="bold"), _incidents(incidents), Text()]
         parts.append(Text("costguard history INCIDENT tells one of them", style="dim"))
@@ -34,18 +55,47 @@ def overview(
     return Group(*parts)
 
 
-def _days(days: Sequence[Day]) -> Table:
+def _about(money: Money) -> Iterator[str]:
+    """What the columns of money rest on, or why there are none."""
+    if money.price is None:
+        yield "What this costs is not known: set price_per_hour, or run it with --price 2.50."
+        return
+    yield f"idle cost: quiet hours, {clean(money.price.source)}"
+    if money.off:
+        yield "saved: the hours off after an action, as the agent counted them then (up to saving_limit); an estimate"
+
+
+def _days(days: Sequence[Day], money: Money) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("day", no_wrap=True)
-    for name in ("works", "quiet", "unknown", "not watched"):
+    names = ["works", "quiet", "unknown", "not watched"]
+    names += ["off"] if money.off else []
+    names += ["idle cost"] if money.price else []
+    names += ["saved"] if money.price and money.off else []
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
-    total = [0.0, 0.0, 0.0, 0.0]
-    for date, *hours in days:
-        table.add_row(date, *map(_hours, hours))
-        total = [sum(pair) for pair in zip(total, hours, strict=True)]
+    for day in days:
+        table.add_row(day.date, *_cells(day, money.off.get(day.date), money))
     if len(days) > 1:
-        table.add_row("together", *map(_hours, total), style="bold")
+        sums = Day("together", *(sum(column) for column in zip(*(day[1:] for day in days), strict=True)))
+        table.add_row("together", *_cells(sums, _together(money.off.values()), money), style="bold")
     return table
+
+
+def _cells(day: Day, off: Off | None, money: Money) -> Iterator[str]:
+    yield from map(_hours, day[1:])
+    if money.off:
+        yield _hours(off.seconds if off else 0.0)
+    if money.price:
+        yield money.price.words(day.quiet) if day.quiet else "–"
+        if money.off:
+            yield f"about {off.saved:.2f} {money.price.currency}" if off and off.saved is not None else "–"
+
+
+def _together(parts: Iterable[Off]) -> Off | None:
+    found = list(parts)
+    known = [off.saved for off in found if off.saved is not None]
+    return Off(sum(off.seconds for off in found), sum(known) if known else None) if found else None
 
 
 def _hours(seconds: float) -> str:

@@ -36,13 +36,16 @@ def request(folder: str | None, asked: Mapping[str, object], timeout: float = 10
             tried.append(runtime)
     where = " or ".join(tried)
     hint = "start one with `costguard run`, or name another one's folder with --state-dir"
-    words = f"no costguard agent runs at {where}; unless another one does, nothing stops this machine when it is idle"
-    if folder:
-        state = resolve(folder, os.environ).state
-        words = f"no costguard agent runs with the folder {state} (asked at {where})"
-        if os.path.isdir(state) and not os.access(state, os.R_OK | os.X_OK):
-            words += "; this user may not look into it"
+    named = f" (of the folder {_looked(folder)})" if folder else ""
+    words = f"no costguard agent runs at {where}{named}; unless another one does, nothing stops this machine when it is idle"
     raise CostguardError(words, hint, REFUSED)
+
+
+def _looked(folder: str) -> str:
+    """The folder as it was understood, and whether this user sees into it."""
+    state = resolve(folder, os.environ).state
+    shut = os.path.isdir(state) and not os.access(state, os.R_OK | os.X_OK)
+    return f"{state}, which this user may not look into" if shut else state
 
 
 def change(folder: str | None, asked: Mapping[str, object], timeout: float = 10.0) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from costguard.errors import CostguardError
+from costguard.money import given
 
 if TYPE_CHECKING:
     from costguard.engine.policy import Policy
@@ -45,6 +46,9 @@ class Named(NamedTuple):
 @click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set one option, in every policy: grace=5m."
 )
+@click.option(
+    "--price", metavar="AMOUNT", help="An hour of a machine, such as 2.50 or '2.50 EUR': shows money beside hours."
+)
 @click.option("--machine-column", "machine", metavar="NAME", help="The column that tells machines apart.")
 @click.option(
     "--columns", metavar="NAMES",
@@ -69,6 +73,7 @@ def command(
     config: str | None,
     preset: str | None,
     assignments: tuple[str, ...],
+    price: str | None,
     machine: str | None,
     columns: str | None,
     scale: float | None,
@@ -87,7 +92,7 @@ def command(
     from costguard.replay import files, show
     from costguard.replay.table import Options
 
-    base: dict[str, object] = {"config": config, "preset": preset, "set": list(assignments)}
+    base: dict[str, object] = {"config": config, "preset": preset, "set": [*assignments, *_priced(price)]}
     policies = [_policy(spec, base) for spec in specs] or [Named(preset or "the configuration", _load(base))]
     with files.uncollected(), _progress(names, len(policies)) as (reading, deciding):
         recording = files.read_all(names, Options(machine, columns, scale), reader, reading)
@@ -103,6 +108,17 @@ def command(
         return
     for words in _report(_title(names), recording, results, timeline=not no_timeline):
         click.echo(words)
+
+
+def _priced(price: str | None) -> list[str]:
+    """The settings that ``--price`` stands for, in every policy."""
+    if price is None:
+        return []
+    try:
+        rate = given(price)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return [f"price_per_hour={rate.per_hour}", f"currency={rate.currency}"]
 
 
 def _title(names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from costguard.actions.base import VERDICT_WORDS
+from costguard.cli import idle_cost
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
 from costguard.engine.narrate import below
 from costguard.engine.policy import Policy
@@ -123,6 +124,8 @@ def _paragraph(gpu: _Row) -> Iterator[RenderableType]:
 def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Keeps it up", [Text(words) for words in keeps_up(report)]
     yield "Would stop it", [Text(words) for words in would_stop(report)]
+    if words := idle_cost.words(report):
+        yield "Idle cost", [Text(clean(words))]
     yield "Who decides", [Text(words) for words in who(report)]
     if report["plans"]:
         yield "Plans", [line for plan in report["plans"] for line in _plan(plan)]

@@ -93,7 +93,7 @@ def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
     found: dict[str, list[float]] = {}
     begin = float(rows[0][0])
     while begin < now:
-        end = _next_midnight(begin)
+        end = next_midnight(begin)
         found[_date(begin)] = [0.0, 0.0, 0.0, min(end, now) - begin]
         begin = end
     for start, *seconds in rows:
@@ -105,6 +105,17 @@ def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
             length = now - start if recent and start == rows[-1][0] else min(store.QUARTER, now - start)
             day[3] -= max(0.0, length - sum(seconds))
     return [Day(date, w, q, u, max(0.0, length - w - q - u)) for date, (w, q, u, length) in found.items()]
+
+
+def first(database: sqlite3.Connection, since: float) -> float:
+    """The date of the first record from ``since`` on; 0 when there is none. A quarter of an hour begins with its first minute."""
+    quarter, minute, event = (
+        database.execute(f"SELECT min({column}) FROM {table} WHERE {column} >= ?", (since,)).fetchone()[0]  # noqa: S608 - of the pairs below
+        for column, table in (("start", "quarters"), ("minute", "minutes"), ("wall", "events"))
+    )
+    if quarter is not None and minute is not None and minute < quarter + store.QUARTER:
+        quarter = minute
+    return min((float(date) for date in (quarter, event) if date is not None), default=0.0)
 
 
 def events(database: sqlite3.Connection, since: float, incident: str | None = None) -> list[Event]:
@@ -155,6 +166,7 @@ def _date(wall: float) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(wall))
 
 
-def _next_midnight(wall: float) -> float:
+def next_midnight(wall: float) -> float:
+    """The end of that day, in local time."""
     now = time.localtime(wall)
     return time.mktime((now.tm_year, now.tm_mon, now.tm_mday + 1, 0, 0, 0, 0, 0, -1))

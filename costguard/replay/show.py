@@ -7,6 +7,7 @@ from typing import NamedTuple
 from costguard.engine.observation import Known
 from costguard.engine.policy import Policy
 from costguard.engine.words import duration
+from costguard.money import Rate, rate
 from costguard.replay.levels import Levels
 from costguard.replay.summary import Account, Summary, total
 from costguard.replay.trace import Recording, Trace
@@ -104,11 +105,20 @@ def _range(sure: int, in_doubt: int) -> str:
     return f"{sure} to {sure + in_doubt}" if in_doubt else str(sure)
 
 
-def _rows(summary: Summary) -> list[tuple[str, str]]:
+def rate_of(policy: Policy) -> Rate | None:
+    """What an hour of the machine costs under this policy; None when it names no price."""
+    return rate(policy.price_per_hour, policy.currency, {})
+
+
+def _money(hours: float, price: Rate | None) -> str:
+    return f", {price.words(hours * 3600.0)}" if price else ""
+
+
+def _rows(summary: Summary, price: Rate | None) -> list[tuple[str, str]]:
     share = f" ({summary.share * 100:.0f} % of idle)" if summary.share is not None else ""
     return [
         ("recorded", _hours(summary.hours)),
-        ("idle", _hours(summary.idle)),
+        ("idle", _hours(summary.idle) + _money(summary.idle, price)),
         ("work", _hours(summary.work)),
         ("not known", _hours(summary.unknown)),
         ("warnings", str(summary.warnings)),
@@ -116,9 +126,12 @@ def _rows(summary: Summary) -> list[tuple[str, str]]:
         ("stops", _range(summary.stops, summary.in_doubt)),
         ("work back within an hour", _range(summary.back_within_hour, summary.in_doubt_within_hour)),
         ("work ever back", _range(summary.back_ever, summary.in_doubt)),
-        ("hours recovered", _hours(summary.recovered) + share),
-        ("  clean, nothing came back", _hours(summary.recovered_clean)),
-        ("  interrupted somebody", _hours(summary.recovered_interrupted)),
+        ("hours recovered", _hours(summary.recovered) + _money(summary.recovered, price) + share),
+        ("  clean, nothing came back", _hours(summary.recovered_clean) + _money(summary.recovered_clean, price)),
+        (
+            "  interrupted somebody",
+            _hours(summary.recovered_interrupted) + _money(summary.recovered_interrupted, price),
+        ),
     ]
 
 
@@ -128,15 +141,18 @@ def table(results: Sequence[Result]) -> Iterator[str]:
     for result in results:
         groups.setdefault(result.label, []).append(result.account.summary)
     sums = {label: total(group) for label, group in groups.items()}
-    if len(sums) <= 4:
-        yield from _upright(sums)
-    else:
-        yield from _flat(sums)
+    prices = {result.label: rate_of(result.walked.policy) for result in results}
+    yield from _upright(sums, prices) if len(sums) <= 4 else _flat(sums, prices)
+    for words in dict.fromkeys(price.source for price in prices.values() if price):
+        yield f"money: {words}"
 
 
-def _upright(sums: dict[str, Summary]) -> Iterator[str]:
-    columns = [[label, *[value for _, value in _rows(summary)]] for label, summary in sums.items()]
-    names = ["", *[name for name, _ in _rows(next(iter(sums.values())))]]
+Prices = dict[str, Rate | None]
+
+
+def _upright(sums: dict[str, Summary], prices: Prices) -> Iterator[str]:
+    columns = [[label, *[value for _, value in _rows(summary, prices[label])]] for label, summary in sums.items()]
+    names = ["", *[name for name, _ in _rows(next(iter(sums.values())), None)]]
     widths = [max(map(len, column)) for column in columns]
     for position, name in enumerate(names):
         cells = [column[position].rjust(width) for column, width in zip(columns, widths, strict=True)]
@@ -144,8 +160,9 @@ def _upright(sums: dict[str, Summary]) -> Iterator[str]:
             yield f"{name:<28}" + "   ".join(cells)
 
 
-def _flat(sums: dict[str, Summary]) -> Iterator[str]:
+def _flat(sums: dict[str, Summary], prices: Prices) -> Iterator[str]:
     head = ["policy", "idle", "stops", "back < 1 h", "ever", "recovered", "of idle", "clean", "interrupted"]
+    head += ["recovered money"] if any(prices.values()) else []
     rows = [head]
     for label, summary in sums.items():
         share = f"{summary.share * 100:.0f} %" if summary.share is not None else ""
@@ -155,7 +172,9 @@ def _flat(sums: dict[str, Summary]) -> Iterator[str]:
             _range(summary.back_ever, summary.in_doubt),
         ]
         hours = [_hours(summary.recovered_clean), _hours(summary.recovered_interrupted)]
-        rows.append([label, _hours(summary.idle), *numbers, _hours(summary.recovered), share, *hours])
+        price = prices[label]
+        money = [price.words(summary.recovered * 3600.0) if price else ""] if any(prices.values()) else []
+        rows.append([label, _hours(summary.idle), *numbers, _hours(summary.recovered), share, *hours, *money])
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     for row in rows:
         first, *rest = zip(row, widths, strict=True)
@@ -218,11 +237,20 @@ def as_json(
             {
                 "policy": label,
                 "summary": _numbers(total(result.account.summary for result in group)),
+                "money": _amounts(total(result.account.summary for result in group), group[0].walked.policy),
                 "machines": [_machine(result) for result in group],
             }
             for label, group in policies.items()
         ],
     }
+
+
+def _amounts(summary: Summary, policy: Policy) -> dict[str, object] | None:
+    """Estimates for the hours of a summary; None where no price is known."""
+    if (price := rate_of(policy)) is None:
+        return None
+    names = ("idle", "recovered", "recovered_clean", "recovered_interrupted")
+    return {name: round(price.cost(getattr(summary, name) * 3600.0), 4) for name in names} | price.facts
 
 
 def _numbers(summary: Summary) -> dict[str, object]:

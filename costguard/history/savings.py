@@ -1,0 +1,84 @@
+"""Hours that the machine was off after an action, and money, for each day. From recorded facts."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from costguard.history.query import Day, Event, next_midnight
+from costguard.money import Rate, rate
+
+
+class Off(NamedTuple):
+    """One day's share: seconds off after an action, which is a fact, and what they would have cost, an estimate (None: unknown)."""
+
+    seconds: float
+    saved: float | None
+
+
+def last_rate(events: Iterable[Event]) -> Rate | None:
+    """The price that was last told in a message of this history."""
+    found: Rate | None = None
+    for event in events:
+        if event.kind == "told" and isinstance(facts := event.data.get("facts"), Mapping):
+            known = rate(facts.get("price_per_hour"), facts.get("currency"), {})
+            if known is not None:
+                told = time.strftime("%Y-%m-%d", time.localtime(event.wall))
+                found = known._replace(origin=f"as the agent counted on {told}")
+    return found
+
+
+def off_by_day(events: Iterable[Event], since: float) -> dict[str, Off]:
+    """From every closed incident, split at midnight of local time.
+
+    Of each time off the first part counts as money, up to the owner's `saving_limit`: the message has that amount.
+    """
+    days: dict[str, Off] = {}
+    for event in events:
+        facts = event.data.get("facts")
+        if event.kind != "told" or event.data.get("name") != "closed" or not isinstance(facts, Mapping):
+            continue
+        stopped, started, saved = (_number(facts.get(name)) for name in ("stopped_wall", "started_wall", "saved"))
+        if stopped is None or started is None or not stopped < started:
+            continue
+        price = rate(facts.get("price_per_hour"), facts.get("currency"), {})
+        paid = started if saved is None or price is None else min(started, stopped + saved / price.cost(1.0))
+        for day, begin, end in _days(max(stopped, since), started):
+            money = None if saved is None or price is None else price.cost(max(0.0, min(end, paid) - begin))
+            days[day] = _joined(days.get(day), Off(end - begin, money))
+    return days
+
+
+def day_for_programs(day: Day, off: Off | None, price: Rate | None) -> dict[str, object]:
+    """A day with its money: seconds as facts, amounts as estimates; null where no price is known."""
+    return {
+        **day._asdict(),
+        "off": off.seconds if off else 0.0,
+        "idle_cost": price.estimate(day.quiet) if price else None,
+        "saved": saved(off, price),
+    }
+
+
+def saved(off: Off | None, price: Rate | None) -> dict[str, object] | None:
+    """What a time off would have cost, as the agent counted it then; null when it knew no price."""
+    if off is None or off.saved is None or price is None:
+        return None
+    return {"amount": round(off.saved, 4), "currency": price.currency, "estimate": True}
+
+
+def _joined(first: Off | None, second: Off) -> Off:
+    """Two times of one day; money that is known of one alone stands for what is known."""
+    if first is None:
+        return second
+    known = [money for money in (first.saved, second.saved) if money is not None]
+    return Off(first.seconds + second.seconds, sum(known) if known else None)
+
+
+def _days(begin: float, end: float) -> Iterator[tuple[str, float, float]]:
+    while begin < end:
+        until = min(end, next_midnight(begin))
+        yield time.strftime("%Y-%m-%d", time.localtime(begin)), begin, until
+        begin = until
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

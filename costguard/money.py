@@ -1,0 +1,80 @@
+"""What time costs: always an estimate, with its price, currency and origin; nothing where no price is known. Pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+HOUR = 3600.0
+LARGEST = 1e9
+"""No hour costs as much."""
+
+GIVEN = "as it was set"
+
+_TYPED = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]{3})?")
+
+
+class Rate(NamedTuple):
+    """A price per hour. ``origin`` says where it is from, ``limit`` that the machine costs at most that."""
+
+    per_hour: float
+    currency: str
+    origin: str
+    limit: bool = False
+
+    def cost(self, seconds: float) -> float:
+        """What so much time costs."""
+        return seconds / HOUR * self.per_hour
+
+    def words(self, seconds: float) -> str:
+        """``about 12.30 USD``; ``at most 12.30 USD`` where only a limit is known."""
+        return f"{'at most' if self.limit else 'about'} {self.cost(seconds):.2f} {self.currency}"
+
+    @property
+    def source(self) -> str:
+        """``an estimate: 7.00 USD an hour, list price of 2026-07-20``."""
+        most = "at most " if self.limit else ""
+        return f"an estimate: {most}{self.per_hour:.2f} {self.currency} an hour, {self.origin}"
+
+    def estimate(self, seconds: float) -> dict[str, object]:
+        """The same for programs."""
+        return {"amount": round(self.cost(seconds), 4)} | self.facts
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What an amount of this rate rests on."""
+        return {
+            "currency": self.currency, "estimate": True, "at_most": self.limit, "price_per_hour": self.per_hour,
+            "price_source": self.origin,
+        }  # fmt: skip
+
+
+def given(text: str) -> Rate:
+    """What a person typed: ``2.50`` or ``2.50 EUR``; raises ValueError in words."""
+    match = _TYPED.fullmatch(text.strip())
+    amount = float(match[1]) if match else 0.0
+    if match is None or not 0.0 < amount < LARGEST:
+        raise ValueError(f"{text!r} is no price for an hour; allowed: 2.50 or '2.50 EUR'")
+    return Rate(amount, match[2] or "USD", GIVEN)
+
+
+def rate(own: object, currency: object, found: Mapping[str, Any]) -> Rate | None:
+    """The owner's price, or what the cloud says; None where neither is known.
+
+    ``own`` is the price that the guard counts with, ``found`` the fields of `costguard.actions.provider.Price`.
+    """
+    amount, kind = _amount(found.get("amount")), str(found.get("kind") or "list")
+    count = _amount(own)
+    if count is not None and (count != amount or kind == "limit"):
+        return Rate(count, str(currency or "USD"), GIVEN)
+    if amount is None or not found.get("date"):
+        return None
+    name = {"spot": "Spot price", "limit": "the price on demand or a limit"}.get(kind, "list price")
+    source = f"{name} of {found['date']} (source: {found.get('source') or 'unknown'})"
+    return Rate(amount, str(found.get("currency") or "USD"), source, kind == "limit")
+
+
+def _amount(value: object) -> float | None:
+    """A price that can be one; never 0, which would say that it costs nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < LARGEST:
+        return None
+    return float(value)
