@@ -1,7 +1,7 @@
 """The guard's side of the nvml reader: its answers as observations and events of the engine.
 
-Nothing here decides. What the reader needs to go on where its predecessor ended (counters, the GPUs that were
-known) goes into its next job, and into the saved state.
+Nothing here decides. What the reader needs to go on where its predecessor ended (counters, what it learnt, the GPUs
+that were known) goes into its next job, and into the saved state.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 from costguard.agent import decode
 from costguard.agent.ports import Host
-from costguard.agent.supervise import Reader
+from costguard.agent.supervise import HANDED, Reader
 from costguard.engine.events import Devices, Finding
 from costguard.engine.observation import Device, Observation, Reading, Unknown
 from costguard.engine.state import State
@@ -28,13 +28,13 @@ class Eyes:
         host: Host,
         config: Mapping[str, Any],
         state: State,
-        counters: dict[str, Any] | None,
+        handed: Mapping[str, Any],
         tell: Complain,
         *,
         detached: bool,
     ) -> None:
         self._host, self._tell = host, tell
-        self.counters = counters
+        self._handed = {name: handed[name] for name in HANDED if isinstance(handed.get(name), dict)}
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.devices}
         self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
@@ -48,11 +48,28 @@ class Eyes:
         if place != self._place:
             self._place = place
             self.reader.stop()
+            self._handed = self.handed
             self.reader = self._start(detached=self.reader.detached)
 
     def _start(self, *, detached: bool) -> Reader:
-        job = {**self._place, "counters": self.counters, "known": self._known}
+        job = {**self._place, **self._handed, "known": self._known}
         return Reader(self._host, "nvml", job, detached=detached)
+
+    @property
+    def handed(self) -> dict[str, Any]:
+        """What this reader leaves for the next one; each part is another object when it has changed."""
+        return {name: self.reader.job[name] for name in HANDED if name in self.reader.job}
+
+    def attach(self) -> None:
+        """Take up the driver again. It may be another one, which need not have every engine that the old one had."""
+        learnt = self.reader.job.get("learnt", {})
+        kept = {
+            key: {n: v for n, v in one.items() if n != "engines"}
+            for key, one in learnt.items()
+            if isinstance(one, dict)
+        }
+        self.reader.job["learnt"] = kept
+        self.reader.attach()
 
     @property
     def answered(self) -> bool:
@@ -83,8 +100,7 @@ class Eyes:
             self.reader.words = f"the reader's answer makes no sense ({error})"
             return self._blind(), None
         self._tell("nvml", None if gpus else self.reader.error)  # otherwise each GPU says it
-        self.counters = answer.get("counters") or self.counters
-        self.reader.job |= {"counters": self.counters, "known": gpus}
+        self.reader.job["known"] = gpus
         if gpus != self._known:
             missing = tuple(key for key in self._known if key not in gpus)
             extra: tuple[Reading, ...] = tuple([Unknown("not listed any more")] * len(missing))

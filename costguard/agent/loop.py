@@ -91,7 +91,7 @@ class Loop:
             Began(now.boot, why, found.proven) for why in found.again
         ]  # how the engine begins again, before all
         self._last = Step(found.state, (), Sentence(found.state, rules_of(self.policy), now.wall))
-        self.eyes = Eyes(host, config, found.state, found.counters, self._trouble, detached=found.detached)
+        self.eyes = Eyes(host, config, found.state, found.handed, self._trouble, detached=found.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
 
     def _remember(self, tags: dict[str, Any]) -> Policy:
@@ -227,7 +227,7 @@ class Loop:
         self.memory.follow(before, self._last.state, self._readers(), told=isinstance(event, Outcome))
 
     def _readers(self) -> Readers:
-        return Readers(self.eyes.counters, self.eyes.reader.detached, self.cloud.heard)
+        return Readers(self.eyes.handed, self.eyes.reader.detached, self.cloud.heard)
 
     def _start(self, effect: Effect) -> None:
         at = self.host.clock().boot
@@ -375,7 +375,7 @@ class Loop:
         if attach == (not self.eyes.reader.detached):
             return "the driver was not let go" if attach else "the driver is let go already"
         if attach:
-            self.eyes.reader.attach()
+            self.eyes.attach()
         else:
             self.eyes.reader.detach()
         self.memory.save(self._last.state, self._readers())

@@ -7,11 +7,13 @@ onto the disk, which may hang.
 import json
 import zlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costguard.agent.disk import Disk
 from costguard.agent.ports import Host
 from costguard.agent.state import Start
+from costguard.agent.supervise import HANDED
 from costguard.engine.policy import Policy
 from costguard.engine.state import OPEN, Core, State, commitments, dump, initial, load
 
@@ -32,7 +34,7 @@ class Found(NamedTuple):
     """
 
     state: State
-    counters: dict[str, Any] | None = None
+    handed: Mapping[str, Any] = MappingProxyType({})
     detached: bool = False
     again: tuple[str, ...] = ()
     proven: bool = True
@@ -41,7 +43,7 @@ class Found(NamedTuple):
 class Readers(NamedTuple):
     """What is saved beside the engine's state, so that the next readers go on where these ended."""
 
-    counters: dict[str, Any] | None
+    handed: dict[str, Any]  # what it leaves, by name; a part that changed is another object
     detached: bool
     tags: dict[str, Any]  # what tags of the machine ask for
 
@@ -66,6 +68,7 @@ class Memory:
         self._committed_at = now
         self._unused = True  # whether the saved commitments tell of unused time; of an earlier process: perhaps
         self._written: tuple[object, object, str] = (None, None, "")  # core and tracks as JSON, by identity
+        self._learnt: object = None  # by the reader, as it was saved
         self.adopt(policy)
 
     def adopt(self, policy: Policy) -> None:
@@ -91,7 +94,8 @@ class Memory:
                 # another policy, version or ground of its plans: a running warning is taken back
                 proven = saved.get("ground") == self.ground
                 again = ("restart",) if proven and saved.get("rules") == self._rules() else ("restart", "reload")
-                return Found(state, saved.get("counters"), saved.get("detached") is True, again, proven)
+                handed = {name: saved.get(name) for name in HANDED}
+                return Found(state, handed, saved.get("detached") is True, again, proven)
             except (KeyError, TypeError, ValueError) as error:
                 self._host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
         lost = boot.lost or boot.state is not None
@@ -110,10 +114,11 @@ class Memory:
     def follow(self, before: Core, state: State, readers: Readers, *, told: bool) -> None:
         """After a step: save what is worth it. ``told``: the event was the outcome of an effect."""
         core, at = state.core, state.at
-        if core is before and at - self._saved_at < SAVE_EVERY:
+        learnt = readers.handed.get("learnt")
+        if core is before and at - self._saved_at < SAVE_EVERY and learnt is self._learnt:
             return
         essence = (core.serial, core.phase, core.done, core.armed, core.started, core.holds, core.plans, core.alarm)
-        if told or essence != self._essence or at - self._saved_at >= SAVE_EVERY:
+        if told or essence != self._essence or at - self._saved_at >= SAVE_EVERY or learnt is not self._learnt:
             self._essence = essence
             self.save(state, readers)
         # work that is seen while the disk still tells of unused time: a crash of the machine must not lose it
@@ -131,10 +136,11 @@ class Memory:
             same = {name: value for name, value in dump(state).items() if name != "at"}
             text = json.dumps({"rules": self._rules(), "ground": self.ground, "engine": same}, separators=(",", ":"))
             self._written = (state.core, state.tracks, text[1:-2])
-        beside = json.dumps(readers.counters, separators=(",", ":")) + (',"detached":true' if readers.detached else "")
-        beside += f',"tags":{json.dumps(readers.tags)}' if readers.tags else ""
+        self._learnt = readers.handed.get("learnt")
+        beside = {**readers.handed, "detached": readers.detached, "tags": readers.tags}
+        text = json.dumps(beside, separators=(",", ":"))[:-1]
         # in a tick that changes nothing only the time is new
-        failed = self._host.save(f'{{"counters":{beside},{self._written[2]},"at":{state.at!r}}}}}'.encode())
+        failed = self._host.save(f'{text},{self._written[2]},"at":{state.at!r}}}}}'.encode())
         self._saved_at = state.at
         self._tell("state", failed)
 

@@ -15,6 +15,11 @@ ANSWER_WITHIN = 5.0
 START_WITHIN = 30.0
 """Seconds for the first read of a new reader: without persistence mode the driver takes 1 to 3 s for each GPU."""
 
+HANDED = ("counters", "learnt")
+"""What an answer may bring for the process after this one: objects by device, of which later ones replace earlier ones."""
+
+HANDED_KEYS = 1024  # more devices than any machine has
+
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
 UNREAPED_LIMIT = 3
 """With so many readers that not even SIGKILL ends, no further reader is started: each would hang as well."""
@@ -107,6 +112,7 @@ class Reader:
         if answer is None:
             self._lost(now, "the reader wrote something that is no answer")
             return None
+        self._keep(answer)
         if self._asked is None or answer.get("read") != self._asked[0]:
             return None
         late = now >= self._asked[1]
@@ -119,6 +125,14 @@ class Reader:
         if any(isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer.get("gpus", ())):
             self._pause = FIRST_PAUSE
         return answer
+
+    def _keep(self, answer: dict[str, Any]) -> None:
+        """Take what the next process needs, also of an answer that nobody waits for any more."""
+        for name in HANDED:
+            given = answer.get(name)
+            if given and isinstance(given, dict):
+                kept = {**(self.job.get(name) or {}), **given}
+                self.job[name] = kept if len(kept) <= HANDED_KEYS else given
 
     def ended(self, code: int, now: float) -> None:
         """The process is gone."""

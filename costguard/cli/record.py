@@ -131,7 +131,7 @@ class _Recorder:
 
     def __init__(self, writer: "Writer", sysfs: str) -> None:
         self._writer = writer
-        self._job: dict[str, object] = {"sysfs": sysfs, "procfs": "/proc", "devfs": "/dev", "counters": None}
+        self._job: dict[str, Any] = {"sysfs": sysfs, "procfs": "/proc", "devfs": "/dev", "counters": None, "learnt": {}}
         self._process: subprocess.Popen[bytes] | None = None
         self._stuck: list[subprocess.Popen[bytes]] = []  # killed, and not gone
         self._rest = b""
@@ -204,6 +204,7 @@ class _Recorder:
                 if isinstance(answer, dict) and answer.get("read") == self._number:
                     self._answered = True
                     self._job["counters"] = answer.get("counters") or self._job["counters"]
+                    self._job["learnt"] = {**self._job["learnt"], **answer.get("learnt", {})}
                     return answer
         except BrokenPipeError:
             self._tell("the reader ended; it is started anew")

@@ -1,11 +1,11 @@
 """The resident process that reads the GPUs, driven by the guard line by line (JSON).
 
-First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, millijoules]}|null,"known":[key,…]}``,
-the last two from readers before this one. Then
+First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, millijoules]}|null,"learnt":{key:{…}}|null,
+"known":[key,…]}``, the last three from readers before this one. Then
 
 - ``{"read":n}`` is answered by ``{"read":n,"gpus":[[key,load|null,[signs],covers,words],…],"counters":{…}}``,
   with ``"findings":[[key,code,words],…]`` while there is something that people should know about a GPU,
-  ``"info":{key:{"index","uuid","name"}}`` when that changed, and ``"error"``, ``"hardware"`` when no GPU
+  ``"info":{key:{"index","uuid","name"}}`` and ``"learnt":{key:{…}}`` when that changed, and ``"error"``, ``"hardware"`` when no GPU
   could be read because the driver or its library failed;
 - ``{"read":n,"look":true}`` is answered in the same way, after a look at which GPUs there are;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
@@ -33,6 +33,7 @@ from costguard.readers.nvml_codes import (
     NvmlError,
 )
 from costguard.readers.nvml_gpu import Gpu, UnreadableError
+from costguard.readers.nvml_learnt import Learnt
 from costguard.readers.nvml_library import Nvml
 from costguard.readers.nvml_lookup import find, listed, place
 from costguard.readers.pci import Bus
@@ -54,6 +55,7 @@ _PATIENCE = 3  # reads without any GPU, after which a fresh process is the bette
 _REOPEN = (3, 6, 12)  # failed reads after which a GPU gets a fresh handle, and every 30th: opening may be slow
 _ON_THE_WAY = 0.1  # seconds that an answer may take to become a tick; less than a sample of the ring
 _REASON = 240  # characters
+_MOST = 1 << 64  # what no counter and no clock reaches
 # Not cured by a fresh process: the GPU cannot, may not, or needs a reset.
 _LASTING = (NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED)
 
@@ -63,14 +65,14 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 class _Slot:
     """The place of one expected GPU, readable or not."""
 
-    __slots__ = ("code", "engines", "failures", "gpu", "reason")
+    __slots__ = ("code", "failures", "gpu", "learnt", "reason")
 
-    def __init__(self, reason: str = "not asked yet") -> None:
+    def __init__(self, reason: str = "not asked yet", learnt: object = None) -> None:
         self.gpu: Gpu | None = None
         self.reason = reason
         self.code = 0  # NVML's, of the last failure
         self.failures = 0
-        self.engines: set[str] = set()  # that have answered
+        self.learnt = Learnt(learnt)
 
     def close(self) -> None:
         """Forget the opened GPU."""
@@ -91,12 +93,14 @@ class Reader:
         self,
         sysfs: str = "/sys",
         devfs: str = "/dev",
-        counters: dict[str, list[float]] | None = None,
+        counters: object = None,
         known: "Sequence[str]" = (),
+        learnt: object = None,
     ) -> None:
         self._bus = Bus(sysfs, devfs)
-        self._counters = {key: (float(one[0]), int(one[1])) for key, one in (counters or {}).items()}
-        self._slots = {key: _Slot() for key in (*known, *self._counters)}
+        self._counters = _counters(counters)
+        self._learnt: dict[str, object] = learnt if isinstance(learnt, dict) else {}  # of GPUs that were not met yet
+        self._slots = {key: self._slot(key) for key in (*known, *self._counters)}
         self._nvml: Nvml | None = None
         self._error = ""
         self._driver = False  # whether something proves that there is a driver
@@ -107,6 +111,9 @@ class Reader:
         self.failed = False
         """Whether only a fresh process can do better."""
         self._begin()
+
+    def _slot(self, key: str) -> _Slot:
+        return _Slot(learnt=self._learnt.pop(key, None))
 
     def _begin(self) -> None:
         """Load, initialise and open everything. What fails is told by the next `read`."""
@@ -150,6 +157,9 @@ class Reader:
         ]
         if findings:
             answer["findings"] = findings
+        learnt = {key: news for key, slot in self._slots.items() if (news := slot.learnt.news()) is not None}
+        if learnt:
+            answer["learnt"] = learnt
         if self._info_due:
             answer["info"] = self.info()
             self._info_due = False
@@ -198,7 +208,8 @@ class Reader:
         if not self._bus.look():
             return False
         for key in self._bus.expected:
-            self._slots.setdefault(key, _Slot())
+            if key not in self._slots:
+                self._slots[key] = self._slot(key)
         for key in self._bus.elsewhere:
             if (slot := self._slots.pop(key, None)) is not None:
                 slot.close()
@@ -211,8 +222,11 @@ class Reader:
         for index, code, key, handle in listed(self._nvml, self._count, self._bus.expected, self._slots):
             if code != SUCCESS:
                 refused.append((index, code))
-            elif (slot := self._slots.setdefault(key, _Slot())).gpu is None:
-                self._open(slot, key, handle, index)
+                continue
+            if key not in self._slots:
+                self._slots[key] = self._slot(key)
+            if self._slots[key].gpu is None:
+                self._open(self._slots[key], key, handle, index)
         for key, slot in self._slots.items():
             if slot.gpu is None:
                 self._reopen(key, slot)
@@ -238,7 +252,7 @@ class Reader:
         self._keep_counters()
         slot.close()
         try:
-            slot.gpu = Gpu(self._nvml, handle, self._counters.get(key), slot.engines)
+            slot.gpu = Gpu(self._nvml, handle, self._counters.get(key), slot.learnt)
         except Exception as error:  # noqa: BLE001 # one sick GPU must not cost the readings of the others
             slot.failed(error)
         else:
@@ -258,6 +272,17 @@ class Reader:
         """The index, UUID and name of every GPU that could be opened."""
         gpus = {key: slot.gpu for key, slot in self._slots.items() if slot.gpu is not None}
         return {key: {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name} for key, gpu in gpus.items()}
+
+
+def _counters(saved: object) -> dict[str, tuple[float, int]]:
+    """Those of an earlier reader; what looks wrong is left out."""
+    found = {}
+    for key, one in saved.items() if isinstance(saved, dict) else ():
+        if isinstance(one, list) and len(one) == 2 and all(type(value) in (int, float) for value in one):
+            at, energy = one
+            if -_MOST < at < _MOST and 0 <= energy < _MOST:
+                found[str(key)] = (float(at), int(energy))
+    return found
 
 
 def _start() -> tuple[Nvml, int]:
@@ -288,12 +313,13 @@ def serve(lines: "Lines") -> int:
     job = lines.next()
     if job is None:
         return 0
-    counters, known = job.get("counters"), job.get("known")
+    known = job.get("known")
     reader = Reader(
         str(job.get("sysfs") or "/sys"),
         str(job.get("devfs") or "/dev"),
-        counters if isinstance(counters, dict) else None,
+        job.get("counters"),
         [str(key) for key in known] if isinstance(known, list) else (),
+        job.get("learnt"),
     )
     while (request := lines.next()) is not None:
         answer = _answer(reader, request)

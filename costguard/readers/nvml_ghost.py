@@ -1,7 +1,10 @@
-"""Use that nothing makes: a killed kernel can leave a GPU at 100 % for days, with no process and at idle power."""
+"""Use that nothing makes: a killed kernel can leave a GPU at 100 % for days, with no process and at low power."""
 
-USE = 95.0
-"""Percent that every sample must show."""
+USE = 20.0
+"""Percent that every sample must show at least."""
+
+FLAT = 5.0
+"""Percent by which the samples may differ: what is stuck does not move."""
 
 MEMORY = 64 << 20
 """Bytes in use, below which there is no context: the smallest takes more than that."""
@@ -9,10 +12,13 @@ MEMORY = 64 << 20
 HOLD = 120.0
 """Seconds for which everything must have looked like that."""
 
-WORDS = (
-    "GPU use is stuck at 100 % with nothing behind it (no process, no memory, idle power): "
-    "left by a killed kernel, and counted as idle; resetting the GPU or a reboot clears it"
-)
+
+def words(use: float) -> str:
+    """What people should know, for a GPU whose samples show so many percent."""
+    return (
+        f"GPU use is stuck at {use:.0f} % with nothing behind it (no process, no memory, low power, nothing moves): "
+        "left by a killed kernel, and counted as idle; resetting the GPU or a reboot clears it"
+    )
 
 
 class Ghost:
@@ -21,14 +27,19 @@ class Ghost:
     def __init__(self) -> None:
         self._since: float | None = None
         self._last = 0.0
+        self._use = (0.0, 0.0)  # lowest and highest since then
 
-    def see(self, now: float, covers: float, *, alike: bool) -> bool:
-        """Whether it has looked like one for long enough. ``covers``: seconds back without a hole in the samples."""
+    def see(self, now: float, covers: float, use: tuple[float, float], *, alike: bool) -> bool:
+        """Whether it has looked like one for long enough, with its lowest and highest ``use`` since the last read.
+
+        ``covers``: seconds back without a hole in the samples.
+        """
+        low, high = min(self._use[0], use[0]), max(self._use[1], use[1])
         if not alike:
             self._since = None
-        elif self._since is None or now - self._last > covers:
-            self._since = now
-        self._last = now
+        elif self._since is None or now - self._last > covers or high - low > FLAT:
+            self._since, low, high = now, *use
+        self._last, self._use = now, (low, high)
         return self._since is not None and now - self._since >= HOLD
 
     def forget(self) -> None:

@@ -7,6 +7,7 @@ from costguard.readers.nvml_codes import ABSENT, DROPPED, NOT_FOUND, SUCCESS, Nv
 from costguard.readers.nvml_ghost import Ghost
 from costguard.readers.nvml_gpm import Gpm
 from costguard.readers.nvml_hung import Hung
+from costguard.readers.nvml_learnt import Learnt
 from costguard.readers.nvml_library import ENGINES, Nvml
 from costguard.readers.nvml_mig import Divided
 from costguard.readers.nvml_power import PowerMeter
@@ -16,6 +17,7 @@ TYPE_CHECKING = False  # importing typing would cost this process memory for goo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from costguard.readers.nvml_idle import Scene
     from costguard.readers.nvml_library import Handle
 
 RING_SECONDS = 16.0
@@ -42,28 +44,28 @@ class Gpu:
         nvml: Nvml,
         handle: "Handle",
         old_counter: tuple[float, int] | None = None,
-        engines: set[str] | None = None,
+        learnt: Learnt | None = None,
     ) -> None:
         self._nvml = nvml
         self._handle = handle
         self._unsupported: set[str] = set()
-        self._engines = set[str]() if engines is None else engines  # that have answered, also under an earlier handle
+        self._learnt = learnt = Learnt() if learnt is None else learnt
         self._since = 0  # newest sample of the ring that was seen
         self._ring_read = 0.0  # when
         self._look_due = 0.0
         self._again_due = 0.0  # when to ask again for what was missing
         self._memory: int | None = None  # bytes in use; None: unknown
-        self._lowest = 0.0  # percent, of the samples since the last read
+        self._use = (0.0, 0.0)  # percent, lowest and highest of the samples since the last read
         self._ghost = Ghost()
-        self._hung = Hung()
-        self._slack = False  # whether the job drew far less than before at the last read
+        self._hung = Hung(learnt)
+        self._slack = False  # whether the power was that of a job which may hang at the last read
         self.findings: list[tuple[str, str]] = []
         """What people should know beside the reading: a code and words."""
         self._signs: list[str] = []  # seen since the last answer
         self._traffic_next = True
         self._divided: Divided | None = None
         self._whole_due = 0.0  # when to ask again whether it still is, should its instances stay unknown
-        self.meter = PowerMeter(nvml, handle, old_counter)
+        self.meter = PowerMeter(nvml, handle, old_counter, learnt)
         code, index = nvml.index(handle)
         if code not in (SUCCESS, *DROPPED):
             raise NvmlError(code, "GetIndex")
@@ -101,7 +103,7 @@ class Gpu:
         if self._gpm.available and self._divided is None:
             self._gpm.read(now)
             self._signs += self._gpm.signs
-        self._lowest = 0.0
+        self._use = (0.0, 0.0)
         percent, ring_covers, evidence = self._gpu_use(now)
         suspected = self._suspected()
         other = 0
@@ -116,47 +118,60 @@ class Gpu:
         if now >= self._again_due:
             self._ask_again(now)
         quiet = percent == 0 and not self._signs
-        power = self.meter.read(now, quiet=quiet, ring=ring_covers > 0)
-        if power.sign:
-            self._signs.append(power.sign)
+        power = self.meter.read(now, quiet=quiet, ring=ring_covers > 0, scene=self._scene() if quiet else None)
         covers = max(ring_covers, power.covers)
         alike = suspected and other == 0 and self._nothing_behind()
-        if self._ghost.see(now, ring_covers, alike=alike):
+        if self._ghost.see(now, ring_covers, self._use, alike=alike):
+            self.findings = [("ghost", nvml_ghost.words(percent))]
             percent, covers, evidence = 0.0, ring_covers, f"{evidence}, but nothing behind it"
-            self.findings = [("ghost", nvml_ghost.WORDS)]
         else:
+            if power.sign:
+                self._signs.append(power.sign)
             hung = self._hangs(now, ring_covers, calm=other == 0)
-            self.findings = [("suspect_hung", nvml_hung.WORDS)] if hung else []
+            self.findings = [("suspect_hung", hung)] if hung else []
         activity = self._gpm.words if self._divided is None else ""
         memory = "" if self._memory is None else f"{self._memory >> 20} MiB in use"
         notes = [evidence, activity, power.evidence, self.meter.holders(), memory, self._gpm.note]
         signs = list(dict.fromkeys(self._signs)) if self._signs else []
         return percent / 100, signs, covers, ", ".join(filter(None, notes))
 
-    def _hangs(self, now: float, covers: float, *, calm: bool) -> bool:
-        """Whether the job looks as if it hung; never when a part of that is unknown."""
-        mean, margin = self.meter.mean, self.meter.margin
-        if mean is None:
+    def _hangs(self, now: float, covers: float, *, calm: bool) -> str:
+        """Words when the job looks as if it hung; "" also where too little of that is known."""
+        meter, less = self.meter, False
+        if meter.mean is not None and meter.contexts is not None:
+            less = self._hung.off_baseline(meter.mean, meter.contexts, meter.levels.margin)
+        self._slack = less or (meter.waits and bool(meter.contexts))
+        if meter.mean is None or self._divided is not None:
             self._hung.forget()
-            return False
-        self._slack = self._hung.off_baseline(mean, self.meter.contexts, margin)
+            return ""
         if self._gpm.available:
-            calm = calm and self._gpm.calm
+            calm, still = calm and self._gpm.calm, ", memory and links idle"
         else:
-            calm = calm and self._traffic.still and self.meter.near_idle(mean, nvml_hung.IDLE_SHARE)
-        alike = calm and self._slack and self._lowest >= nvml_hung.USE and self._divided is None
-        return self._hung.see(now, covers, mean, self._gpm.use or 0.0, margin, alike=alike)
+            calm = calm and meter.waits and (self._traffic.still or not self._traffic.known)
+            still = ", links idle" if self._traffic.known else ""
+        alike = calm and self._slack and self._use[0] >= nvml_hung.USE
+        sm = self._gpm.use or 0.0
+        if not self._hung.see(now, covers, meter.mean, sm, meter.levels.margin, alike=alike):
+            return ""
+        return nvml_hung.words(less=less, still=still)
+
+    def _scene(self) -> "Scene | None":
+        """Contexts and memory in use where nothing but the power could show work, so that it may be the idle power."""
+        meter = self.meter
+        still = self._gpm.still if self._gpm.available else meter.nobody and self._empty()
+        return (meter.contexts, self._memory) if still and self._divided is None else None
 
     def _suspected(self) -> bool:
-        """Full use, flat, and by the last look nobody there to make it: worth a closer look."""
-        return self._lowest >= nvml_ghost.USE and self.meter.nobody and self._empty()
+        """Use that is high and flat, and by the last look nobody there to make it: worth a closer look."""
+        low, high = self._use
+        return low >= nvml_ghost.USE and high - low <= nvml_ghost.FLAT and self.meter.nobody and self._empty()
 
     def _empty(self) -> bool:
         return self._memory is not None and self._memory < nvml_ghost.MEMORY
 
     def _nothing_behind(self) -> bool:
-        """After a fresh look: no process of any kind, no memory, idle power, no sign. False if any of it is unknown."""
-        if self._signs or not (self.meter.nobody and self._empty() and self.meter.at_rest):
+        """After a fresh look: no process of any kind, no memory, low power, no other sign. False if any of it is unknown."""
+        if self._signs or not (self.meter.nobody and self._empty() and self.meter.measured and self.meter.waits):
             return False
         if self._gpm.available and not self._gpm.still:
             return False
@@ -199,7 +214,7 @@ class Gpu:
             raise UnreadableError(f"corrupt answer: GPU use of {peak} % in the samples")
         covers = self._unbroken(stamps, now - before if before else 0.0)
         self._since = stamps[-1]
-        self._lowest = min(values)
+        self._use = (min(values), peak)
         return peak, covers, f"GPU peak {peak:g} % in {len(values)} samples"
 
     def _unbroken(self, stamps: list[int], gap: float) -> float:
@@ -251,10 +266,12 @@ class Gpu:
             if engine in self._unsupported:
                 continue
             code, percent = self._nvml.engine(number, self._handle)
-            if code in ABSENT and engine not in self._engines:  # one that was there does not go away: it fails
+            if code in ABSENT and engine not in self._learnt.engines:  # one that was there does not go away: it fails
                 self._unsupported.add(engine)
                 continue
-            self._engines.add(engine)
+            if engine not in self._learnt.engines:
+                self._learnt.engines.add(engine)
+                self._learnt.fresh = True
             if _percent(engine, self._value(engine, (code, percent))) > best:
                 best, name = percent, engine
         return best, name

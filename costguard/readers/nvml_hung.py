@@ -1,8 +1,10 @@
-"""A job that seems to hang: full use, flat on every axis, far below the power that the same job drew before.
+"""A job that seems to hang: full use, flat on every axis, at little power.
 
-A collective that spins looks like that; a real one moves bytes, training draws power, decoding reads memory,
-and waiting for data lets the use dip. It is a suspicion: told, and the use still counts as work.
+A collective that spins looks like that; a real one moves bytes, training draws power, decoding reads memory, and waiting
+for data lets the use dip. It is a suspicion, from what there is to see: told, and the use still counts as work.
 """
+
+from costguard.readers.nvml_learnt import Learnt
 
 USE = 99.0
 """Percent that every sample must show."""
@@ -13,34 +15,36 @@ HOLD = 600.0
 OWN_SHARE = 0.6
 """Of the highest mean power that this job drew: from there down it is off its own baseline."""
 
-IDLE_SHARE = 0.05
-"""Of the power limit: so far above the idle power with processes, at most, where there is no GPM to show more."""
-
 _FLAT_SM = 2.0  # percent by which the share of busy SMs may vary
 
-WORDS = (
-    "this job may hang: GPU use has been at 100 % for 10 min and more while nothing else moves (power flat and far "
-    "below what the job drew before, memory and links idle); look at it with a debugger, or at its log"
-)
+
+def words(*, less: bool, still: str) -> str:
+    """What people should know. ``less``: the job drew far more before; ``still``: what else is known not to move."""
+    power = "far below what the job drew before" if less else "so low that nothing may run"
+    return (
+        "this job may hang (a suspicion): GPU use has been at 100 % for 10 min and more while nothing else moves "
+        f"(power flat and {power}{still}); look at it with a debugger, or at its log"
+    )
 
 
 class Hung:
     """What one job did so far, and for how long it has looked like one that hangs."""
 
-    def __init__(self) -> None:
-        self._job: int | None = None  # contexts; another number is another job
-        self._own = 0.0  # highest mean power of the job, milliwatts
+    def __init__(self, learnt: Learnt) -> None:
+        self._learnt = learnt
         self._since: float | None = None
         self._last = 0.0
         self._power = self._sm = (0.0, 0.0)  # lowest and highest since then
 
-    def off_baseline(self, mean: float, job: int | None, margin: float) -> bool:
+    def off_baseline(self, mean: float, job: int, margin: float) -> bool:
         """Remember what the job draws; whether that is far below what it drew. ``margin``: milliwatts of noise."""
-        if job != self._job or not job:
-            self._job, self._own = job, 0.0
+        kept = self._learnt
+        if job != kept.job or not job:
+            kept.job, kept.own = job, 0.0
             self.forget()
-        self._own = max(self._own, mean)
-        return bool(job) and 0 < mean <= OWN_SHARE * self._own and self._own - mean >= 3 * margin
+        if mean > kept.own:
+            kept.own, kept.fresh = mean, True
+        return bool(job) and 0 < mean <= OWN_SHARE * kept.own and kept.own - mean >= 3 * margin
 
     def see(self, now: float, covers: float, mean: float, sm: float, margin: float, *, alike: bool) -> bool:
         """Whether it has looked like one for long enough. ``covers``: seconds back without a hole in the samples."""

@@ -165,10 +165,10 @@ class Nvml:
         """Milliwatts now."""
         return _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
 
-    def power_limit(self, handle: "Handle") -> tuple[int, int]:
-        """Milliwatts that the board may draw."""
-        code, limit = _ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-        return code, limit or 0
+    def power_limits(self, handle: "Handle") -> list[tuple[int, int]]:
+        """Milliwatts that the board may draw: as it is enforced now, and by the board itself."""
+        functions = pynvml.nvmlDeviceGetEnforcedPowerLimit, pynvml.nvmlDeviceGetPowerManagementDefaultLimit
+        return [(code, limit or 0) for code, limit in (_ask(function, handle) for function in functions)]
 
     def memory_used(self, handle: "Handle") -> tuple[int, int]:
         """Bytes of GPU memory in use, what the driver reserves for itself left out where it tells that apart."""

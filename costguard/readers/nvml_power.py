@@ -1,24 +1,17 @@
 """What a GPU draws, from its energy counter, and whether that says that it works."""
 
 from costguard.readers.nvml_codes import DROPPED, SUCCESS, NvmlError
+from costguard.readers.nvml_idle import Levels
+from costguard.readers.nvml_learnt import ABSURD_MW, BARE, HELD, UNSURE, Learnt
 from costguard.readers.nvml_library import Nvml
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
+    from costguard.readers.nvml_idle import Scene
     from costguard.readers.nvml_library import Handle
-
-MARGIN_MW = 10_000
-"""Milliwatts above the idle baseline that are noise, on a small board."""
-
-MARGIN_SHARE = 0.03
-"""The same as a share of the power limit, for large boards."""
-
-REST_SHARE = 0.2
-"""Of the power limit: what a GPU without processes draws at most, while its own idle power was never seen."""
 
 _MARGIN_SECONDS = 60.0  # the energy that may be hidden: the margin for so long, a second or two of full load
 _SHORTEST = 0.5  # seconds: the counter moves in steps of up to 0.1 s, so a shorter mean is noise
-_ABSURD_MW = 20_000_000  # more than any board draws
 _LISTS = ("Compute", "MPSCompute")  # of processes
 
 
@@ -34,13 +27,14 @@ class Power:
 
 
 class PowerMeter:
-    """Mean power between reads, against the lowest mean seen at zero load in the same state.
+    """Mean power between reads, against the idle power in the same state.
 
-    The states are: with compute contexts, without, unknown; a context alone raises power by tens of
-    watts. A mean lowers a baseline only when its interval lay entirely within one state.
+    A mean lowers a level only when its interval lay entirely within one state.
     """
 
-    def __init__(self, nvml: Nvml, handle: "Handle", old_counter: tuple[float, int] | None) -> None:
+    def __init__(
+        self, nvml: Nvml, handle: "Handle", old_counter: tuple[float, int] | None = None, learnt: Learnt | None = None
+    ) -> None:
         self._nvml = nvml
         self._handle = handle
         self._before_restart = old_counter
@@ -49,36 +43,28 @@ class PowerMeter:
         self._kinds: tuple[str, ...] = _LISTS
         self._state_since = 0.0
         self._looked = -1.0
-        self._lowest: dict[bool | None, float] = {}
-        self.margin = float(MARGIN_MW)
-        """Milliwatts that are noise on this board."""
-        self._limit = 0
         self._last = Power()
         self.mean: float | None = None
-        """Milliwatts between the last two reads of the counter; None without one."""
+        """Milliwatts since the last read, or at this moment where there is no counter; None: not known."""
         self.anchor: tuple[float, int] | None = None
         """The last reading of the counter: seconds since boot, millijoules."""
         self.contexts: int | None = None
         """Compute contexts at the last look, those behind an MPS server included; None: unknown."""
         self.nobody = False
         """Whether both lists, compute and MPS, were there and empty."""
-        self.at_rest = False
-        """Whether the last mean (not: a moment) was that of a GPU without processes: at its baseline, or low."""
-        code, limit = nvml.power_limit(handle)
-        if code == SUCCESS and 0 < limit < _ABSURD_MW:
-            self.margin = max(self.margin, MARGIN_SHARE * limit)
-            self._limit = limit
+        self.waits = False
+        """Whether the last power was so low that at most a context waits."""
+        self.measured = False
+        """Whether it was a mean, and not that of a moment."""
+        self.limit = _limit(nvml, handle)
+        """Milliwatts that the board may draw; 0: not known."""
+        self.levels = Levels(self.limit, Learnt() if learnt is None else learnt)
 
     def holders(self) -> str:
         """How many compute contexts were seen at the last look, in words."""
         if self.contexts is None:
             return ""
         return f"{self.contexts} compute process{'' if self.contexts == 1 else 'es'}"
-
-    def near_idle(self, mean: float, share: float) -> bool:
-        """Whether a mean is at most a share of the limit above the lowest one with processes, which is known."""
-        lowest = self._lowest.get(True)
-        return lowest is not None and mean <= lowest + max(self.margin, share * self._limit)
 
     def ask_again(self) -> None:
         """Perhaps the driver gives by now what it did not."""
@@ -102,20 +88,21 @@ class PowerMeter:
                 break  # without the main list, the other one tells nothing
         self.contexts = total
         self.nobody = total == 0 and answers == 2
-        if state is not self._state() or not self._state_since:
+        if state != self._state() or not self._state_since:
             self._state_since = now
 
-    def read(self, now: float, *, quiet: bool, ring: bool) -> Power:
+    def read(self, now: float, *, quiet: bool, ring: bool, scene: "Scene | None" = None) -> Power:
         """Look at the counter. ``quiet``: the load was zero since the last read; ``ring``: samples prove it.
 
-        Raises NvmlError when the driver fails, rather than lacks, the call.
+        ``scene``: memory in use and contexts while nothing but the power could show work. Raises NvmlError when
+        the driver fails, rather than lacks, the call.
         """
         if not self._energy:
-            return self._by_moment(now, quiet)
+            return self._by_moment(now, quiet, scene)
         code, energy = self._nvml.energy(self._handle)
         if code in DROPPED:
             self._energy = False
-            return self._by_moment(now, quiet)
+            return self._by_moment(now, quiet, scene)
         if code != SUCCESS:
             raise NvmlError(code, "GetTotalEnergyConsumption")
         if self.anchor is None:
@@ -126,62 +113,79 @@ class PowerMeter:
         if now - since < _SHORTEST:
             return self._last
         self.anchor = (now, energy)
-        mean = (energy - before) / (now - since)
-        self.at_rest, self.mean = False, None
-        if not 0 <= mean <= _ABSURD_MW:  # the driver was loaded again, or garbage: no statement
-            self._last = Power()
-            return self._last
-        self.mean = mean
-        self._last = self._judge(mean, since, now, quiet=quiet)
+        self._last = self._take((energy - before) / (now - since), since, now, quiet, scene)
         return self._last
 
-    def _by_moment(self, now: float, quiet: bool) -> Power:
+    def _by_moment(self, now: float, quiet: bool, scene: "Scene | None") -> Power:
         """Without a counter: the power of this moment, which covers nothing."""
-        self.at_rest, self.mean = False, None
+        self.waits, self.measured, self.mean = False, False, None
         if not self._momentary:
             return Power()
         code, power = self._nvml.power(self._handle)
-        if code in DROPPED or (code == SUCCESS and power > _ABSURD_MW):
+        if code in DROPPED or (code == SUCCESS and power > ABSURD_MW):
             self._momentary = False
             return Power()
         if code != SUCCESS:
             raise NvmlError(code, "GetPowerUsage")
-        return self._judge(power, now, now, quiet=quiet)
+        return self._take(power, now, now, quiet, scene)
 
-    def _judge(self, mean: float, since: float, now: float, *, quiet: bool) -> Power:
-        evidence = f"mean {mean / 1000:.0f} W"
-        bare = self._lowest.get(False)
-        low = bare + self.margin if bare is not None else REST_SHARE * self._limit
-        self.at_rest = since < now and self.contexts == 0 and 0 < mean <= low
-        lowest = self._lowest.get(self._state())
-        surprising = lowest is None or mean < lowest or mean > lowest + self.margin
+    def _take(self, mean: float, since: float, now: float, quiet: bool, scene: "Scene | None") -> Power:
+        """A power as evidence; one that no board draws (the driver was loaded again, a counter stands) says nothing."""
+        self.mean, self.measured, self.waits = None, since < now, False
+        if not 0 < mean <= ABSURD_MW:
+            self.levels.forget()
+            return Power()
+        self.mean = mean
+        found = self._judge(mean, since, now, quiet, scene)
+        self.waits = self.levels.waits(mean)
+        return found
+
+    def _judge(self, mean: float, since: float, now: float, quiet: bool, scene: "Scene | None") -> Power:
+        evidence, levels = f"mean {mean / 1000:.0f} W", self.levels
+        level = levels.level(self._state())
+        surprising = level is None or mean < level or mean > levels.highest(self._state())
         if surprising and self._looked != now:
             self.look(now)
-            lowest = self._lowest.get(self._state())
-        if lowest is not None and mean > lowest + self.margin:
-            return Power(f"power {(mean - lowest) / 1000:.0f} W above idle", 0.0, evidence)
-        if quiet and since >= self._state_since and (lowest is None or mean < lowest):
-            self._lowest[self._state()] = mean
-        proven = lowest is not None and self._hides_nothing(mean - lowest, now - since)
+            level = levels.level(self._state())
+        state = self._state()
+        if mean > levels.highest(state):
+            if scene is not None and levels.rises(now, mean, state, (self.contexts, scene[1])):
+                return Power("", 0.0, evidence)
+            if scene is None:
+                levels.forget()
+            return Power(levels.words(mean, state), 0.0, evidence)
+        levels.forget()
+        if quiet and since >= self._state_since:
+            levels.learn(state, mean, now - since)
+        proven = level is not None and self._hides_nothing(mean - level, now - since)
         return Power("", now - since if proven else 0.0, evidence)
 
     def _hides_nothing(self, excess: float, seconds: float) -> bool:
         """A mean proves a short time quiet; over a long one the same mean could hide minutes of work."""
-        return excess * seconds <= self.margin * _MARGIN_SECONDS
+        return excess * seconds <= self.levels.margin * _MARGIN_SECONDS
 
     def _bridge(self, now: float, energy: int) -> Power:
-        """After a restart: did the gap use more than this GPU, quiet by its whole ring of samples, draws now?"""
+        """After a restart: did the gap use more than this GPU, quiet by its whole ring of samples, draws when idle?"""
         if self._before_restart is None:
             return Power()
         since, before = self._before_restart
-        if now - since < _SHORTEST or energy < before:
+        if now - since < _SHORTEST or energy <= before:
             return Power()
-        code, idle = self._nvml.power(self._handle)
+        code, moment = self._nvml.power(self._handle)
+        if code != SUCCESS or not 0 < moment <= self.levels.highest(self._state()):
+            return Power()
+        level = self.levels.level(self._state())
+        idle = moment if level is None else min(moment, level)
         mean = (energy - before) / (now - since)
-        idle = min(idle, _ABSURD_MW)
-        if code == SUCCESS and mean <= idle + self.margin and self._hides_nothing(mean - idle, now - since):
+        if mean <= idle + self.levels.margin and self._hides_nothing(mean - idle, now - since):
             return Power("", now - since, f"mean {mean / 1000:.0f} W since before the restart")
         return Power()
 
-    def _state(self) -> bool | None:
-        return None if self.contexts is None else self.contexts > 0
+    def _state(self) -> str:
+        return UNSURE if self.contexts is None else HELD if self.contexts else BARE
+
+
+def _limit(nvml: Nvml, handle: "Handle") -> int:
+    """The board's own power limit: an owner may lower the one that is enforced, and its idle power stays what it is."""
+    found = [limit for code, limit in nvml.power_limits(handle) if code == SUCCESS and 0 < limit < ABSURD_MW]
+    return max(found, default=0)

@@ -33,14 +33,17 @@ class Traffic:
         self._last: dict[int, int] = {}
         self.available = True
         """Whether there is a counter left to ask."""
+        self.known = False
+        """Whether the last read gave any of them."""
         self.still = False
-        """Whether PCIe, both ways, and all that is known of NVLink moved nothing between the last two reads."""
+        """Whether all that is known of PCIe and NVLink moved nothing between the last two reads."""
 
     def read(self, now: float) -> list[str]:
         """What moved since the last read, as signs of work. Raises NvmlError when the driver fails."""
         if now - self._at < _SHORTEST:
             return []
         code, found = self._nvml.counters(self._handle, self._fields)
+        self.known = self.still = False
         if code in DROPPED:
             self._keep(())
             return []
@@ -58,7 +61,8 @@ class Traffic:
                 rate = (value - before[field]) % (1 << bits) / _MIB[field] / seconds
                 if rate >= (NVLINK_FLOOR if field in _LINKS else PCIE_FLOOR):
                     signs.append(f"{_NAMES[field]} {rate:.0f} MiB/s")
-        self.still = not signs and all(field in before and field in self._last for field in (197, 198))
+        self.known = bool(self._last)
+        self.still = not signs and not self._last.keys().isdisjoint(before)
         self._keep(tuple(self._wanted([own for own, _, _ in found])))
         return signs
 

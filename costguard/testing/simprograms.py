@@ -135,6 +135,12 @@ class Reader(Program):
             message["info"] = {
                 key: {"index": i, "uuid": f"GPU-{i:08x}", "name": machine.model} for i, key in keys if i != victim
             }
+        learnt = self.job.get("learnt") or {}
+        if fresh := {key: {"bare": 70_000} for i, key in keys if i != victim and key not in learnt}:
+            message["learnt"] = fresh
+            self.job["learnt"] = {**learnt, **fresh}
+        if fault == "learns":
+            message["learnt"] = {machine.keys[0]: {"bare": 60_000}}
         if fault == "ghost":
             message["findings"] = [[machine.keys[0], "ghost", "use that nothing makes"]]
         if fault != "wrong_seq":  # which nobody believes

@@ -1,5 +1,6 @@
 """Two GPUs on a bus, the stand-in library, and readers that look at them."""
 
+import json
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -8,6 +9,7 @@ from typing import Any
 
 from costguard.readers.nvml_codes import SUCCESS
 from costguard.readers.nvml_gpu import Gpu, Reading
+from costguard.readers.nvml_learnt import Learnt
 from costguard.readers.nvml_library import Nvml
 from costguard.testing.nvml import ReaderProcess, Script, write_sysfs
 
@@ -80,8 +82,16 @@ class Machine:
         self.script.stand(self.now)
 
     def begin_anew(self) -> None:
-        """What was learnt of the GPU is lost, as in a fresh reader."""
-        self.gpu = Gpu(self._nvml, self._handle)
+        """What was learnt of the GPU is lost, as after a boot."""
+        self.learnt = Learnt()
+        self.gpu = Gpu(self._nvml, self._handle, learnt=self.learnt)
+
+    def restart(self) -> None:
+        """A fresh reader, with what the one before it handed over."""
+        self.learnt = Learnt(json.loads(json.dumps(self.learnt.saved())))
+        counter = self.gpu.meter.anchor
+        self.gpu.close()
+        self.gpu = Gpu(self._nvml, self._handle, counter, self.learnt)
 
     def tick(self, ticks: int = 1, seconds: float = TICK) -> Reading:
         for _ in range(ticks):

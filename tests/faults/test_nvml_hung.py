@@ -95,6 +95,61 @@ def test_another_job_has_a_baseline_of_its_own(machine: Machine, values: Values)
     started(machine, gpm=True)
     machine.script.set(gpm_metrics=STILL, counters=NO_BYTES)
     machine.script.set(**values)
-    machine.watts = 140
+    machine.watts = 280
     machine.tick(15, MINUTE)
     assert found(machine) == []
+
+
+@pytest.mark.parametrize("history", [True, False])
+@pytest.mark.parametrize("values", [{"gpm": True}, {"counters": NO_BYTES}, {}])
+def test_a_hang_is_suspected_from_what_there_is(machine: Machine, values: Values, history: bool) -> None:
+    """It began before the agent did, or there are no counters of bytes: little flat power at a full 100 % is enough."""
+    if history:
+        machine.script.set(processes=[Process(42)], util=100)
+        machine.watts = 600
+        machine.tick(4)
+    else:
+        machine.begin_anew()
+    machine.script.set(util=100, memory_used=60_000, processes=[Process(42)], gpm_metrics=STILL)
+    machine.script.set(**values)
+    machine.watts = 140
+    machine.tick(9, MINUTE)
+    assert found(machine) == []
+    assert machine.tick(6, MINUTE)[0] == 1.0
+    ((code, words),) = machine.gpu.findings
+    assert code == "suspect_hung"
+    assert "suspicion" in words
+    assert ("what the job drew before" in words) is history
+
+
+@pytest.mark.parametrize(
+    ("values", "watts"),
+    [
+        ({"gpm": True, "gpm_metrics": STILL | {10: 5.0}}, 140),
+        ({"counters": {197: 0.0, 198: 50e6}}, 140),
+        ({"encoder": 5}, 140),
+        ({}, 240),
+        ({"processes": []}, 140),
+    ],
+)
+def test_work_without_history_is_not_suspected(machine: Machine, values: Values, watts: float) -> None:
+    """The agent began under a job: anything that moves, or more power than waiting costs, is work."""
+    machine.script.set(util=100, memory_used=60_000, processes=[Process(42)])
+    machine.script.set(**values)
+    machine.begin_anew()
+    machine.watts = watts
+    machine.tick(15, MINUTE)
+    assert found(machine) == []
+
+
+def test_what_a_job_drew_outlives_the_reader(machine: Machine) -> None:
+    """The next reader knows what this job drew, also when its idle power was never seen."""
+    machine.script.set(gpm=True, gpm_metrics=TRAINING, util=100, memory_used=60_000, processes=[Process(42)])
+    machine.begin_anew()
+    machine.watts = 600
+    machine.tick(4, MINUTE)
+    machine.restart()
+    machine.script.set(gpm_metrics=STILL)
+    machine.watts = 300
+    machine.tick(14, MINUTE)
+    assert found(machine) == ["suspect_hung"]

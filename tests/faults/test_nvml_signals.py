@@ -108,7 +108,7 @@ def test_sign_seen_in_a_failed_read_is_not_lost(world: World) -> None:
 def test_power_of_hidden_work_is_no_baseline(world: World) -> None:
     """The idle power is not learnt while another sign shows work: nothing is proven quiet by it."""
     world.script.fail("nvmlDeviceGetSamples", 3)
-    world.script.set(0, gpm=True, gpm_metrics=QUIET | {2: 30.0}, power=300)
+    world.script.set(0, gpm=True, gpm_metrics=QUIET | {2: 30.0}, power=200)
     reader = world.reader()
     signs(reader, 3)
     world.script.set(0, gpm_metrics=QUIET)

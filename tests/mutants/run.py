@@ -1,4 +1,4 @@
-"""Break one rule at a time in a copy of the package, and see that the engine's tests notice.
+"""Break one rule at a time in a copy of the package, and see that the tests notice.
 
 ``python tests/mutants/run.py [WORD ...]`` runs every mutant whose text contains one of the words (default: all),
 two at a time (``JOBS`` changes that). Exit code 1 when one survives, or when its ``old`` is no longer found once.
@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("costguard", "tests/engine", "pyproject.toml")
+COPIED = ("costguard", "tests/engine", "tests/faults", "tests/unit/agent", "pyproject.toml")
 LIMIT = 120.0
 CAUGHT = {"failed", "hung"}
 
 
 def copy(target: Path) -> None:
-    """The package and its engine tests, away from the checkout."""
+    """The package and the tests of rules, away from the checkout."""
     for name in COPIED:
         source, place = ROOT / name, target / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -50,11 +50,16 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def place(tests: str) -> str:
+    """Where tests are: a path without a folder is one of the engine's."""
+    return tests if tests.startswith("tests/") else f"tests/engine/{tests}"
+
+
 def verdict(folder: Path, tests: str) -> str:
     """``passed``, ``failed`` or ``hung``; raises RuntimeError when the tests could not even run."""
     try:
         options = ("-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
-        done = python(folder, *options, f"tests/engine/{tests}")
+        done = python(folder, *options, place(tests))
     except subprocess.TimeoutExpired:
         return "hung"
     if done.returncode not in {0, 1}:
@@ -86,7 +91,7 @@ def sound(tests: list[str]) -> bool:
             return False
         broken = [file for file in tests if verdict(Path(name), file) != "passed"]
     for file in broken:
-        print(f"tests/engine/{file} does not pass on the unbroken code")
+        print(f"{place(file)} does not pass on the unbroken code")
     return not broken
 
 

@@ -27,6 +27,7 @@ class ReaderProcess:
         devfs: str | os.PathLike[str] = "/dev",
         counters: Mapping[str, object] | None = None,
         known: Sequence[str] = (),
+        learnt: Mapping[str, object] | None = None,
     ) -> None:
         self._process = subprocess.Popen(
             command_lines()["nvml"],
@@ -39,7 +40,7 @@ class ReaderProcess:
         self._rest = b""
         self._reads = 0
         places = {"sysfs": str(sysfs), "procfs": "/proc", "devfs": str(devfs)}
-        self.send({**places, "counters": counters, "known": list(known)})
+        self.send({**places, "counters": counters, "learnt": learnt, "known": list(known)})
 
     def __enter__(self) -> Self:
         return self
