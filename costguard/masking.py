@@ -1,25 +1,116 @@
-"""Hide what looks like a secret in text that people will read, paste and send."""
+"""Hide what looks like a secret in text that people will read, paste and send.
+
+Of an address the scheme and the host stay: a webhook's secret is its path, a database's its user, a signed link's its query.
+"""
 
 import re
 from collections.abc import Sequence
 
-_NAMES = r"(?:token|secret|password|passwd|api[_-]?key|access[_-]?key|signature)"
-_SECRETS = (
-    re.compile(r"(?P<keep>\w[\w+.-]*://)[^/\s@]+(?P<end>@)"),
-    re.compile(r"(?P<keep>\bauthorization:\s*)\S+(\s+\S+)?(?P<end>)", re.IGNORECASE),
-    re.compile(rf"(?P<keep>\b[\w-]*{_NAMES}[\w-]*[\"']?\s*[=:]\s*|\bsig=)[^\s&]+(?P<end>)", re.IGNORECASE),
+HIDDEN = "***"
+LONGEST = 1 << 16
+"""Characters that are looked through; nothing that is meant for people is longer."""
+
+_WEB = frozenset(("http", "https", "ws", "wss", "ftp", "sftp", "ssh", "tcp", "s3", "gs"))
+"""Schemes whose first part is a host. In others (``slack://TOKEN/…``) it may be the secret itself."""
+
+_ADDRESS = re.compile(r"(?<![\w+.-])([a-z][\w+.-]{0,30})(:(?:\\?/){2}|%3A%2F%2F)([^\s\"'<>`]+)", re.IGNORECASE)
+_HOST = re.compile(r"(?:[\w.-]+|\[[\da-f:.]+\])(?::\d+)?", re.IGNORECASE)
+_END = re.compile(r"[.,;:!?)\]}]*$")
+_BARE = re.compile(
+    r"(?<![\w/.:@-])((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}(?::\d+)?)/(?=\S*?(?:(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{16}|hook))[^\s\"'<>`]+",
+    re.IGNORECASE,
 )
-_FLAG = re.compile(rf"(?i)--?[\w-]*{_NAMES}")
+"""An address without its scheme, whose path holds something like a key."""
+
+_NAMES = r"(?:token|secret|passw(?:or)?d|passphrase|pwd|api[_-]?key|access[_-]?key|private[_-]?key|signature)"
+_VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s&\"',;]+)"
+_SECRETS = (
+    re.compile(r"(?P<keep>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(?P<end>-----END|\Z)", re.DOTALL),
+    re.compile(r"(?P<keep>\bauthorization[\"']?:\s*[\"']?)[^\s\"']+(\s+[^\s\"']+)?(?P<end>)", re.IGNORECASE),
+    re.compile(r"(?P<keep>\bbearer\s+)[^\s\"']+(?P<end>)", re.IGNORECASE),
+    re.compile(
+        rf"(?P<keep>(?<![\w-])[\w-]{{0,64}}?{_NAMES}[\w-]{{0,64}}[\"']?\s*[=:]\s*|\bsig=){_VALUE}(?P<end>)",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(?P<keep>(?<!\S)[\"'\[(]*--?[\w-]{{0,64}}?{_NAMES}[\w-]{{0,64}}[\"']?,?\s+){_VALUE}(?P<end>)", re.IGNORECASE
+    ),
+    re.compile(r"(?P<keep>\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+/)[^\s\"']+(?P<end>)"),
+    re.compile(r"(?P<keep>(?:\burl|:path):?\s+[\"']?/)[^\s\"']+(?P<end>)", re.IGNORECASE),
+    re.compile(r"(?P<keep>\b(?:xox[a-z]-|gh[opsur]_|github_pat_|glpat-|hf_|sk-))[\w-]{10,}(?P<end>)"),
+)
+_FLAG = re.compile(rf"(?i)--?[\w-]*{_NAMES}[\w-]*")
+_MADE_UP = re.compile(r"[A-Z\d]|.{20}")
+"""In a part of a path: what tells a key from a word such as *services*."""
+
+_LONG_ENOUGH = 6
+"""A shorter part of a known address is no secret, and hiding it everywhere would hide words."""
 
 
-def mask(text: str) -> str:
-    """Hide user information of URLs, authorisation headers, ``token=…`` and the like."""
+def mask(text: str, known: Sequence[str] = ()) -> str:
+    """Hide what follows the host of addresses, user information, authorisation headers, ``token=…`` and the like.
+
+    ``known``: addresses and arguments that whoever wrote the text was given; what is hidden in them is hidden in the
+    text too, also where it stands alone.
+    """
+    text = _BARE.sub(rf"\1/{HIDDEN}", _ADDRESS.sub(_host_alone, text[:LONGEST]))
+    for secret in sorted({part for item in known for part in _hidden_parts(item)}, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
     for pattern in _SECRETS:
-        text = pattern.sub(r"\g<keep>***\g<end>", text)
+        text = pattern.sub(rf"\g<keep>{HIDDEN}\g<end>", text)
     return text
 
 
+def address(value: str) -> str:
+    """A value that should be an address, whatever is wrong with it: its scheme and its host."""
+    scheme, server, rest = re.match(r"\s*([\w+.-]*:[\\/]*)?([^/?#\\\s]*)(.*)", value, re.DOTALL).groups("")  # type: ignore[union-attr]  # every part may be empty
+    return mask(f"{scheme}{server}") + (f"/{HIDDEN}" if rest.strip("/ ") else rest)
+
+
 def mask_all(arguments: Sequence[str]) -> list[str]:
-    """`mask` for the arguments of a program: also hides the one after a flag such as ``--token``."""
+    """`mask` for the arguments of a program: also hides the one after a flag such as ``--token``, or ``-u user:…``."""
     before = ("", *arguments)
-    return ["***" if _FLAG.fullmatch(flag) else mask(part) for flag, part in zip(before, arguments, strict=False)]
+    return [HIDDEN if _is_value(flag, part) else mask(part) for flag, part in zip(before, arguments, strict=False)]
+
+
+def secrets_of(arguments: Sequence[str]) -> list[str]:
+    """The arguments as `mask` wants to know them: a value that follows a flag such as ``--token`` is hidden as a whole."""
+    before = ("", *arguments)
+    return [f"token={part}" if _is_value(flag, part) else part for flag, part in zip(before, arguments, strict=False)]
+
+
+def _is_value(flag: str, part: str) -> bool:
+    return _FLAG.fullmatch(flag) is not None or (flag in ("-u", "--user") and ":" in part)
+
+
+def _host_alone(found: "re.Match[str]") -> str:
+    scheme, slashes, rest = found.groups()
+    end = _END.search(rest)
+    tail = end.group() if end else ""
+    rest = rest[: len(rest) - len(tail)]
+    if not rest:
+        return found.group()
+    if scheme.lower() not in _WEB or slashes.startswith("%"):
+        return f"{scheme}{slashes}{HIDDEN}{tail}"
+    authority, path = re.split(r"(?=[/?#\\])", rest, maxsplit=1) if re.search(r"[/?#\\]", rest) else (rest, "")
+    user, at, host = authority.rpartition("@")
+    if not _HOST.fullmatch(host):  # whatever it is, it may be a password with a slash in it
+        return f"{scheme}{slashes}{HIDDEN}{tail}"
+    shown = HIDDEN + at if user else ""
+    return f"{scheme}{slashes}{shown}{host}" + (f"/{HIDDEN}" if path.strip("/\\") else path) + tail
+
+
+def _hidden_parts(given: str) -> list[str]:
+    """What `mask` would hide of an address or an argument."""
+    parts: list[str] = []
+    for found in _ADDRESS.finditer(given):
+        rest = found.group(3)
+        authority, _, path = rest.partition("/")
+        parts += [path, "/" + path, *filter(_MADE_UP.search, re.split(r"[/?#&=]", path))]
+        parts += authority.rpartition("@")[0].split(":")
+        if found.group(1).lower() not in _WEB:
+            parts += [authority, rest]
+    for pattern in _SECRETS:
+        for hidden in pattern.finditer(given):
+            parts.append(given[hidden.end("keep") : hidden.start("end")])
+    return [part for part in parts if len(part) >= _LONG_ENOUGH]

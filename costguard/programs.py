@@ -88,8 +88,16 @@ class _Output:
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
         self.fd = fd
-        self.tail = b""
+        self._tail = b""
+        self._cut = False
         self.open = True
+
+    def text(self) -> str:
+        """What was kept; a line that lost its beginning is left out, because a secret without its context is not known for one."""
+        tail = self._tail
+        if self._cut:
+            tail = next((rest for end in (b"\n", b" ") if (rest := tail.partition(end)[2])), b"")
+        return tail.decode("utf-8", "replace").strip()
 
     def drain(self, wait: float) -> None:
         """Take what is there, waiting at most ``wait`` seconds for it."""
@@ -103,7 +111,9 @@ class _Output:
         except BlockingIOError:
             return
         self.open = bool(data)
-        self.tail = (self.tail + data)[-OUTPUT_LIMIT:]
+        whole = self._tail + data
+        self._cut = self._cut or len(whole) > OUTPUT_LIMIT
+        self._tail = whole[-OUTPUT_LIMIT:]
 
 
 def _watch(process: subprocess.Popen[bytes], deadline: float, grace: float) -> Ended:
@@ -123,7 +133,7 @@ def _watch(process: subprocess.Popen[bytes], deadline: float, grace: float) -> E
             code: int | None = process.wait(timeout=KILL_WAIT)
         except subprocess.TimeoutExpired:
             code = None
-    return Ended(code, output.tail.decode("utf-8", "replace").strip(), expired)
+    return Ended(code, output.text(), expired)
 
 
 def _end_group(group: int, output: _Output, grace: float) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from costguard.actions import sink
+from costguard.masking import mask
 from costguard.programs import die_with_parent
 
 BAD_JOB = 2
@@ -26,7 +27,7 @@ def main() -> int:
         settings = {name: job["settings"].get(name) for name in ("url", "method", "token_file")}
         found = sink.deliver(settings, job["record"], float(job["deadline"]), _tag(job))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        _say({"failed": f"the job makes no sense: {type(error).__name__}: {error}"})
+        _say({"failed": f"the job makes no sense: {type(error).__name__}: {mask(str(error))}"})
         return BAD_JOB
     troubles = [each.trouble for each in found if each.trouble]
     _say({"failed": "; ".join(troubles)} if troubles or not found else {"sent": True})
@@ -41,7 +42,6 @@ def _tag(job: Mapping[str, Any]) -> Callable[[float], str] | None:
     from costguard.actions import marks
     from costguard.actions.base import Host
     from costguard.actions.provider import CloudError
-    from costguard.masking import mask
 
     place = marks.Place(given["providers"], given["cloud"], Host.of(given.get("host") or {}))
     tags = {marks.HEARTBEAT: marks.heartbeat(str(record["state"]), float(record["at"]))}

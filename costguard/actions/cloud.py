@@ -109,7 +109,10 @@ class CloudAction:
         whole = made._replace(
             action=facts.action,
             verdict=worst(made.verdict, *(verdict for verdict, _ in found)),
-            findings=(*(finding for _, finding in found), *made.findings),
+            findings=(
+                *(finding for _, finding in found),
+                *(finding._replace(text=mask(finding.text)) for finding in made.findings),
+            ),
             receipt=facts.session.receipt,
         )
         return without_promises(whole)

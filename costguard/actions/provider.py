@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from costguard.actions.base import Outcome, Plan
+from costguard.masking import mask
 
 Verb = Literal["stop", "terminate", "hibernate"]
 """What a cloud can do to a machine."""
@@ -245,5 +246,5 @@ def load(names: Iterable[str]) -> Loaded:
             providers.append(found() if isinstance(found, type) else found)
             loaded.append(name or module)
         except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, the plan has to say so
-            failures.append(f"{target}: {type(error).__name__}: {error}")
+            failures.append(f"{target}: {type(error).__name__}: {mask(str(error))}")
     return Loaded(tuple(providers), tuple(failures), tuple(loaded))

@@ -129,10 +129,11 @@ def _send(settings: Mapping[str, object], data: bytes, seconds: float) -> str:
         raise SinkError(f"the sink answered HTTP {error.code}", again=error.code in _AGAIN) from None
     except urllib.error.URLError as error:
         refused = isinstance(error.reason, ssl.SSLCertVerificationError)
-        raise SinkError(f"the sink cannot be reached: {mask(str(error.reason))}", again=not refused) from None
+        words = mask(str(error.reason), [request.full_url])
+        raise SinkError(f"the sink cannot be reached: {words}", again=not refused) from None
     except (OSError, http.client.HTTPException) as error:
-        words = str(error) or type(error).__name__
-        raise SinkError(f"the sink did not answer: {mask(words)}", again=True) from None
+        words = mask(str(error), [request.full_url]) or type(error).__name__
+        raise SinkError(f"the sink did not answer: {words}", again=True) from None
 
 
 def _authorisation(settings: Mapping[str, object]) -> dict[str, str]:

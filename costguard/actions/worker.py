@@ -16,6 +16,7 @@ from typing import Any
 from costguard.actions import hook, marks, proven, record, results
 from costguard.actions.base import Action, Context, DryRunError, Host, Outcome, Plan
 from costguard.actions.registry import ACTIONS
+from costguard.masking import mask
 from costguard.programs import die_with_parent
 
 BAD_JOB = 2
@@ -36,7 +37,7 @@ def main() -> int:
         action = ACTIONS[context.action]
         kind = {"plan": plan, "act": act, "confirm": confirm, "hook": save}[job["job"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        say({"error": f"the job makes no sense: {type(error).__name__}: {error}"})
+        say({"error": f"the job makes no sense: {type(error).__name__}: {mask(str(error))}"})
         return BAD_JOB
     kind(action, context)
     return 0
@@ -112,7 +113,9 @@ def perform(action: Action[Any], decided: Plan, context: Context) -> Outcome:
     except DryRunError:
         outcome = Outcome("refused", "dry run")
     except Exception as error:  # noqa: BLE001 - whatever broke, what became of the attempt must be said and recorded
-        outcome = Outcome("unknown", f"costguard itself failed while acting: {type(error).__name__}: {error}")
+        outcome = Outcome(
+            "unknown", f"costguard itself failed while acting: {type(error).__name__}: {mask(str(error))}"
+        )
     trouble = [words for words in (begun.trouble, results.finish(context, outcome)) if words]
     return outcome._replace(detail="; ".join((outcome.detail, *dict.fromkeys(trouble))))
 

@@ -18,7 +18,20 @@ def main() -> None:
     sys.path[:0] = [path for path in wanted if path not in sys.path]
     sys.argv = [module, *arguments]
     target = __import__(module, fromlist=["main"])
-    sys.exit(target.main())
+    try:
+        code = target.main()
+    except Exception:  # noqa: BLE001 - the process's boundary: an error may quote a secret address, and it goes to the journal
+        _say_what_broke()
+        code = 1
+    sys.exit(code)
+
+
+def _say_what_broke() -> None:
+    import traceback
+
+    from costguard.masking import mask
+
+    sys.stderr.write(mask(traceback.format_exc()))
 
 
 if __name__ == "__main__":

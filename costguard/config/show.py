@@ -1,6 +1,5 @@
 """The values that count in the end, each with where it came from; secrets are masked."""
 
-import re
 from collections.abc import Iterator
 
 from costguard import __version__
@@ -10,10 +9,6 @@ from costguard.config.sample import toml
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
 from costguard.masking import mask, mask_all
-
-_SECRET_ADDRESSES = frozenset(("sink.url", "heartbeat.url"))
-_SECRET_PART = re.compile(r"^(https?://[^/?#]+)[/?#].*$")
-"""Whoever knows the rest of such an address can use it."""
 
 _OUTSIDE = {"environment": "environment", "command": "command line"}
 """The first word of a source outside presets and files, and what to call it."""
@@ -27,8 +22,7 @@ def as_toml(loaded: Loaded) -> str:
 def as_json(loaded: Loaded) -> dict[str, object]:
     """The same for programs: seconds, shares 0 to 1, seconds since the epoch."""
     options = {
-        path: {"value": _masked(path, value_of(loaded.settings, path)), "source": source_of(loaded, path)}
-        for path in OPTIONS
+        path: {"value": _masked(value_of(loaded.settings, path)), "source": source_of(loaded, path)} for path in OPTIONS
     }
     return {"version": __version__, "file": loaded.source, "paths": loaded.paths._asdict(), "options": options}
 
@@ -77,10 +71,10 @@ def _written(option: Option, value: object) -> object:
         return forms[option.unit](value) if option.unit in forms else value
     if option.path == "gpu_devices" and not value:
         return ["all"]
-    return _masked(option.path, value)
+    return _masked(value)
 
 
-def _masked(path: str, value: object) -> object:
+def _masked(value: object) -> object:
     if isinstance(value, str):
-        return mask(_SECRET_PART.sub(r"\1/***", value) if path in _SECRET_ADDRESSES else value)
+        return mask(value)
     return mask_all(value) if isinstance(value, tuple) else value

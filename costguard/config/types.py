@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from costguard.config import values
+from costguard.masking import address
 
 
 def _gpu(value: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,7 +48,7 @@ def _folder(value: str) -> str:
 def _url(value: str) -> str:
     """An address without credentials in it: they would stand in logs."""
     if value and not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", value):
-        raise ValueError(f"{value!r} is not such a URL")
+        raise ValueError(f"{address(value)!r} is not such a URL")
     return value.rstrip("/")
 
 

@@ -49,7 +49,7 @@ def main() -> int:
         settings = dict(job.get("settings") or {})
         deadline = float(job.get("deadline") or DEFAULT_DEADLINE)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        say({"error": f"the job makes no sense: {type(error).__name__}: {error}"})
+        say({"error": f"the job makes no sense: {type(error).__name__}: {mask(str(error))}"})
         return BAD_JOB
     failed = deliver(message, channels, settings, deadline)
     if len(failed) == len(channels) and not job["message"].get("facts", {}).get("attempts"):

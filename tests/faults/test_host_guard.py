@@ -176,3 +176,15 @@ def test_a_program_starts_without_the_import_path_of_its_caller(tmp_path: Path) 
         argv, cwd=tmp_path, env=environment, input=b"{}\n", capture_output=True, timeout=30, check=False
     )
     assert b"names no absolute path" in done.stdout
+
+
+def test_a_program_that_breaks_quotes_no_secret(tmp_path: Path) -> None:
+    """Its last words go to the journal: an error of a library may quote the address that it was given."""
+    (tmp_path / "broken.py").write_text(
+        "def main(): raise ValueError('no answer of https://hooks.slack.com/services/S3CRET')"
+    )
+    argv = [sys.executable, "-I", "-S", START, "broken", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "ValueError: no answer of https://hooks.slack.com/***" in done.stderr
+    assert "S3CRET" not in done.stderr

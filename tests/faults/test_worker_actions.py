@@ -320,6 +320,26 @@ def test_the_output_of_a_command_is_bounded_and_masked(machine: Machine) -> None
     assert detail.endswith("https://***@example.org token=***")
 
 
+@pytest.mark.parametrize("lines", [0, 400])
+def test_a_webhook_reaches_no_record(machine: Machine, lines: int) -> None:
+    """Its secret is its path: hidden in the words of the command however they were cut, and in the result file."""
+    address = "https://hooks.slack.com/services/T00/B00/S3CRETkey"
+    says = f"i=0; while [ $i -lt {lines} ]; do echo 123456; i=$((i+1)); done; echo calling $1; echo path S3CRETkey; exit 22"
+    settings = {"run": [machine.tool("hook", says), address]}
+    answers = machine.ask(machine.job("act", "command", settings=settings))
+    assert "calling https://hooks.slack.com/***" in answers["outcome"]["detail"]
+    assert "S3CRET" not in json.dumps(answers) + json.dumps(machine.record())
+
+
+def test_a_secret_that_was_cut_is_not_shown(machine: Machine) -> None:
+    """Of what was cut off, the rest of its line goes too: nobody could tell that it is part of an address."""
+    says = (
+        "printf 'https://example.org/'; i=0; while [ $i -lt 400 ]; do printf S3CRET; i=$((i+1)); done; echo; echo end"
+    )
+    outcome = machine.ask(machine.job("act", "command", settings={"run": [machine.tool("hook", says)]}))["outcome"]
+    assert outcome["detail"] == "the command succeeded; it said: end"
+
+
 def test_a_guard_that_dies_after_go_does_not_end_the_command(machine: Machine) -> None:
     """The executor finishes under its own deadline and records what became of it, SIGTERM or not."""
     begun = machine.root / "begun"
