@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
-from costguard.actions import container, receipt, sink
+from costguard.actions import container, managed, receipt, sink
 from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan, Verdict, without_promises, worst
 from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb
@@ -62,6 +62,7 @@ class CloudFacts(NamedTuple):
     has_sink: bool
     session: Session | None
     trouble: tuple[Verdict, Finding] | None = None
+    daemons: tuple[tuple[Verdict, Finding], ...] = ()
 
 
 class CloudAction:
@@ -84,6 +85,7 @@ class CloudAction:
         )
         if container.refusals(facts.container, stands_for_host=facts.stands_for_host):
             return facts  # the host's cloud is not asked on behalf of a guest
+        facts = facts._replace(daemons=tuple(managed.by_daemon(context.host.procfs, context.cloud)))
         try:
             self._session = self._open(context)
         except NobodyError as error:
@@ -101,11 +103,14 @@ class CloudAction:
         if facts.trouble is not None:
             found.append(facts.trouble)
         if facts.session is None:
+            found += facts.daemons
             verdicts = [verdict for verdict, _ in found]
             return Plan(facts.action, worst(*verdicts), tuple(finding for _, finding in found))
         if facts.action == "terminate" and not facts.has_sink:
             found.append(_no_sink(live=facts.live))
         made = facts.session.machine.plan(facts.action, facts.session.gathered)
+        if all(finding.code != managed.CODE for finding in made.findings):  # told once
+            found += facts.daemons
         whole = made._replace(
             action=facts.action,
             verdict=worst(made.verdict, *(verdict for verdict, _ in found)),

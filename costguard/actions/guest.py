@@ -3,12 +3,12 @@
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from costguard import programs
-from costguard.actions import container, dmi, effect, permission, proven, provider, results
-from costguard.actions.base import Context, Finding, Outcome
+from costguard.actions import container, dmi, effect, managed, permission, proven, provider, results
+from costguard.actions.base import Context, Finding, Outcome, Verdict
 from costguard.actions.provider import Consequence
 
 Verb = Literal["poweroff", "reboot"]
@@ -31,7 +31,7 @@ class GuestFacts(NamedTuple):
     ``tool`` is the command of the init system, empty when there is none. ``container`` is the mark
     of a container, empty when there is none, None when nobody can tell. ``clouds`` are the names of
     the plug-ins that recognise this machine; ``consequence`` is set when there is exactly one, with what the cloud
-    itself said of this machine before. ``fallback``: another action failed, so this one was not the owner's first wish.
+    itself said of this machine before. ``nodes``: what shows that a scheduler owns it. ``fallback``: another action failed, so this one was not the owner's first wish.
     """
 
     action: str
@@ -45,6 +45,7 @@ class GuestFacts(NamedTuple):
     consequence: Consequence | None = None
     plugin_failures: tuple[str, ...] = ()
     fallback: bool = False
+    nodes: tuple[tuple[Verdict, Finding], ...] = ()
 
 
 def facts(context: Context, verb: Verb) -> GuestFacts:
@@ -76,7 +77,19 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
         consequence=_proven(mine[0].guest_shutdown(), context) if len(mine) == 1 else None,
         plugin_failures=loaded.failures,
         fallback=context.fallback,
+        nodes=tuple(_nodes(context, mine, identity)),
     )
+
+
+def _nodes(
+    context: Context, mine: Sequence[provider.Provider], firmware: Mapping[str, str]
+) -> list[tuple[Verdict, Finding]]:
+    """What this host and the metadata service say of a scheduler. The cloud's API is not asked for a guest action."""
+    found = managed.by_daemon(context.host.procfs, context.cloud)
+    if found or len(mine) != 1 or context.cloud.get("metadata") != "auto":
+        return found
+    site = provider.Site(firmware, context.cloud, dict(os.environ), context.host.procfs, context.host.sysfs)
+    return managed.by_metadata(mine[0], site)
 
 
 def _proven(general: Consequence, context: Context) -> Consequence:
@@ -94,7 +107,12 @@ def refusals(facts: GuestFacts) -> list[Finding]:
     elif not facts.permission.command:
         text = f"this user may not run `{' '.join(facts.tool)}`; the machine would stay up and be billed"
         found.append(Finding("not_permitted", text, facts.permission.missing))
-    return found
+    return found + [finding for verdict, finding in facts.nodes if verdict == "refuse"]
+
+
+def told(facts: GuestFacts) -> list[Finding]:
+    """What people should know of schedulers on this machine that do not stand in the way."""
+    return [finding for verdict, finding in facts.nodes if verdict != "refuse"]
 
 
 def execute(context: Context, command: Sequence[str]) -> Outcome:

@@ -25,7 +25,7 @@ class Reboot:
         return Plan(
             action=facts.action,
             verdict="refuse" if refused else "consequences",
-            findings=(*refused, _BILL),
+            findings=(*refused, *guest.told(facts), _BILL),
             ends_bill=False,
             keeps_disks=True,
             command=() if refused else facts.permission.command,

@@ -39,7 +39,7 @@ class Shutdown:
 
 def _bill(facts: guest.GuestFacts) -> tuple[Verdict, list[Finding]]:
     """What powering off does to the bill and to the disks."""
-    found: list[tuple[Verdict, Finding]] = []
+    found: list[tuple[Verdict, Finding]] = [("consequences", finding) for finding in guest.told(facts)]
     if facts.plugin_failures:
         text = "a cloud plug-in could not be loaded, so costguard may not know this cloud: "
         hint = "reinstall the plug-in, then run `costguard doctor`"

@@ -229,6 +229,12 @@ class Cloud(Section):
         example="act",
         allowed="notify or act",
     )
+    managed: Literal["refuse", "standalone"] = option(
+        "A node of a scheduler (Kubernetes, Slurm, Ray …): `refuse` never touches it and tells people; `standalone` says that nothing is scheduled here.",
+        "refuse",
+        example="standalone",
+        allowed="refuse or standalone",
+    )
     identity: str = option(
         "With several identities on the machine: the client id of the one to use.",
         "",

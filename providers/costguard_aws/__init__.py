@@ -56,6 +56,12 @@ class Aws:
 
         return metadata.of(site).tags()
 
+    def scheduler(self, site: Site) -> tuple[str, str] | None:
+        """The scheduler that the tags in the metadata name, and what shows it. Raises CloudError."""
+        from costguard_aws import metadata, nodes
+
+        return nodes.owner(metadata.of(site).tags())
+
     def open(self, site: Site, identity: Identity) -> Machine:
         """Load boto3 and authenticate. Raises CloudError."""
         from costguard_aws.machine import Ec2

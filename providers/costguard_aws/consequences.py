@@ -16,7 +16,7 @@ from costguard_aws.vetoes import (
     is_spot,
     leaves_group,
     missed,
-    owners,
+    owned,
     stands_by,
     starts_again,
 )
@@ -121,7 +121,7 @@ def ends_bill(facts: Facts, settings: Settings) -> bool | None:
         return False
     maintained = fleets(facts) and not facts.in_group and settings.get("group") != "leave"
     unread = facts.verb == "terminate" and is_spot(facts) and facts.spot is None
-    return None if facts.in_group is None or owners(facts) or maintained or unread else True
+    return None if facts.in_group is None or owned(facts, settings) or maintained or unread else True
 
 
 def keeps_disks(verb: Verb, facts: Facts) -> bool | None:

@@ -56,7 +56,6 @@ class Facts(NamedTuple):
     in_group: bool | None = False
     group: Group | None = None
     store: local.Store | None = local.Store((), ())
-    kubelet: bool = False
     uptime: float | None = None
     unknown: Mapping[str, Unknown] = {}
 
@@ -134,7 +133,6 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
             in_group=in_group,
             group=group,
             store=local.store(site.procfs, site.sysfs, site.devfs),
-            kubelet=local.kubelet(site.procfs),
             uptime=local.uptime(site.procfs),
             unknown=looks.unknown,
         )

@@ -1,7 +1,6 @@
-"""What this machine itself shows: instance store disks and their use, a Kubernetes node, its age.
+"""What this machine itself shows: instance store disks and their use, its age.
 
-Sources: EC2 user guide "Identify instance store volumes" (the NVMe model name); sysfs-block and
-proc(5) (``mountinfo``, ``uptime``, ``status``).
+Sources: EC2 user guide "Identify instance store volumes" (the NVMe model name); proc(5) (``uptime``).
 """
 
 import os
@@ -75,24 +74,6 @@ def uptime(procfs: str) -> float | None:
         return float(_read(os.path.join(procfs, "uptime")).split()[0])
     except (ValueError, IndexError):
         return None
-
-
-def kubelet(procfs: str) -> bool:
-    """Whether a Kubernetes node agent runs on this host; one inside a container (a test cluster) does not count."""
-    try:
-        numbers = [name for name in os.listdir(procfs) if name.isdigit()]
-    except OSError:
-        return False
-    for number in numbers:
-        if _read(os.path.join(procfs, number, "comm")).strip() == "kubelet":
-            nested = [
-                line
-                for line in _read(os.path.join(procfs, number, "status")).splitlines()
-                if line.startswith("NSpid:") and len(line.split()) > 2
-            ]
-            if not nested:
-                return True
-    return False
 
 
 def _read(path: str) -> str:

@@ -7,7 +7,9 @@ user guide "Health checks for instances" (a stopped member is replaced) and "Det
 
 from collections.abc import Iterator, Mapping
 
+from costguard.actions import managed
 from costguard.actions.base import Finding, Verdict
+from costguard_aws import nodes
 from costguard_aws.errors import PASSES
 from costguard_aws.facts import Facts
 
@@ -24,17 +26,6 @@ ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
 """States of an instance that somebody has ended."""
 
 _DOCTOR = "then run `costguard doctor`"
-_NODE_TAGS = {
-    "aws:eks:cluster-name": "EKS",
-    "eks:cluster-name": "EKS",
-    "eks:nodegroup-name": "EKS",
-    "karpenter.sh/nodepool": "Karpenter",
-    "aws:ecs:clusterName": "ECS",
-    "AmazonECSManaged": "ECS",
-    "AWSBatchServiceTag": "AWS Batch",
-    "parallelcluster:cluster-name": "ParallelCluster",
-    "aws:elasticmapreduce:job-flow-id": "EMR",
-}
 _FLEET_TAGS = ("aws:ec2:fleet-id", "aws:ec2spot:fleet-request-id")
 
 
@@ -130,20 +121,24 @@ def protection(facts: Facts, _: Settings) -> Found:
         yield "refuse", Finding("protected", text, hint)
 
 
-def owners(facts: Facts) -> list[str]:
-    """The schedulers and services that this machine belongs to."""
-    found, tags = facts.instance, facts.instance.tags if facts.instance else {}
-    names = [name for tag, name in _NODE_TAGS.items() if tag in tags]
-    names += ["Kubernetes" for tag in tags if tag.startswith("kubernetes.io/cluster/")]
-    names += ["Kubernetes (a kubelet runs here)"] if facts.kubelet else []
-    return names + ([found.operator] if found and found.operator else [])
+def owner(facts: Facts) -> tuple[str, str] | None:
+    """The scheduler or service that this machine belongs to, and what shows it."""
+    found = facts.instance
+    if found is None:
+        return None
+    return nodes.owner(found.tags) or ((found.operator, "EC2 calls it its operator") if found.operator else None)
 
 
-def node(facts: Facts, _: Settings) -> Found:
+def owned(facts: Facts, settings: Settings) -> bool:
+    """Whether a scheduler or a service may start something in its place."""
+    return owner(facts) is not None and settings.get("managed") != "standalone"
+
+
+def node(facts: Facts, settings: Settings) -> Found:
     """A machine of a cluster belongs to its scheduler, which would see a failure and replace it."""
-    for owner in owners(facts)[:1]:
-        text = f"this instance is managed by {owner}, which takes its end for a failure and may replace it"
-        yield "refuse", Finding("managed_node", text, "scale the node group or the job queue down instead")
+    found = owner(facts)
+    if found:
+        yield managed.finding(*found, settings, nodes.power_down(found[0]))
 
 
 def group(facts: Facts, settings: Settings) -> Found:

@@ -55,6 +55,15 @@ class Azure:
         rows = compute(site).get("tagsList") or ()
         return {str(row.get("name")): str(row.get("value") or "") for row in rows if isinstance(row, dict)}
 
+    def scheduler(self, site: Site) -> tuple[str, str] | None:
+        """The scheduler that the machine's tags, group or scale set name, and what shows it. Raises CloudError."""
+        from costguard_azure import nodes
+        from costguard_azure.metadata import compute
+
+        found = compute(site)
+        group, scale_set = str(found.get("resourceGroupName") or ""), str(found.get("vmScaleSetName") or "")
+        return nodes.owner(self.tags(site), group, scale_set)
+
     def open(self, site: Site, identity: Identity) -> Machine:
         """Load the SDK and authenticate. Raises ImportError and CloudError."""
         from costguard_azure.machine import AzureMachine

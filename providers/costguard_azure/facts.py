@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from costguard.actions.provider import Identity, Price, Site
-from costguard_azure import arm, disks, resource, retry
+from costguard_azure import arm, disks, nodes, resource, retry
 from costguard_azure.errors import ArmError
 from costguard_azure.permissions import Grant
 from costguard_azure.prices import owners_limit
@@ -45,7 +45,10 @@ class Group(NamedTuple):
 
 
 class Vm(NamedTuple):
-    """The machine, as the cloud describes it. ``age`` is seconds since it was made, None when not said."""
+    """The machine, as the cloud describes it. ``age`` is seconds since it was made, None when not said.
+
+    ``owner`` is the scheduler of this machine, with what shows it.
+    """
 
     vm_id: str
     size: str
@@ -60,7 +63,7 @@ class Vm(NamedTuple):
     host: str = ""
     disks_deleted: tuple[str, ...] = ()
     disks_kept: tuple[str, ...] = ()
-    managed_by: str = ""
+    owner: tuple[str, str] | None = None
     group: Group | None = None
     limit: Price | None = None
 
@@ -164,7 +167,7 @@ def _vm(found: Mapping[str, Any], machine: resource.Resource) -> Vm:
         host=_last(_at(body, "host", "id") or _at(body, "hostGroup", "id")),
         disks_deleted=tuple(by_option[True]),
         disks_kept=tuple(by_option[False]),
-        managed_by=_manager(found, machine),
+        owner=_owner(found, machine),
         group=_membership(found, machine),
     )
 
@@ -206,21 +209,10 @@ def _minimum(rules: list[Mapping[str, Any]], scale_set: str) -> int:
     return max(least)
 
 
-def _manager(found: Mapping[str, Any], machine: resource.Resource) -> str:
-    """The service that owns this machine, empty when none is seen.
-
-    Sources: AKS documentation "FAQ" (group ``MC_…``, or another one with tags ``aks-managed-…`` and scale sets
-    ``aks-…-vmss``; changes of nodes are not supported);
-    Azure Databricks documentation "Monitor usage using tags" (``Vendor``).
-    """
-    tags = {str(name).lower(): str(value) for name, value in (found.get("tags") or {}).items()}
-    scale_set = (machine.scale_set or _last(_at(found, "properties", "virtualMachineScaleSet", "id"))).lower()
-    named = machine.group.upper().startswith("MC_") or (scale_set.startswith("aks-") and scale_set.endswith("-vmss"))
-    if named or any(name.startswith("aks-managed-") for name in tags):
-        return "Azure Kubernetes Service"
-    if tags.get("vendor", "").lower() == "databricks":
-        return "Azure Databricks"
-    return ""
+def _owner(found: Mapping[str, Any], machine: resource.Resource) -> tuple[str, str] | None:
+    tags = {str(name): str(value) for name, value in (found.get("tags") or {}).items()}
+    scale_set = machine.scale_set or _last(_at(found, "properties", "virtualMachineScaleSet", "id"))
+    return nodes.owner(tags, machine.group, scale_set)
 
 
 def grant(row: Mapping[str, Any]) -> Grant:

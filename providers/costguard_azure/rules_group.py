@@ -5,23 +5,18 @@ instance repairs" (a member that is not healthy is replaced), "Instance protecti
 """
 
 from costguard.actions.base import Finding
+from costguard.actions.managed import finding
 from costguard.actions.provider import Verb
-from costguard_azure import permissions
+from costguard_azure import nodes, permissions
 from costguard_azure.case import PASSES, Case, Found
 from costguard_azure.facts import Group
 
 
 def managed(case: Case) -> Found:
     """A node of a managed service is the service's own."""
-    owner = case.vm.managed_by
+    owner = case.vm.owner
     if owner:
-        text = f"this machine belongs to {owner}, which would repair or replace it and does not support such changes"
-        hint = (
-            "scale it there: `az aks nodepool scale` or `az aks nodepool stop`"
-            if "Kubernetes" in owner
-            else "end it there"
-        )
-        yield "refuse", Finding("managed_node", text, hint)
+        yield finding(*owner, case.settings, nodes.power_down(owner[0]))
 
 
 def member(case: Case) -> Found:

@@ -54,6 +54,13 @@ class Gcp:
 
         return tags(site)
 
+    def scheduler(self, site: Site) -> tuple[str, str] | None:
+        """The scheduler that the attributes name, and what shows it; labels are not in the metadata. Raises CloudError."""
+        from costguard_gcp import nodes
+        from costguard_gcp.metadata import Metadata
+
+        return nodes.owner(Metadata(site).tree("instance/attributes/"), {})
+
     def open(self, site: Site, identity: Identity) -> Machine:
         """Load the SDK, which only a worker can afford, and sign in."""
         from costguard_gcp.machine import GcpMachine

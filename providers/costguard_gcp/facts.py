@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from costguard.actions.local_disks import Place, Use
 from costguard.actions.provider import CloudError, Identity, Site, Verb
 from costguard.actions.retry import until
-from costguard_gcp import local_disks, permissions
+from costguard_gcp import local_disks, nodes, permissions
 from costguard_gcp.identity import last
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.places import Group
@@ -24,16 +24,6 @@ LOOK, TRY = 10.0, 4.0
 
 _MANAGER = re.compile(r"projects/[^/]+/(?P<kind>zones|regions)/(?P<place>[^/]+)/instanceGroupManagers/(?P<name>[^/]+)")
 _SCALES_OUT = {"ON", "ONLY_UP", "ONLY_SCALE_OUT"}
-_NODES = {  # attributes that a service writes into machines of its own
-    "cluster-name": "Google Kubernetes Engine",
-    "kube-env": "Google Kubernetes Engine",
-    "dataproc-cluster-name": "Dataproc",
-}
-_NODE_LABELS = {
-    "goog-gke-node": "Google Kubernetes Engine",
-    "goog-dataproc-cluster-name": "Dataproc",
-    "goog-dataflow-job-id": "Dataflow",
-}
 
 T = TypeVar("T")
 
@@ -74,7 +64,7 @@ class Size(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """``account`` is the service account's address. ``vm``, ``granted`` and ``size`` are None when they could not be had; the words are in ``troubles``.
+    """``account`` is the service account's address, ``owner`` the scheduler of this machine with what shows it. ``vm``, ``granted`` and ``size`` are None when they could not be had; the words are in ``troubles``.
 
     ``scopes`` is None when the metadata server does not say. ``local`` is the use of the local SSDs.
     ``uptime`` and ``Vm.age`` are seconds.
@@ -83,7 +73,7 @@ class Facts(NamedTuple):
     identity: Identity
     account: str
     scopes: tuple[str, ...] | None
-    managed_by: str
+    owner: tuple[str, str] | None
     group: Group | None
     vm: Vm | None
     granted: frozenset[str] | None
@@ -122,7 +112,7 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
         identity=identity,
         account=str(_default_account(tree).get("email") or ""),
         scopes=_scopes(metadata, tree),
-        managed_by=_managed_by(attributes, vm.labels if vm else {}),
+        owner=nodes.owner(attributes, vm.labels if vm else {}),
         group=group,
         vm=vm,
         granted=granted,
@@ -218,14 +208,6 @@ def _scopes(metadata: Metadata, tree: Mapping[str, Any]) -> tuple[str, ...] | No
         return tuple(map(str, scopes))
     text = metadata.text("instance/service-accounts/default/scopes")
     return None if text is None else tuple(text.split())
-
-
-def _managed_by(attributes: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-    for known, there in ((_NODES, attributes), (_NODE_LABELS, labels)):
-        for name, service in known.items():
-            if name in there:
-                return service
-    return ""
 
 
 def _graceful(setting: Any) -> int:  # noqa: ANN401 - a message of the SDK

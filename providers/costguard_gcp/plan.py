@@ -7,9 +7,10 @@ and "Suspend, stop, or reset Compute Engine instances".
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from costguard.actions import managed
 from costguard.actions.base import Finding, Plan, Verdict, without_promises, worst
 from costguard.actions.provider import Verb
-from costguard_gcp import permissions
+from costguard_gcp import nodes, permissions
 from costguard_gcp.facts import Facts
 
 GRACE_OF_RIGHTS = 600.0
@@ -83,11 +84,8 @@ def _running(case: Case) -> list[Found]:
 
 def _managed_node(case: Case) -> list[Found]:
     """A service that made the machine makes another one, and loses work that it believes to run here."""
-    service = case.facts.managed_by
-    if not service:
-        return []
-    text = f"this machine is a node of {service}, which would repair or replace it"
-    return [_refuse("managed_node", text, "make the cluster or its node pool smaller instead")]
+    owner = case.facts.owner
+    return [managed.finding(*owner, case.settings, nodes.power_down(owner[0]))] if owner else []
 
 
 def _group(case: Case) -> list[Found]:

@@ -288,7 +288,23 @@ CIRCUMSTANCES: Mapping[str, Circumstance] = {
     "ParallelCluster node": Circumstance(
         "Slurm of ParallelCluster replaces nodes", instance={"tags": {"parallelcluster:cluster-name": "c"}}
     ),
-    "kubelet": Circumstance("a kubelet runs on this host", {"kubelet": True}),
+    "PCS node": Circumstance("Slurm as a service", instance={"tags": {"aws:pcs:cluster-id": "pcs_1"}}),
+    "Ray node": Circumstance(
+        "the cluster launcher's tags (ray, tags.py)",
+        instance={"tags": {"ray-cluster-name": "c", "ray-node-type": "worker"}},
+    ),
+    "SkyPilot node": Circumstance(
+        "SkyPilot tags its nodes, and Ray's tags stand beside (provision/constants.py)",
+        instance={"tags": {"skypilot-cluster-name": "c", "ray-cluster-name": "c"}},
+    ),
+    "dstack node": Circumstance("dstack's AWS backend", instance={"tags": {"owner": "dstack", "dstack_project": "p"}}),
+    "somebody's owner": Circumstance("an owner that is no scheduler", instance={"tags": {"owner": "ann"}}),
+    "Ray node, standalone": Circumstance(
+        "the owner knows better", instance={"tags": {"ray-cluster-name": "c"}}, settings={"managed": "standalone"}
+    ),
+    "Ray node, leaves": Circumstance(
+        "cloud.group says nothing of schedulers", instance={"tags": {"ray-cluster-name": "c"}}, settings=LEAVE
+    ),
     "operator": Circumstance(
         "Operator.Managed=true: a service owns it (EC2 API)", instance={"operator": "eks.amazonaws.com"}
     ),
@@ -485,7 +501,15 @@ CELLS = (
     Cell("cluster tag", "terminate", "refuse", "managed_node loses_disks"),
     Cell("Batch node", "stop", "refuse", "managed_node"),
     Cell("ParallelCluster node", "stop", "refuse", "managed_node"),
-    Cell("kubelet", "stop", "refuse", "managed_node"),
+    Cell("PCS node", "stop", "refuse", "managed_node"),
+    Cell("Ray node", "stop", "refuse", "managed_node"),
+    Cell("Ray node", "terminate", "refuse", "managed_node loses_disks"),
+    Cell("SkyPilot node", "stop", "refuse", "managed_node"),
+    Cell("SkyPilot node", "hibernate", "refuse", "managed_node"),
+    Cell("dstack node", "stop", "refuse", "managed_node"),
+    Cell("somebody's owner", "stop", "go", END),
+    Cell("Ray node, standalone", "stop", "consequences", f"managed_node {END}"),
+    Cell("Ray node, leaves", "stop", "refuse", "managed_node"),
     Cell("operator", "stop", "refuse", "managed_node"),
     Cell("EKS node leaves", "terminate", "refuse", "managed_node group_member permission_unknown loses_disks"),
     Cell("capacity block", "stop", "refuse", "prepaid"),

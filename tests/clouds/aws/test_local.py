@@ -139,19 +139,3 @@ def test_age(files: Files) -> None:
     assert local.uptime(str(files.root / "proc")) == 350735.47
     files.write("proc/uptime", "soon")
     assert local.uptime(str(files.root / "proc")) is None
-
-
-@pytest.mark.parametrize(
-    ("status", "found"), [("NSpid:\t4242", True), ("NSpid:\t4242\t17", False), ("Name:\tkubelet", True)]
-)
-def test_a_node_agent_of_the_host(files: Files, status: str, found: bool) -> None:
-    """One inside a container belongs to somebody's test cluster."""
-    files.write("proc/4242/comm", "kubelet")
-    files.write("proc/4242/status", status)
-    assert local.kubelet(str(files.root / "proc")) is found
-
-
-def test_no_node_agent(files: Files) -> None:
-    """A name that only resembles it does not count."""
-    files.write("proc/4242/comm", "kubelet-exporter")
-    assert local.kubelet(str(files.root / "proc")) is False

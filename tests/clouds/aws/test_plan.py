@@ -56,7 +56,8 @@ def test_the_gravest_finding_comes_first() -> None:
         ("spot unknown", "terminate", None),
         ("describe denied", "stop", None),
         ("group unknown", "stop", None),
-        ("kubelet", "stop", None),
+        ("Ray node", "stop", None),
+        ("Ray node, standalone", "stop", True),
         ("fleet", "stop", None),
         ("fleet leaves", "stop", True),
     ],
@@ -80,9 +81,10 @@ def test_a_wrong_word_in_the_settings_is_no_consent() -> None:
         Cell("mounted disk", "stop", "refuse", ""),
         Cell("member", "terminate", "refuse", ""),
         Cell("reservation", "stop", "refuse", ""),
+        Cell("Ray node", "stop", "refuse", ""),
     ):
         for word in ("yes", True, "", None, "LEAVE", "Discard"):
-            settings = {"local_data": word, "group": word, "prepaid": word}
+            settings = {"local_data": word, "group": word, "prepaid": word, "managed": word}
             assert plan(cell.verb, facts_of(cell), settings).verdict == "refuse"
 
 

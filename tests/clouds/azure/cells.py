@@ -263,6 +263,35 @@ CELLS: dict[str, Cell] = {
     "a node of Databricks": Cell(
         "stop", {"tags": {"Vendor": "Databricks"}}, {}, "refuse", (*KEPT, "managed_node"), "Databricks: default tags"
     ),
+    "a node of CycleCloud": Cell(
+        *("stop", {"tags": {"CycleCloudCluster": "/sites/1/clusters/c", "CycleOwner": "ann"}}, {}, "refuse"),
+        *((*KEPT, "managed_node"), "CycleCloud: tag nodes"),
+    ),
+    "a node of CycleCloud before 8.2": Cell(
+        *("stop", {"tags": {"ClusterId": "1", "ClusterName": "c", "Name": "execute-1"}}, {}, "refuse"),
+        *((*KEPT, "managed_node"), "CycleCloud: tag nodes"),
+    ),
+    "a cluster's name alone is anybody's": Cell(
+        "stop", {"tags": {"ClusterName": "c"}}, {}, "go", BASE, "CycleCloud: tag nodes"
+    ),
+    "a node of Ray": Cell(
+        *("terminate", {"tags": {"ray-cluster-name": "c", "ray-node-type": "worker"}}, {}, "refuse"),
+        *((*KEPT, "managed_node"), "ray: tags.py"),
+    ),
+    "a node of SkyPilot": Cell(
+        *("stop", {"tags": {"skypilot-cluster-name": "c", "ray-cluster-name": "c"}}, {}, "refuse"),
+        *((*KEPT, "managed_node"), "SkyPilot: provision/constants.py"),
+    ),
+    "a node of dstack": Cell(
+        "stop", {"tags": {"owner": "dstack", "dstack_project": "p"}}, {}, "refuse", (*KEPT, "managed_node"), "dstack"
+    ),
+    "a node of Batch": Cell(
+        "stop", {"group": "azurebatch-11112222"}, LEAVE, "refuse", (*KEPT, "managed_node"), "Batch: user subscription"
+    ),
+    "a node of Ray, and the owner says that it is none": Cell(
+        *("stop", {"tags": {"ray-cluster-name": "c"}}, {"managed": "standalone"}, "consequences"),
+        *((*BASE, "managed_node"), "the owner's own word"),
+    ),
     # Identity and state
     "it is going already": Cell("stop", {"power": "deallocating"}, {}, "go", ("ends_already",), BILLING),
     "it is gone already": Cell("terminate", {"power": "deallocated"}, {}, "go", ("ends_already",), BILLING),

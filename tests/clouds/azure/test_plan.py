@@ -84,7 +84,9 @@ def test_another_machine_has_the_name() -> None:
 
 def test_a_plan_names_every_reason() -> None:
     """A person who removes one obstacle does not meet the next one afterwards."""
-    vm = VM._replace(reservation="block", managed_by="Azure Kubernetes Service", group=Group("gpus", uniform=False))
+    vm = VM._replace(
+        reservation="block", owner=("Azure Kubernetes Service", "its group"), group=Group("gpus", uniform=False)
+    )
     codes = {finding.code for finding in plan("stop", facts(vm, disk="used"), {}).findings}
     assert codes >= {"prepaid", "managed_node", "group_member", "local_data_kept"}
 

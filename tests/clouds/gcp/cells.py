@@ -243,6 +243,43 @@ CELLS = {
         granted=("get", "stop"),
         on_project=READS_GROUPS,
     ),
+    "stop-slurm": Cell(
+        *(STOP, "slurm-gcp's labels", "refuse", ("managed_node",)),
+        {"labels": {"slurm_cluster_name": "c", "slurm_instance_role": "compute"}},
+    ),
+    "stop-slurm-attribute": Cell(
+        *(STOP, "slurm-gcp's attributes", "refuse", ("managed_node",)),
+        {"attributes": {"slurm_instance_role": "compute", "slurm_cluster_name": "c"}},
+    ),
+    "stop-toolkit": Cell(
+        *(STOP, "Cluster Toolkit's labels", "refuse", ("managed_node",)),
+        {"labels": {"ghpc_blueprint": "ml-slurm", "ghpc_deployment": "d", "ghpc_role": "compute"}},
+    ),
+    "terminate-ray": Cell(
+        *(TERMINATE, "Ray's labels", "refuse", ("managed_node", "loses_disks")),
+        {"labels": {"ray-cluster-name": "c", "ray-node-type": "worker"}},
+    ),
+    "stop-skypilot": Cell(
+        *(STOP, "SkyPilot's labels", "refuse", ("managed_node",)),
+        {"labels": {"skypilot-cluster-name": "c", "ray-cluster-name": "c"}},
+    ),
+    "stop-dstack": Cell(
+        *(STOP, "dstack's labels", "refuse", ("managed_node",)),
+        {"labels": {"owner": "dstack", "dstack_project": "main"}},
+    ),
+    "hibernate-kubernetes": Cell(
+        *(HIBERNATE, "OpenShift's labels", "refuse", ("managed_node", "disks_go_on")),
+        {**PLAIN, "labels": {"kubernetes-io-cluster-prod-7": "owned"}},
+    ),
+    "stop-batch": Cell(
+        *(STOP, "Batch's labels", "refuse", ("managed_node",)), {"labels": {"goog-batch-worker": "true"}}
+    ),
+    "stop-slurm-standalone": Cell(
+        *(STOP, "the owner knows better", "consequences", ("managed_node", "bill_ends")),
+        machine={"labels": {"slurm_cluster_name": "c"}},
+        settings={"managed": "standalone"},
+    ),
+    "stop-owner": Cell(STOP, "an owner that is no scheduler", "go", ("bill_ends",), {"labels": {"owner": "ann"}}),
     "terminate-dataproc": Cell(
         *(TERMINATE, "Dataproc's own label", "refuse", ("managed_node", "loses_disks")),
         {"labels": {"goog-dataproc-cluster-name": "spark"}},

@@ -38,7 +38,7 @@ def test_the_verdict_and_the_codes_of_a_circumstance(
         assert finding.hint or finding.code in {"bill_ends", "loses_disks", "disks_go_on"} | QUIET, finding
 
 
-QUIET = {"ends_already", "local_data_lost", "run_limit", "spot_may_not_return", "group_member"}
+QUIET = {"ends_already", "local_data_lost", "run_limit", "spot_may_not_return", "group_member", "managed_node"}
 """Findings that only tell; a group member is refused with a hint, and left without one."""
 
 

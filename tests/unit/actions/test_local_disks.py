@@ -224,12 +224,12 @@ def test_what_is_built_on_a_disk_and_not_mounted_may_hold_data(box: Box) -> None
 
 def test_a_disk_that_hangs_holds_nothing_up(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     """A look at a dead disk never comes back: the disk counts as used."""
-    monkeypatch.setattr(local_disks, "WITHIN", 0.05)
     answers = threading.Event()
-    monkeypatch.setattr(os, "scandir", lambda _: answers.wait() or iter(()))
     box.mounts("40 30 259:4 / /scratch rw - ext4 /dev/nvme1n1 rw")
     box.folder("/scratch")
-    try:
-        assert box.use("nvme1n1") == Use("used", ("nvme1n1 (does not answer)",))
-    finally:
+    with monkeypatch.context() as patch:
+        patch.setattr(local_disks, "WITHIN", 0.05)
+        patch.setattr(os, "scandir", lambda _: answers.wait() or iter(()))
+        use = box.use("nvme1n1")
         answers.set()
+    assert use == Use("used", ("nvme1n1 (does not answer)",))

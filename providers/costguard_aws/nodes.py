@@ -1,0 +1,73 @@
+"""Which scheduler or service an instance belongs to, by its tags.
+
+Sources: EKS, ECS, AWS Batch, ParallelCluster, PCS and EMR documentation (tags of their instances); Kubernetes, cluster
+API and Karpenter (tags of their cloud providers); ray, ``tags.py``; SkyPilot, ``provision/constants.py``; dstack, the
+AWS backend.
+"""
+
+from collections.abc import Mapping
+
+from costguard.actions.managed import POWER_DOWN
+
+_TAGS = {
+    "aws:eks:cluster-name": "EKS",
+    "eks:cluster-name": "EKS",
+    "eks:nodegroup-name": "EKS",
+    "alpha.eksctl.io/cluster-name": "EKS",
+    "karpenter.sh/nodepool": "Karpenter",
+    "karpenter.sh/provisioner-name": "Karpenter",
+    "KubernetesCluster": "Kubernetes",
+    "aws:ecs:clusterName": "ECS",
+    "AmazonECSManaged": "ECS",
+    "AWSBatchServiceTag": "AWS Batch",
+    "parallelcluster:cluster-name": "ParallelCluster",
+    "parallelcluster:node-type": "ParallelCluster",
+    "aws-parallelcluster-node-type": "ParallelCluster",
+    "aws:pcs:cluster-id": "AWS PCS",
+    "aws:pcs:compute-node-group-id": "AWS PCS",
+    "aws:elasticmapreduce:job-flow-id": "EMR",
+    "aws:elasticmapreduce:instance-group-role": "EMR",
+    "skypilot-cluster-name": "SkyPilot",
+    "skypilot-head-node": "SkyPilot",
+    "ray-cluster-name": "Ray",
+    "ray-node-type": "Ray",
+    "dstack_project": "dstack",
+    "spotinst:aws:ec2:group:id": "Spot by Flexera",
+}
+_PREFIXES = {
+    "kubernetes.io/cluster/": "Kubernetes",
+    "k8s.io/cluster-autoscaler/": "Kubernetes",
+    "sigs.k8s.io/cluster-api-provider-aws/": "Kubernetes",
+}
+_VALUES = {("owner", "dstack"): "dstack", ("vendor", "databricks"): "Databricks"}
+
+_NODE_GROUP = "scale its node group down: `aws eks update-nodegroup-config`, or let the cluster autoscaler do it"
+_POWER_DOWN = {
+    "EKS": _NODE_GROUP,
+    "Karpenter": "let Karpenter consolidate it, or `kubectl delete nodeclaim NAME`",
+    "ECS": "set the container instance to DRAINING, and lower the desired capacity",
+    "AWS Batch": "cancel its jobs: the compute environment then scales to its minimum of vCPUs by itself",
+    "ParallelCluster": f"{POWER_DOWN['Slurm']} (ScaledownIdletime)",
+    "AWS PCS": "set the scale-down idle time of the cluster",
+    "EMR": "`aws emr modify-cluster-attributes`, or set an auto-termination policy",
+}
+
+
+def owner(tags: Mapping[str, str]) -> tuple[str, str] | None:
+    """The scheduler and the tag that shows it; the most telling one first (SkyPilot's nodes are Ray's as well)."""
+    for name, engine in _TAGS.items():
+        if name in tags:
+            return engine, f"tag {name}"
+    for name, value in tags.items():
+        for prefix, engine in _PREFIXES.items():
+            if name.startswith(prefix):
+                return engine, f"tag {name}"
+        found = _VALUES.get((name.lower(), value.lower()))
+        if found:
+            return found, f"tag {name} = {value}"
+    return None
+
+
+def power_down(engine: str) -> str:
+    """How a service of AWS ends its idle nodes itself; empty for others."""
+    return _POWER_DOWN.get(engine, "")

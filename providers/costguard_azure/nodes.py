@@ -1,0 +1,66 @@
+"""Which scheduler or service a machine belongs to, by its tags, its resource group and its scale set.
+
+Sources: AKS documentation "FAQ" (group ``MC_…``, or another one with tags ``aks-managed-…`` and scale sets
+``aks-…-vmss``; changes of nodes are not supported); Azure Databricks documentation "Monitor usage using tags" (``Vendor``);
+CycleCloud documentation "Tag nodes"; Batch documentation (group ``azurebatch-…`` for pools in the user's subscription);
+OpenShift, cluster API and Karpenter (tags of their nodes); ray, ``tags.py``; SkyPilot, ``provision/constants.py``; dstack.
+"""
+
+from collections.abc import Mapping
+
+_AKS = "Azure Kubernetes Service"
+_TAGS = {  # in lower case: Azure compares names so
+    "cyclecloudcluster": "CycleCloud",
+    "cyclecloudnodearray": "CycleCloud",
+    "cycleowner": "CycleCloud",
+    "skypilot-cluster-name": "SkyPilot",
+    "skypilot-head-node": "SkyPilot",
+    "skypilot-vm-id": "SkyPilot",
+    "ray-cluster-name": "Ray",
+    "ray-node-type": "Ray",
+    "dstack_project": "dstack",
+}
+_PREFIXES = {
+    "aks-managed-": _AKS,
+    "karpenter.": _AKS,
+    "kubernetes.io_cluster": "Kubernetes",
+    "sigs.k8s.io_cluster-api-provider-azure": "Kubernetes",
+}
+_VALUES = {("vendor", "databricks"): "Azure Databricks", ("owner", "dstack"): "dstack"}
+_TOGETHER = ({"clusterid", "clustername"}, "CycleCloud")  # of its older versions; each alone is anybody's word
+_POWER_DOWN = {
+    _AKS: "scale it there: `az aks nodepool scale` or `az aks nodepool stop`",
+    "CycleCloud": "let its autoscaler end the idle node, or end it in CycleCloud: `cyclecloud terminate_node CLUSTER NODE`",
+    "Azure Batch": "resize the pool, or set an autoscale formula: `az batch pool resize`",
+}
+
+
+def owner(tags: Mapping[str, str], group: str, scale_set: str) -> tuple[str, str] | None:
+    """The scheduler and what shows it; the most telling one first (SkyPilot's nodes are Ray's as well)."""
+    if group.upper().startswith("MC_"):
+        return _AKS, f"resource group {group}"
+    if scale_set.lower().startswith("aks-") and scale_set.lower().endswith("-vmss"):
+        return _AKS, f"scale set {scale_set}"
+    if group.lower().startswith("azurebatch-") or "-azurebatch-" in scale_set.lower():
+        return "Azure Batch", f"resource group {group}"
+    return _by_tags({name.lower(): value for name, value in tags.items()})
+
+
+def _by_tags(tags: Mapping[str, str]) -> tuple[str, str] | None:
+    for name, engine in _TAGS.items():
+        if name in tags:
+            return engine, f"tag {name}"
+    for name, value in tags.items():
+        for prefix, engine in _PREFIXES.items():
+            if name.startswith(prefix):
+                return engine, f"tag {name}"
+        found = _VALUES.get((name, value.lower()))
+        if found:
+            return found, f"tag {name} = {value}"
+    names, engine = _TOGETHER
+    return (engine, f"tags {' and '.join(sorted(names))}") if names <= set(tags) else None
+
+
+def power_down(engine: str) -> str:
+    """How a service of Azure ends its idle nodes itself; empty for others."""
+    return _POWER_DOWN.get(engine, "")

@@ -1,0 +1,67 @@
+"""Which scheduler or service a machine belongs to, by its labels and by the attributes of its metadata.
+
+Sources: GKE, Dataproc, Dataflow and Batch documentation (their own labels); slurm-gcp (``slurm_cluster_name`` as label and
+as attribute) and Cluster Toolkit (``ghpc_…``); OpenShift and cluster API (labels of their nodes); ray, ``tags.py``;
+SkyPilot, ``provision/constants.py``; dstack, the GCP backend.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from costguard.actions.managed import POWER_DOWN
+
+_GKE = "Google Kubernetes Engine"
+_ATTRIBUTES = {
+    "cluster-name": _GKE,
+    "kube-env": _GKE,
+    "kube-labels": _GKE,
+    "dataproc-cluster-name": "Dataproc",
+    "slurm_cluster_name": "Slurm",
+    "slurm_instance_role": "Slurm",
+    "slurm_bucket_path": "Slurm",
+}
+_LABELS = {
+    "goog-gke-node": _GKE,
+    "goog-k8s-cluster-name": _GKE,
+    "goog-dataproc-cluster-name": "Dataproc",
+    "goog-dataflow-job-id": "Dataflow",
+    "goog-batch-worker": "Google Cloud Batch",
+    "batch-job-uid": "Google Cloud Batch",
+    "k8s-io-cluster-name": "Kubernetes",
+    "skypilot-cluster-name": "SkyPilot",
+    "skypilot-head-node": "SkyPilot",
+    "ray-cluster-name": "Ray",
+    "ray-node-type": "Ray",
+    "dstack_project": "dstack",
+    "slurm_cluster_name": "Slurm",
+    "slurm_instance_role": "Slurm",
+    "ghpc_deployment": "the Cluster Toolkit",
+    "ghpc_blueprint": "the Cluster Toolkit",
+}
+_PREFIXES = {"kubernetes-io-cluster-": "Kubernetes", "capg-": "Kubernetes"}
+_VALUES = {("owner", "dstack"): "dstack"}
+_POWER_DOWN = {
+    _GKE: "make its node pool smaller: `gcloud container clusters resize`, or let the cluster autoscaler do it",
+    "Dataproc": "`gcloud dataproc clusters update CLUSTER --num-workers=N`, or schedule its deletion (`--max-idle`)",
+    "the Cluster Toolkit": POWER_DOWN["Slurm"],
+}
+
+
+def owner(attributes: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """The scheduler and what shows it; the most telling one first (SkyPilot's nodes are Ray's as well)."""
+    for kind, known, there in (("attribute", _ATTRIBUTES, attributes), ("label", _LABELS, labels)):
+        for name, engine in known.items():
+            if name in there:
+                return engine, f"{kind} {name}"
+    for name, value in labels.items():
+        for prefix, engine in _PREFIXES.items():
+            if name.startswith(prefix):
+                return engine, f"label {name}"
+        if (name, value) in _VALUES:
+            return _VALUES[name, value], f"label {name} = {value}"
+    return None
+
+
+def power_down(engine: str) -> str:
+    """How a service of Google Cloud ends its idle nodes itself; empty for others."""
+    return _POWER_DOWN.get(engine, "")
