@@ -209,8 +209,8 @@ def test_second_agent_names_the_first(agent: Agent) -> None:
 
 def test_a_full_disk_stops_no_decision(agent: Agent) -> None:
     """State and commitments that cannot be written are told, and the action comes all the same."""
-    blocker = agent.folder / "state"
-    blocker.write_text("a file where the state directory should be")
+    for name in ("commitments.json", "history.sqlite"):
+        (agent.folder / "state" / name / "something else").mkdir(parents=True)  # root may write everywhere, but not here
     agent.start(*command(agent.folder))
     work(agent)
     agent.gpus.set(util=0)
@@ -220,11 +220,13 @@ def test_a_full_disk_stops_no_decision(agent: Agent) -> None:
 
 
 def test_without_hardware_it_says_so(tmp_path: Path, nvml_library: Path) -> None:
-    """No NVIDIA device and no driver: nothing to guard, exit code 0."""
+    """No NVIDIA device on the bus and no driver: nothing to guard, exit code 0."""
     bus = tmp_path / "sys" / "bus" / "pci" / "devices"
     bus.mkdir(parents=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
-    environment |= Script(tmp_path / "none", gpus=0).environment(nvml_library)
+    script = Script(tmp_path / "none", gpus=0)
+    script.fail("*", 9)  # the driver is not loaded
+    environment |= script.environment(nvml_library)
     ended = subprocess.run(
         [*COMMAND, "run", "--state-dir", str(tmp_path / "state"), "--set", f"host.sysfs={tmp_path}/sys",
          "--set", f"host.devfs={tmp_path}/dev"],

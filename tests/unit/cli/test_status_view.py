@@ -265,6 +265,6 @@ def test_what_became_of_a_stop_by_hand_stays_in_sight_for_a_day(fate: str, words
     """Who asked, when, and how it ended; a day later it is history."""
     wish = {"owner": "ann (uid 7)", "asked": NOW - 60.0, "fate": fate, "words": "503" if fate == "failed" else ""}
     text = " ".join(shown(wish={**wish, "ended": NOW - 30.0 if fate else None}).split())
-    assert re.search(r"Asked for ann \(uid 7\) asked at \S+ to stop this machine: ", text)
+    assert re.search(r"Asked for ann \(uid 7\) asked at \d\d:\d\d[^:]* to stop this machine: ", text)
     assert words in text
     assert "Asked for" not in shown(wish={**wish, "fate": "failed", "ended": NOW - 90000.0})
