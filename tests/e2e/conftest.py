@@ -16,6 +16,8 @@ import pytest
 from costguard.cli import reach
 from costguard.errors import CostguardError
 from costguard.testing.nvml import Script, build, write_sysfs
+from tests import clock
+from tests.clock import Clock
 
 COMMAND = [sys.executable, "-m", "costguard"]
 ADDRESSES = ["0000:01:00.0", "0000:02:00.0"]
@@ -31,18 +33,25 @@ def has_gpus(report: dict[str, Any]) -> bool:
 
 
 class Agent:
-    """``costguard run`` in a folder of its own, with two GPUs that a script moves."""
+    """``costguard run`` in a folder and a time of its own, with two GPUs that a script moves."""
 
-    def __init__(self, folder: Path, library: Path) -> None:
+    def __init__(self, folder: Path, library: Path, clock: Clock) -> None:
         self.folder = folder
-        self.gpus = Script(folder / "gpus", gpus=2, name="NVIDIA H200")
+        self.clock = clock
+        self.gpus = Script(folder / "gpus", gpus=2, machine=clock.boottime, name="NVIDIA H200")
         for index, address in enumerate(ADDRESSES):
             self.gpus.set(index, pci=address)
         sysfs = write_sysfs(folder / "sys", ADDRESSES)
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
         self.environment |= self.gpus.environment(library) | {"TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
+        self.environment |= clock.environment()
         self.settings = ["interval=0.2s", "arm_duration=1s", f"host.sysfs={sysfs}", "notify.channels=[]"]
         self.process: subprocess.Popen[str] | None = None
+
+    def hurry(self, rate: int) -> None:
+        """From now on, and before it is started, its time runs so much faster."""
+        self.clock.run(rate)
+        self.environment |= self.clock.environment()
 
     def start(self, *settings: str, options: Sequence[str] = (), enough: Holds = has_gpus) -> None:
         """Start it and wait until it answers, with enough in the answer."""
@@ -90,10 +99,16 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("library"))
 
 
+@pytest.fixture(scope="session")
+def clock_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The clock, compiled once."""
+    return clock.build(tmp_path_factory.mktemp("clock"))
+
+
 @pytest.fixture
-def agent(tmp_path: Path, nvml_library: Path) -> Iterator[Agent]:
+def agent(tmp_path: Path, nvml_library: Path, clock_library: Path) -> Iterator[Agent]:
     """An agent that is not started yet."""
-    made = Agent(tmp_path, nvml_library)
+    made = Agent(tmp_path, nvml_library, Clock(clock_library))
     yield made
     made.stop()
     shutil.rmtree(tmp_path, ignore_errors=True)

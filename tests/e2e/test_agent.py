@@ -210,7 +210,9 @@ def test_second_agent_names_the_first(agent: Agent) -> None:
 def test_a_full_disk_stops_no_decision(agent: Agent) -> None:
     """State and commitments that cannot be written are told, and the action comes all the same."""
     for name in ("commitments.json", "history.sqlite"):
-        (agent.folder / "state" / name / "something else").mkdir(parents=True)  # root may write everywhere, but not here
+        (agent.folder / "state" / name / "something else").mkdir(
+            parents=True
+        )  # root may write everywhere, but not here
     agent.start(*command(agent.folder))
     work(agent)
     agent.gpus.set(util=0)

@@ -1,6 +1,6 @@
 """Kill -9 of the guard and of its worker between every two steps of a cloud action, and the network cut at each of them.
 
-The installed command on the strict stand-ins of a cloud, with a clock that runs faster (`fast_clock.c`), so that half an
+The installed command on the strict stand-ins of a cloud, with a clock that runs faster (`tests.clock`), so that half an
 hour of waiting is a minute. After each kill the agent is started again on the same directory, as a service manager would.
 """
 
@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +30,6 @@ pytestmark = [pytest.mark.timeout(240), pytest.mark.thorough]
 RATE, HEAVY_RATE = 8, 3
 """How much faster the agent's time runs; with SDKs that take seconds to load, a worker needs more of the real time."""
 
-SOURCE = Path(__file__).parents[1] / "fast_clock.c"
 SENT_WITHIN = 120.0
 """Real seconds within which anything here happens, also on a machine that is busy."""
 
@@ -184,18 +182,10 @@ def wchan(pid: int) -> bytes:
         return b""
 
 
-@pytest.fixture(scope="session")
-def fast_clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The clock, compiled once."""
-    made = tmp_path_factory.mktemp("clock") / "fast_clock.so"
-    subprocess.run(["cc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", made, SOURCE], check=True)
-    return made
-
-
 @pytest.fixture
-def quick(agent: Agent, fast_clock: Path) -> Iterator[Agent]:
+def quick(agent: Agent) -> Iterator[Agent]:
     """An agent in a time that runs faster, on a machine that has booted."""
-    agent.environment |= {"LD_PRELOAD": str(fast_clock), "FAST_CLOCK": f"{RATE} {time.monotonic_ns()}"}
+    agent.hurry(RATE)
     agent.settings = [setting for setting in agent.settings if not setting.startswith(("interval", "arm_"))]
     yield agent
     for pid in ours(agent):  # one that was stopped must not outlive a test that failed
@@ -528,7 +518,7 @@ def on_azure(agent: Agent) -> Iterator[Rented]:
 @pytest.mark.parametrize("cloud", [on_gcp, on_azure])
 def test_on_the_other_clouds(quick: Agent, cloud: Any, who: str) -> None:
     """Killed after the cloud took the request and before it answered: one request, and its end is seen."""
-    quick.environment["FAST_CLOCK"] = f"{HEAVY_RATE} {time.monotonic_ns()}"
+    quick.hurry(HEAVY_RATE)
     with cloud(quick) as rented:
         rented.gate.leave.clear()
         rented.start()

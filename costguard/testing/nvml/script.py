@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypedDict, Unpack
 
@@ -63,11 +63,11 @@ class Values(TypedDict, total=False):
 
 
 class _Gpu:
-    def __init__(self) -> None:
+    def __init__(self, at: float) -> None:
         self.values: dict[str, object] = {"power": 70.0}
         self.history: list[tuple[float, Number]] = [(0.0, 0.0)]
         self.energy = 0.0
-        self.energy_at = boottime()
+        self.energy_at = at
         self.counters: dict[int, tuple[float, float, float]] = {}  # value, when, growth per second
 
     def rebase(self, at: float) -> None:
@@ -82,11 +82,21 @@ class Script:
 
     Utilisation keeps its past (for the sample ring) and energy goes on growing by the power that was
     set, in real time (unless `stand` is used) and the same for every process that looks.
+
+    ``machine``: gives the seconds since boot as the programs that load the library see them.
     """
 
-    def __init__(self, path: str | os.PathLike[str], gpus: int = 1, **values: Unpack[Values]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        gpus: int = 1,
+        *,
+        machine: Callable[[], float] | None = None,
+        **values: Unpack[Values],
+    ) -> None:
         self.path = Path(path)
-        self._gpus = [_Gpu() for _ in range(gpus)]
+        self._machine = boottime if machine is None else machine
+        self._gpus = [_Gpu(self._machine()) for _ in range(gpus)]
         self._system: dict[str, object] = {}
         self._time: float | None = None  # where its clock stands
         self._faults: list[str] = []
@@ -100,7 +110,7 @@ class Script:
 
     def add(self, **values: Unpack[Values]) -> None:
         """One GPU more, the last of the list."""
-        self._gpus.append(_Gpu())
+        self._gpus.append(_Gpu(self.now()))
         self.set(len(self._gpus) - 1, **values)
 
     def system(self, **values: str | int) -> None:
@@ -118,7 +128,7 @@ class Script:
 
     def now(self) -> float:
         """The clock of the script, in seconds since boot."""
-        return boottime() if self._time is None else self._time
+        return self._machine() if self._time is None else self._time
 
     def burst(self, gpu: int, percent: float, *, ago: float, seconds: float) -> None:
         """Put a past burst of utilisation into the ring: it began ``ago`` seconds before now."""

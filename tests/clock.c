@@ -1,6 +1,7 @@
-/* A kernel whose time runs faster, for programs that are started with LD_PRELOAD: every clock, every sleep and every
- * time-out. FAST_CLOCK holds the rate (a whole number) and the moment, in nanoseconds of CLOCK_MONOTONIC, from which on it
- * counts; until then nothing differs. All programs with the same value see the same time.
+/* A kernel whose time is another one, for programs that are started with LD_PRELOAD: every clock, every sleep and every
+ * time-out. TESTS_CLOCK holds three whole numbers: how much faster time runs, the moment from which on it does so, in
+ * nanoseconds of CLOCK_MONOTONIC, and how many nanoseconds longer the machine has been up (negative: less long). All
+ * programs with the same value see the same time.
  *
  * Left as it is: CPU time, timers of the kernel (setitimer), and when files were written.
  */
@@ -26,14 +27,15 @@ FOUND(pselect);
 FOUND(sem_clockwait);
 FOUND(pthread_cond_timedwait);
 
-static long long rate = 1, origin;
+static long long rate = 1, origin, longer;
 
 __attribute__((constructor)) static void begin(void) {
-    const char *given = getenv("FAST_CLOCK");
+    const char *given = getenv("TESTS_CLOCK");
     char *rest;
     if (!given) return;
     rate = strtoll(given, &rest, 10);
-    origin = strtoll(rest, NULL, 10);
+    origin = strtoll(rest, &rest, 10);
+    longer = strtoll(rest, NULL, 10);
 }
 
 static void *real(const char *name, void **found) {
@@ -56,14 +58,16 @@ static long long ahead(void) {
     return gone > 0 ? gone * (rate - 1) : 0;
 }
 
-static int counts(clockid_t clock) {
-    return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME || clock == CLOCK_MONOTONIC_RAW ||
-           clock == CLOCK_REALTIME_COARSE || clock == CLOCK_MONOTONIC_COARSE;
+static int is_date(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE; }
+
+static int is_uptime(clockid_t clock) {
+    return clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME || clock == CLOCK_MONOTONIC_RAW || clock == CLOCK_MONOTONIC_COARSE;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *t) {
     int code = REAL(clock_gettime)(clock, t);
-    if (!code && counts(clock)) *t = as(of(t) + ahead());
+    if (!code && is_date(clock)) *t = as(of(t) + ahead());
+    if (!code && is_uptime(clock)) *t = as(of(t) + ahead() + longer);
     return code;
 }
 
