@@ -45,7 +45,13 @@ class Agent:
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
         self.environment |= self.gpus.environment(library) | {"TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
         self.environment |= clock.environment()
-        self.settings = ["interval=0.2s", "arm_duration=1s", f"host.sysfs={sysfs}", "notify.channels=[]"]
+        self.settings = [
+            "interval=0.2s",
+            "arm_duration=1s",
+            f"host.sysfs={sysfs}",
+            "notify.channels=[]",
+            "cloud.spread=0s",
+        ]
         self.process: subprocess.Popen[str] | None = None
 
     def hurry(self, rate: int) -> None:

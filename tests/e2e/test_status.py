@@ -108,13 +108,13 @@ def test_release_ends_every_hold(agent: Agent) -> None:
 
 @pytest.mark.parametrize("verb", [["status"], ["status", "--watch"], ["hold", "2h"], ["release"]])
 def test_without_an_agent_it_says_so(tmp_path: Path, verb: list[str]) -> None:
-    """Exit code 3, who was asked, and the next command; never a traceback."""
+    """Exit code 3, what it means for the bill, and the next command; never a traceback."""
     environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
     command = [*COMMAND, *verb, "--state-dir", str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 3
     assert done.stdout == ""
-    assert re.match(r"error: no costguard agent runs with the folder .*\nhint: start one", done.stderr)
+    assert re.match(r"error: no costguard agent runs at .*nothing stops this machine", done.stderr)
     assert "hint: start one with `costguard run`" in done.stderr
 
 
