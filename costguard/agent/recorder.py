@@ -16,7 +16,7 @@ from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.events import AskRelease, Event, Outcome
 from costguard.engine.machine import Step
 from costguard.engine.observation import Observation
-from costguard.engine.state import Core
+from costguard.engine.state import DONE, FAILED, Core
 from costguard.engine.turn import label
 from costguard.history import FILE
 from costguard.history.rollup import Rollup
@@ -89,7 +89,9 @@ class Recorder:
         incident = now.id if now else was.id if was else ""
         if isinstance(event, Outcome) and event.effect in self._incidents:
             said = {"status": event.status, "detail": event.detail, "proof": event.proof}
-            fate = {"effect": event.effect, **said, "findings": event.findings}
+            fate: dict[str, object] = {"effect": event.effect, **said, "findings": event.findings}
+            if was and event.effect == was.told and now and before.phase not in {DONE, FAILED}:
+                fate |= {"tries": was.tries, "unreached": now.exhausted}
             self._add(self._incidents[event.effect], wall, "outcome", fate)
         if isinstance(event, AskRelease):
             self._add(incident, wall, "released", {"owner": event.owner})

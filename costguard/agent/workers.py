@@ -10,6 +10,9 @@ from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 
+REACHED_LIMIT = 500
+"""Characters of who was reached by a message; they are kept in the state."""
+
 RECEIPT_LIMIT = 4096
 """Characters of a receipt; it is kept in the state and sent in messages."""
 
@@ -162,11 +165,11 @@ class Workers:
                 "level": effect.level,
                 "facts": {**context, **effect.facts},
             }
-            settings = self.config.get("notify", {})
+            settings, host = self.config.get("notify", {}), self.config.get("host", {})
             job = {
                 "message": message,
                 "channels": settings.get("channels", []),
-                "settings": {**settings, "devfs": self.config.get("host", {}).get("devfs", "/dev")},
+                "settings": {**settings, **{name: host[name] for name in ("procfs", "devfs") if name in host}},
                 "deadline": deadlines.TOLD,
             }
             return "tell", "notify", deadlines.TELL.killed, job
@@ -202,9 +205,11 @@ class Workers:
         if worker.kind == "tell":
             worker.reported = True
             delivered, failed = said.get("delivered") or [], said.get("failed") or {}
+            whom = said.get("reached") or {}
+            reached = [f"{name}: {whom[name]}" if whom.get(name) else str(name) for name in delivered]
             words = "; ".join(f"{name}: {why}" for name, why in failed.items())
             status = "delivered" if delivered else "failed"
-            return Outcome(now, worker.effect, status, words, proof=", ".join(map(str, delivered)))
+            return Outcome(now, worker.effect, status, words, proof="; ".join(reached)[:REACHED_LIMIT])
         if "plan" in said:
             return self._planned(worker, said["plan"], now)
         if said.get("ready") and worker.kind == "prepare":

@@ -138,9 +138,9 @@ def _last_words(report: "Report") -> "list[RenderableType]":
 
     action = report.facts["action"]
     if report.verdict == "GUARDED":
-        return [
-            Text(f"GUARDED: when nothing works here any more, people are told, then comes {action}", style="bold green")
-        ]
+        whom = "" if report.facts["reached"] else " (which nobody would see now)"
+        words = f"GUARDED: when nothing works here any more, a warning is sent{whom}, then comes {action}"
+        return [Text(words, style="bold green")]
     if report.verdict == "WOULD BE GUARDED":
         words = f"WOULD BE GUARDED in live mode; now it is a dry run, and {action} would never come"
         return [Text(words, style="bold yellow")]

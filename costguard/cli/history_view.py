@@ -146,7 +146,8 @@ def told(
         f"reason    {reason}{owner}; {clean(head.action)}, {mode}",
         f"opened    {_moment(head.opened)}, last entry {_moment(head.last)}",
         f"ended     {clean(head.words)}" + (f"; proof: {clean(head.proof)}" if head.proof else ""),
-        f"people    {head.delivered} messages delivered, {head.undelivered} not",
+        f"people    {head.delivered} messages delivered, {head.undelivered} not"
+        + ("; NOBODY GOT THE WARNING, and the countdown went on" if head.unreached else ""),
         f"source    {path}",
     ]
     parts: list[RenderableType] = [Text(f"Incident {clean(head.id)}", style="bold"), *map(Text, lines), Text()]

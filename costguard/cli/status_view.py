@@ -11,7 +11,7 @@ from rich.text import Text
 from costguard.actions.base import VERDICT_WORDS
 from costguard.cli import idle_cost
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
-from costguard.engine.narrate import below
+from costguard.engine.narrate import below, unreached
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import TABLE
 from costguard.engine.rules import rules_of
@@ -189,8 +189,10 @@ def would_stop(report: Report) -> list[str]:
     if incident:
         title = TITLES.get(incident["reason"], clean(incident["reason"]))
         if incident["due"] is None:
-            return [f"{report['action']}, once people were told; reason: {title}"]
-        return [f"{report['action']} at {moment(incident['due'], now)}, reason: {title}; people were warned"]
+            return [
+                f"{report['action']}, {duration(_policy(report).grace)} after the warning; reason: {title}; {_warning(report)}"
+            ]
+        return [f"{report['action']} at {moment(incident['due'], now)}, reason: {title}{_told(incident)}"]
     refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
     lines = [f"as things are, {report['action']} cannot be carried out (see Plans)"] if refused else []
     for key, why in (("idle_at", f"idle for {duration(report['window'])}"), ("unused_at", "unused since boot")):
@@ -200,6 +202,21 @@ def would_stop(report: Report) -> list[str]:
     if report["idle_at"] is None and report["unused_at"] is None:
         lines.append("nothing that is seen now; a GPU that works or cannot be read stops the clock")
     return lines
+
+
+def _warning(report: Report) -> str:
+    """How far the warning has come."""
+    tries = report["incident"].get("tries", 0)
+    return (
+        "it is being sent" if tries <= 1 else f"nobody has got it yet, try {tries} of {_policy(report).warn_attempts}"
+    )
+
+
+def _told(incident: Report) -> str:
+    """Who got the warning, as the delivery says; nothing where none was needed or nobody knows yet."""
+    if incident.get("unreached"):
+        return f"; {unreached(incident['tries'])}"
+    return f"; warned over {clean(incident['reached'])}" if incident.get("reached") else ""
 
 
 def who(report: Report) -> list[str]:

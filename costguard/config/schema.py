@@ -382,7 +382,7 @@ class Notify(Section):
     """Who is told, and how."""
 
     channels: Channels = option(
-        "Where messages go besides the journal: the guard's own terminal, and all terminals of people logged in.",
+        "Where messages go besides the journal: the guard's own terminal, and every terminal or console at which somebody sits.",
         ["terminal", "wall"],
         example=["wall"],
         allowed='a list of "terminal" and "wall"',

@@ -77,6 +77,9 @@ def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, st
         "hidden_processes": scan.hidden,
         "agent": agent.report["agent"] if agent.report else None,
         "unit": by.unit or None,
+        "reached": all(
+            check.level != "warn" for section in sections if section.name == "Messages" for check in section.checks
+        ),
         "sentence": decision.sentence(agent.report, rules, answer),
     }
     return Report(verdict, ((DRY,) if dry else ()) + bad, sections, facts)
@@ -281,20 +284,16 @@ def _holders(scan: holders.Scan, by_minor: "_Namer") -> Iterator[Check]:
 def _messages(
     effective: Mapping[str, Any], places: Mapping[str, str], report: Mapping[str, Any] | None
 ) -> Iterator[Check]:
-    """Whether a warning would reach anybody at this moment. Nothing is sent."""
-    from costguard.notify.wall import terminals
-
+    """Whether a warning would reach anybody at this moment, found as a delivery finds it. Nothing is sent."""
     if "notify" not in effective:
         return
     channels = effective["notify"].get("channels") or []
     reached = False
     for name in channels:
         if name == "wall":
-            count = len(terminals(places["devfs"]))
-            reached = reached or count > 0
-            yield Check(
-                "ok" if count else "note", f"wall: {count or 'no'} open terminal{'' if count == 1 else 's'} now"
-            )
+            open_now = list(_wall(places))
+            reached = reached or open_now[0].level == "ok"
+            yield from open_now
         elif name == "terminal":
             words = _terminal(places["procfs"], report)
             reached = reached or words.startswith("terminal: the agent")
@@ -303,11 +302,27 @@ def _messages(
             reached = True
             yield Check("note", f"{name}: configured; whether it arrives shows only a message")
     if not reached:
-        text = "a warning would reach nobody now but the journal; it is tried again, then the countdown goes on"
+        tries = effective.get("policy", {}).get("warn_attempts", 3)
+        text = (
+            f"a warning would reach nobody now but the journal; after {tries} tries the countdown goes on all the same"
+        )
         hint = "a `url` under [sink] gets a record of every incident in live mode"
         if "wall" not in channels:
             hint = f'add "wall" to channels under [notify]; {hint}'
         yield Check("warn", text, hint)
+
+
+def _wall(places: Mapping[str, str]) -> Iterator[Check]:
+    """First whom it would reach, then each terminal that it would not."""
+    from costguard.notify.wall import counted, likely
+
+    found, troubles = likely(places["procfs"], places["devfs"], as_agent=os.geteuid() == 0)
+    if found:
+        yield Check("ok", f"wall: {counted(found, places['devfs'])} now")
+    else:
+        yield Check("note", "wall: nobody sits at a terminal of this machine now")
+    for path, words in troubles.items():
+        yield Check("note", f"wall: {path} {words}")
 
 
 def _terminal(procfs: str, report: Mapping[str, Any] | None) -> str:

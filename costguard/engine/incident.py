@@ -62,7 +62,7 @@ def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
         _latched(turn)
     if phase in {ACTING, CONFIRMING} and turn.core.phase not in {DONE, FAILED} and not bridged:
         # should the next action of the list follow, people are warned of it in full (I7)
-        turn.amend(warned=None, told="", tries=0, exhausted=False, retell=turn.at)
+        turn.amend(warned=None, told="", tries=0, exhausted=False, reached="", retell=turn.at)
     if turn.core.phase == WATCHING:
         _watching(turn)
 
@@ -102,7 +102,7 @@ def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
 
 def _warn(turn: Turn) -> None:
     """Begin a countdown. Where the owner gives people no time to react, nothing waits for the delivery."""
-    turn.amend(warned=turn.at if turn.rules.policy.grace <= 0 else None, exhausted=False)
+    turn.amend(warned=turn.at if turn.rules.policy.grace <= 0 else None, exhausted=False, reached="")
     due = turn.at + turn.rules.policy.grace
     if turn.rules.ends_machine:
         due = max(due, turn.core.started + turn.rules.policy.boot_grace)
@@ -256,6 +256,8 @@ def outcome(turn: Turn, event: Outcome) -> None:
         _warning_told(turn, now, event)
     elif event.effect == now.told and core.phase in {DONE, FAILED}:
         _end_told(turn, now, event)
+    elif event.effect == now.told:  # a warning for which nothing waited
+        _heard(turn, event)
     elif event.effect == now.worker and core.phase in {WARNING, ACTING}:
         attempt_outcome(turn, now, event)
     elif event.effect == now.confirm and core.phase == CONFIRMING:
@@ -300,11 +302,19 @@ def _check_again(turn: Turn, at: float) -> None:
 
 def _warning_told(turn: Turn, now: Incident, event: Outcome) -> None:
     if event.status == "delivered":
-        turn.amend(warned=event.at, told="")
+        turn.amend(warned=event.at)
+        _heard(turn, event)
     elif now.tries >= turn.rules.policy.warn_attempts:
-        turn.amend(warned=event.at, told="", exhausted=True, detail=event.detail)
+        turn.amend(warned=event.at, detail=event.detail)
+        _heard(turn, event)
     else:
         turn.amend(told="", retell=event.at + TELL_PAUSE * 2.0 ** (now.tries - 1), detail=event.detail)
+
+
+def _heard(turn: Turn, event: Outcome) -> None:
+    """Whom the warning reached; what people read says nothing else."""
+    delivered = event.status == "delivered"
+    turn.amend(told="", exhausted=not delivered, reached=(event.proof or "somebody") if delivered else "")
 
 
 def _end_told(turn: Turn, now: Incident, event: Outcome) -> None:

@@ -2,7 +2,7 @@
 
 from costguard.engine import reasons
 from costguard.engine.rules import Rules
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Core, State
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Core, Incident, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
 from costguard.engine.words import clock, duration, percent
@@ -124,7 +124,7 @@ class Sentence:
         now = core.incident
         would = action if rules.policy.mode == "live" else f"DRY RUN: {action} would come"
         if now is None or now.warned is None:
-            return f"people are being warned; {would} {_later(rules, 'after that')}"
+            return f"{being_warned(now, rules)}; {would} {_later(rules, 'after that')}"
         if now.reason == reasons.PERSON:
             soon = (
                 f"{action} failed ({now.detail}) and is tried again"
@@ -137,9 +137,10 @@ class Sentence:
         if left <= 0 and now.failures:
             return f"{action} failed ({now.detail}) and is tried again if nothing works"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
+        nobody = f"; {unreached(now.tries)}" if now.exhausted else ""
         if not rules.policy.grace and left <= 0:
-            return f"{would} {when}"  # nobody is given the time for anything
-        return f"{would} {when}, unless {_end(rules, 'work returns')} or somebody runs `costguard hold 2h`"
+            return f"{would} {when}{nobody}"  # nobody is given the time for anything
+        return f"{would} {when}, unless {_end(rules, 'work returns')} or somebody runs `costguard hold 2h`{nobody}"
 
     def _outlook(self, action: str) -> str:
         state, rules, core = self._state, self._rules, self._state.core
@@ -169,6 +170,20 @@ class Sentence:
             return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
         later, end = _later(rules, "later"), _end(rules, "work is seen")
         return f"{would}warning at {self._at(at)} ({why}), {action} {later}, unless {end}"
+
+
+def being_warned(now: Incident | None, rules: Rules) -> str:
+    """How far the warning of a countdown has come that waits for it."""
+    if now is None or (now.tries <= 1 and now.told):
+        return "the warning is being sent"
+    return f"nobody has got the warning yet (try {now.tries} of {rules.policy.warn_attempts})"
+
+
+def unreached(tries: int) -> str:
+    """What follows where nobody got the warning."""
+    return (
+        f"nobody could be reached in {tries} {'try' if tries == 1 else 'tries'}, and the countdown goes on all the same"
+    )
 
 
 def below(rules: Rules) -> str:

@@ -59,7 +59,8 @@ class Incident(NamedTuple):
     tries: int = 0  # of telling the warning
     retell: float = NEVER  # when to tell it again, after a failure
     warned: float | None = None  # delivered, or the delivery rule was exhausted
-    exhausted: bool = False
+    exhausted: bool = False  # nobody got it, however often it was tried
+    reached: str = ""  # whom it reached, as the delivery says
     link: int = 0  # position in the list of actions
     action: str = ""  # its name there
     worker: str = ""  # effect id of the attempt under way

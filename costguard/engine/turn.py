@@ -78,6 +78,8 @@ class Turn:
             findings = next((plan.findings for plan in core.plans if plan.action == common["action"]), ())
             common.update(incident=incident.id, reason=incident.reason, owner=incident.owner)
             common["findings"] = [list(finding) for finding in findings]
+            if incident.exhausted:
+                common["unreached_tries"] = incident.tries
             if incident.receipt:
                 common["receipt"] = incident.receipt
         return common

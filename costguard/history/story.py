@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from costguard.engine.narrate import ON_DONE
+from costguard.engine.narrate import ON_DONE, unreached
 from costguard.engine.reasons import PERSON
 from costguard.engine.words import percent
 from costguard.history.query import Event
@@ -42,6 +42,7 @@ class Summary(NamedTuple):
     proof: str
     delivered: int
     undelivered: int
+    unreached: bool = False  # nobody got the warning, and the countdown went on
 
 
 class Entry(NamedTuple):
@@ -66,6 +67,7 @@ def summary(events: Sequence[Event]) -> Summary:
     known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof"), "")
     result, words = "open", ""
     delivered = undelivered = 0
+    alone = False
     tells: set[str] = set()
     for event in events:
         data = event.data
@@ -82,10 +84,11 @@ def summary(events: Sequence[Event]) -> Summary:
         elif fate_of_message:
             delivered += data.get("status") == "delivered"
             undelivered += data.get("status") != "delivered"
+            alone = data.get("unreached", alone) is True
     first = events[0]
     return Summary(
         first.incident, first.wall, events[-1].wall, first.machine, first.instance, known["reason"], known["action"],
-        known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], delivered, undelivered,
+        known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], delivered, undelivered, alone,
     )  # fmt: skip
 
 
@@ -196,7 +199,9 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
         if status == "delivered":
             over = f" over {proof}" if proof else ""
             return f"delivered{over}" + (f"; not over {detail}" if detail else ""), ()
-        return f"NOT delivered: {detail or 'no channel took it'}", ()
+        tries = data.get("tries")
+        after = "" if not tries else unreached(tries) if data.get("unreached") else "it is tried again"
+        return f"NOT delivered: {detail or 'no channel took it'}", (after,) if after else ()
     kind, _, action = asked.partition(" ")
     shown = f" (proof: {proof})" if proof else ""
     what = "the worker says" if kind == "prepare" else "the check says" if kind == "confirm" else "outcome"

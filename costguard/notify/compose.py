@@ -31,6 +31,7 @@ price                what the cloud says: ``amount``, ``currency``, ``date``, ``
 detail, proof        what became of an attempt, and its request id or exit code
 receipt              what `costguard stop --verify` takes, one line of JSON
 error, hint          what failed, and what to do about it
+unreached_tries      how often a warning was tried that nobody got
 attempts             how many attempts were made; ``retry_in_seconds`` until the next one
 text, notes          free words of a notice, a list of notes
 change               what the cloud announces: ``reboot``, ``freeze``; anything else: it takes the machine away
@@ -357,7 +358,13 @@ def _cause(facts: Facts) -> Lines:
         threshold = facts.number("threshold")
         limit = f" below {share(threshold)}" if threshold is not None else ""
         lowered = f"stop_below_load is set: GPUs with load{limit} count as idle although they may be working."
-    return [sentence(_reason(facts)), sentence(_readings(facts)), lowered]
+    tries = facts.number("unreached_tries")
+    nobody = (
+        ""
+        if tries is None
+        else f"Nobody could be reached by the warning, which was tried {'once' if tries == 1 else f'{tries:.0f} times'}."
+    )
+    return [sentence(_reason(facts)), sentence(_readings(facts)), lowered, nobody]
 
 
 def _reason(facts: Facts) -> str:

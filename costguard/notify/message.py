@@ -30,12 +30,12 @@ class DeliveryError(Exception):
 
 
 class Deliver(Protocol):
-    """A channel is a function. It returns when the message is handed over and raises DeliveryError when it is not.
+    """A channel is a function. It returns who was reached, in words, and raises DeliveryError when nobody was.
 
     The worker interrupts it at its deadline; whatever it must tidy up belongs into a ``finally``.
-    ``settings`` is the ``[notify]`` section, with ``tty`` (a terminal to use instead of standard error), ``devfs`` and
-    ``seconds`` (how long this channel may take) added.
+    ``settings`` is the ``[notify]`` section, with ``tty`` (a terminal to use instead of standard error), ``procfs``,
+    ``devfs`` and ``seconds`` (how long this channel may take) added.
     """
 
-    def __call__(self, message: Message, settings: Mapping[str, object]) -> None:
+    def __call__(self, message: Message, settings: Mapping[str, object]) -> str:
         """Hand the message over."""

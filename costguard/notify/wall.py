@@ -1,43 +1,56 @@
-"""The channel `wall`: every open terminal of this machine."""
+"""The channel `wall`: every terminal of this machine at which somebody sits."""
 
-import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from costguard import programs
-from costguard.notify import terminal
+from costguard.notify import terminal, terminals
 from costguard.notify.message import DeliveryError, Message
 
+NOBODY = "nobody is logged in at a terminal of this machine, so nobody saw it"
 
-def deliver(message: Message, settings: Mapping[str, object]) -> None:
-    """Tell every logged-in user: through wall(1), else by writing to the terminals themselves."""
-    devfs = str(settings.get("devfs") or "/dev")
+
+def deliver(message: Message, settings: Mapping[str, object]) -> str:
+    """Write to each terminal by itself; how many took the message and have somebody who reads it."""
+    procfs, devfs = str(settings.get("procfs") or "/proc"), str(settings.get("devfs") or "/dev")
     limit = terminal.seconds(settings)
-    open_terminals = terminals(devfs)
-    if not open_terminals:
-        raise DeliveryError("no terminal is open on this machine, so nobody saw it", "it stands in `costguard history`")
-    if _by_wall(message, limit / 2):
-        return
-    troubles = {path: terminal.write(path, message, limit / 2 / len(open_terminals)) for path in open_terminals}
-    if all(troubles.values()):
+    paths = terminals.people(procfs, devfs)
+    if not paths:
+        raise DeliveryError(NOBODY, "it stands in `costguard history`")
+    troubles = terminal.write_all(paths, message, limit * 0.6, procfs)
+    reached = [path for path in paths if path not in troubles]
+    if any(words == terminal.DENIED for words in troubles.values()):
+        _by_wall(message, limit * 0.3)
+    if not reached:
         raise DeliveryError("; ".join(f"{path}: {words}" for path, words in troubles.items())[:500])
+    return counted(reached, devfs)
 
 
-def terminals(devfs: str) -> list[str]:
-    """The pseudo terminals that are open now."""
-    folder = os.path.join(devfs, "pts")
-    try:
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.isdigit()]
-    except OSError:
-        return []
+def counted(paths: Sequence[str], devfs: str = "/dev") -> str:
+    """``2 terminals (pts/0, ttyS0)``."""
+    names = [path.removeprefix(f"{devfs}/") for path in paths]
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return f"{len(names)} terminal{'' if len(names) == 1 else 's'} ({shown})"
 
 
-def _by_wall(message: Message, limit: float) -> bool:
+def _by_wall(message: Message, limit: float) -> None:
+    """Other people's terminals are for wall(1), which may write to those in utmp; it does not say whether it did."""
     if shutil.which("wall") is None:
-        return False
+        return
     text = terminal.clean(message.text).encode("utf-8", "replace") + b"\n"
     try:
-        ended = programs.run(["wall"], limit * 0.8, text=text, grace=limit * 0.1)
+        programs.run(["wall"], limit * 0.8, text=text, grace=limit * 0.1)
     except OSError:
-        return False
-    return ended.code == 0
+        return
+
+
+def likely(procfs: str, devfs: str, *, as_agent: bool) -> tuple[list[str], dict[str, str]]:
+    """Who would be reached now, found as a delivery finds it, and why the others would not; nothing is written.
+
+    ``as_agent``: this process has the agent's rights; else a terminal that it may not open counts as reached.
+    """
+    paths = terminals.people(procfs, devfs)
+    found = {path: terminal.obstacle(path) for path in paths}
+    found |= dict.fromkeys(terminals.unread(paths, procfs), terminal.UNREAD)
+    troubles = {path: words for path, words in found.items() if words and (as_agent or words != terminal.DENIED)}
+    return [path for path in paths if path not in troubles], troubles

@@ -2,7 +2,7 @@
 
 In: ``{"message":{"id","kind","level","facts":{…}},"channels":[…],"settings":{…},"deadline":seconds}``.
 ``title``, ``body`` and ``dry_run`` may stand in the message instead of ``facts``; they are sent as they are.
-Out: ``{"delivered":["wall"],"failed":{"terminal":"why"}}``.
+Out: ``{"delivered":["wall"],"reached":{"wall":"2 terminals (pts/0, ttyS0)"},"failed":{"terminal":"why"}}``.
 """
 
 import contextlib
@@ -51,10 +51,10 @@ def main() -> int:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         say({"error": f"the job makes no sense: {type(error).__name__}: {mask(str(error))}"})
         return BAD_JOB
-    failed = deliver(message, channels, settings, deadline)
-    if len(failed) == len(channels) and not job["message"].get("facts", {}).get("attempts"):
+    reached, failed = deliver(message, channels, settings, deadline)
+    if not reached and not job["message"].get("facts", {}).get("attempts"):
         reached_nobody(message, failed)
-    say({"delivered": [name for name in channels if name not in failed], "failed": failed})
+    say({"delivered": list(reached), "reached": reached, "failed": failed})
     return 0
 
 
@@ -78,17 +78,20 @@ def parse(given: Mapping[str, Any]) -> Message:
     return Message(str(given.get("id") or ""), kind, level, text.title, text.body, text.dry_run)
 
 
-def deliver(message: Message, channels: list[str], settings: Mapping[str, object], deadline: float) -> dict[str, str]:
-    """Try every channel, each with its share of what is left of the deadline; why the failed ones failed."""
+def deliver(
+    message: Message, channels: list[str], settings: Mapping[str, object], deadline: float
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Try every channel, each with its share of what is left of the deadline; whom each reached, and why others failed."""
     signal.signal(signal.SIGALRM, _too_late)
     end = time.monotonic() + deadline
+    reached: dict[str, str] = {}
     failed: dict[str, str] = {}
     for number, name in enumerate(channels):
         share = max(0.05, (end - time.monotonic()) / (len(channels) - number))
         try:
             channel: Deliver = importlib.import_module(CHANNELS[name]).deliver
             signal.setitimer(signal.ITIMER_REAL, share)
-            channel(message, {**settings, "seconds": share * 0.9})
+            reached[name] = channel(message, {**settings, "seconds": share * 0.9})
         except KeyError:
             failed[name] = f"there is no such channel; known: {', '.join(sorted(CHANNELS))}"
         except DeliveryError as error:
@@ -99,7 +102,7 @@ def deliver(message: Message, channels: list[str], settings: Mapping[str, object
             failed[name] = mask(f"{type(error).__name__}: {error}")[:500]
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-    return failed
+    return reached, failed
 
 
 def say(answer: Mapping[str, object]) -> None:

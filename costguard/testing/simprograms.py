@@ -283,7 +283,8 @@ class Notifier(Program):
         delay = self.soon(0.2, 2.0)
         delivered = self.fault != "fail"
         self.host.later(self.child, delay, lambda: self.host.watch.message(self.world.instant(), message, delivered))
-        fate: dict[str, object] = {"delivered": channels, "failed": {}}
+        reached = dict.fromkeys(channels, "1 terminal (pts/0)")
+        fate: dict[str, object] = {"delivered": channels, "reached": reached, "failed": {}}
         if not delivered:
             fate = {"delivered": [], "failed": dict.fromkeys(channels, "no terminal takes it")}
         if self.fault == "die_after":  # people got it, and the guard does not hear so

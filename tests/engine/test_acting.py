@@ -45,6 +45,67 @@ def test_a_warning_that_nobody_gets_is_repeated_then_exhausted() -> None:
     assert world.stops()[0] >= world.times("warning")[-1] + 60.0
 
 
+def sentence(world: World) -> str:
+    """What people read now."""
+    assert world.last is not None
+    return str(world.last.sentence)
+
+
+def test_what_is_said_of_a_warning_is_what_its_delivery_said() -> None:
+    """Whom it reached, how far it has come, or that nobody got it and what follows; a new warning begins at nothing."""
+    world = until(World(IDLE._replace(warn_attempts=3), 1), "WARNING")
+    assert "the warning is being sent" in sentence(world)
+    for tried in (1, 2):
+        world.settle(Tell="failed")
+        world.tick(QUIET)
+        assert f"nobody has got the warning yet (try {tried} of 3)" in sentence(world)
+        while not any(isinstance(effect, Tell) for effect in world.pending.values()):
+            world.settle()
+            world.tick(QUIET)
+    world.settle(Tell="failed")
+    incident = world.state.core.incident
+    assert incident is not None
+    assert (incident.exhausted, incident.reached, incident.tries) == (True, "", 3)
+    assert "nobody could be reached in 3 tries, and the countdown goes on all the same" in sentence(world)
+    world.tick(BUSY)
+    world = until(world, "WARNING")
+    warning = next(e.id for e in world.pending.values() if isinstance(e, Tell) and e.kind == "warning")
+    world.answer(warning, "delivered", proof="wall: 2 terminals")
+    incident = world.state.core.incident
+    assert incident is not None
+    assert (incident.exhausted, incident.reached) == (False, "wall: 2 terminals")
+    assert "nobody" not in sentence(world)
+
+
+def test_a_warning_that_is_begun_anew_has_reached_nobody_yet() -> None:
+    """Attempts fail for so long that people are warned again: whom the first warning reached is not said of that one."""
+    world = until(World(IDLE, 1), "WARNING")
+    warning = next(e.id for e in world.pending.values() if isinstance(e, Tell) and e.kind == "warning")
+    world.answer(warning, "delivered", proof="wall: 2 terminals")
+    for _ in range(200):
+        if len(world.times("warning")) > 1:
+            break
+        world.settle(Go="failed", Tell="never")
+        world.tick(QUIET)
+    incident = world.state.core.incident
+    assert incident is not None
+    assert (len(world.times("warning")), incident.warned, incident.reached) == (2, None, "")
+
+
+@pytest.mark.parametrize("fate", ["delivered", "failed"])
+def test_a_warning_for_which_nothing_waits_is_heard_of_too(fate: str) -> None:
+    """With no grace the action does not wait for it; whom it reached is known all the same."""
+    world = until(World(IDLE._replace(grace=0.0), 1), "WARNING")
+    warning = next(e.id for e in world.pending.values() if isinstance(e, Tell) and e.kind == "warning")
+    world.answer(warning, fate, proof="wall: 1 terminal" if fate == "delivered" else "")
+    incident = world.state.core.incident
+    assert incident is not None
+    assert (incident.exhausted, incident.reached) == (
+        fate == "failed",
+        "wall: 1 terminal" if fate == "delivered" else "",
+    )
+
+
 @pytest.mark.parametrize("seen", [BUSY, DARK, Known(0.0, ("power",)), Known(float("nan"))])
 def test_the_last_reading_decides(seen: object) -> None:
     """I3: worker ready, countdown over, and in this very tick a GPU works or cannot be read: nothing is released."""
@@ -225,7 +286,7 @@ def test_a_pause_of_the_work_is_no_end_of_it() -> None:
         world.run(reasons.REST - 20.0, QUIET, QUIET)
     assert world.kinds() == ["deadline_passed"]
     assert world.last is not None
-    assert "the deadline has passed" not in str(world.last.sentence), "the GPUs rest, and the date is shown"
+    assert "the deadline has passed" not in sentence(world), "the GPUs rest, and the date is shown"
     ended = world.now
     world.run(reasons.REST + policy.grace + 60.0, QUIET, QUIET)
     assert world.stops()
@@ -260,7 +321,7 @@ def test_a_request_that_failed_is_decided_again_before_it_is_repeated() -> None:
     world.settle(Go="failed")
     assert world.phase() == "WARNING"
     assert world.last is not None
-    assert "is tried again if nothing works" in str(world.last.sentence)
+    assert "is tried again if nothing works" in sentence(world)
     world.run(400.0, BUSY)
     assert gos(world) == ["stop"]
     assert world.kinds()[-1] == "cancelled"

@@ -1,8 +1,10 @@
 """The notification worker as a real process, with pseudo terminals for people's terminals."""
 
+import fcntl
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -12,6 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from costguard.notify.terminals import people
+from costguard.notify.wall import counted, likely
 
 Answers = dict[str, Any]  # JSON: each test looks at what it needs
 
@@ -38,21 +43,54 @@ class Terminal(NamedTuple):
         return seen.decode()
 
 
-@pytest.fixture
-def terminals(tmp_path: Path) -> Iterator[list[Terminal]]:
-    """Two open terminals, and a device folder that shows them."""
-    (tmp_path / "dev/pts").mkdir(parents=True)
-    (tmp_path / "dev/pts/ptmx").touch()
-    (tmp_path / "bin").mkdir()
-    opened, made = [], []
-    for number in range(2):
+class Room:
+    """A device folder that shows this test's terminals alone, whatever else is open on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "dev/pts").mkdir(parents=True)
+        (folder / "dev/pts/ptmx").touch()
+        (folder / "bin").mkdir()
+        self._opened: list[int] = []
+        self.people: list[subprocess.Popen[bytes]] = []
+
+    def terminal(self, name: str, program: str | None = "sh") -> Terminal:
+        """One at which a program sits, called ``name`` in /dev; none sits there with None."""
         screen, line = os.openpty()
-        opened += [screen, line]
-        made.append(Terminal(screen, os.ttyname(line)))
-        (tmp_path / f"dev/pts/{number}").symlink_to(os.ttyname(line))
+        self._opened += [screen, line]
+        path = self.folder / "dev" / name
+        path.symlink_to(os.ttyname(line))
+        if program is not None:
+            (home := self.folder / f"home/{name.replace('/', '-')}").mkdir(parents=True)
+            (home / program).symlink_to("/bin/sleep")
+            argv = [str(home / program), "600"]
+            self.people.append(subprocess.Popen(argv, start_new_session=True, preexec_fn=lambda: sit(line)))  # noqa: PLW1509 - one system call
+        return Terminal(screen, str(path))
+
+    def close(self) -> None:
+        for person in self.people:
+            person.kill()
+            person.wait()
+        for fd in self._opened:
+            os.close(fd)
+
+
+def sit(line: int) -> None:
+    """Make it the controlling terminal of this session, as a login does."""
+    fcntl.ioctl(line, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
     yield made
-    for fd in opened:
-        os.close(fd)
+    made.close()
+
+
+@pytest.fixture
+def terminals(room: Room) -> list[Terminal]:
+    """Two terminals at which somebody sits."""
+    return [room.terminal(f"pts/{number}") for number in range(2)]
 
 
 def wall(folder: Path, script: str) -> None:
@@ -92,6 +130,19 @@ def fill(path: str) -> None:
         os.close(fd)
 
 
+def deny(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the worker be told that pts/1 is another user's: the kernel's word, which root never gets."""
+    refuse = (
+        "import os\nreal = os.open\n"
+        "def refuse(path, *rest, **more):\n"
+        "    if str(path).endswith('pts/1'):\n        raise PermissionError(13, 'denied')\n"
+        "    return real(path, *rest, **more)\nos.open = refuse\n"
+    )
+    (folder / "site").mkdir()
+    (folder / "site/sitecustomize.py").write_text(refuse)
+    monkeypatch.setenv("PYTHONPATH", str(folder / "site"))
+
+
 def until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
@@ -99,39 +150,119 @@ def until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
     return true()
 
 
-def alive(pid: int) -> bool:
+def alive(pid: int, without: str = "") -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in f"ZX{without}"
     except FileNotFoundError:
         return False
 
 
-def test_every_open_terminal_gets_the_message(tmp_path: Path, terminals: list[Terminal]) -> None:
-    """Without wall(1) the worker writes to them itself, and nothing in a message can steer a terminal."""
-    assert notify(tmp_path, ["wall"]) == {"delivered": ["wall"], "failed": {}}
+def test_every_terminal_of_a_person_gets_the_message(tmp_path: Path, terminals: list[Terminal]) -> None:
+    """Written by itself, utmp or not, wall(1) or not; nothing in a message can steer a terminal, and how many is told."""
+    wall(tmp_path, f"echo used > {tmp_path}/said")
+    reached = {"wall": "2 terminals (pts/0, pts/1)"}
+    assert notify(tmp_path, ["wall"]) == {"delivered": ["wall"], "reached": reached, "failed": {}}
     for terminal in terminals:
         shown = terminal.shows()
         assert "title  [2J" in shown
         assert "\r\nline 1\r\nline 2\r\n" in shown.replace("\r\r", "\r")
         assert not {"\x1b", "\u202e"} & set(shown)
+    assert not (tmp_path / "said").exists()
 
 
-def test_wall_is_used_where_it_exists(tmp_path: Path, terminals: list[Terminal]) -> None:
-    """It gets the text on standard input, cleaned as well."""
-    wall(tmp_path, f'while read -r line; do echo "$line"; done > {tmp_path}/said')
-    assert notify(tmp_path, ["wall"])["delivered"] == ["wall"]
-    assert (tmp_path / "said").read_text() == "title  [2J  end\n\nline 1\nline 2\n"
-    assert terminals[0].shows(0.1) == ""
+@pytest.mark.parametrize("name", ["tty1", "ttyS0", "ttyAMA0", "hvc0", "console"])
+@pytest.mark.parametrize("program", ["bash", "agetty", "login", None])
+def test_a_console_counts_when_somebody_is_logged_in(room: Room, name: str, program: str | None) -> None:
+    """Its shell tells; a prompt that waits for a login is nobody, and is left alone."""
+    console = room.terminal(name, program)
+    answer = notify(room.folder, ["wall"])
+    if program == "bash":
+        assert answer["reached"] == {"wall": f"1 terminal ({name})"}
+        assert "line 2" in console.shows()
+    else:
+        assert answer["delivered"] == []
+        assert "nobody is logged in" in answer["failed"]["wall"]
+        assert console.shows(0.0) == ""
 
 
-@pytest.mark.parametrize("script", ["exit 1", "exec /bin/sleep 60", "trap '' TERM; while :; do :; done"])
-def test_a_wall_that_fails_or_hangs_is_replaced(tmp_path: Path, terminals: list[Terminal], script: str) -> None:
-    """The terminals are written directly, within the deadline."""
-    wall(tmp_path, script)
+def test_the_console_is_written_once(room: Room) -> None:
+    """/dev/console is another name for the terminal behind it."""
+    console = room.terminal("ttyS0")
+    (room.folder / "dev/console").symlink_to(os.path.realpath(console.path))
+    assert notify(room.folder, ["wall"])["reached"] == {"wall": "1 terminal (ttyS0)"}
+    assert console.shows().count("line 2") == 1
+
+
+def test_a_terminal_that_nobody_uses_is_nobody(room: Room) -> None:
+    """A pseudo terminal without a program, beside one with: one person."""
+    unused, used = room.terminal("pts/0", None), room.terminal("pts/1")
+    assert notify(room.folder, ["wall"])["reached"] == {"wall": "1 terminal (pts/1)"}
+    assert unused.shows(0.0) == ""
+    assert "line 2" in used.shows()
+
+
+def test_a_terminal_whose_other_side_is_stopped_does_not_count(room: Room) -> None:
+    """As that of a suspended emulator or a stopped sshd: it takes the text, and nobody reads it."""
+    program = (
+        "import fcntl, os, subprocess, sys, termios, time\n"
+        "screen, line = os.openpty()\n"
+        "sit = lambda: fcntl.ioctl(line, termios.TIOCSCTTY, 0)\n"
+        "subprocess.Popen(['sleep', '600'], start_new_session=True, preexec_fn=sit, stdin=line, stdout=line)\n"
+        "print(os.ttyname(line), flush=True); os.close(line); time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as emulator:
+        assert emulator.stdout is not None
+        (room.folder / "dev/pts/7").symlink_to(emulator.stdout.readline().strip())
+        assert notify(room.folder, ["wall"])["reached"] == {"wall": "1 terminal (pts/7)"}
+        emulator.send_signal(signal.SIGSTOP)
+        assert until(lambda: not alive(emulator.pid, "T"))
+        answer = notify(room.folder, ["wall"])
+        predicted = likely("/proc", str(room.folder / "dev"), as_agent=True)
+        emulator.kill()
+    assert "its other side is stopped" in answer["failed"]["wall"]
+    assert predicted == ([], {f"{room.folder}/dev/pts/7": "nobody reads it: its other side is stopped"})
+
+
+def test_doctor_predicts_what_a_delivery_does(room: Room) -> None:
+    """The same people, and the same terminals that take nothing, without a byte written."""
+    for name, program in (("pts/0", "zsh"), ("pts/1", None), ("ttyS0", "bash"), ("ttyS1", "agetty"), ("hvc0", "sh")):
+        room.terminal(name, program)
+    fill(f"{room.folder}/dev/ttyS0")
+    found, troubles = likely("/proc", str(room.folder / "dev"), as_agent=True)
+    assert notify(room.folder, ["wall"])["reached"] == {"wall": counted(found, str(room.folder / "dev"))}
+    assert [path.removeprefix(f"{room.folder}/dev/") for path in found] == ["hvc0", "pts/0"]
+    assert list(troubles) == [f"{room.folder}/dev/ttyS0"]
+
+
+def test_an_emergency_shell_without_a_controlling_terminal_is_somebody(room: Room) -> None:
+    """What stands on its standard input is where a person types."""
+    proc = room.folder / "proc"
+    console = room.terminal("console", None)
+    for pid, name, number, stdin in (
+        (1, "init", 0, "/dev/null"),
+        (7, "-sh", 0, "/dev/console"),
+        (8, "sh", 0, "pipe:[7]"),
+    ):
+        (proc / f"{pid}/fd").mkdir(parents=True)
+        (proc / f"{pid}/stat").write_text(f"{pid} ({name}) S 1 {pid} {pid} {number} -1 0\n")
+        (proc / f"{pid}/fd/0").symlink_to(stdin)
+    assert people(str(proc), str(room.folder / "dev")) == [console.path]
+
+
+@pytest.mark.parametrize("script", ["exit 0", "exit 1", "exec /bin/sleep 60", "trap '' TERM; while :; do :; done"])
+def test_wall_gets_what_may_not_be_written_and_counts_nobody(
+    room: Room, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    """Other people's terminals are for wall(1), which does not say whom it reached; it may hang as it likes."""
+    own, other = room.terminal("pts/0"), room.terminal("pts/1")
+    wall(room.folder, f'[ -n "$1" ] || while read -r line; do echo "$line"; done > {room.folder}/said; {script}')
+    deny(room.folder, monkeypatch)
     start = time.monotonic()
-    assert notify(tmp_path, ["wall"])["delivered"] == ["wall"]
-    assert "line 2" in terminals[1].shows()
-    assert time.monotonic() - start < 4
+    assert notify(room.folder, ["wall"])["reached"] == {"wall": "1 terminal (pts/0)"}
+    assert (room.folder / "said").read_text() == "title  [2J  end\n\nline 1\nline 2\n"
+    assert "line 2" in own.shows()
+    assert other.shows(0.0) == ""
+    assert time.monotonic() - start < 6
 
 
 def test_a_stopped_terminal_keeps_nobody_waiting(tmp_path: Path, terminals: list[Terminal]) -> None:
@@ -167,11 +298,10 @@ def test_standard_error_is_the_guards_own_terminal(tmp_path: Path, terminals: li
     assert "line 2" in terminals[0].shows()
 
 
-def test_nobody_there_is_not_delivered(tmp_path: Path) -> None:
+def test_nobody_there_is_not_delivered(room: Room) -> None:
     """A warning that nobody can have seen does not count as one."""
-    (tmp_path / "bin").mkdir()
-    wall(tmp_path, "exit 0")
-    assert "nobody saw it" in notify(tmp_path, ["wall"])["failed"]["wall"]
+    wall(room.folder, "exit 0")
+    assert "nobody saw it" in notify(room.folder, ["wall"])["failed"]["wall"]
 
 
 def test_the_guards_own_terminal(tmp_path: Path, terminals: list[Terminal]) -> None:
@@ -220,8 +350,11 @@ def test_a_reader_that_is_gone_makes_no_traceback(tmp_path: Path) -> None:
     assert worker.wait(timeout=10) == 0
 
 
-def test_a_worker_dies_with_its_parent(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_a_worker_dies_with_its_parent(
+    tmp_path: Path, terminals: list[Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A guard that is killed leaves neither a worker nor its programs behind, even while its pipes stay open."""
+    deny(tmp_path, monkeypatch)
     wall(
         tmp_path,
         f"echo $$ > {tmp_path}/pids.new; echo $PPID >> {tmp_path}/pids.new; "

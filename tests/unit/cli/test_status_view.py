@@ -145,16 +145,31 @@ def test_a_machine_that_never_worked_says_so() -> None:
     assert "no work was seen since boot" in shown(armed=False, idle_at=None, unused_at=NOW + 60.0)
 
 
-def test_a_countdown_tells_its_end_and_its_reason() -> None:
-    """During a warning the action, its time and its reason are in one line."""
-    text = shown(phase="WARNING", state="WARNING", incident=incident())
-    assert "(in 9m 10s), reason: idle after work; people were warned" in text
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"reached": "wall: 2 terminals (pts/0, ttyS0)"}, "; warned over wall: 2 terminals (pts/0, ttyS0)"),
+        (
+            {"unreached": True, "tries": 3},
+            "; nobody could be reached in 3 tries, and the countdown goes on all the same",
+        ),
+        ({}, ""),
+    ],
+)
+def test_a_countdown_tells_its_end_its_reason_and_whom_the_warning_reached(told: dict[str, Any], words: str) -> None:
+    """During a warning they stand in one line; that people were warned is said only of those who were."""
+    text = " ".join(shown(phase="WARNING", state="WARNING", incident=incident(**told)).split())
+    assert f"(in 9m 10s), reason: idle after work{words} Who decides" in text
+    assert "people were warned" not in text
 
 
-def test_a_warning_that_nobody_got_yet_has_no_time() -> None:
-    """The countdown begins when people were told."""
-    text = shown(phase="WARNING", incident=incident(warned=None, due=None))
-    assert "Would stop it  stop, once people were told; reason: idle after work\n" in text
+@pytest.mark.parametrize(
+    ("tries", "words"), [(1, "it is being sent"), (2, "nobody has got it yet, try 2 of 3")],
+)  # fmt: skip
+def test_a_warning_that_nobody_got_yet_has_no_time(tries: int, words: str) -> None:
+    """The countdown begins when it was delivered."""
+    text = " ".join(shown(phase="WARNING", incident=incident(warned=None, due=None, tries=tries)).split())
+    assert f"Would stop it stop, 10m after the warning; reason: idle after work; {words} Who" in text
 
 
 @pytest.mark.parametrize("phase", ["DONE", "FAILED", "ACTING", "CONFIRMING"])

@@ -440,12 +440,25 @@ def test_without_an_agent_it_says_what_one_would_decide(bench: Bench, monkeypatc
 
 
 def test_nobody_to_be_warned_is_told(bench: Bench) -> None:
-    """Messages that reach nobody do not end the guarding, and are no good."""
+    """Messages that reach nobody do not end the guarding, and are no good; who sits where decides, not what is open."""
+    screen, line = os.openpty()
     (bench.folder / "dev/pts/3").unlink()
+    (bench.folder / "dev/pts/3").symlink_to(os.ttyname(line))
     report = bench.examine()
     assert report.guarded
-    assert "a warning would reach nobody now" in str(report.sections)
+    assert report.facts["reached"] is False
+    assert "a warning would reach nobody now but the journal; after 3 tries the countdown goes on" in str(
+        report.sections
+    )
     assert 'add "wall"' not in str(report.sections), "it is there"
+    device = os.stat(line).st_rdev
+    (bench.folder / "proc/50").mkdir()
+    (bench.folder / "proc/50/stat").write_text(f"50 (vim) S 1 50 50 {os.major(device) << 8 | os.minor(device)} -1\n")
+    reached = bench.examine()
+    assert reached.facts["reached"] is True
+    assert "wall: 1 terminal (pts/3) now" in str(reached.sections)
+    os.close(screen)
+    os.close(line)
     assert bench.config is not None
     bench.config["notify"]["channels"] = ["terminal"]
     assert 'add "wall"' in str(bench.examine().sections)

@@ -36,6 +36,13 @@ class LostWorker(Faults):
         return "die_after" if subject == "go" else ""
 
 
+class NobodyThere(Faults):
+    """No message reaches anybody."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "fail" if subject == "notify" else ""
+
+
 class BadDisk(Faults):
     """The history worker fails so many times in one way."""
 
@@ -108,6 +115,22 @@ def test_every_minute_is_recorded_once() -> None:
     assert works == pytest.approx(3600.0 + 11800.0, abs=60.0)
 
 
+def test_a_warning_that_nobody_got_is_told_as_that() -> None:
+    """Each try, what followed from the last one, and no word of people who were warned."""
+    host, _journal, _loop = play(faults=NobodyThere())
+    found = only(host)
+    assert (found.result, found.delivered, found.unreached) == ("acted", 0, True)
+    entries = story(events(host))
+    tries = [entry.lines for entry in entries if entry.title.startswith("NOT delivered: wall: no terminal takes it")]
+    goes_on = ("nobody could be reached in 3 tries, and the countdown goes on all the same",)
+    assert tries[:3] == [("it is tried again",), ("it is tried again",), goes_on]
+    words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in entries)
+    assert "Nobody could be reached by the warning, which was tried 3 times." in words, "in the message of the action"
+    assert "people were warned" not in words
+    assert "people are being warned" not in words
+    assert only(play()[0]).unreached is False
+
+
 def test_an_incident_is_recorded_from_its_warning_to_its_end() -> None:
     """Reason, evidence, who was told and over what, the plan, what was released and what became of it."""
     host, _journal, _loop = play()
@@ -123,7 +146,7 @@ def test_an_incident_is_recorded_from_its_warning_to_its_end() -> None:
     words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in story(events(host)))
     for part in (
         "told: the configured command on node will be run at",
-        "delivered over wall",
+        "delivered over wall: 1 terminal (pts/0)",
         "plan of command: go",
         "command: the worker says: ready",
         "command was released, on these readings:\nGPU 0 (Simulated GPU): 0 %",

@@ -1,0 +1,143 @@
+"""Which terminals somebody sits at: those that are the controlling terminal of more than a login prompt.
+
+A login leaves a record in utmp, but tmux, editors and many consoles leave none; processes tell of all of them.
+Sources: proc_pid_stat(5) field 7 (tty_nr), devices.txt (136 to 143: pseudo terminals), pts(4), proc_pid_fdinfo(5)
+(tty-index), ioctl_console(2).
+"""
+
+import fcntl
+import os
+import re
+import stat
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+PROMPTS = frozenset(("agetty", "getty", "mgetty", "mingetty", "fgetty", "ngetty", "login", "sulogin", "plymouthd"))
+"""Programs that wait at a terminal for somebody to come, or show pictures meanwhile."""
+
+SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh", "busybox"))
+"""Which need no controlling terminal to be somebody's, as at an emergency console."""
+
+CONSOLES = re.compile(r"tty[A-Z]\w*\d+|tty\d+|hvc\d+|hvsi\d+|xvc\d+|sclp_line\d+|console")
+"""Names in /dev of what may be a console: virtual, serial, of a hypervisor."""
+
+SCAN_SECONDS = 2.0
+"""A machine with very many processes is not looked through to the end for whoever reads a pseudo terminal."""
+
+_FIRST_PTY, _LAST_PTY = 136, 143
+_KDGETMODE, _KD_GRAPHICS = 0x4B3A, 1
+
+
+def people(procfs: str, devfs: str) -> list[str]:
+    """The terminals of people, by path. Processes of others that may not be seen hide theirs."""
+    devices = _devices(devfs)
+    found = {devices[number] for number in _used(procfs, devfs) if number in devices}
+    return sorted(found, key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path)])
+
+
+def _used(procfs: str, devfs: str) -> Iterator[tuple[int, int]]:
+    """Device numbers of the terminals at which something runs that is no prompt."""
+    for pid in _listed(procfs):
+        if not pid.isdigit() or (line := _stat(f"{procfs}/{pid}/stat")) is None:
+            continue
+        name, state, number = line
+        if name.strip("()") in PROMPTS or state in "ZX":
+            continue
+        if number:
+            yield (number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00)
+        elif name.lstrip("-") in SHELLS:
+            with suppress(OSError):
+                path = os.readlink(f"{procfs}/{pid}/fd/0")
+                if path.startswith("/dev/") and (device := _device(devfs + path[4:])):
+                    yield device
+
+
+def _stat(path: str) -> tuple[str, str, int] | None:
+    """Name, state and tty_nr."""
+    try:
+        with open(path, "rb") as file:
+            head, _, rest = file.read(1024).rpartition(b")")
+        fields = rest.split()
+        return head.partition(b"(")[2].decode("utf-8", "replace"), fields[0].decode(), int(fields[4])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _devices(devfs: str) -> Mapping[tuple[int, int], str]:
+    """Paths by device number; a name of its own goes before /dev/console, which is another name for one of them."""
+    found: dict[tuple[int, int], str] = {}
+    names = [f"pts/{name}" for name in _listed(f"{devfs}/pts") if name.isdigit()]
+    names += sorted((name for name in _listed(devfs) if CONSOLES.fullmatch(name)), key=lambda name: name == "console")
+    for name in names:
+        if device := _device(f"{devfs}/{name}"):
+            found.setdefault(device, f"{devfs}/{name}")
+    return found
+
+
+def _device(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (os.major(status.st_rdev), os.minor(status.st_rdev)) if stat.S_ISCHR(status.st_mode) else None
+
+
+def shows_pictures(fd: int) -> bool:
+    """Whether a virtual console is in graphics mode, in which nobody sees its text."""
+    try:
+        answer = fcntl.ioctl(fd, _KDGETMODE, b"\0" * struct.calcsize("l"))
+        return int(struct.unpack("l", answer)[0]) == _KD_GRAPHICS
+    except OSError:
+        return False  # no virtual console
+
+
+def unread(paths: Sequence[str], procfs: str) -> set[str]:
+    """The pseudo terminals whose other side is stopped, so that nobody reads what is written; where nobody can tell, none.
+
+    Only root, and the user of the other side, may look.
+    """
+    numbers = {device[1] + (device[0] - _FIRST_PTY) * 256: path for path in paths if (device := _pty(path))}
+    found: dict[str, bool] = {}
+    for path, pid in _masters(numbers, procfs) if numbers else ():
+        line = _stat(f"{procfs}/{pid}/stat")
+        found[path] = found.get(path, True) and line is not None and line[1] in "Tt"
+    return {path for path, stopped in found.items() if stopped}
+
+
+def _pty(path: str) -> tuple[int, int] | None:
+    device = _device(path)
+    return device if device and _FIRST_PTY <= device[0] <= _LAST_PTY else None
+
+
+def _masters(numbers: Mapping[int, str], procfs: str) -> Iterator[tuple[str, int]]:
+    """Who has the other side of each pseudo terminal open."""
+    end = time.monotonic() + SCAN_SECONDS
+    for pid in filter(str.isdigit, _listed(procfs)):
+        for fd in _listed(f"{procfs}/{pid}/fd"):
+            try:
+                if not os.readlink(f"{procfs}/{pid}/fd/{fd}").endswith("ptmx"):
+                    continue
+            except OSError:
+                continue
+            if path := numbers.get(_index(f"{procfs}/{pid}/fdinfo/{fd}")):
+                yield path, int(pid)
+        if time.monotonic() > end:
+            return
+
+
+def _index(path: str) -> int:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            found = re.search(r"tty-index:\s*(\d+)", file.read(4096))
+    except OSError:
+        return -1
+    return int(found[1]) if found else -1
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
