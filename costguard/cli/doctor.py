@@ -138,8 +138,8 @@ def _last_words(report: "Report") -> "list[RenderableType]":
 
     action = report.facts["action"]
     if report.verdict == "GUARDED":
-        whom = "" if report.facts["reached"] else " (which nobody would see now)"
-        words = f"GUARDED: when nothing works here any more, a warning is sent{whom}, then comes {action}"
+        whom = "" if report.facts["reached"] else " (nobody would see it now)"
+        words = f"GUARDED: once nothing works here any more, a warning{whom}, then {action}"
         return [Text(words, style="bold green")]
     if report.verdict == "WOULD BE GUARDED":
         words = f"WOULD BE GUARDED in live mode; now it is a dry run, and {action} would never come"

@@ -176,7 +176,7 @@ def test_a_configuration_with_problems_is_told_whole(tmp_path: Path) -> None:
 
 def test_a_file_that_was_edited_and_not_loaded_guards_nothing(agent: Agent) -> None:
     """The agent that runs cannot stop the machine, whatever the next one could; the difference is named."""
-    agent.start("mode=live", "kill_action=stop")
+    agent.start("mode=live", "kill_action=stop", "cloud.spread=0s")
     agent.until(lambda report: bool(report["plans"]))
     done = doctor(agent, "mode=live", "kill_action=end_process")
     assert done.returncode == 1, done.stdout
