@@ -43,6 +43,8 @@ _IN_GROUP: dict[Verb, Permission] = {
     ),
 }
 _TAG = Permission("ec2:CreateTags", "write the tags costguard-incident and costguard-heartbeat of this instance")
+_INSTANCES = "arn:*:ec2:*:*:instance/*"
+"""Of every partition: ``aws``, ``aws-cn``, ``aws-us-gov`` …; a policy is of one account, which is in one of them."""
 _ITSELF = {"aws:userid": "*:${ec2:InstanceID}"}
 
 
@@ -60,7 +62,7 @@ def policy(verbs: Sequence[Verb], *, tag: bool = False) -> str:
             "Sid": "CostguardEndsItself",
             "Effect": "Allow",
             "Action": acts,
-            "Resource": "arn:aws:ec2:*:*:instance/*",
+            "Resource": _INSTANCES,
             "Condition": {"StringLike": _ITSELF},
         },
         {"Sid": "CostguardLooks", "Effect": "Allow", "Action": [look.name for look in _LOOKS], "Resource": "*"},
@@ -73,7 +75,7 @@ def policy(verbs: Sequence[Verb], *, tag: bool = False) -> str:
 def group_policy(verbs: Sequence[Verb]) -> str:
     """What ``cloud.group = "leave"`` needs beside, as JSON; empty when these actions need nothing. It holds for all members."""
     actions = [right.name for right in _of_group(verbs)]
-    group = "arn:aws:autoscaling:*:*:autoScalingGroup:*:autoScalingGroupName/GROUP"
+    group = "arn:*:autoscaling:*:*:autoScalingGroup:*:autoScalingGroupName/GROUP"
     statement = {"Sid": "CostguardLeavesItsGroup", "Effect": "Allow", "Action": actions, "Resource": group}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]}) if actions else ""
 
@@ -84,14 +86,13 @@ def commands(verbs: Sequence[Verb], *, tag: bool = False) -> str:
     trust = json.dumps(
         {
             "Version": "2012-10-17",
-            "Statement": [
-                {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
-            ],
+            "Statement": [{"Effect": "Allow", "Principal": {"Service": "SERVICE"}, "Action": "sts:AssumeRole"}],
         }
-    )
+    ).replace("SERVICE", "'$SERVICE'")  # the quotes of the shell end before its variable and begin again after it
     lines = [
         f"{policy_command('aws', verbs, tag=tag)} > costguard-policy.json",
-        "# only where the instance has no role yet:",
+        "# only where the instance has no role yet; in the regions of China the service is ec2.amazonaws.com.cn:",
+        "SERVICE=ec2.amazonaws.com",
         f"aws iam create-role --role-name ROLE --assume-role-policy-document '{trust}'",
         "aws iam create-instance-profile --instance-profile-name ROLE",
         "aws iam add-role-to-instance-profile --instance-profile-name ROLE --role-name ROLE",
@@ -115,7 +116,7 @@ def _marking() -> dict[str, object]:
         "Sid": "CostguardMarksItself",
         "Effect": "Allow",
         "Action": [_TAG.name],
-        "Resource": "arn:aws:ec2:*:*:instance/*",
+        "Resource": _INSTANCES,
         "Condition": {
             "StringLike": _ITSELF,
             "ForAllValues:StringEquals": {"aws:TagKeys": ["costguard-incident", "costguard-heartbeat"]},

@@ -39,7 +39,7 @@ FOREIGN = "not_azure"
 """The code of a refusal or a redirect that somebody on the way answered with: Azure itself has not refused."""
 AGAIN = "run it again; a running agent does so by itself; `costguard doctor` shows whether it lasts"
 _BETWEEN = (
-    "look at the proxy (HTTPS_PROXY; NO_PROXY names what goes past it: management.azure.com) and at cloud.api_endpoint, then "
+    "look at the proxy (HTTPS_PROXY; NO_PROXY names what goes past it: management.azure.com, or the Resource Manager of another Azure cloud) and at cloud.api_endpoint, then "
     "run `costguard doctor`"
 )
 

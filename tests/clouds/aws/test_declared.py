@@ -4,6 +4,8 @@ import csv
 import json
 import re
 import shlex
+import subprocess
+from fnmatch import fnmatchcase
 from itertools import combinations
 from pathlib import Path
 
@@ -58,6 +60,36 @@ def test_the_commands_are_whole() -> None:
     assert [len(json.loads(text)["Statement"]) for text in documents] == [1, 1]
     assert [line.split()[:3] for line in lines if "put-role-policy" in line] == [["aws", "iam", "put-role-policy"]] * 2
     assert "GROUP" not in PROVIDER.commands(("hibernate",))
+
+
+@pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-eusc"])
+def test_the_policies_match_in_every_partition(partition: str) -> None:
+    """A name of an instance, or of a group, begins with its partition: China and GovCloud have their own."""
+    statements = [
+        *json.loads(PROVIDER.policy(VERBS, tag=True))["Statement"],
+        *json.loads(group_policy(VERBS))["Statement"],
+    ]
+    names = {
+        "ec2": f"arn:{partition}:ec2:xx-north-1:123456789012:instance/i-0123456789abcdef0",
+        "autoscaling": f"arn:{partition}:autoscaling:xx-north-1:123456789012:autoScalingGroup:uuid:autoScalingGroupName/GROUP",
+    }
+    effects = [statement for statement in statements if statement["Resource"] != "*"]
+    assert len(effects) == 3
+    for statement in effects:
+        (service,) = {action.partition(":")[0] for action in statement["Action"]}
+        assert fnmatchcase(names[service], statement["Resource"])
+        assert not fnmatchcase(f"arn:{partition}:ec2:xx-north-1:123456789012:volume/vol-1", statement["Resource"])
+
+
+def test_the_role_of_china_has_a_service_of_its_own() -> None:
+    """One line to change, and the shell puts it into the role."""
+    commands = PROVIDER.commands(("stop",))
+    assert "in the regions of China the service is ec2.amazonaws.com.cn" in commands
+    (create,) = [line for line in commands.splitlines() if "create-role" in line]
+    script = f"SERVICE=ec2.amazonaws.com.cn; aws() {{ printf '%s' \"$6\"; }}; {create}"
+    role = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert json.loads(role)["Statement"][0]["Principal"] == {"Service": "ec2.amazonaws.com.cn"}
+    assert "arn:aws:" not in commands
 
 
 @pytest.mark.parametrize("verb", VERBS)

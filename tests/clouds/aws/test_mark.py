@@ -76,7 +76,7 @@ def test_the_policy_allows_two_tags_of_the_instance_itself() -> None:
     """No other key, and not without a key."""
     statements = {each["Sid"]: each for each in json.loads(PROVIDER.policy(("stop",), tag=True))["Statement"]}
     marks = statements["CostguardMarksItself"]
-    assert (marks["Action"], marks["Resource"]) == (["ec2:CreateTags"], "arn:aws:ec2:*:*:instance/*")
+    assert (marks["Action"], marks["Resource"]) == (["ec2:CreateTags"], "arn:*:ec2:*:*:instance/*")
     assert marks["Condition"] == {
         "StringLike": {"aws:userid": "*:${ec2:InstanceID}"},
         "ForAllValues:StringEquals": {"aws:TagKeys": ["costguard-incident", "costguard-heartbeat"]},
