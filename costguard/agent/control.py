@@ -1,7 +1,8 @@
 """The control socket: ``status``, ``hold`` and the other verbs talk to the guard here.
 
 One request line and one answer line per connection. Anybody on the machine may connect; who it is comes from
-the kernel, and the loop decides what that user may do.
+the kernel, and the loop decides what that user may do. Who asks too often is told to come again, before anything is
+read; a flood of connections takes a small share of one core, whoever sends it.
 """
 
 import os
@@ -10,6 +11,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
+from costguard.agent.limits import Limit
 from costguard.agent.poller import READ, WRITE, Poller
 from costguard.agent.ports import HostEvent, Request
 
@@ -17,7 +19,24 @@ SOCKET = "control.sock"
 CLIENTS = 16
 """Connections at a time; one user's flood pushes out that user's own."""
 
+BACKLOG = 128
+"""Connections that wait in the kernel; further clients wait for a place among them."""
+
+USER_BURST, USER_EVERY = 20, 0.5
+ALL_BURST, ALL_EVERY = 60, 0.05
+OWN_BURST, OWN_EVERY = 100, 0.02
+"""Requests at once, and seconds per further one: of one user, of all users together, of root and the agent's own user."""
+
+AT_ONCE = 32
+"""Connections that are looked at in one turn."""
+
+FLOOD_SHARE = 0.05
+"""Of one core: what turning away a flood may cost."""
+
 LINE_LIMIT = 65536
+READS = 16
+"""A request that comes in more pieces than this is no client of ours; each piece wakes the guard."""
+
 REQUEST_SECONDS = 5.0
 """How long a client may take to send its line, and to take its answer."""
 
@@ -29,12 +48,13 @@ ANSWER_SECONDS = 30.0
 
 
 class _Client:
-    __slots__ = ("asked", "expires", "number", "socket", "text", "uid")
+    __slots__ = ("asked", "expires", "number", "reads", "socket", "text", "uid")
 
     def __init__(self, number: int, connection: socket.socket, uid: int, expires: float) -> None:
         self.number, self.socket, self.uid, self.expires = number, connection, uid, expires
         self.text = b""  # the request so far, then what is left of the answer
         self.asked = False
+        self.reads = 0
 
 
 class Control:
@@ -49,6 +69,8 @@ class Control:
         self._server: socket.socket | None = None
         self._identity: tuple[int, int] | None = None
         self._pause: float | None = None
+        self._each, self._all = Limit(USER_BURST, USER_EVERY), Limit(ALL_BURST, ALL_EVERY)
+        self._own = Limit(OWN_BURST, OWN_EVERY)
 
     def open(self) -> str | None:
         """Listen, replacing what lies at the path; only for the holder of the lock. Words when that failed."""
@@ -59,7 +81,7 @@ class Control:
                 os.unlink(self.path)
             server.bind(self.path)
             os.chmod(self.path, 0o666)  # noqa: S103 - "status" is for everybody, and the loop checks the user of each request
-            server.listen(CLIENTS)
+            server.listen(BACKLOG)
             status = os.stat(self.path)
         except OSError as error:
             server.close()
@@ -115,26 +137,49 @@ class Control:
             self._server.close()
             self._server = None
 
-    def _accept(self, fd: int, _events: list[HostEvent]) -> None:
+    def _accept(self, _fd: int, _events: list[HostEvent]) -> None:
         assert self._server is not None
-        try:
-            connection, _address = self._server.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return  # gone again
-        except OSError:  # out of descriptors: asking again at once would only burn a core
-            self._poller.change(fd, 0)
-            self._pause = self._now() + PAUSE_SECONDS
-            return
+        began, turned_away = self._now(), False
+        for _ in range(AT_ONCE):
+            try:
+                connection, _address = self._server.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                break  # nobody else, or gone again
+            except OSError:  # out of descriptors: asking again at once would only burn a core
+                self._close_door(PAUSE_SECONDS)
+                return
+            turned_away = not self._admit(connection) or turned_away
+        if turned_away:
+            self._close_door((self._now() - began) / FLOOD_SHARE)
+
+    def _close_door(self, seconds: float) -> None:
+        assert self._server is not None
+        self._poller.change(self._server.fileno(), 0)
+        self._pause = self._now() + seconds
+
+    def _admit(self, connection: socket.socket) -> bool:
+        """Let a client in; False when it was sent away, which tells it when to come again."""
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         uid = int(struct.unpack("3I", credentials)[1])
-        if not self._room(uid):
-            connection.close()
-            return
+        wait = self._wait(uid)
         connection.setblocking(False)
+        if wait or not self._room(uid):
+            with suppress(OSError):
+                connection.send(b'{"busy":%.3f}\n' % (wait or USER_EVERY), socket.MSG_NOSIGNAL)
+            connection.close()
+            return False
         self._count += 1
         client = _Client(self._count, connection, uid, self._now() + REQUEST_SECONDS)
         self._clients[connection.fileno()] = self._numbers[client.number] = client
         self._poller.add(connection.fileno(), READ, self._ready)
+        return True
+
+    def _wait(self, uid: int) -> float:
+        """Seconds until this user may ask again; 0 when that is now."""
+        now = self._now()
+        if uid in {0, os.getuid()}:
+            return self._own.take(uid, now)
+        return self._each.take(uid, now) or self._all.take(0, now)
 
     def _room(self, uid: int) -> bool:
         """Make room for one more, at the cost of the user who has most connections."""
@@ -162,12 +207,13 @@ class Control:
         except OSError:
             data = b""
         client.text += data
+        client.reads += 1
         line, newline, _more = client.text.partition(b"\n")
         if newline and len(line) <= LINE_LIMIT:
             client.asked, client.text, client.expires = True, b"", self._now() + ANSWER_SECONDS
             self._poller.change(fd, 0)
             events.append(Request(client.number, client.uid, line))
-        elif newline or not data or len(client.text) > LINE_LIMIT:
+        elif newline or not data or len(client.text) > LINE_LIMIT or client.reads >= READS:
             self._drop(client)
 
     def _flush(self, client: _Client) -> None:

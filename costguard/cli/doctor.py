@@ -95,14 +95,14 @@ def _user_of(agent: "Agent") -> int:
 
 
 def _agent(folder: str | None) -> "Agent":
-    from costguard.agent.client import AgentUnreachableError
+    from costguard.agent.client import AgentBusyError, AgentUnreachableError
     from costguard.doctor.examine import Agent
     from costguard.errors import CostguardError
 
     try:
         return Agent(reach.request(folder, {"command": "status"}, ASK_SECONDS), "", "")
     except CostguardError as error:
-        return Agent(None, error.message, error.hint, silent=isinstance(error, AgentUnreachableError))
+        return Agent(None, error.message, error.hint, silent=isinstance(error, AgentUnreachableError | AgentBusyError))
 
 
 def _show(report: "Report") -> None:

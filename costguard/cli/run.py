@@ -79,12 +79,14 @@ def _say(*lines: str) -> None:
 
 def _taken(paths: "Paths") -> bool:
     """Whether another agent answers for these folders, so that this one will end at their lock."""
-    from costguard.agent.client import AgentUnreachableError, ask
+    from costguard.agent.client import AgentBusyError, AgentUnreachableError, ask
     from costguard.agent.lock import runtime_of
 
     for runtime in dict.fromkeys(filter(None, (paths.runtime, runtime_of(paths.state)))):
         try:
             ask(runtime, {"command": "status"}, ASK_SECONDS)
+        except AgentBusyError:
+            return True
         except AgentUnreachableError as error:
             if not isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
                 return True

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from costguard.agent.client import AgentUnreachableError, login
+from costguard.agent.client import AgentBusyError, AgentUnreachableError, login
 from costguard.agent.identity import escape_hatch
 from costguard.cli import options, reach
 from costguard.engine.reasons import PERSON
@@ -117,7 +117,7 @@ def _agent(folder: str | None) -> dict[str, Any] | None:
     """The status of the agent, None where none runs. Raises CostguardError for one that does not answer."""
     try:
         return reach.request(folder, {"command": "status"})
-    except AgentUnreachableError:
+    except (AgentUnreachableError, AgentBusyError):
         raise
     except CostguardError:
         return None

@@ -1,17 +1,34 @@
 """Clients of the control socket that are slow, silent, rude or many."""
 
+import json
 import os
 import resource
 import select
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from costguard.agent.client import AgentUnreachableError, ask
-from costguard.agent.control import ANSWER_SECONDS, CLIENTS, LINE_LIMIT, PAUSE_SECONDS, REQUEST_SECONDS, Control
+from costguard.agent.client import AgentBusyError, AgentUnreachableError, ask
+from costguard.agent.control import (
+    ALL_BURST,
+    ANSWER_SECONDS,
+    BACKLOG,
+    CLIENTS,
+    FLOOD_SHARE,
+    LINE_LIMIT,
+    OWN_BURST,
+    OWN_EVERY,
+    PAUSE_SECONDS,
+    READS,
+    REQUEST_SECONDS,
+    USER_BURST,
+    USER_EVERY,
+    Control,
+)
 from costguard.agent.poller import Poller
 from costguard.agent.ports import HostEvent, Request
 
@@ -19,18 +36,19 @@ from costguard.agent.ports import HostEvent, Request
 class Time:
     """A clock that the test moves."""
 
-    def __init__(self) -> None:
-        self.value = 1000.0
+    def __init__(self, step: float = 0.0) -> None:
+        self.value, self._step = 1000.0, step
 
     def __call__(self) -> float:
+        self.value += self._step
         return self.value
 
 
 class Server:
     """The control socket alone, on a clock of the test."""
 
-    def __init__(self, folder: Path) -> None:
-        self.time, self.poller, self.folder = Time(), Poller(), folder
+    def __init__(self, folder: Path, time: Time | None = None) -> None:
+        self.time, self.poller, self.folder = time or Time(), Poller(), folder
         self.control = Control(self.poller, str(folder), self.time)
         assert self.control.open() is None
 
@@ -66,6 +84,16 @@ def closed(client: socket.socket) -> bool:
         return client.recv(1) == b""
     except ConnectionResetError:
         return True
+
+
+def turned_away(client: socket.socket) -> bool:
+    """Whether the server told it to come again, and hung up."""
+    client.setblocking(False)
+    try:
+        said = client.recv(100)
+    except BlockingIOError:
+        return False
+    return float(json.loads(said)["busy"]) > 0 and closed(client)
 
 
 def test_a_request_is_told_with_its_user_and_answered_once(server: Server) -> None:
@@ -161,11 +189,100 @@ def test_a_flood_pushes_out_its_own(server: Server) -> None:
     server.turn()
     with server.client(b"one more\n") as surplus:
         assert server.turn() == []
-        assert closed(surplus)
+        assert turned_away(surplus)
     clients[0].sendall(b"first\n")
     assert [request.data for request in server.turn()] == [b"first"]
     for client in clients:
         client.close()
+
+
+def test_who_asks_too_often_is_told_to_come_again(server: Server) -> None:
+    """The allowance of root and of the agent's own user is large, and it fills up again."""
+    asked = 0
+    for _ in range(OWN_BURST):
+        with server.client(b"status\n"):
+            (request,) = server.turn()
+            server.control.answer(request.client, b"yes")
+            asked += 1
+    with server.client(b"status\n") as surplus:
+        assert server.turn() == []
+        assert turned_away(surplus)
+    server.time.value += OWN_EVERY
+    with server.client(b"status\n"):
+        assert len(server.turn()) == 1
+    assert asked == OWN_BURST
+
+
+def test_no_user_uses_up_the_allowance_of_another(server: Server) -> None:
+    """Each has a small one of its own; all users together have one beside root's."""
+    control, stranger = server.control, os.getuid() + 1
+    assert [bool(control._wait(stranger)) for _ in range(USER_BURST + 2)] == [False] * USER_BURST + [True] * 2
+    assert control._wait(stranger + 1) == 0.0
+    many = [control._wait(stranger + 2 + number) for number in range(2 * ALL_BURST)]
+    assert many.count(0.0) < ALL_BURST
+    assert control._wait(0) == 0.0
+    assert control._wait(os.getuid()) == 0.0
+    server.time.value += USER_EVERY
+    assert control._wait(stranger) == 0.0
+
+
+def test_a_flood_of_connections_takes_a_small_share_of_one_core(tmp_path: Path) -> None:
+    """After a turn that sent somebody away the door stays closed for many times as long as the turn took."""
+    server = Server(tmp_path, Time(step=0.0001))  # so much goes by between two looks at the clock
+    while not server.control._wait(os.getuid()):
+        pass
+    clients = [server.client() for _ in range(BACKLOG // 2)]
+    began = server.time.value
+    server.poller.poll(0, [])
+    spent = server.time.value - began
+    reopens = server.control.next_expiry()
+    assert reopens is not None
+    assert spent / (reopens - began) < 2 * FLOOD_SHARE
+    assert 0 < sum(map(turned_away, clients)) < BACKLOG // 2
+    server.poller.poll(0, [])
+    assert server.time.value == began + spent  # nobody was looked at
+    for client in clients:
+        client.close()
+    server.control.close()
+    server.poller.close()
+
+
+def test_a_request_in_crumbs_is_hung_up_on(server: Server) -> None:
+    """Each piece wakes the guard: a client of ours sends its line in one."""
+    with server.client(b"{") as client:
+        for _ in range(READS):
+            server.turn()
+            with suppress(BrokenPipeError):
+                client.sendall(b" ")
+        server.turn()
+        assert closed(client)
+
+
+def test_a_client_waits_for_its_turn(tmp_path: Path) -> None:
+    """No place in the kernel's queue, then sent away as too frequent: it tries again within its time, and is served."""
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
+        server.bind(str(tmp_path / "control.sock"))
+        server.listen(0)
+        first.connect(str(tmp_path / "control.sock"))  # takes the only place
+        found: list[dict[str, object]] = []
+        thread = threading.Thread(target=lambda: found.append(ask(str(tmp_path), {"command": "status"}, 30.0)))
+        thread.start()
+        for answer in (b"", b'{"busy":0.01}\n', b'{"phase":"WATCHING"}\n'):
+            with server.accept()[0] as connection:
+                if answer:
+                    connection.sendall(answer)
+        thread.join()
+    assert found == [{"phase": "WATCHING"}]
+
+
+def test_a_client_that_never_gets_in_says_that_nothing_was_done(tmp_path: Path) -> None:
+    """And why: no silence, and no *it may take effect all the same*."""
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
+        server.bind(str(tmp_path / "control.sock"))
+        server.listen(0)
+        first.connect(str(tmp_path / "control.sock"))
+        with pytest.raises(AgentBusyError, match="nothing was done"):
+            ask(str(tmp_path), {"command": "hold"}, 0.05)
 
 
 def test_another_user_gets_in_during_a_flood(server: Server) -> None:
