@@ -60,4 +60,5 @@ def test_the_unit_comes_back_and_speaks_under_its_own_name(tmp_path: Path) -> No
     assert units.starts_at_boot("costguard.service")
     assert settings["SyslogIdentifier"] == ["costguard"]
     assert settings["Restart"] == ["on-failure"]
+    assert settings["RuntimeDirectoryPreserve"] == ["yes"], "a stop and a start within the boot keep what was seen"
     assert command(settings, {})[-2:] == ["costguard", "run"]

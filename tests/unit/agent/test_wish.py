@@ -180,6 +180,19 @@ def test_a_state_that_is_lost_within_the_boot_is_told(damage: str) -> None:
     assert third.told == [], "told once"
 
 
+@pytest.mark.parametrize("away", [2.0, 4000.0])
+def test_a_guard_that_is_stopped_and_started_keeps_armed(away: float) -> None:
+    """I7: a stop of the service ends the guard cleanly; the next one goes on, however long that took."""
+    first, second = Ears(), Ears()
+    host = SimHost(Machine(gpus=1, script=[Phase(900.0, 0.9), Phase(9**9, 0.0)]), seed=3, until=1500.0, watch=first)
+    armed = life(host).last.state.core.armed
+    assert armed is not None
+    host.world.pass_time(away)
+    loop = life(SimHost(world=host.world, until=host.world.now + 300.0, watch=second))
+    assert loop.last.state.core.armed == armed
+    assert "state_lost" not in [kind for _, kind, _ in second.told]
+
+
 def test_a_first_start_and_a_new_boot_have_lost_nothing() -> None:
     """Without a state before there is nothing to tell; a boot begins anew by rule, and closes what was announced."""
     first, second = Ears(), Ears()
