@@ -80,7 +80,8 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
         "wish": None
         if core.wish is None
         else {**core.wish._asdict(), "asked": date(core.wish.asked), "ended": date(core.wish.ended or None)},
-        "holds": [{"owner": h.owner, "reason": h.reason, "until": date(h.until)} for h in core.holds],
+        "holds": [{"owner": h.owner, "reason": h.reason, "until": date(h.until), "uid": h.uid} for h in core.holds],
+        "hold_left": max(0.0, policy.hold_total - core.held),
         "vetoes": [{"source": v.source, "reason": v.reason, "hatch": v.hatch} for v in core.vetoes],
         "plans": [
             {"action": p.action, "verdict": p.verdict, "findings": [list(f) for f in p.findings], "at": date(p.at)}

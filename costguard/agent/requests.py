@@ -10,6 +10,7 @@ from costguard.agent.milder import changes
 from costguard.agent.ports import Request
 from costguard.agent.report import report
 from costguard.engine.events import AskHold, AskRelease, AskStop
+from costguard.engine.state import ROOT
 
 if TYPE_CHECKING:
     from costguard.agent.loop import Loop
@@ -69,7 +70,8 @@ def handle(loop: "Loop", request: Request) -> None:
     elif command == "hold":
         _hold(loop, request, asked)
     elif command == "release":
-        loop.ask(AskRelease(loop.host.clock().boot, owner(loop, request, asked), request.client))
+        now, may = loop.host.clock().boot, request.uid in _administrators()
+        loop.ask(AskRelease(now, owner(loop, request, asked), request.client, request.uid, everything=may))
     elif command in ("stop", "reload", "detach", "attach"):  # a set cannot be asked about a list
         _administer(loop, request, asked, command)
     else:
@@ -85,13 +87,17 @@ def _hold(loop: "Loop", request: Request, asked: dict[str, Any]) -> None:
         return
     now = loop.host.clock()
     reason = str(asked.get("reason") or "")[:200]
-    loop.ask(
-        AskHold(now.boot, float(min(seconds, LONGEST)), owner(loop, request, asked), reason, request.client, now.wall)
-    )
+    length, name = float(min(seconds, LONGEST)), owner(loop, request, asked)
+    loop.ask(AskHold(now.boot, length, name, reason, request.client, now.wall, request.uid))
+
+
+def _administrators() -> set[int]:
+    """Root, and the user whom the agent runs as: both could end it anyway."""
+    return {ROOT, os.getuid()}
 
 
 def _administer(loop: "Loop", request: Request, asked: dict[str, Any], command: str) -> None:
-    if request.uid not in {0, os.getuid()}:
+    if request.uid not in _administrators():
         refuse(loop, request, f"{command} is for root and for the user whom the agent runs as")
     elif command == "stop":
         loop.ask(AskStop(loop.host.clock().boot, owner(loop, request, asked), request.client))

@@ -1,6 +1,7 @@
 """``costguard hold``: postpone whatever the agent would do."""
 
 import json
+import os
 from typing import Any
 
 import click
@@ -31,8 +32,8 @@ def _length(_context: click.Context, _parameter: click.Parameter, value: str) ->
 def command(*, duration: float, reason: str, as_json: bool, state_dir: str | None) -> None:
     """Keep this machine up for DURATION (30m, 2h, 1h30m, 1d), whatever the GPUs do.
 
-    Everybody on the machine may do this; the configuration bounds how long. Exit code 3 when it is
-    refused or too late.
+    Everybody on the machine may do this; the configuration bounds how long, for each user and for all. Exit
+    code 3 when it is refused or too late.
     """
     asked = {"command": "hold", "seconds": duration, "reason": reason, "user": login()}
     answer = reach.change(state_dir, asked)
@@ -49,8 +50,9 @@ def command(*, duration: float, reason: str, as_json: bool, state_dir: str | Non
 
 
 def _granted(report: dict[str, Any]) -> dict[str, Any] | None:
-    """The hold that was just made: the newest."""
-    return report["holds"][-1] if report["holds"] else None
+    """The hold of this user; of an agent that shows no user ids, the newest."""
+    mine = [hold for hold in report["holds"] if hold.get("uid") == os.geteuid()]
+    return next(iter(mine or report["holds"][-1:]), None)
 
 
 def told(report: dict[str, Any], asked: float) -> list[str]:
@@ -64,7 +66,7 @@ def told(report: dict[str, Any], asked: float) -> list[str]:
     length = hold["until"] - report["time"]
     lines = [f"Held by {clean(hold['owner'])} until {moment(hold['until'], report['time'])}."]
     if length < asked - 60.0:
-        granted = f"{duration(length)} is what the configuration allows now (hold.max and hold.total)"
+        granted = f"{duration(length)} is what the configuration allows now (hold.max, hold.per_user and hold.total)"
         lines.append(f"You asked for {duration(asked)}; {granted}.")
     last = max(report["holds"], key=lambda each: each["until"] or 0.0)
     if last["until"] > hold["until"] + 1.0:

@@ -1,4 +1,4 @@
-"""``costguard release``: end every hold."""
+"""``costguard release``: end a hold; as root, all of them and what is latched."""
 
 import json
 
@@ -13,17 +13,20 @@ from costguard.errors import REFUSED, CostguardError
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
 def command(*, as_json: bool, state_dir: str | None) -> None:
-    """End every hold on this machine, and let an agent that has given up watch again.
+    """End your hold on this machine.
 
-    It also lifts the limit on repeated stops. Exit code 3 when it is refused.
+    Root, and the user whom the agent runs as, end every hold, let an agent that has given up watch again, and lift
+    the limit on repeated stops. Exit code 3 when there is nothing that you may end.
     """
+    from costguard.cli.render import clean
+
     answer = reach.change(state_dir, {"command": "release", "user": login()})
     if not answer.get("done"):
         raise CostguardError(str(answer.get("words")), "see `costguard status` for what happens now", REFUSED)
     report = reach.request(state_dir, {"command": "status"})
     if as_json:
-        words = {"done": True, "words": answer["words"], "sentence": report["sentence"]}
-        click.echo(json.dumps(words, ensure_ascii=False, indent=2))
+        done = {"done": True, "words": answer["words"], "sentence": report["sentence"]}
+        click.echo(json.dumps(done, ensure_ascii=False, indent=2))
         return
-    done = "Nothing was held." if answer["words"] == "nothing was held" else "Released; the rules apply again."
-    click.echo(f"{done}\n{report['sentence']}")
+    words = clean(str(answer["words"]))
+    click.echo(f"{words[:1].upper()}{words[1:]}.\n{report['sentence']}")

@@ -32,11 +32,13 @@ WISHES = {
     "acted": "done",
     "would": "dry run, it would have been done",
     "cannot": "refused",
-    "failed": "failed and given up; `costguard stop` tries again",
-    "withdrawn": "taken back; `costguard stop` asks again",
+    "failed": "failed and given up",
+    "withdrawn": "taken back, nothing was done",
     "unknown": "nobody can tell whether it was done",
 }
 """What became of it, by its code."""
+
+NEW_HOLDS = "there are new ones when work was seen"
 
 NARROW = 70
 """Columns below which a table of GPUs would lose letters."""
@@ -221,11 +223,14 @@ def _told(incident: Report) -> str:
 
 def who(report: Report) -> list[str]:
     """Which command changes it, and for whom."""
+    more = "anybody on this machine: `costguard hold 2h --reason WHY` postpones it"
+    if report.get("hold_left", 1.0) < 1.0:
+        more = f"root: `costguard hold 2h`; the holds of users add up to hold.total already ({NEW_HOLDS})"
     if report["holds"]:
-        return ["anybody on this machine: `costguard release` ends the hold, `costguard hold 2h` adds one"]
+        return ["the owner of a hold and root: `costguard release` ends it", more]
     if report["phase"] in {"DONE", "FAILED"}:
-        return ["anybody on this machine: `costguard release` makes it watch again, and work on a GPU does"]
-    return ["anybody on this machine: `costguard hold 2h --reason WHY` postpones it"]
+        return ["root: `costguard release` makes it watch again, and work on a GPU does"]
+    return [more]
 
 
 def _plan(plan: Report) -> Iterator[RenderableType]:
@@ -244,8 +249,9 @@ def wish(report: Report) -> str:
     if not last or now - (last["ended"] or now) > DAY:
         return ""
     asked = f"{clean(last['owner'])} asked at {moment(last['asked'], now)} to stop this machine"
-    detail = f": {clean(last['words'])}" if last["words"] else ""
-    return f"{asked}: {WISHES.get(last['fate'], clean(last['fate']))}{detail}"
+    detail = f" ({clean(last['words'])})" if last["words"] else ""
+    again = "; to try again: `costguard stop`" if last["fate"] in {"failed", "withdrawn"} else ""
+    return f"{asked}: {WISHES.get(last['fate'], clean(last['fate']))}{detail}{again}"
 
 
 def _hold(hold: Report, now: float) -> str:

@@ -32,6 +32,11 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     if settings.hold.total < settings.hold.max:
         text = f"{show_seconds(settings.hold.total)} is less than one hold may last; allowed: at least hold.max"
         yield Problem("hold.total", f"{text} ({show_seconds(settings.hold.max)})", involves=("hold.max",))
+    if settings.hold.per_user is not None and settings.hold.per_user > settings.hold.total:
+        text = f"{show_seconds(settings.hold.per_user)} is more than all users may hold together; allowed: at most"
+        yield Problem(
+            "hold.per_user", f"{text} hold.total ({show_seconds(settings.hold.total)})", involves=("hold.total",)
+        )
 
 
 def _window(settings: Settings) -> Iterator[Problem]:

@@ -47,6 +47,7 @@ def policy(settings: Settings) -> dict[str, object]:
         "stop_busy": deadline.stop_busy,
         "hold_max": settings.hold.max,
         "hold_total": settings.hold.total,
+        "hold_per_user": settings.hold.per_user,
         "admin_hold": settings.admin.hold,
         "warn_attempts": settings.notify.attempts,
     }

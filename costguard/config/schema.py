@@ -114,11 +114,19 @@ class Hold(Section):
         gt=0,
     )
     total: Duration = option(
-        "The sum of all holds of one incident.",
+        "The sum of the holds of all users since work was last seen. Root's holds do not count, and are always possible.",
         "3d",
         example="24h",
         unit="seconds",
         allowed=f"{_DURATION}, at least hold.max",
+        gt=0,
+    )
+    per_user: DurationOrOff = option(
+        "The sum of the holds of one user since work was last seen; `off`: two thirds of `total`, so that something is left for others.",
+        "off",
+        example="12h",
+        unit="seconds",
+        allowed=f"{_DURATION}, at most hold.total; or off",
         gt=0,
     )
 

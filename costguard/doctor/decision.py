@@ -56,7 +56,9 @@ def checks(
         return
     stuck = report["phase"] == "FAILED" or report["done"] in {"cannot", "unknown"}
     yield Check(
-        "bad" if stuck else "ok", words, "`costguard release` makes it watch again; see Actions" if stuck else ""
+        "bad" if stuck else "ok",
+        words,
+        "`costguard release` as root makes it watch again; see Actions" if stuck else "",
     )
     if report.get("admin_hold"):
         text = f"the administrator holds this machine without an end: {report['admin_hold']}"
@@ -67,7 +69,11 @@ def checks(
             yield Check("bad", text, "take it away when the machine may be stopped again")
     for hold in report["holds"]:
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(hold["until"])) if hold["until"] else "?"
-        yield Check("note", f"held by {hold['owner']} until {until}: {hold['reason']}", "`costguard release` ends it")
+        yield Check(
+            "note",
+            f"held by {hold['owner']} until {until}: {hold['reason']}",
+            "its owner or root ends it: `costguard release`",
+        )
     policy = effective.get("policy", {})
     if not report["armed"] and not stuck and policy.get("unused_after", 0) is None:
         text = "no work was seen since boot and unused_after is off: an instance that never works is never stopped"

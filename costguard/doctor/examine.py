@@ -181,7 +181,7 @@ def unlike(about: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
 
 _TIMES = frozenset(
     ("interval", "arm_duration", "kill_duration", "delay", "grace", "boot_grace", "unused_after", "unknown_alarm")
-) | {"unknown_stop_after", "lifetime", "budget_period", "hold_max", "hold_total", "saving_limit"}
+) | {"unknown_stop_after", "lifetime", "budget_period", "hold_max", "hold_total", "hold_per_user", "saving_limit"}
 """Rules that are seconds."""
 
 

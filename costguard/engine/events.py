@@ -56,7 +56,10 @@ class Outcome(NamedTuple):
 
 
 class AskHold(NamedTuple):
-    """Somebody wants the machine to stay up for ``seconds``."""
+    """Somebody wants the machine to stay up for ``seconds``.
+
+    ``uid``: the user as the kernel knows it, who is charged; without it the name in ``owner`` stands for it.
+    """
 
     at: float
     seconds: float
@@ -64,14 +67,17 @@ class AskHold(NamedTuple):
     reason: str = ""
     client: int | None = None
     wall: float = 0.0
+    uid: int | None = None
 
 
 class AskRelease(NamedTuple):
-    """Somebody ends all holds, or lifts the limit on repeated stops."""
+    """Somebody ends holds. ``everything``: those of all users, what is latched, and the limit on repeated stops."""
 
     at: float
     owner: str
     client: int | None = None
+    uid: int | None = None
+    everything: bool = True
 
 
 class AskStop(NamedTuple):

@@ -150,7 +150,8 @@ def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool)
     work = core.work
     worked = work is not None and work.loud and work.lost is None and turn.at - work.since >= WORK_FORGETS_STOPS
     if (core.stops or core.held) and (worked or (core.armed == turn.at and policy.arm_duration)):
-        turn.set(stops=(), held=sum(max(0.0, hold.until - turn.at) for hold in core.holds))
+        turn.set(stops=())
+        people.forgive(turn)
 
 
 def _expire(turn: Turn) -> None:

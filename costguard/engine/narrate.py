@@ -110,7 +110,8 @@ class Sentence:
             detail = core.incident.detail if core.incident else ""
             person = core.incident is not None and core.incident.reason == reasons.PERSON
             then = "given up: run `costguard stop` again" if person else f"next try at {self._at(core.again)}"
-            return f"{action} FAILED ({detail}); THE BILL GOES ON; {then}"
+            by = f" (held by {core.holds[-1].owner})" if core.holds else ""
+            return f"{action} FAILED ({detail}); THE BILL GOES ON; {then}{by}"
         if core.phase == DONE:
             detail = f" ({core.incident.detail})" if core.incident and core.incident.detail else ""
             return ON_DONE[core.done].format(action=action) + detail + "; watching goes on when work is seen"
@@ -140,7 +141,8 @@ class Sentence:
         nobody = f"; {unreached(now.tries)}" if now.exhausted else ""
         if not rules.policy.grace and left <= 0:
             return f"{would} {when}{nobody}"  # nobody is given the time for anything
-        return f"{would} {when}, unless {_end(rules, 'work returns')} or somebody runs `costguard hold 2h`{nobody}"
+        holder = "somebody" if core.held < rules.policy.hold_total else "root"
+        return f"{would} {when}, unless {_end(rules, 'work returns')} or {holder} runs `costguard hold 2h`{nobody}"
 
     def _outlook(self, action: str) -> str:
         state, rules, core = self._state, self._rules, self._state.core

@@ -1,16 +1,22 @@
 """What people ask of the machine: to hold it, to release it, to stop it now."""
 
 from costguard.engine import reasons
-from costguard.engine.attempt import abandon
+from costguard.engine.attempt import REPEATED_STOPS, abandon
 from costguard.engine.effects import Answer
 from costguard.engine.events import AskHold, AskRelease, AskStop
 from costguard.engine.incident import back_to_watching, open_incident
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING, Hold
+from costguard.engine.policy import Policy
+from costguard.engine.reasons import EPSILON
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, ROOT, WARNING, WATCHING, Core, Hold, holder
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
+from costguard.engine.words import duration
 
 HOLDS_KEPT = 32
-"""At most so many people hold at once; one of them has at most one hold."""
+"""So many users hold at once, and root; each has at most one hold, and nobody's is pushed out."""
+
+ACCOUNTS_KEPT = 64
+"""Of so many users is known for how long they held; of more, those that held least are charged to the whole alone."""
 
 HOLD_TOLD_EVERY, HOLD_IS_NEWS = 60.0, 600.0
 """Holds of one person are told at most so often, in seconds; one that moves its end by more than this is always told."""
@@ -18,34 +24,80 @@ HOLD_TOLD_EVERY, HOLD_IS_NEWS = 60.0, 600.0
 
 def hold(turn: Turn, event: AskHold) -> None:
     """A person postpones the stop: bounded, signed, and refused once the request is out."""
-    core, policy = turn.core, turn.rules.policy
-    if core.phase in {ACTING, CONFIRMING}:
-        _answer(
-            turn,
-            event.client,
-            "too late: the request to " + action_of(core.incident, turn.rules) + " is already out",
-            done=False,
-        )
-        return
-    mine = max((held.until - event.at for held in core.holds if held.owner == event.owner), default=0.0)
+    core, policy, key = turn.core, turn.rules.policy, holder(event.owner, event.uid)
+    mine = max((held.until - event.at for held in core.holds if held.key == key), default=0.0)
     wish = min(event.seconds, policy.hold_max)
-    if 0 < wish <= mine:
+    if words := _no_hold(turn, key, wish, event.uid):
+        _answer(turn, event.client, words, done=False)
+        return
+    if wish <= mine:
         _answer(turn, event.client, f"held for {mine:.0f} s: an earlier hold of yours lasts longer", done=True)
         return
-    seconds = min(wish, mine + policy.hold_total - core.held)
-    if not seconds > mine:  # nor for a number that is none
-        _answer(
-            turn, event.client, "refused: the holds since work was last seen add up to the limit already", done=False
-        )
+    free = left(core, policy, key)
+    seconds = wish if event.uid == ROOT else min(wish, mine + free)
+    if not seconds > mine:
+        _answer(turn, event.client, _used_up(core, policy, key), done=False)
         return
+    # the least price is what it costs: a countdown that it ends begins anew, else a look at the machine
+    least = max(policy.grace if core.phase == WARNING else 0.0, policy.interval)
+    price = 0.0 if event.uid == ROOT else min(free, max(seconds - mine, least))
     if core.phase == WARNING:
         _end_countdown(turn, event.owner)
-    elif core.phase == FAILED:
-        turn.set(phase=WATCHING, incident=None, again=NEVER, remind=NEVER)
-    granted = Hold(event.owner, event.reason, event.at + seconds, event.wall + seconds)
-    _grant(turn, granted, seconds, seconds - mine)
+    before = sum(held.refundable for held in core.holds if held.key == key)
+    until = event.at + seconds
+    granted = Hold(event.owner, event.reason, until, event.wall + seconds, event.uid, before + max(0.0, price - least))
+    _charge(turn, key, price)
+    _grant(turn, granted, seconds)
     cut = "" if seconds == event.seconds else f" (asked for {event.seconds:.0f} s; the limit cuts it)"
     _answer(turn, event.client, f"held for {seconds:.0f} s{cut}", done=True)
+
+
+def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
+    """Why there can be no hold at all, in words; empty when there can."""
+    core = turn.core
+    if core.phase in {ACTING, CONFIRMING}:
+        return f"too late: the request to {action_of(core.incident, turn.rules)} is already out"
+    if not seconds > 0:  # nor for a number that is none
+        return "refused: a hold needs a time above 0"
+    others = [held for held in core.holds if held.uid != ROOT]
+    if uid != ROOT and len(others) >= HOLDS_KEPT and all(held.key != key for held in others):
+        last = duration(max(held.until for held in others) - turn.at)
+        return (
+            f"refused: {HOLDS_KEPT} users hold this machine already, for {last} at least; root can hold it for longer"
+        )
+    return ""
+
+
+def left(core: Core, policy: Policy, key: str = "") -> float:
+    """Seconds of hold that are left since work was last seen: for this user, or for all together."""
+    whole = max(0.0, policy.hold_total - core.held)
+    return max(0.0, min(whole, policy.hold_share - dict(core.accounts).get(key, 0.0))) if key else whole
+
+
+def _used_up(core: Core, policy: Policy, key: str) -> str:
+    whole = left(core, policy) < left(core, policy, key) + EPSILON
+    whose, limit = ("of all users", policy.hold_total) if whole else ("of yours", policy.hold_share)
+    return (
+        f"refused: the holds {whose} since work was last seen add up to the limit of {duration(limit)} already; "
+        "root can hold this machine"
+    )
+
+
+def _charge(turn: Turn, key: str, price: float) -> None:
+    """Add to the sum of all and to that of one user; what is given back is negative."""
+    accounts = dict(turn.core.accounts)
+    accounts[key] = max(0.0, accounts.get(key, 0.0) + price)
+    kept = sorted(((who, sum_) for who, sum_ in accounts.items() if sum_ > 0.0), key=lambda entry: entry[1])
+    turn.set(held=max(0.0, turn.core.held + price), accounts=tuple(kept[-ACCOUNTS_KEPT:]))
+
+
+def forgive(turn: Turn) -> None:
+    """Work was seen: of earlier holds only the time that is still to come counts."""
+    accounts: dict[str, float] = {}
+    for held in turn.core.holds:
+        if held.uid != ROOT:
+            accounts[held.key] = accounts.get(held.key, 0.0) + max(0.0, held.until - turn.at)
+    turn.set(held=sum(accounts.values()), accounts=tuple(accounts.items()))
 
 
 def _end_countdown(turn: Turn, owner: str) -> None:
@@ -58,31 +110,62 @@ def _end_countdown(turn: Turn, owner: str) -> None:
     turn.set(phase=WATCHING, incident=None)
 
 
-def _grant(turn: Turn, granted: Hold, seconds: float, more: float) -> None:
-    """Keep the hold; its price is at least what it costs: the countdown, which begins anew after it."""
-    core, policy = turn.core, turn.rules.policy
-    others = sorted((hold for hold in core.holds if hold.owner != granted.owner), key=lambda hold: hold.until)
-    kept = (*others[-(HOLDS_KEPT - 1) :], granted)  # those that end first matter least
-    turn.set(holds=kept, held=core.held + max(more, policy.grace, policy.interval))
-    told = tuple((owner, at) for owner, at in core.hold_told if 0 <= turn.at - at < HOLD_TOLD_EVERY)
-    before = next((hold.until for hold in core.holds if hold.owner == granted.owner), turn.at)
-    if granted.owner not in dict(told) or granted.until - before > HOLD_IS_NEWS:
+def _grant(turn: Turn, granted: Hold, seconds: float) -> None:
+    """Keep the hold, and tell it, unless one of the same user was told just now."""
+    core = turn.core
+    turn.set(holds=(*(held for held in core.holds if held.key != granted.key), granted))
+    told = tuple((key, at) for key, at in core.hold_told if 0 <= turn.at - at < HOLD_TOLD_EVERY)
+    before = next((held.until for held in core.holds if held.key == granted.key), turn.at)
+    if granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS:
         owner, until = granted.owner, granted.wall
         turn.tell("held", "info", owner=owner, hold=granted.reason, hold_seconds=seconds, hold_until_wall=until)
-        told = (*told[-(HOLDS_KEPT - 1) :], (owner, turn.at))
+        told = (*told[-(HOLDS_KEPT - 1) :], (granted.key, turn.at))
     turn.set(hold_told=told)
 
 
 def release(turn: Turn, event: AskRelease) -> None:
-    """A person ends every hold and lifts the limit on repeated stops."""
-    core = turn.core
-    had = bool(core.holds or core.stops) or core.phase in {DONE, FAILED}
-    turn.set(holds=(), stops=())
+    """A user ends the own hold; root ends every hold, what is latched, and the limit on repeated stops."""
+    core, key = turn.core, holder(event.owner, event.uid)
+    latched = _latches(core)
+    ended = tuple(held for held in core.holds if event.everything or held.key == key)
+    others = tuple(held for held in core.holds if held not in ended)
+    for held in ended:
+        if held.uid != ROOT:
+            _charge(turn, held.key, -min(held.refundable, max(0.0, held.until - turn.at)))
+    turn.set(holds=others)
+    if event.everything:
+        turn.set(stops=())
+        if core.phase in {DONE, FAILED}:
+            turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+    if ended:
+        turn.tell("hold_ended", "info", owner=event.owner, hold="released", holders=[held.owner for held in others])
+    did = [_whose(ended)] if ended else []
+    stays = [_whose(others)] if others else []
+    (did if event.everything else stays).extend(latched)
+    _answer(turn, event.client, _released(did, stays), done=bool(did) or not stays)
+
+
+def _latches(core: Core) -> list[str]:
+    """What work or root ends, and no other user."""
+    found = []
     if core.phase in {DONE, FAILED}:
-        turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
-    if core.holds:
-        turn.tell("hold_ended", "info", owner=event.owner, hold="released")
-    _answer(turn, event.client, "released" if had else "nothing was held", done=True)
+        found.append(f"the phase {core.phase}")
+    if len(core.stops) >= REPEATED_STOPS:
+        found.append("the limit on repeated stops")
+    return found
+
+
+def _whose(holds: tuple[Hold, ...]) -> str:
+    return f"the hold{'s' if len(holds) > 1 else ''} of {', '.join(held.owner for held in holds)}"
+
+
+def _released(did: list[str], stays: list[str]) -> str:
+    """What ended, and what did not, with who can end it."""
+    who = "root and the agent's own user can end that" + (", its owner too" if "hold" in " ".join(stays) else "")
+    kept = f"; not ended: {' and '.join(stays)} ({who})" if stays else ""
+    if not did:
+        return f"refused: no hold of yours{kept}" if stays else "nothing was held"
+    return f"released: {' and '.join(did)}{kept}"
 
 
 def stop(turn: Turn, event: AskStop) -> None:
@@ -95,6 +178,8 @@ def stop(turn: Turn, event: AskStop) -> None:
         _answer(turn, event.client, f"refused: {words}", done=False)
     elif core.phase in {ACTING, CONFIRMING}:
         _answer(turn, event.client, "already under way", done=False)
+    elif core.fresh in {"boot", "lost"}:  # what was open before is closed by the first tick
+        _answer(turn, event.client, "refused: the guard has just started; ask again in some seconds", done=False)
     elif core.phase == WARNING and core.wish is not None and core.incident and core.wish.incident == core.incident.id:
         _answer(turn, event.client, f"already under way: {core.wish.owner} asked for it", done=True)
     else:

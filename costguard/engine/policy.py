@@ -46,7 +46,8 @@ class Policy(NamedTuple):
     kill_action: str = "stop"
     fallback: tuple[str, ...] = ()
     hold_max: float = 86400.0
-    hold_total: float = 259200.0
+    hold_total: float = 259200.0  # of all users but root, since work was last seen
+    hold_per_user: float | None = None  # of one of them; None: two thirds of the whole
     price_per_hour: float | None = None
     currency: str = "USD"
     saving_limit: float | None = 86400.0  # of a time off, so much counts as money not spent; None: all of it
@@ -78,6 +79,11 @@ class Policy(NamedTuple):
     def heeds_signs(self) -> bool:
         """Whether signs of work other than load keep a GPU from being quiet."""
         return self.ends_machine and not self.stop_below_load
+
+    @property
+    def hold_share(self) -> float:
+        """Seconds for which one user may hold the machine since work was last seen: never all that there are for all."""
+        return self.hold_total * 2.0 / 3.0 if self.hold_per_user is None else min(self.hold_per_user, self.hold_total)
 
     @property
     def tolerance(self) -> float:

@@ -4,7 +4,9 @@
 next to nothing. `Commitments` are the part that survives a boot.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from costguard.engine.observation import Device, Veto
@@ -23,11 +25,17 @@ WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED = (
 )
 
 
+_UID = re.compile(r"(?:.* \()?uid (\d+)\)?")
+
 OPEN = frozenset({WARNING, ACTING, CONFIRMING})
 """Phases in which something announced or requested has not ended yet."""
 
 PASSED = frozenset({"go", "consequences"})
 """Verdicts of a plan that may be carried out."""
+
+
+ROOT = 0
+"""The user id that no sum of holds binds."""
 
 
 class Hold(NamedTuple):
@@ -37,6 +45,25 @@ class Hold(NamedTuple):
     reason: str
     until: float
     wall: float
+    uid: int | None = None  # the kernel's word for who that is; None: only a name is known
+    refundable: float = 0.0  # seconds of its price that are given back for time that it does not use
+
+    @property
+    def key(self) -> str:
+        """Whose hold it is."""
+        return holder(self.owner, self.uid)
+
+
+def holder(owner: str, uid: int | None) -> str:
+    """One user under any name: the user id where it is known."""
+    return owner if uid is None else f"uid {uid}"
+
+
+def hold_from(saved: Sequence[Any]) -> Hold:
+    """A saved hold; one of before there were user ids has its own at the end of the owner."""
+    hold = Hold(*saved)
+    found = _UID.fullmatch(hold.owner) if hold.uid is None else None
+    return hold._replace(uid=int(found[1])) if found else hold
 
 
 class Verdict(NamedTuple):
@@ -129,7 +156,8 @@ class Core(NamedTuple):
     again: float = NEVER  # when FAILED may begin a new incident
     rounds: int = 0  # incidents that failed in a row
     holds: tuple[Hold, ...] = ()
-    held: float = 0.0  # seconds of hold charged since work was seen
+    held: float = 0.0  # seconds of hold charged since work was seen, to all users but root
+    accounts: tuple[tuple[str, float], ...] = ()  # and to each of them
     hold_told: tuple[tuple[str, float], ...] = ()  # whose holds were told when
     notice: float | None = None  # the cloud takes or interrupts the machine then; of several moments the last
     notice_soonest: float = NEVER  # and the first
@@ -170,8 +198,9 @@ def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None =
     core = Core(boot_id=boot_id, instance=instance, began=now, started=0.0, suspended=0.0, serial=int(now * 100.0))
     if commitments:
         core = core._replace(
-            holds=tuple(Hold(*hold) for hold in commitments["holds"]),
+            holds=_holds(commitments["holds"], commitments.get("holders", ())),
             held=commitments["held"],
+            accounts=tuple((key, seconds) for key, seconds in commitments.get("accounts", ())),
             stops=tuple(commitments["stops"]),
             spent_since=commitments["spent_since"],
             incident=_incident(commitments["incident"]),
@@ -221,9 +250,11 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
     if not stopped and core.armed is None and work is not None and work.lost is None and not work.loud:
         quiet = max(0.0, state.at - max(work.known_since, work.since))
     return {
-        "holds": [list(hold) for hold in core.holds],
+        "holds": [list(hold[:4]) for hold in core.holds],  # as earlier versions read them
+        "holders": [list(hold[4:]) for hold in core.holds],
         "holds_left": [max(0.0, hold.until - state.at) for hold in core.holds],
         "held": core.held,
+        "accounts": [list(account) for account in core.accounts],
         "stops": list(core.stops),
         "unused": quiet,
         "ran": core.ran + running,
@@ -242,6 +273,7 @@ def dump(state: State) -> dict[str, Any]:
     saved = core._asdict()
     saved["devices"] = [list(device) for device in core.devices]
     saved["holds"] = [list(hold) for hold in core.holds]
+    saved["accounts"] = [list(account) for account in core.accounts]
     saved["hold_told"] = [list(entry) for entry in core.hold_told]
     saved["plans"] = [list(plan) for plan in core.plans]
     for name in ("incident", "wish", "alarm", "work", "mean", "shadow", "host"):
@@ -263,7 +295,8 @@ def load(saved: Mapping[str, Any]) -> State:
     incident, alarm, wish = core["incident"], core["alarm"], core.get("wish")
     core.update(
         devices=tuple(Device(*device) for device in core["devices"]),
-        holds=tuple(Hold(*hold) for hold in core["holds"]),
+        holds=tuple(map(hold_from, core["holds"])),
+        accounts=tuple((key, seconds) for key, seconds in core.get("accounts", ())),
         hold_told=tuple((owner, at) for owner, at in core.get("hold_told", ())),
         plans=tuple(Verdict(a, v, _findings(f), t) for a, v, f, t in core["plans"]),
         incident=_incident(incident),
@@ -283,6 +316,11 @@ def load(saved: Mapping[str, Any]) -> State:
         message = "as many tracks as GPUs"
         raise ValueError(message)
     return State(float(saved["at"]), gpus, tracks, Core(**core))
+
+
+def _holds(saved: Sequence[Sequence[Any]], holders: Sequence[Sequence[Any]]) -> tuple[Hold, ...]:
+    """Holds of commitments; those of before there were user ids have no ``holders``."""
+    return tuple(hold_from([*hold, *holder]) for hold, holder in zip_longest(saved, holders, fillvalue=()))
 
 
 def _incident(saved: Mapping[str, Any] | None) -> Incident | None:

@@ -73,6 +73,7 @@ class Turn:
             "stop_below_load": policy.stop_below_load and self.rules.ends_machine,
             "price_per_hour": policy.price_per_hour,
             "currency": policy.currency,
+            "hold_left": max(0.0, policy.hold_total - core.held),
         }
         if incident is not None:
             findings = next((plan.findings for plan in core.plans if plan.action == common["action"]), ())

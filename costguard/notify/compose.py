@@ -22,6 +22,7 @@ findings             of the plan: ``[code, text, hint]`` or an object with these
 why                  why something was cancelled, held up or ended
 hold                 the reason given for a hold; ``released`` when ``owner`` ended it
 hold_seconds         how long the hold lasts, ``hold_until_wall`` its end
+holders              who else holds it still; ``hold_left`` seconds of hold that users have left
 unknown_gpus         labels of the GPUs that cannot be read
 unknown_seconds      for how long
 lacking              which names of `gpu_devices` fit no GPU, and which there are
@@ -75,6 +76,8 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
     deed, when = facts.deed, facts.when
     verb = "would" if facts.dry else "will"
     hold = "To postpone it: `costguard hold 2h` on this machine."
+    if facts.number("hold_left") == 0.0:
+        hold = "Only root can postpone it, with `costguard hold 2h`: the holds of users add up to the limit."
     if facts.dry:
         hold = "Nothing will happen: mode is dry-run. In live mode `costguard hold 2h` would postpone it."
     if facts.number("grace") == 0.0:
@@ -269,7 +272,7 @@ def _held(facts: Facts) -> tuple[str, Lines]:
     length = f" for {span(seconds)}" if seconds is not None and not end else ""
     return f"{facts.machine} is held{by}{end or length}", [
         sentence(f"reason given: {reason}" if reason else ""),
-        "Nothing is stopped until the hold ends. To end it now: `costguard release`.",
+        "Nothing is stopped until the hold ends. Its owner or root ends it with `costguard release`.",
         _price(facts),
     ]
 
@@ -280,7 +283,9 @@ _AFTER_HOLD = "The rules apply again; a stop would be announced first. To hold a
 def _hold_ended(facts: Facts) -> tuple[str, Lines]:
     owner, reason = facts.text("owner"), facts.text("hold")
     if reason == "released":
-        return f"the hold on {facts.machine} was released" + (f" by {owner}" if owner else ""), [_AFTER_HOLD]
+        others = facts.names("holders")
+        left = f"It is still held by {listed(others)}." if others else _AFTER_HOLD
+        return f"the hold on {facts.machine} was released" + (f" by {owner}" if owner else ""), [left]
     of = f" of {owner}" if owner else ""
     why = f"It was held because: {reason}" if reason else ""
     return f"the hold{of} on {facts.machine} has ended", [sentence(why), _AFTER_HOLD]

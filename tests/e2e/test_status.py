@@ -96,13 +96,13 @@ def test_hold_in_live_mode_names_the_bill(agent: Agent) -> None:
 
 
 def test_release_ends_every_hold(agent: Agent) -> None:
-    """After it the rules apply again; with nothing held it says so."""
+    """It says whose hold it ended, and what holds now; with nothing held it says so."""
     agent.start()
     assert agent.ask("release").stdout.startswith("Nothing was held.\n")
     agent.ask("hold", "2h")
     done = agent.ask("release")
     assert done.returncode == 0
-    assert done.stdout.startswith("Released; the rules apply again.\n")
+    assert re.match(r"Released: the hold of .*uid \d+.*\.\n[A-Z]+: ", done.stdout)
     assert json.loads(agent.ask("status", "--json").stdout)["holds"] == []
 
 

@@ -116,13 +116,13 @@ class Walk(RuleBasedStateMachine):
             world.send(Outcome(world.now, late.id, status))
             assert mine or world.state.core._replace(next=before.next) == before, "a late outcome changed something"
 
-    @rule(seconds=st.sampled_from([1.0, 60.0, 600.0, 1e6, -5.0, float("nan")]))
-    def hold(self, seconds: float) -> None:
-        self.world.hold(seconds)
+    @rule(seconds=st.sampled_from([1.0, 60.0, 600.0, 1e6, -5.0, float("nan")]), uid=st.sampled_from([None, 0, 1, 2]))
+    def hold(self, seconds: float, uid: int | None) -> None:
+        self.world.hold(seconds, uid=uid)
 
-    @rule()
-    def release(self) -> None:
-        self.world.release()
+    @rule(uid=st.sampled_from([0, 1, 2]), everything=st.booleans())
+    def release(self, uid: int, everything: bool) -> None:
+        self.world.release(uid, everything=everything)
 
     @rule()
     def ask_stop(self) -> None:

@@ -218,6 +218,21 @@ def test_an_escape_hatch_takes_it_back_aloud() -> None:
     assert "costguard = off" in str(back.facts["why"])
 
 
+@pytest.mark.parametrize("how", ["boot", "lost"])
+def test_before_the_first_look_it_is_refused(how: str) -> None:
+    """What an earlier guard left open is closed first; the asker is told to ask again, and nothing is dropped later."""
+    world = asked(QUIET)
+    world.boot() if how == "boot" else world.lose_state()
+    done = world.ask_stop()
+    (answer,) = (effect for effect in done.effects if isinstance(effect, Answer))
+    assert not answer.done
+    assert "ask again" in answer.words
+    world.run(20.0, BUSY)
+    world.ask_stop()
+    world.run(40.0, BUSY)
+    assert gos(world) == ["stop"]
+
+
 def test_asking_again_begins_nothing_anew() -> None:
     """Twice in a row is one stop; after one that was given up it is another."""
     world = asked(BUSY)

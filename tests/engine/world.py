@@ -169,15 +169,17 @@ class World:
         self.monitor.names = {d.key: {d.key, d.uuid, str(d.number)} for d in listed}
         self.send(Devices(self.now, listed))
 
-    def hold(self, seconds: float, owner: str = "ann") -> Step:
-        done = self.send(AskHold(self.now, seconds, owner, "why", 1, self.wall))
+    def hold(self, seconds: float, owner: str = "ann", uid: int | None = None) -> Step:
+        done = self.send(AskHold(self.now, seconds, owner, "why", 1, self.wall, uid))
         self.monitor.held_until = max((hold.until for hold in self.state.core.holds), default=-1.0)
         return done
 
-    def release(self) -> Step:
-        self.monitor.held_until = -1.0
-        self.monitor.stops = []
-        return self.send(AskRelease(self.now, "ann", 1))
+    def release(self, uid: int | None = None, *, everything: bool = True) -> Step:
+        if everything:
+            self.monitor.stops = []
+        done = self.send(AskRelease(self.now, "ann", 1, uid, everything))
+        self.monitor.held_until = max((hold.until for hold in self.state.core.holds), default=-1.0)
+        return done
 
     def ask_stop(self, owner: str = "ann") -> Step:
         return self.send(AskStop(self.now, owner, 1))

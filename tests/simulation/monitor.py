@@ -25,6 +25,13 @@ STOP_KINDS = frozenset(
     ("warning", "would_act", "acting", "cannot", "failed", "unknown_alarm", "reminder", "next_action", "accepted",
      "done", "outcome_unknown")
 )  # fmt: skip
+WISH_ENDS = frozenset(
+    ("cancelled", "came_back", "failed", "cannot", "would_act", "done", "accepted", "outcome_unknown", "closed",
+     "state_lost")
+)  # fmt: skip
+WISH_WITHIN = 5400.0
+"""Seconds in which a stop by hand must have been tried, or given up aloud: one attempt that is lost takes 70 minutes."""
+
 DAY = 86400.0
 NEVER = float("inf")
 
@@ -50,8 +57,9 @@ class Monitor(Watch):
         self.stops: list[float] = []
         self.dates: dict[float, float] = {}  # of own requests, by the guard's clock
         self.jumped = -NEVER
-        self.held_until = -NEVER
-        self.asked: dict[int, str] = {}
+        self.holds: dict[int, float] = {}  # user -> until when
+        self.asked: dict[int, tuple[str, int]] = {}  # client -> what, and who
+        self.wish: float | None = None  # when a person asked for the stop that is under way
         self.hatch_since = NEVER  # the guard was told of the tag `costguard = off`, and of no end of it
         self._dateless: dict[str, float] = {}  # notices without a date, and when this guard was told of each
         self.taken: list[
@@ -120,7 +128,9 @@ class Monitor(Watch):
         self.taken.clear()
         self.forget_lost()
         # what a hold has left is bounded by the policy of this boot
-        self.held_until = min(self.held_until, self.story.world.now + self._fields()["hold_max"])
+        latest = self.story.world.now + self._fields()["hold_max"]
+        self.holds = {uid: min(until, latest) for uid, until in self.holds.items()}
+        self._keep_wish()
         self.disturb()
 
     def went_off(self) -> None:
@@ -161,9 +171,11 @@ class Monitor(Watch):
 
     def guard_began(self) -> None:
         """A guard starts; unless its predecessor's state is there, it starts afresh."""
-        if "release" in self.asked.values():  # done, and the guard died before it could say so
-            self.held_until = -NEVER
+        for kind, uid in self.asked.values():
+            if kind == "release":  # done, and the guard died before it could say so
+                self._released(uid)
         self.asked.clear()
+        self._keep_wish()
         self._dateless.clear()
         before = self.disturbed
         self.phase_since = (*self.phase_since[:2], self.story.world.now)
@@ -179,6 +191,35 @@ class Monitor(Watch):
         elif self.story.phase in LATCHED:  # what is latched stays so
             self.disturbed = before
 
+    @property
+    def held_until(self) -> float:
+        """Until when somebody's hold lasts."""
+        return max(self.holds.values(), default=-NEVER)
+
+    def _released(self, uid: int) -> None:
+        """A user ended the own hold, or root everything."""
+        if uid != 0:
+            self.holds.pop(uid, None)
+            return
+        self.holds.clear()
+        self.stops.clear()
+        self.disturb()
+
+    def _keep_wish(self) -> None:
+        """A stop by hand that the next guard finds must be ended aloud by it; one that was not saved is lost."""
+        start = self.story.world.start()
+        found: dict[str, Any] = {}
+        for content in (start.commitments, start.state):
+            try:
+                saved = json.loads(content) if content else {}
+            except ValueError:
+                continue
+            found = saved.get("incident") or saved.get("engine", {}).get("core", {}).get("incident") or {}
+        if found.get("reason") != "person":
+            self.wish = None
+        elif self.wish is not None:
+            self.wish = self.story.world.now
+
     def forget_lost(self) -> None:
         """What neither directory holds any more is lost, and nobody can be blamed."""
         start = self.story.world.start()
@@ -186,10 +227,8 @@ class Monitor(Watch):
             kept = json.loads(start.commitments) if start.commitments else {}
         except ValueError:
             kept = {}
-        if not kept.get("holds"):
-            self.held_until = -NEVER
-        if self.jumped > self.held_until - 3 * DAY:
-            self.held_until = -NEVER  # its end is a date now, and the date was set
+        if not kept.get("holds") or self.jumped > self.held_until - 3 * DAY:
+            self.holds.clear()  # or its end is a date now, and the date was set
         dates = kept.get("stops", ())  # what was not written before the machine went off is lost
         self.stops = [stop for stop in self.stops if any(abs(date - self.dates.get(stop, 0.0)) < 5.0 for date in dates)]
 
@@ -210,6 +249,8 @@ class Monitor(Watch):
             self.worked = self.worked and self._fields()["arm_duration"] is not None
             self.disturb()
         kind = line[3:].split(":", 1)[0]
+        if kind in WISH_ENDS:
+            self.wish = None
         if kind in STOP_KINDS:
             self.said_stop = self.story.world.now
             self.counts[kind] += 1
@@ -229,17 +270,18 @@ class Monitor(Watch):
     def answered(self, now: Instant, client: int, answer: bytes) -> None:
         """A hold that was granted holds."""
         said = json.loads(answer)
-        kind = self.asked.pop(client, "")
+        kind, uid = self.asked.pop(client, ("", 0))
         self.story.note(f"answer: {answer[:160].decode()}")
         if kind == "hold" and said.get("done"):
             seconds = float(said["words"].split("held for ")[1].split(" s")[0])
-            self.held_until = max(self.held_until, self.story.world.now + seconds)
+            self.holds[uid] = max(self.holds.get(uid, -NEVER), self.story.world.now + seconds)
             self.touched = self.held_until
             if self.story.phase not in LATCHED:  # what is latched stays so
                 self.disturbed = self.held_until
-        elif kind == "release":
-            self.held_until = -NEVER
-            self.stops.clear()
+        elif kind == "release" and said.get("done"):
+            self._released(uid)
+        elif kind == "stop" and said.get("done") and self._fields()["mode"] == "live":
+            self.wish = self.story.world.now
             self.disturb()
 
     def announced(self, now: Instant, answer: dict[str, Any]) -> None:
@@ -284,6 +326,8 @@ class Monitor(Watch):
         self.served_at = at
         self._leaks(at)
         self._silence(at)
+        if self.wish is not None and at - self.wish > WISH_WITHIN:
+            raise Violation(f"a stop by hand was neither tried nor given up aloud for {at - self.wish:.0f} s")
 
     def _follow_truth(self, at: float) -> None:
         """Carry what is derived from the truth up to now."""
@@ -370,6 +414,9 @@ class Monitor(Watch):
         if (incident, action) in self.attempts and (action not in CLOUD or before.get("status") != "failed"):
             raise Violation(f"I4: {action} twice in {incident}, and the first time it was {before}")
         self.attempts[incident, action] = job["attempt"]
+        if reason == "person":
+            self._check_wish(at, fields)
+            return
         if at < self.held_until or fields["admin_hold"]:
             raise Violation(f"I8: acts during a hold that lasts {self.held_until - at:.0f} s more")
         known = at - 2 * fields["interval"] - 60.0  # it had the time to hear and to save that
@@ -387,6 +434,17 @@ class Monitor(Watch):
                 raise Violation("I9: a third stop within a day and no work in between")
             self.requested = at
             self.dates[at] = now.wall
+
+    def _check_wish(self, at: float, fields: dict[str, Any]) -> None:
+        """A person's stop: it heeds neither work nor holds, and does not outlive a guard that was away."""
+        if fields["admin_hold"]:
+            raise Violation("a person's stop acts against the administrator")
+        if self.wish is None:
+            raise Violation("a stop by hand that nobody asked for, or that was taken back")
+        ticks = [self.wish, *(tick for tick in self.ticks if tick > self.wish), at]
+        hole = max(b - a for a, b in pairwise(ticks))
+        if hole > max(60.0, 1.5 * fields["interval"]) + fields["interval"] + BLINK:
+            raise Violation(f"a stop by hand acts although nobody watched for {hole:.0f} s since it was asked for")
 
     def _check_quiet(self, at: float, reason: str) -> None:
         fields = self._fields()

@@ -178,13 +178,18 @@ class Story:
 
     def ask(self, asked: dict[str, Any] | bytes, kind: str = "") -> None:
         """A control client."""
-        client = self.host.request(self.rng.choice((0, 1000)), asked)
+        uid = 0 if kind == "stop" else self.rng.choice((0, 1000))
+        client = self.host.request(uid, asked)
         if kind:
-            self.monitor.asked[client] = kind
+            self.monitor.asked[client] = (kind, uid)
 
     def hold(self, rng: random.Random) -> None:
         """A person postpones."""
         self.ask({"command": "hold", "seconds": rng.choice((600, 3600, 4 * 3600, 90000)), "reason": "a run"}, "hold")
+
+    def stop(self) -> None:
+        """Root wants the machine to stop, whatever it does."""
+        self.ask({"command": "stop"}, "stop")
 
     def release(self) -> None:
         """A person ends holds."""

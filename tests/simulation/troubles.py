@@ -226,6 +226,7 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "reload": lambda story, rng: story.reload(rng),
     "hold": lambda story, rng: story.hold(rng),
     "release": lambda story, _: story.release(),
+    "stop by hand": lambda story, _: story.stop(),
     "status": lambda story, _: story.ask({"command": "status"}),
     "senseless request": lambda story, rng: story.ask(rng.choice((b"", b"x", b'{"command":["hold"]}', b"[]"))),
     "senseless hold": lambda story, rng: story.ask(

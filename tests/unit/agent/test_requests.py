@@ -155,3 +155,51 @@ def test_a_stop_by_hand_is_for_root_and_the_agents_own_user(uid: int, granted: b
     assert answer["done"] is granted
     assert ("shutdown begins" in answer["words"]) is granted
     assert (host.world.now < 690.0 + host.world.boot_zero) is granted
+
+
+class Account(Ears):
+    """As `Ears`, and when the command ran."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.acts: list[float] = []
+
+    def acted(self, now: Instant, job: dict[str, Any]) -> None:
+        self.acts.append(now.boot)
+
+
+@pytest.mark.parametrize("name", ["root", "eve", None])
+def test_a_user_does_not_end_roots_hold_or_make_the_command_run_again(name: str | None) -> None:
+    """The kernel's user id decides, whatever name a client gives: root's hold lasts, and one idle period is one command."""
+    ears = Account()
+    host = SimHost(Machine(gpus=1, script=[Phase(600.0, 0.9)]), seed=3, until=20000.0, watch=ears)
+    policy = effective(mode="live", kill_action="command", kill_duration=900.0, grace=300.0)
+    loop = Loop(host, policy, host.start())
+    ask_at(host, 650.0, {"command": "hold", "seconds": 7200, "user": "root"}, uid=0)
+    for when in range(700, 19000, 400):
+        ask_at(host, float(when), {"command": "release", "user": name}, uid=1001)
+    loop.run()
+    assert len(ears.acts) == 1
+    assert ears.acts[0] >= 650.0 + 7200.0
+    refused = [said[0] for said in ears.answers.values() if not said[0]["done"]]
+    assert any("the hold of root (uid 0)" in said["words"] for said in refused)
+    assert any("the phase DONE" in said["words"] for said in refused)
+    assert all("root" in said["words"] for said in refused)
+
+
+def test_root_releases_everything_and_status_shows_what_is_left() -> None:
+    """Holds with their user ids, the seconds that users have left, and after root's release all of them again."""
+    ears = Ears()
+    host, loop = idle(ears, 1500.0, kill_duration=7200.0)
+    for uid in (1001, 1002):
+        ask_at(host, 650.0 + uid / 1000.0, {"command": "hold", "seconds": 86400, "user": f"u{uid}"}, uid)
+    ask_at(host, 700.0, {"command": "status"}, 1003)
+    ask_at(host, 720.0, {"command": "release"}, uid=0)
+    ask_at(host, 740.0, {"command": "status"}, 1003)
+    loop.run()
+    before, after = ears.answers[3][0], ears.answers[5][0]
+    assert [hold["uid"] for hold in before["holds"]] == [1001, 1002]
+    assert before["hold_left"] == pytest.approx(86400.0, abs=5.0)
+    assert ears.answers[4][0]["words"] == "released: the holds of u1001 (uid 1001), u1002 (uid 1002)"
+    assert after["holds"] == []
+    assert after["hold_left"] == pytest.approx(3 * 86400.0, abs=300.0)

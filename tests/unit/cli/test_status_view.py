@@ -274,7 +274,7 @@ def test_one_restart_is_no_plural() -> None:
 
 @pytest.mark.parametrize(
     ("fate", "words"),
-    [("", "under way"), ("failed", "given up; `costguard stop` tries again: 503"), ("withdrawn", "taken back")],
+    [("", "under way"), ("failed", "given up (503); to try again: `costguard stop`"), ("withdrawn", "taken back")],
 )
 def test_what_became_of_a_stop_by_hand_stays_in_sight_for_a_day(fate: str, words: str) -> None:
     """Who asked, when, and how it ended; a day later it is history."""
@@ -283,3 +283,22 @@ def test_what_became_of_a_stop_by_hand_stays_in_sight_for_a_day(fate: str, words
     assert re.search(r"Asked for ann \(uid 7\) asked at \d\d:\d\d[^:]* to stop this machine: ", text)
     assert words in text
     assert "Asked for" not in shown(wish={**wish, "fate": "failed", "ended": NOW - 90000.0})
+
+
+def test_who_may_release_and_that_no_hold_is_left() -> None:
+    """A hold is its owner's and root's to end; what would be refused is not advised."""
+    hold = {"owner": "ann (uid 7)", "reason": "", "until": NOW + 600.0, "uid": 7}
+    assert "the owner of a hold and root: `costguard release` ends it" in shown(holds=[hold], state="HELD")
+    words = " ".join(shown(hold_left=0.0).split())
+    assert "root: `costguard hold 2h`; the holds of users add up to hold.total already" in words
+    assert "anybody on this machine: `costguard hold 2h" in shown(hold_left=600.0)
+    assert "root: `costguard release` makes it watch again" in shown(phase="DONE", done="cannot", state="DONE")
+
+
+def test_hold_shows_the_hold_of_whoever_asked() -> None:
+    """Somebody else's hold may be the newest one."""
+    holds = [
+        {"owner": "me", "reason": "", "until": NOW + 7200.0, "uid": os.geteuid()},
+        {"owner": "bob", "reason": "", "until": NOW + 600.0, "uid": os.geteuid() + 1},
+    ]
+    assert told(report(holds=holds), 7200.0)[0].startswith("Held by me until")

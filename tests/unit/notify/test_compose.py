@@ -177,6 +177,15 @@ def test_a_hold_that_was_released_names_who_did_it() -> None:
     """`released` is no reason for a hold."""
     text = compose("hold_ended", {"machine": "box", "owner": "bob", "hold": "released"})
     assert text.title == "the hold on box was released by bob"
+    assert "The rules apply again" in text.body
+    left = compose(
+        "hold_ended", {"machine": "box", "owner": "bob", "hold": "released", "holders": ["root", "ann"]}
+    ).body
+    assert "still held by root and ann" in left
+    assert "apply again" not in left
+    warning = {**FACTS, "hold_left": 0.0}
+    assert "Only root can postpone it" in compose("warning", warning).body
+    assert "Only root" not in compose("warning", {**warning, "hold_left": 600.0}).body
     assert "because" not in text.body
 
 

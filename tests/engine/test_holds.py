@@ -1,0 +1,281 @@
+"""Holds: one of each user, a sum for each and for all, root beside them; and who may release what."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costguard.engine import Step
+from costguard.engine.effects import Answer, Go, Tell
+from costguard.engine.people import HOLDS_KEPT, left
+from costguard.engine.state import Hold, commitments, dump, initial, load
+from tests.engine.world import BASE, BUSY, QUIET, World, reloaded
+
+HOUR = 3600.0
+POLICY = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0, hold_total=72 * HOUR, unknown_alarm=1e9)
+EVE, BOB, ROOT = 1001, 1002, 0
+
+
+def said(done: Step) -> Answer:
+    (answer,) = (effect for effect in done.effects if isinstance(effect, Answer))
+    return answer
+
+
+def started(**changes: object) -> World:
+    world = World(POLICY._replace(**changes), 1)  # type: ignore[arg-type]  # any fields of the policy
+    world.tick(QUIET)
+    return world
+
+
+def latched(phase: str) -> World:
+    """A machine whose stop was refused, carried out by a command, or failed."""
+    world = World(POLICY._replace(kill_action="command"), 1)
+    wishes = {"cannot": {"Prepare": "refuse"}, "acted": {"Go": "done"}, "FAILED": {"Go": "failed"}}[phase]
+    while world.phase() not in {"DONE", "FAILED"}:
+        world.tick(QUIET)
+        world.settle(**wishes)
+    return world
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(1.0, 432), (24 * HOUR, 10)])
+def test_one_user_does_not_use_up_the_holds_of_all(seconds: float, times: int) -> None:
+    """432 holds of a second, or one after the other for as long as they are granted: others still hold for a day, and so does root."""
+    world = started(grace=600.0)
+    for _ in range(times):
+        world.hold(seconds, "eve", EVE)
+        world.tick(QUIET, dt=min(seconds + 1.0, 24 * HOUR - 60.0))
+    assert said(world.hold(24 * HOUR, "bob", BOB)).words == f"held for {24 * HOUR:.0f} s"
+    for length in (1.0, HOUR, 24 * HOUR):
+        assert said(world.hold(length, "root", ROOT)).words == f"held for {length:.0f} s"
+
+
+def test_one_users_sum_is_bounded_and_the_words_say_whose_it_is() -> None:
+    """Two thirds of the whole, whatever name the user takes; then it is refused, and others are not."""
+    world = started()
+    granted = 0.0
+    for number in range(10):
+        answer = said(world.hold(24 * HOUR, f"eve{number}", EVE))
+        if not answer.done:
+            assert "of yours" in answer.words
+            assert "2d" in answer.words
+            break
+        until = max(hold.until for hold in world.state.core.holds)
+        granted = until - world.state.at
+        world.now = until - 60.0
+        world.tick(QUIET)
+    assert granted > 0.0
+    assert world.now <= 48 * HOUR + 120.0
+    assert said(world.hold(HOUR, "bob", BOB)).done
+
+
+def test_holds_of_all_users_do_not_keep_a_machine_up_for_ever() -> None:
+    """Twenty users in turn: the whole ends, which is said; root can still hold, and the machine is stopped at last."""
+    world = started()
+    while world.now < 90 * HOUR:
+        refused = [said(world.hold(24 * HOUR, f"user {uid}", uid)) for uid in range(2000, 2020)]
+        world.run(HOUR, QUIET, dt=14.0)
+        if not world.state.core.holds:
+            break
+    assert all(not answer.done and "of all users" in answer.words for answer in refused)
+    assert world.now <= 73 * HOUR
+    assert left(world.state.core, POLICY) == 0.0
+    world.run(2 * HOUR, QUIET)
+    assert world.stops()
+
+
+def test_a_countdown_says_who_can_still_hold() -> None:
+    """No message and no sentence advises a command that would be refused."""
+    for total, who in ((72 * HOUR, "or somebody runs"), (24 * HOUR, "or root runs")):
+        world = started(hold_total=total)
+        for uid in (EVE, BOB):
+            world.hold(24 * HOUR, f"uid {uid}", uid)
+        world.release()
+        core = world.state.core
+        world.state = world.state._replace(core=core._replace(held=max(core.held, 0.0 if total > 24 * HOUR else total)))
+        while world.phase() != "WARNING":
+            world.tick(QUIET)
+            world.settle()
+        world.settle()
+        world.tick(QUIET)
+        assert world.last is not None
+        assert who in str(world.last.sentence)
+        warning = next(e for _, e in world.effects if isinstance(e, Tell) and e.kind == "warning")
+        assert (warning.facts["hold_left"] == 0.0) is (total == 24 * HOUR)
+
+
+@pytest.mark.parametrize("used", [0.0, 600.0, HOUR])
+def test_time_that_a_released_hold_did_not_use_is_given_back(used: float) -> None:
+    """To the user and to the whole; what was used, and a countdown that it ended, is not."""
+    world = started()
+    world.hold(2 * HOUR, "eve", EVE)
+    assert world.state.core.held == 2 * HOUR
+    world.run(used, QUIET, answer=False)
+    world.release(EVE, everything=False)
+    assert world.state.core.held == pytest.approx(max(used, POLICY.interval), abs=POLICY.interval)
+    assert dict(world.state.core.accounts)[f"uid {EVE}"] == pytest.approx(world.state.core.held)
+
+
+def test_holding_and_releasing_does_not_prevent_a_stop_for_ever() -> None:
+    """Each countdown that is ended costs its grace, also when the hold is given back at once."""
+    policy = POLICY._replace(hold_total=900.0, hold_max=300.0)
+    world = World(policy, 1)
+    for _ in range(500):
+        world.tick(QUIET)
+        if world.phase() == "WARNING":
+            world.hold(300.0, "eve", EVE)
+            world.release(EVE, everything=False)
+        world.settle()
+        if any(isinstance(effect, Go) for _, effect in world.effects):
+            break
+    assert any(isinstance(effect, Go) for _, effect in world.effects)
+
+
+def test_the_33rd_user_is_refused_aloud_and_root_is_not() -> None:
+    """Nobody's hold is pushed out, and whoever has one may make it longer."""
+    world = started()
+    for uid in range(1, HOLDS_KEPT + 1):
+        assert said(world.hold(HOUR, f"user {uid}", uid)).done
+    refused = said(world.hold(2 * HOUR, "late", 9999))
+    assert not refused.done
+    assert "32 users hold this machine already" in refused.words
+    assert said(world.hold(2 * HOUR, "user 7", 7)).done
+    assert said(world.hold(2 * HOUR, "root", ROOT)).done
+    assert {hold.uid for hold in world.state.core.holds} == {*range(HOLDS_KEPT + 1)}
+
+
+def test_work_forgives_what_was_held_before() -> None:
+    """A minute of work: only the time that is still to come counts, for each user and for all."""
+    world = started()
+    world.hold(2 * HOUR, "eve", EVE)
+    world.hold(24 * HOUR, "root", ROOT)
+    world.run(HOUR, QUIET, answer=False)
+    world.run(100.0, BUSY, answer=False)
+    assert world.state.core.held == pytest.approx(HOUR - 100.0, abs=60.0)
+    assert dict(world.state.core.accounts) == {f"uid {EVE}": pytest.approx(world.state.core.held)}
+
+
+def test_a_user_releases_the_own_hold_and_no_other() -> None:
+    """By the kernel's user id, under any name; the answer says what ended, what did not, and who can end that."""
+    world = started()
+    world.hold(HOUR, "root (uid 0)", ROOT)
+    world.hold(HOUR, "eve (uid 1001)", EVE)
+    world.hold(HOUR, "root", BOB)
+    answer = said(world.release(EVE, everything=False))
+    assert answer.done
+    assert answer.words.startswith("released: the hold of eve (uid 1001); not ended: the holds of root (uid 0), root (")
+    assert [hold.uid for hold in world.state.core.holds] == [ROOT, BOB]
+    (told,) = (effect for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "hold_ended")
+    assert told.facts["holders"] == ["root (uid 0)", "root"]
+    again = said(world.release(EVE, everything=False))
+    assert not again.done
+    assert "refused: no hold of yours; not ended: the holds of root (uid 0), root" in again.words
+    assert said(world.release(ROOT)).done
+    assert world.state.core.holds == ()
+    assert said(world.release(EVE, everything=False)).words == "nothing was held"
+
+
+@pytest.mark.parametrize("phase", ["cannot", "acted", "FAILED"])
+def test_only_root_makes_a_guard_watch_again_that_has_ended_an_incident(phase: str) -> None:
+    """In a loop it would make a command run again and again in one idle period."""
+    world = latched(phase)
+    before = world.state.core
+    for _ in range(20):
+        answer = said(world.release(EVE, everything=False))
+        assert not answer.done
+        assert f"the phase {before.phase}" in answer.words
+        world.hold(1.0, "eve", EVE)
+        world.release(EVE, everything=False)
+        world.tick(QUIET)
+        world.settle()
+    assert world.state.core.phase == before.phase
+    assert world.state.core.again == before.again
+    assert len([effect for _, effect in world.effects if isinstance(effect, Go)]) <= 1
+    assert said(world.release(ROOT)).words == f"released: the phase {before.phase}"
+    assert world.phase() == "WATCHING"
+
+
+def test_only_root_lifts_the_limit_on_repeated_stops() -> None:
+    """I9: a user's release, or hold, is no work."""
+    world = started()
+    dates = (world.wall - 600.0, world.wall - 300.0)
+    world.state = world.state._replace(core=world.state.core._replace(stops=dates))
+    answer = said(world.release(EVE, everything=False))
+    assert (answer.done, "the limit on repeated stops" in answer.words) == (False, True)
+    assert world.state.core.stops == dates
+    assert said(world.release(ROOT)).words == "released: the limit on repeated stops"
+    assert world.state.core.stops == ()
+
+
+def test_a_hold_of_the_version_before_survives_an_upgrade() -> None:
+    """Owner, end and reason stay, and its owner by the kernel's id may release it; within the boot and over one."""
+    world = started()
+    world.hold(2 * HOUR, "eve (uid 1001)", EVE)
+    kept = commitments(world.state, world.wall)
+    old = {name: value for name, value in kept.items() if name not in {"holders", "accounts"}}
+    assert all(len(hold) == 4 for hold in old["holds"]), "an older version reads them too"
+    saved = dump(world.state)
+    core = {name: value for name, value in saved["core"].items() if name not in {"accounts", "wish"}}
+    core["holds"] = [hold[:4] for hold in core["holds"]]
+    for state in (
+        initial("another boot", "i-1", json.loads(json.dumps(old)), 20.0),
+        load(json.loads(json.dumps({**saved, "core": core}))),
+    ):
+        (hold,) = state.core.holds
+        assert (hold.owner, hold.reason, hold.uid, hold.key) == ("eve (uid 1001)", "why", EVE, f"uid {EVE}")
+        assert hold.until - state.at == pytest.approx(2 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("owner", "uid"),
+    [("uid 7", 7), ("ann (uid 7)", 7), ("ann", None), ("", None), ("(uid 7) ann", None), ("x uid 7", None)],
+)
+def test_the_user_of_an_old_hold_is_in_its_owner(owner: str, uid: int | None) -> None:
+    """What is no such owner keeps its name alone."""
+    saved = {
+        "holds": [[owner, "", 100.0, 1.7e9 + 100.0]],
+        "held": 0.0,
+        "stops": [],
+        "spent_since": 0.0,
+        "incident": None,
+    }
+    saved |= {"unused": 0.0, "ran": 0.0, "spent": 0.0, "wall": 1.7e9, "holds_left": [100.0]}
+    (hold,) = initial("b", "i", saved).core.holds
+    assert hold == Hold(owner, "", 100.0, 1.7e9 + 100.0, uid)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["hold", "release", "all", "tick", "restart", "boot"]),
+            st.sampled_from([0, 1, 2, 3]),
+            st.sampled_from([1.0, 500.0, 3000.0, 90000.0]),
+        ),
+        max_size=40,
+    )
+)
+def test_the_sums_hold_whatever_users_do(steps: list[tuple[str, int, float]]) -> None:
+    """No user beyond the own share, all together not beyond the whole, nothing below zero, root never charged or refused."""
+    policy = POLICY._replace(hold_total=9000.0, hold_max=3000.0, kill_duration=1e6)
+    world = World(policy, 1)
+    world.tick(QUIET)
+    for what, uid, seconds in steps:
+        if what == "hold":
+            answer = said(world.hold(seconds, f"name {seconds}", uid))
+            assert answer.done or uid != 0
+        elif what in {"release", "all"}:
+            world.release(uid, everything=what == "all")
+        elif what == "tick":
+            world.tick(QUIET, dt=min(seconds, 14.0))
+        elif what == "restart":
+            world.state = reloaded(world.state)
+        else:
+            world.boot(off=60.0)
+            world.tick(QUIET)
+        core = world.state.core
+        accounts = dict(core.accounts)
+        assert "uid 0" not in accounts
+        assert -1e-6 <= core.held <= policy.hold_total + 1e-6
+        assert all(0.0 < charged <= policy.hold_share + 1e-6 for charged in accounts.values())
+        assert sum(accounts.values()) == pytest.approx(core.held, abs=1e-3)
+        assert len({hold.key for hold in core.holds}) == len(core.holds)
