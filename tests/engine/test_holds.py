@@ -204,7 +204,7 @@ def test_only_root_lifts_the_limit_on_repeated_stops() -> None:
     assert (answer.done, "the limit on repeated stops" in answer.words) == (False, True)
     assert world.state.core.stops == dates
     assert said(world.release(ROOT)).words == "released: the limit on repeated stops"
-    assert world.state.core.stops == ()
+    assert not world.state.core.stops
 
 
 def test_a_hold_of_the_version_before_survives_an_upgrade() -> None:
