@@ -4,9 +4,7 @@
 next to nothing. `Commitments` are the part that survives a boot.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from costguard.engine.observation import Device, Veto
@@ -24,8 +22,6 @@ WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED = (
     "FAILED",
 )
 
-
-_UID = re.compile(r"(?:.* \()?uid (\d+)\)?")
 
 OPEN = frozenset({WARNING, ACTING, CONFIRMING})
 """Phases in which something announced or requested has not ended yet."""
@@ -62,8 +58,9 @@ def holder(owner: str, uid: int | None) -> str:
 def hold_from(saved: Sequence[Any]) -> Hold:
     """A saved hold; one of before there were user ids has its own at the end of the owner."""
     hold = Hold(*saved)
-    found = _UID.fullmatch(hold.owner) if hold.uid is None else None
-    return hold._replace(uid=int(found[1])) if found else hold
+    name, word, number = hold.owner.removesuffix(")").rpartition("uid ")
+    found = hold.uid is None and word and number.isdecimal() and (not name or name.endswith(" ("))
+    return hold._replace(uid=int(number)) if found else hold
 
 
 class Verdict(NamedTuple):
@@ -320,7 +317,8 @@ def load(saved: Mapping[str, Any]) -> State:
 
 def _holds(saved: Sequence[Sequence[Any]], holders: Sequence[Sequence[Any]]) -> tuple[Hold, ...]:
     """Holds of commitments; those of before there were user ids have no ``holders``."""
-    return tuple(hold_from([*hold, *holder]) for hold, holder in zip_longest(saved, holders, fillvalue=()))
+    more = holders or [()] * len(saved)
+    return tuple(hold_from([*hold, *rest]) for hold, rest in zip(saved, more, strict=True))
 
 
 def _incident(saved: Mapping[str, Any] | None) -> Incident | None:
