@@ -75,7 +75,7 @@ def _try(path: str, line: bytes, runtime: str, end: float) -> dict[str, object] 
         except OSError as error:
             raise AgentUnreachableError(
                 f"the costguard agent at {path} did not answer ({error})",
-                "see its messages: `journalctl -u costguard` or the terminal where it runs",
+                "see what it says: `journalctl -t costguard` where it is a service, else the terminal where it runs",
                 REFUSED,
             ) from error
     return _decode(answer, path)
@@ -121,7 +121,7 @@ def _decode(answer: bytes, path: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise AgentUnreachableError(
             f"the costguard agent at {path} hung up without an answer",
-            "it may be ending or busy: try again, then see `journalctl -u costguard`",
+            "it may be ending or busy: try again, then see what it says: `journalctl -t costguard` where it is a service",
             REFUSED,
         )
     return value

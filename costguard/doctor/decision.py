@@ -77,4 +77,4 @@ def checks(
     policy = effective.get("policy", {})
     if not report["armed"] and not stuck and policy.get("unused_after", 0) is None:
         text = "no work was seen since boot and unused_after is off: an instance that never works is never stopped"
-        yield Check("note", text, 'set unused_after = "4h"')
+        yield Check("warn", text, 'set unused_after = "4h"')

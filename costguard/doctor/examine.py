@@ -291,7 +291,7 @@ def _messages(
     reached = False
     for name in channels:
         if name == "wall":
-            open_now = list(_wall(places))
+            open_now = list(_wall(places, _uid(places["procfs"], report)))
             reached = reached or open_now[0].level == "ok"
             yield from open_now
         elif name == "terminal":
@@ -312,11 +312,19 @@ def _messages(
         yield Check("warn", text, hint)
 
 
-def _wall(places: Mapping[str, str]) -> Iterator[Check]:
+def _uid(procfs: str, report: Mapping[str, Any] | None) -> int:
+    """Whose rights a delivery has: the agent's, else those of whoever asks."""
+    try:
+        return os.stat(f"{procfs}/{report['agent']['pid']}").st_uid if report else os.geteuid()
+    except OSError:
+        return os.geteuid()
+
+
+def _wall(places: Mapping[str, str], uid: int) -> Iterator[Check]:
     """First whom it would reach, then each terminal that it would not."""
     from costguard.notify.wall import counted, likely
 
-    found, troubles = likely(places["procfs"], places["devfs"], as_agent=os.geteuid() == 0)
+    found, troubles = likely(places["procfs"], places["devfs"], uid)
     if found:
         yield Check("ok", f"wall: {counted(found, places['devfs'])} now")
     else:

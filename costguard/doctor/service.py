@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -94,7 +95,12 @@ def install(environ: Mapping[str, str]) -> str:
         )
     if not os.path.exists(SHIPPED):
         return "write a unit of systemd that starts `costguard run`, and enable it"
-    return f"make it a service: `sudo cp {SHIPPED} /etc/systemd/system/ && sudo systemctl enable --now costguard`"
+    found = os.path.join(os.path.dirname(sys.executable), "costguard")
+    named = (
+        f", after its ExecStart= was made to name {found}" if shutil.which("costguard", path=SEARCHED) is None else ""
+    )
+    steps = f"`sudo cp {SHIPPED} /etc/systemd/system/`, then `sudo systemctl enable --now costguard`{named}"
+    return f"make it a service: {steps}"
 
 
 def units(environ: Mapping[str, str], uid: int | None = None, *, fleeting: bool = False) -> Units:
@@ -119,6 +125,10 @@ def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str]) -> Service:
     if settings.get("Restart", ["no"])[-1] == "no":
         text = f"{unit} has no Restart=, so the guard stays away when it ends by a failure"
         bad.append(Check("bad", text, f"`sudo systemctl edit {unit}`: [Service] Restart=on-failure"))
+    for key, values in settings.items():
+        if values and key.startswith(("Condition", "Assert", "ExecCondition")):
+            text = f"{unit} starts only where {key}={values[-1]} holds, and nobody can tell whether it will at the next boot"
+            bad.append(Check("bad", text, f"`{'' if service.user else 'sudo '}systemctl edit {unit}` can take it back"))
     try:
         variables = environment(settings)
         options: list[str] | None = run_options(command(settings, variables), variables)

@@ -1,5 +1,6 @@
 """The channel `wall`: every terminal of this machine at which somebody sits."""
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 
@@ -44,13 +45,24 @@ def _by_wall(message: Message, limit: float) -> None:
         return
 
 
-def likely(procfs: str, devfs: str, *, as_agent: bool) -> tuple[list[str], dict[str, str]]:
-    """Who would be reached now, found as a delivery finds it, and why the others would not; nothing is written.
+def likely(procfs: str, devfs: str, uid: int) -> tuple[list[str], dict[str, str]]:
+    """Who would be reached now by the agent of this user, found as a delivery finds it, and why the others would not.
 
-    ``as_agent``: this process has the agent's rights; else a terminal that it may not open counts as reached.
+    Nothing is written. What only the agent may open is taken for open.
     """
     paths = terminals.people(procfs, devfs)
-    found = {path: terminal.obstacle(path) for path in paths}
+    found = {path: _obstacle(path, uid) for path in paths}
     found |= dict.fromkeys(terminals.unread(paths, procfs), terminal.UNREAD)
-    troubles = {path: words for path, words in found.items() if words and (as_agent or words != terminal.DENIED)}
+    troubles = {path: words for path, words in found.items() if words}
     return [path for path in paths if path not in troubles], troubles
+
+
+def _obstacle(path: str, uid: int) -> str:
+    words = terminal.obstacle(path)
+    try:
+        owner = os.stat(path).st_uid
+    except OSError:
+        return words
+    if uid not in {0, owner}:
+        return terminal.DENIED
+    return "" if words == terminal.DENIED and os.geteuid() != uid else words

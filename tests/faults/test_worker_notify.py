@@ -217,7 +217,7 @@ def test_a_terminal_whose_other_side_is_stopped_does_not_count(room: Room) -> No
         emulator.send_signal(signal.SIGSTOP)
         assert until(lambda: not alive(emulator.pid, "T"))
         answer = notify(room.folder, ["wall"])
-        predicted = likely("/proc", str(room.folder / "dev"), as_agent=True)
+        predicted = likely("/proc", str(room.folder / "dev"), os.geteuid())
         emulator.kill()
     assert "its other side is stopped" in answer["failed"]["wall"]
     assert predicted == ([], {f"{room.folder}/dev/pts/7": "nobody reads it: its other side is stopped"})
@@ -228,10 +228,14 @@ def test_doctor_predicts_what_a_delivery_does(room: Room) -> None:
     for name, program in (("pts/0", "zsh"), ("pts/1", None), ("ttyS0", "bash"), ("ttyS1", "agetty"), ("hvc0", "sh")):
         room.terminal(name, program)
     fill(f"{room.folder}/dev/ttyS0")
-    found, troubles = likely("/proc", str(room.folder / "dev"), as_agent=True)
+    found, troubles = likely("/proc", str(room.folder / "dev"), os.geteuid())
     assert notify(room.folder, ["wall"])["reached"] == {"wall": counted(found, str(room.folder / "dev"))}
     assert [path.removeprefix(f"{room.folder}/dev/") for path in found] == ["hvc0", "pts/0"]
     assert list(troubles) == [f"{room.folder}/dev/ttyS0"]
+    denied = dict.fromkeys(
+        (f"{room.folder}/dev/{name}" for name in ("hvc0", "pts/0", "ttyS0")), "belongs to somebody else"
+    )
+    assert likely("/proc", str(room.folder / "dev"), 65533) == ([], denied), "another user's agent may write to none"
 
 
 def test_an_emergency_shell_without_a_controlling_terminal_is_somebody(room: Room) -> None:

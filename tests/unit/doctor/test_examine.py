@@ -259,6 +259,9 @@ stale,
     "its environment file is gone": (
         lambda bench: drop_in(bench, "EnvironmentFile=/nonexistent/e"), "EnvironmentFile /nonexistent/e does not exist",
     ),
+    "it starts under a condition": (
+        lambda bench: drop_in(bench, "[Unit]\nConditionPathExists=/dev/nvidia0"), "only where ConditionPathExists=",
+    ),
     "nobody restarts it": (lambda bench: drop_in(bench, "Restart=no"), "has no Restart="),
     "it would start with other rules": (
         lambda bench: set_after(bench, mode="dry-run"), "mode is 'live', not 'dry-run'",
