@@ -16,7 +16,6 @@ import pytest
 from costguard.cli import reach
 from costguard.errors import CostguardError
 from costguard.testing.nvml import Script, build, write_sysfs
-from tests import clock
 from tests.clock import Clock
 
 COMMAND = [sys.executable, "-m", "costguard"]
@@ -105,16 +104,10 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("library"))
 
 
-@pytest.fixture(scope="session")
-def clock_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The clock, compiled once."""
-    return clock.build(tmp_path_factory.mktemp("clock"))
-
-
 @pytest.fixture
-def agent(tmp_path: Path, nvml_library: Path, clock_library: Path) -> Iterator[Agent]:
+def agent(tmp_path: Path, nvml_library: Path, clock: Clock) -> Iterator[Agent]:
     """An agent that is not started yet."""
-    made = Agent(tmp_path, nvml_library, Clock(clock_library))
+    made = Agent(tmp_path, nvml_library, clock)
     yield made
     made.stop()
     shutil.rmtree(tmp_path, ignore_errors=True)

@@ -8,7 +8,8 @@ import pynvml
 import pytest
 
 from costguard.testing.nvml import Script, build
-from tests.faults.nvml_world import Machine, World
+from tests.clock import Clock
+from tests.faults.nvml_world import Machine, World, running
 
 
 @pytest.fixture(scope="session")
@@ -17,9 +18,20 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def world(tmp_path: Path, library: Path) -> Iterator[World]:
+def own_time(clock_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    """The programs of this test run on a machine that is up for a day, and `settle` passes over time."""
+    clock = Clock(clock_library, tmp_path / "hands", uptime=86400.0)
+    for name, value in clock.environment().items():
+        monkeypatch.setenv(name, value)
+    running.append(clock)
+    yield clock
+    running.clear()
+
+
+@pytest.fixture
+def world(tmp_path: Path, library: Path, own_time: Clock) -> Iterator[World]:
     with ExitStack() as stack:
-        yield World(tmp_path, library, stack)
+        yield World(tmp_path, library, stack, own_time)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Two GPUs on a bus, the stand-in library, and readers that look at them."""
 
 import json
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +11,7 @@ from costguard.readers.nvml_gpu import Gpu, Reading
 from costguard.readers.nvml_learnt import Learnt
 from costguard.readers.nvml_library import Nvml
 from costguard.testing.nvml import ReaderProcess, Script, write_sysfs
+from tests.clock import Clock
 
 Answer = dict[str, Any]
 
@@ -22,11 +22,12 @@ KEYS = ["0000:01:00.0", "0000:02:00.0"]
 class World:
     """Two GPUs on a bus, a script for them, and readers on demand."""
 
-    def __init__(self, folder: Path, library: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, library: Path, stack: ExitStack, clock: Clock) -> None:
         self.folder = folder
+        self.clock = clock
         self.library = library
         self.sysfs = write_sysfs(folder / "sys", KEYS)
-        self.script = Script(folder / "gpus", gpus=2, ring_dry=False)
+        self.script = Script(folder / "gpus", gpus=2, machine=clock.boottime, ring_dry=False)
         self.log = folder / "calls"
         self._stack = stack
 
@@ -54,9 +55,13 @@ def words(answer: Answer, gpu: int = 0) -> str:
     return text
 
 
+running: list[Clock] = []
+"""The time of the test that runs: a fixture of it puts it here."""
+
+
 def settle(seconds: float = 0.6) -> None:
     """Let the energy counter grow for a measurable time."""
-    time.sleep(seconds)
+    running[-1].pass_over(seconds)
 
 
 def signs(reader: ReaderProcess, reads: int = 1, seconds: float = 0.6) -> list[str]:

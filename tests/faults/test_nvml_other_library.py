@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from costguard.testing.nvml import ReaderProcess, write_sysfs
+from tests.clock import Clock
 from tests.faults.nvml_world import KEYS, Answer, loads, settle, words
 
 pytestmark = pytest.mark.thorough
@@ -42,7 +43,7 @@ class Other:
 
 
 @pytest.fixture(params=KINDS)
-def other(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Other]:
+def other(tmp_path: Path, request: pytest.FixtureRequest, own_time: Clock) -> Iterator[Other]:
     with ExitStack() as stack:
         yield Other(tmp_path, request.param, stack)
 
