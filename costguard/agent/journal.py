@@ -29,6 +29,7 @@ TOLD: Mapping[str, str] = {
     "preflight_passed": "the plan passes again",
     "deadline_passed": "the deadline has passed",
     "came_back": "came back",
+    "state_lost": "what was seen in this boot is lost",
     "closed": "closed",
 }
 """By the kind of message. A kind that is not here begins with its own name, without underscores."""
