@@ -7,6 +7,7 @@ with ``X-Forwarded-For`` are refused); google-auth (``GCE_METADATA_HOST`` and ``
 
 import http.client
 import json
+import re
 import time
 import urllib.parse
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ CUT = "cut"
 
 TRIES = 3
 PAUSE = 0.2  # seconds before the second try; doubled for each further one
+UNIVERSE = "googleapis.com"
+_DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 _LARGEST = 4 << 20  # bytes; the server's own limit for all attributes of a machine is 512 KB
 _FLAVOR = "Metadata-Flavor"
 _RETRIED = {500, 502, 503, 504}
@@ -60,6 +63,16 @@ class Metadata:
             found = None
         if not isinstance(found, dict):
             raise self._garbage(path)
+        return found
+
+    def universe(self) -> str:
+        """The domain of the APIs: Google's own, or that of a cloud which a partner runs. Raises CloudError.
+
+        Source: google-auth, ``compute_engine/_metadata.py`` (``universe/universe-domain``; 404 or nothing is Google's own).
+        """
+        found = self.text("universe/universe-domain") or UNIVERSE
+        if not _DOMAIN.fullmatch(found):
+            raise self._garbage("universe/universe-domain")
         return found
 
     def token(self) -> Token:

@@ -23,7 +23,7 @@ from costguard import __version__
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
 from costguard.actions.retry import LateError, bounded
 from costguard_gcp import PRODUCTS, errors
-from costguard_gcp.metadata import Metadata, replaced
+from costguard_gcp.metadata import UNIVERSE, Metadata, replaced
 from costguard_gcp.places import Group, Where
 
 TIMEOUT = 10.0
@@ -70,10 +70,10 @@ class OwnCredentials(google.auth.credentials.Credentials):  # type: ignore[misc]
 class Api:
     """Calls about one machine. Every one raises CloudError and nothing else."""
 
-    def __init__(self, where: Where, credentials: Any, endpoint: str) -> None:  # noqa: ANN401 - as above
+    def __init__(self, where: Where, credentials: Any, endpoint: str, universe: str = UNIVERSE) -> None:  # noqa: ANN401 - as above
         self.where = where
         self._credentials = credentials
-        self._options = {"api_endpoint": endpoint} if endpoint else {}
+        self._options = {"universe_domain": universe} | ({"api_endpoint": endpoint} if endpoint else {})
         self._clients: dict[Callable[..., Any], Any] = {}
         self._instances = self._client(compute.InstancesClient)
 
@@ -186,9 +186,10 @@ class Api:
 def connect(site: Site, identity: Identity) -> Api:
     """Sign in as the machine. Raises CloudError."""
     where = Where(identity.details["project"], identity.zone, identity.details["name"])
-    credentials = MachineCredentials(Metadata(site))
+    metadata = Metadata(site)
+    credentials = MachineCredentials(metadata)
     credentials.refresh(None)
-    return Api(where, credentials, endpoint(site))
+    return Api(where, credentials, endpoint(site), metadata.universe())
 
 
 def connect_from_outside(site: Site, where: Where) -> Api:
@@ -201,7 +202,8 @@ def connect_from_outside(site: Site, where: Where) -> Api:
     folder = environ.get("CLOUDSDK_CONFIG") or os.path.join(environ.get("HOME", ""), ".config/gcloud")
     path = environ.get("GOOGLE_APPLICATION_CREDENTIALS") or os.path.join(folder, "application_default_credentials.json")
     if not os.path.exists(path) and (site.dmi.get("product_name") in PRODUCTS or _named(site)):
-        return Api(where, MachineCredentials(Metadata(site)), endpoint(site))
+        metadata = Metadata(site)
+        return Api(where, MachineCredentials(metadata), endpoint(site), metadata.universe())
     try:
         with warnings.catch_warnings():  # the SDK warns of files from strangers; this one is the user's own
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -213,7 +215,7 @@ def connect_from_outside(site: Site, where: Where) -> Api:
             code="credentials_missing",
             hint="run `gcloud auth application-default login`",
         ) from error
-    return Api(where, OwnCredentials(credentials), endpoint(site))
+    return Api(where, OwnCredentials(credentials), endpoint(site), credentials.universe_domain)
 
 
 def _named(site: Site) -> bool:

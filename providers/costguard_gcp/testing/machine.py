@@ -66,6 +66,7 @@ class Machine:
     last_stop: str = ""
     deleted: bool = False
     ending: str = ""
+    universe: str = ""
 
     @property
     def region(self) -> str:

@@ -117,6 +117,7 @@ class MetadataServer(Server):
                 "zone": f"{place}/zones/{m.zone}",
             },
             "project": {"attributes": {}, "numericProjectId": m.project_number, "projectId": m.project},
+            **({"universe": {"universeDomain": m.universe}} if m.universe else {}),
         }
 
 

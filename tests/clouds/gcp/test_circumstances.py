@@ -5,7 +5,8 @@ import pathlib
 
 import pytest
 
-from costguard.actions.base import Plan
+from costguard.actions.base import Context, Host, Plan
+from costguard.actions.shutdown import Shutdown
 from costguard_gcp import facts as looks
 from costguard_gcp.testing import Machine
 from tests.clouds.gcp.cells import CELLS, Cell
@@ -116,3 +117,22 @@ def test_scopes_are_asked_for_by_themselves_where_the_tree_lacks_them(tmp_path: 
         session = world.open()
         facts = session.facts("stop")
     assert facts.scopes == world.machine.scopes
+
+
+@pytest.mark.parametrize("settings", [{}, {"managed": "standalone"}, {"metadata": "never"}])
+def test_a_guest_action_heeds_what_the_metadata_says_of_a_scheduler(
+    settings: dict[str, object], tmp_path: pathlib.Path
+) -> None:
+    """No API is asked for it, and nothing where the owner forbids to ask."""
+    machine = Machine(attributes={"slurm_cluster_name": "c", "slurm_instance_role": "compute"})
+    with world_of(machine, tmp_path) as world:
+        site = world.site()
+        cloud = {"metadata": "auto", "metadata_endpoint": world.metadata.url, **settings}
+        host = Host(site.procfs, site.sysfs, stands_for_host=True)
+        context = Context("shutdown", cloud=cloud, providers=("gcp=costguard_gcp",), host=host)
+        found = Shutdown().plan(Shutdown().facts(context)).findings
+        held = [finding for finding in found if finding.code == "managed_node"]
+        assert [finding.text.startswith("this machine is a node of Slurm") for finding in held] == (
+            [] if "metadata" in settings else [not settings]
+        )
+        assert world.api.requests == []

@@ -212,3 +212,24 @@ def test_the_policy_is_generated_from_the_permissions() -> None:
     assert "gcloud compute instances add-iam-policy-binding INSTANCE" in commands
     assert "gcloud iam roles create costguardSelf" in commands
     assert "gcloud projects" not in commands
+
+
+@pytest.mark.parametrize(
+    ("universe", "host"), [("", "compute.googleapis.com"), ("apis.example", "compute.apis.example")]
+)
+def test_a_cloud_that_a_partner_runs_has_a_domain_of_its_own(universe: str, host: str, world: World) -> None:
+    """The metadata says which; a token goes nowhere else."""
+    world.machine.universe = universe
+    world.settings["api_endpoint"] = ""
+    session = world.open()
+    assert session.api._instances.api_endpoint == host
+    world.settings.pop("api_endpoint")
+    assert world.open().facts("stop").vm is not None
+
+
+def test_a_domain_that_is_none_is_not_believed(world: World) -> None:
+    """Nobody gets a token for it."""
+    world.machine.universe = "<html>"
+    with pytest.raises(CloudError) as caught:
+        world.open()
+    assert caught.value.code == "garbage"
