@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
-from costguard.actions import container, managed, receipt, sink
+from costguard.actions import container, managed, names, receipt
 from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan, Verdict, without_promises, worst
 from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb
@@ -80,7 +80,7 @@ class CloudAction:
             container=container.mark(context.host.procfs, os.environ),
             stands_for_host=context.host.stands_for_host,
             live=context.live,
-            has_sink=sink.outlives(context.sink),
+            has_sink=names.outlives(context.sink),
             session=None,
         )
         if container.refusals(facts.container, stands_for_host=facts.stands_for_host):
@@ -229,7 +229,7 @@ def _no_sdk(chosen: Chosen, error: ImportError) -> Finding:
 
 def _no_sink(*, live: bool) -> tuple[Verdict, Finding]:
     text = "a terminated machine takes its history and its tags with it, and nothing else would keep what happened"
-    hint = 'name a place that keeps it under [sink] (`url` or `syslog`), or use kill_action = "stop"'
+    hint = 'name a place that keeps every record under [sink] (`url` or `syslog`), or use kill_action = "stop"'
     if live:
         return "refuse", Finding("no_sink", f"{text}; so it is not terminated, and the bill would go on", hint)
     return "consequences", Finding("no_sink", f"{text}; in live mode this is refused", hint)

@@ -1,6 +1,6 @@
 """Where the record of an incident goes before this machine may end, so that it outlives the machine.
 
-A web address that takes JSON (a webhook, or a pre-signed address of an object store with ``method = "PUT"``), a
+A web address that takes JSON (a webhook, or with ``method = "PUT"`` a place that keeps each record under its own name), a
 syslog server over TCP, and a tag of the machine, which its caller writes: it ends with the machine. Credentials stand in files, never in the configuration.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import IO, NamedTuple
 
+from costguard.actions import names
 from costguard.masking import mask
 
 PAUSES = (0.2, 1.0, 3.0)
@@ -28,6 +29,8 @@ TAG_SECONDS = 10.0
 """The longest that the tag takes: it comes first, and the other places need their time."""
 
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
+_PUT_AGAIN = frozenset((409,))  # another request for this name was under way: an earlier try
+_THERE = 412
 _SYSLOG_PRIORITY = 10 * 8 + 5  # security/authorisation (10), notice (5); RFC 5424, section 6.2.1
 
 
@@ -49,12 +52,7 @@ class Delivery(NamedTuple):
 
 def configured(settings: Mapping[str, object]) -> bool:
     """Whether the section ``[sink]`` names any place."""
-    return outlives(settings) or settings.get("tag") is True
-
-
-def outlives(settings: Mapping[str, object]) -> bool:
-    """Whether one of these places is there when the machine is gone."""
-    return bool(settings.get("url") or settings.get("syslog"))
+    return bool(settings.get("url") or settings.get("syslog")) or settings.get("tag") is True
 
 
 def deliver(
@@ -72,22 +70,36 @@ def deliver(
     found = []
     if tag is not None:
         found.append(Delivery("tag", tag(min(deadline, TAG_SECONDS))))
-    if settings.get("url"):
-        found.append(_persist("url", lambda left: _send(settings, data, left), end))
+    if settings.get("url") and (mistake := names.overwrites(settings)):
+        found.append(Delivery("url", mistake))
+    elif settings.get("url"):
+        method, url = str(settings.get("method") or "POST"), str(settings["url"])
+        where = names.address(url, record, time.time()) if method == "PUT" else url
+        request = Request(where, method, data, settings.get("token_file"))
+        found.append(_persist("url", lambda left, number: _send(request, left, number), end))
     if settings.get("syslog"):
-        found.append(_persist("syslog", lambda left: _log(str(settings["syslog"]), record, data, left), end))
+        found.append(_persist("syslog", lambda left, _: _log(str(settings["syslog"]), record, data, left), end))
     return tuple(found)
 
 
-def _persist(name: str, attempt: Callable[[float], str], end: float) -> Delivery:
-    """Try again after a technical failure until the time is over."""
+class Request(NamedTuple):
+    """One record on its way; every try goes to the same address."""
+
+    url: str
+    method: str
+    data: bytes
+    token_file: object
+
+
+def _persist(name: str, attempt: Callable[[float, int], str], end: float) -> Delivery:
+    """Try again after a technical failure until the time is over; a try gets its seconds and its number, from 0."""
     words = "there was no time left for it"
-    for pause in (*PAUSES, None):
+    for number, pause in enumerate((*PAUSES, None)):
         left = end - time.monotonic()
         if left <= 0:
             break
         try:
-            return Delivery(name, "", attempt(min(left, TRY_SECONDS)))
+            return Delivery(name, "", attempt(min(left, TRY_SECONDS), number))
         except SinkError as error:
             words = str(error)
             if not error.again or pause is None or time.monotonic() + pause >= end:
@@ -111,22 +123,27 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """None makes the answer an error with its own code."""
 
 
-def _send(settings: Mapping[str, object], data: bytes, seconds: float) -> str:
-    request = urllib.request.Request(  # noqa: S310 - the configuration admits http and https only
-        str(settings["url"]),
-        data,
-        {"Content-Type": "application/json", "User-Agent": "costguard", **_authorisation(settings)},
-        method=str(settings.get("method") or "POST"),
-    )
+def _send(request: Request, seconds: float, number: int) -> str:
+    put = request.method == "PUT"
+    headers = {"Content-Type": "application/json", "User-Agent": "costguard", **_authorisation(request.token_file)}
+    if put:
+        headers["If-None-Match"] = "*"  # nothing that is there is overwritten
+    sent = urllib.request.Request(request.url, request.data, headers, method=request.method)  # noqa: S310 - http and https only
     opener = urllib.request.build_opener(_NoRedirect)
     try:
-        with opener.open(request, timeout=seconds) as answer:
+        with opener.open(sent, timeout=seconds) as answer:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 answer.read(65536)
             return f"HTTP {answer.status}"
     except urllib.error.HTTPError as error:
         error.close()
-        raise SinkError(f"the sink answered HTTP {error.code}", again=error.code in _AGAIN) from None
+        if put and error.code == _THERE and number:
+            return f"HTTP {error.code}: an earlier try had arrived"  # the name is this record's own
+        if put and error.code == _THERE:
+            raise SinkError("the sink has another record of this name, which is not overwritten", again=False) from None
+        raise SinkError(
+            f"the sink answered HTTP {error.code}", again=error.code in (_AGAIN | _PUT_AGAIN if put else _AGAIN)
+        ) from None
     except urllib.error.URLError as error:
         refused = isinstance(error.reason, ssl.SSLCertVerificationError)
         words = mask(str(error.reason), [request.full_url])
@@ -136,8 +153,7 @@ def _send(settings: Mapping[str, object], data: bytes, seconds: float) -> str:
         raise SinkError(f"the sink did not answer: {words}", again=True) from None
 
 
-def _authorisation(settings: Mapping[str, object]) -> dict[str, str]:
-    path = settings.get("token_file")
+def _authorisation(path: object) -> dict[str, str]:
     if not path:
         return {}
     try:

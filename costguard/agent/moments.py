@@ -38,16 +38,17 @@ class Moments:
         if effect.action not in CLOUD_ACTIONS or not config.get("providers") or reason == PERSON:
             return now
         cloud = config.get("cloud", {})
+        whole = float(cloud.get("spread") or 0.0)
+        if not whole:
+            return now
         if isinstance(effect, Prepare):
             return now + share(self._instance) * float(cloud.get("action_spread") or 0.0)
-        return effect.since + share(self._instance, effect.tries) * self._width(
-            effect, float(cloud.get("spread") or 0.0)
-        )
+        return effect.since + share(self._instance, effect.tries) * self._width(effect, whole)
 
     def _width(self, check: Check, whole: float) -> float:
         """Seconds over which a fleet makes this check."""
         if self._attended:
             return min(whole, ATTENDED)
-        if check.tries and whole:
+        if check.tries:
             return deadlines.pause(check.tries)
         return whole if check.known else whole * deadlines.EARLY

@@ -10,8 +10,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from costguard.agent.identity import boot_id
+from costguard.agent.identity import boot_id, instance_id
 from costguard.agent.programs import command_lines
+from costguard.cli.instance import instance_of
 from costguard.engine import deadlines
 from costguard.engine.reasons import PERSON
 from costguard.errors import REFUSED, CostguardError
@@ -39,6 +40,7 @@ def job(effective: Mapping[str, Any], action: str, owner: str) -> dict[str, Any]
         "host": effective["host"],
         "providers": effective["providers"],
         "results": effective["paths"]["runtime"] + "/results",
+        "context": {"instance": instance_of(effective) or instance_id(effective["host"]["sysfs"])},
         "deadline": float(settings.get("timeout") or deadlines.ACTION),
     }
 

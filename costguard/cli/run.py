@@ -10,9 +10,6 @@ from costguard.cli import options
 from costguard.errors import CostguardError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from costguard.config.paths import Paths
 
 ASK_SECONDS = 2.0
@@ -33,6 +30,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     from costguard.agent.console import Service
     from costguard.agent.launch import exec_guard
     from costguard.cli.hardware import nvidia_hardware
+    from costguard.cli.instance import instance_of
     from costguard.config.effective import build
     from costguard.config.load import load
     from costguard.config.show import origin
@@ -57,7 +55,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     environment, left_out = clean(os.environ, os.geteuid())
     _say(*left_out)
     try:
-        exec_guard(effective | {"environment": _own_variables(), "instance": _instance(effective)}, environment)
+        exec_guard(effective | {"environment": _own_variables(), "instance": instance_of(effective)}, environment)
     except OSError as error:
         raise CostguardError(
             f"the guard could not be started ({_named(error)}); nothing watches this machine",
@@ -93,21 +91,6 @@ def _taken(paths: "Paths") -> bool:
         else:
             return True
     return False
-
-
-def _instance(effective: "Mapping[str, Any]") -> str:
-    """The cloud's own name for this machine, where the firmware has it: what lasts is kept under it."""
-    from costguard.actions.base import Host
-    from costguard.actions.choose import NobodyError, choose
-
-    try:
-        chosen = choose(effective["providers"], effective["cloud"], Host.of(effective["host"]))
-        found = chosen.provider.instance_of(chosen.site.dmi)
-    except NobodyError:
-        return ""
-    except Exception:  # noqa: BLE001 - foreign code: whatever it raises, the guard has a name of its own
-        return ""
-    return f"{chosen.name}:{found}" if found else ""
 
 
 def _named(error: OSError) -> str:

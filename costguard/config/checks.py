@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from costguard.actions.names import overwrites
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
@@ -29,6 +30,7 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     yield from _deadline(settings)
     yield from _administrator(settings, written)
     yield from _tags(settings)
+    yield from _sink(settings)
     if settings.hold.total < settings.hold.max:
         text = f"{show_seconds(settings.hold.total)} is less than one hold may last; allowed: at least hold.max"
         yield Problem("hold.total", f"{text} ({show_seconds(settings.hold.max)})", involves=("hold.max",))
@@ -120,6 +122,12 @@ def _tags(settings: Settings) -> Iterator[Problem]:
     if settings.cloud.tag_settings and settings.cloud.tags == "off":
         text = "no tag is read, as cloud.tags is off; allowed: false, or tags on"
         yield Problem("cloud.tag_settings", text, involves=("cloud.tags",))
+
+
+def _sink(settings: Settings) -> Iterator[Problem]:
+    """The evidence of every incident; the words do not quote the address, which may be a secret."""
+    if words := overwrites(settings.sink.model_dump()):
+        yield Problem("sink.url", words, involves=("sink.method",))
 
 
 def _administrator(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]:

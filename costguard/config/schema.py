@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from costguard.config.types import (
     ActionName,
     ActionNames,
+    Address,
     Channels,
     Command,
     Currency,
@@ -286,7 +287,7 @@ class Cloud(Section):
     )
     action_spread: Duration = option(
         "Machines that are due together ask the cloud within this time before they act: so late may an action be. Half a "
-        "second for each machine of the account and region that may fall idle together.",
+        "second for each machine of the account and region that may fall idle together. With `spread = 0s` nobody waits.",
         "1m",
         example="10m",
         unit="seconds",
@@ -298,14 +299,15 @@ class Cloud(Section):
 class Sink(Section):
     """Where the record of an incident goes before this machine may end. A live `terminate` needs a `url` or `syslog` that takes it."""
 
-    url: Url = option(
-        "A web address that takes one JSON object for each step.",
+    url: Address = option(
+        "A web address that takes one JSON object for each step. With PUT each gets a name of its own: "
+        "`{instance}/{incident}/{attempt}-{step}-{time}.json` after an address that ends in `/`, else these placeholders in it.",
         "",
-        example="https://hooks.example.org/costguard",
-        allowed="a URL that begins with http:// or https://, or nothing",
+        example="https://records.example.org/costguard/",
+        allowed="a URL that begins with http:// or https://, or nothing; with PUT one that keeps every record apart",
     )
     method: Literal["POST", "PUT"] = option(
-        "How it is sent to `url`; PUT for a pre-signed address of an object store.",
+        "How it is sent to `url`: POST to a webhook; PUT to a store of objects, of which none is ever overwritten.",
         "POST",
         example="PUT",
         allowed="POST or PUT",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from costguard.actions.names import outlives
 from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
@@ -94,5 +95,5 @@ def _refusals(settings: Settings) -> Iterator[str]:
     if through_cloud and (settings.cloud.provider == "none" or settings.cloud.metadata == "never"):
         option = "cloud.provider is none" if settings.cloud.provider == "none" else "cloud.metadata is never"
         yield f"Note: no cloud is asked, as {option}: {through_cloud} is refused, and the bill goes on."
-    if "terminate" in chain and not (settings.sink.url or settings.sink.syslog):
+    if "terminate" in chain and not outlives(settings.sink.model_dump()):
         yield "Note: in live mode terminate is refused until [sink] has a `url` or `syslog`, which keeps the record."

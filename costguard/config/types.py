@@ -45,11 +45,16 @@ def _folder(value: str) -> str:
     return value
 
 
-def _url(value: str) -> str:
+def _address(value: str) -> str:
     """An address without credentials in it: they would stand in logs."""
     if value and not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", value):
         raise ValueError(f"{address(value)!r} is not such a URL")
-    return value.rstrip("/")
+    return value
+
+
+def _url(value: str) -> str:
+    """An address to which paths are appended."""
+    return _address(value).rstrip("/")
 
 
 def _date_or_off(value: object) -> float | None:
@@ -66,6 +71,7 @@ DateOrOff = Annotated[float | None, BeforeValidator(_date_or_off)]
 Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_gpu)]
 Command = Annotated[tuple[str, ...], BeforeValidator(values.command)]
 Folder = Annotated[str, AfterValidator(_folder)]
+Address = Annotated[str, AfterValidator(_address)]
 Url = Annotated[str, AfterValidator(_url)]
 FolderOrNone = Annotated[str, AfterValidator(lambda value: _folder(value) if value else value)]
 Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.actions import sink
+from costguard.actions import names, sink
 
 RECORD = {"incident": "boot-i1", "machine": "gpu node", "action": "terminate"}
 
@@ -75,11 +75,53 @@ def test_the_record_arrives_once_as_json(receiver: Receiver, tmp_path: Path) -> 
     assert "s3cret" not in str(found)
 
 
-def test_an_object_store_gets_it_by_put(receiver: Receiver) -> None:
-    """A pre-signed address takes one object."""
-    (found,) = sink.deliver({"url": receiver.url + "?sig=abc", "method": "PUT"}, RECORD, 10.0)
+@pytest.mark.parametrize(
+    ("end", "path"),
+    [
+        ("/?sig=a%2Fb", r"/hook/m%2F1/boot-i1/boot-a1-prepared-\d{8}T\d{6}\.\d{3}Z\.json\?sig=a%2Fb"),
+        ("/{instance}/{step}/{attempt}?sig=x", r"/hook/m%2F1/prepared/boot-a1\?sig=x"),
+        ("/{step}-{time}?key={instance}", r"/hook/prepared-\d{8}T\d{6}\.\d{3}Z\?key=m%2F1"),
+    ],
+)
+def test_an_object_gets_a_name_of_its_own(receiver: Receiver, end: str, path: str) -> None:
+    """Appended to a folder, or where the owner wants it; the query, which may be a signature, stays."""
+    record = RECORD | {"instance": "m/1", "attempt": "boot-a1", "step": "prepared"}
+    (found,) = sink.deliver({"url": receiver.url + end, "method": "PUT"}, record, 10.0)
     assert not found.trouble
-    assert receiver.got[0][:2] == ("PUT", "/hook?sig=abc")
+    ((method, asked, headers, _),) = receiver.got
+    assert (method, headers["If-None-Match"]) == ("PUT", "*")
+    assert re.fullmatch(path, asked), asked
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "",
+        "?sig=abc",
+        "/x.json",
+        "/{instance}/{incident}",
+        "/{instance}/{attempt}",
+        "/{step}/{attempt}",
+        "/{name}/",
+        "/{step",
+    ],
+)
+def test_an_address_that_would_overwrite_gets_nothing(receiver: Receiver, end: str) -> None:
+    """It is no sink at all, and the words show the right spelling."""
+    settings = {"url": receiver.url + end, "method": "PUT"}
+    (found,) = sink.deliver(settings, RECORD, 10.0)
+    assert "{step}" in found.trouble
+    assert names.outlives(settings) is False
+    assert names.outlives({**settings, "method": "POST"}) is True
+    assert names.outlives({**settings, "syslog": "h:1"}) is True
+    assert receiver.got == []
+
+
+def test_a_post_goes_where_it_always_went(receiver: Receiver) -> None:
+    """Nothing of the address is filled in, and no condition is sent."""
+    (found,) = sink.deliver({"url": receiver.url + "/", "method": "POST"}, RECORD, 10.0)
+    ((method, path, headers, _),) = receiver.got
+    assert (found.trouble, method, path, "If-None-Match" in headers) == ("", "POST", "/hook/", False)
 
 
 @pytest.mark.parametrize("codes", [[503], [0], [500, 429]])

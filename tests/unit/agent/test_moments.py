@@ -53,6 +53,7 @@ def test_nobody_waits_for_others_without_need() -> None:
     """An action that asks no cloud, a machine without plug-ins, a person's own stop; and hardly one at a terminal."""
     assert moment(check(action="shutdown"), rented()) == 0.0
     assert moment(check(), {**rented(), "providers": []}) == 0.0
+    assert moment(check(), rented(0.0)) == moment(Prepare("a1", "stop", "i1"), rented(0.0)) == 0.0
     assert Moments("dmi:1", attended=False).of(Prepare("a1", "stop", "i1"), 1000.0, rented(), "person") == 1000.0
     assert max(moment(check(), rented(43200.0), name=name, attended=True) for name in NAMES) <= ATTENDED
 

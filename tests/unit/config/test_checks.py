@@ -33,6 +33,17 @@ def found(*assignments: str, preset: str | None = None) -> list[str]:
         (["fallback=shutdown,shutdown"], ["fallback=shutdown,reboot"], "fallback"),
         (["fallback=stop"], ["fallback=terminate"], "fallback"),
         (["fallback=end_process"], [], "fallback"),
+        (
+            ["sink.method=PUT", "sink.url=https://s.org/one"],
+            ["sink.method=PUT", "sink.url=https://s.org/many/"],
+            "sink.url",
+        ),
+        (["sink.method=PUT", "sink.url=https://s.org"], ["sink.url=https://s.org/one"], "sink.url"),
+        (
+            ["sink.method=PUT", "sink.url=https://s.org/{instance}/{step}"],
+            ["sink.method=PUT", "sink.url=https://s.org/{instance}/{incident}/{step}/{time}?sig=1"],
+            "sink.url",
+        ),
         (["kill_action=end_process", "fallback=shutdown"], ["kill_action=end_process"], "fallback"),
         (
             ["deadline.budget=5", "deadline.budget_period=30d"],

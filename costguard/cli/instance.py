@@ -1,0 +1,19 @@
+"""The name of this machine that stands in records and in what lasts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def instance_of(effective: Mapping[str, Any]) -> str:
+    """The cloud's own name for this machine, where the firmware has it; else empty. No network."""
+    from costguard.actions.base import Host
+    from costguard.actions.choose import NobodyError, choose
+
+    try:
+        chosen = choose(effective["providers"], effective["cloud"], Host.of(effective["host"]))
+        found = chosen.provider.instance_of(chosen.site.dmi)
+    except NobodyError:
+        return ""
+    except Exception:  # noqa: BLE001 - foreign code: whatever it raises, the guard has a name of its own
+        return ""
+    return f"{chosen.name}:{found}" if found else ""
