@@ -146,10 +146,10 @@ def _send(request: Request, seconds: float, number: int) -> str:
         ) from None
     except urllib.error.URLError as error:
         refused = isinstance(error.reason, ssl.SSLCertVerificationError)
-        words = mask(str(error.reason), [request.full_url])
+        words = mask(str(error.reason), [request.url])
         raise SinkError(f"the sink cannot be reached: {words}", again=not refused) from None
     except (OSError, http.client.HTTPException) as error:
-        words = mask(str(error), [request.full_url]) or type(error).__name__
+        words = mask(str(error), [request.url]) or type(error).__name__
         raise SinkError(f"the sink did not answer: {words}", again=True) from None
 
 
