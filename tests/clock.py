@@ -5,22 +5,15 @@ Nothing then depends on the uptime of the machine that runs the tests, and nothi
 
 import mmap
 import struct
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).with_name("clock.c")
+from tests.libraries import Libraries
+
 UPTIME = 7200.0
 """Seconds since boot where a test does not say: past the grace after a boot, and before "unused since boot"."""
-
-
-def build(folder: Path) -> Path:
-    """The library that gives it, compiled."""
-    made = folder / "clock.so"
-    subprocess.run(["cc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", made, SOURCE], check=True)
-    return made
 
 
 class Clock:
@@ -59,13 +52,7 @@ class Clock:
         return {"LD_PRELOAD": str(self._library), "TESTS_CLOCK": given}
 
 
-@pytest.fixture(scope="session")
-def clock_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled once."""
-    return build(tmp_path_factory.mktemp("clock"))
-
-
 @pytest.fixture
-def clock(tmp_path_factory: pytest.TempPathFactory, clock_library: Path) -> Clock:
+def clock(tmp_path_factory: pytest.TempPathFactory, libraries: Libraries) -> Clock:
     """The time of one test."""
-    return Clock(clock_library, tmp_path_factory.mktemp("hands") / "passed")
+    return Clock(libraries.clock(), tmp_path_factory.mktemp("hands") / "passed")

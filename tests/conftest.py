@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-pytest_plugins = ["tests.loopback", "tests.leftovers", "tests.clock", "tests.engine.profiles"]
+pytest_plugins = ["tests.loopback", "tests.leftovers", "tests.libraries", "tests.clock", "tests.engine.profiles"]
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

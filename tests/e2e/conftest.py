@@ -15,7 +15,7 @@ import pytest
 
 from costguard.cli import reach
 from costguard.errors import CostguardError
-from costguard.testing.nvml import Script, build, write_sysfs
+from costguard.testing.nvml import Script, write_sysfs
 from tests.clock import Clock
 
 COMMAND = [sys.executable, "-m", "costguard"]
@@ -96,12 +96,6 @@ class Agent:
             self.process.send_signal(signal.SIGTERM)
             assert self.process.wait(timeout=PATIENCE) == 0, (self.folder / "log").read_text()
             self.process = None
-
-
-@pytest.fixture(scope="session")
-def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in library, compiled once."""
-    return build(tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture

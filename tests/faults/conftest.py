@@ -7,20 +7,21 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from costguard.testing.nvml import Script, build
+from costguard.testing.nvml import Script
 from tests.clock import Clock
 from tests.faults.nvml_world import Machine, World, running
+from tests.libraries import Libraries
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
+def library(nvml_library: Path) -> Path:
+    return nvml_library
 
 
 @pytest.fixture
-def own_time(clock_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+def own_time(libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     """The programs of this test run on a machine that is up for a day, and `settle` passes over time."""
-    clock = Clock(clock_library, tmp_path / "hands", uptime=86400.0)
+    clock = Clock(libraries.clock(), tmp_path / "hands", uptime=86400.0)
     for name, value in clock.environment().items():
         monkeypatch.setenv(name, value)
     running.append(clock)
@@ -29,9 +30,9 @@ def own_time(clock_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def world(tmp_path: Path, library: Path, own_time: Clock) -> Iterator[World]:
+def world(tmp_path: Path, libraries: Libraries, own_time: Clock) -> Iterator[World]:
     with ExitStack() as stack:
-        yield World(tmp_path, library, stack, own_time)
+        yield World(tmp_path, libraries, stack, own_time)
 
 
 @pytest.fixture

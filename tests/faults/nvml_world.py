@@ -12,6 +12,7 @@ from costguard.readers.nvml_learnt import Learnt
 from costguard.readers.nvml_library import Nvml
 from costguard.testing.nvml import ReaderProcess, Script, write_sysfs
 from tests.clock import Clock
+from tests.libraries import Libraries
 
 Answer = dict[str, Any]
 
@@ -22,10 +23,10 @@ KEYS = ["0000:01:00.0", "0000:02:00.0"]
 class World:
     """Two GPUs on a bus, a script for them, and readers on demand."""
 
-    def __init__(self, folder: Path, library: Path, stack: ExitStack, clock: Clock) -> None:
+    def __init__(self, folder: Path, libraries: Libraries, stack: ExitStack, clock: Clock) -> None:
         self.folder = folder
         self.clock = clock
-        self.library = library
+        self.libraries, self.library = libraries, libraries.nvml()
         self.sysfs = write_sysfs(folder / "sys", KEYS)
         self.script = Script(folder / "gpus", gpus=2, machine=clock.boottime, ring_dry=False)
         self.log = folder / "calls"

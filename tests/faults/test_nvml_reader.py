@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 import costguard
-from costguard.testing.nvml import NA, NoAnswerError, Process, Script, Values, build, write_sysfs
+from costguard.testing.nvml import NA, NoAnswerError, Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, World, loads, settle, signs, words
 
 # ---- the library or the driver fails altogether ----------------------------------------------
@@ -74,7 +74,7 @@ def test_a_driver_that_lists_nothing_does_not_prove_that_there_is_nothing(world:
 
 def test_driver_swapped_under_a_running_reader(world: World) -> None:
     """Library and kernel module of different versions: unknown at once, then exit for a fresh process."""
-    old = build(world.folder / "old", library_version="550.54.15")
+    old = world.libraries.nvml("550.54.15")
     reader = world.reader(environment=world.script.environment(old))
     assert loads(reader.read()) == [0, 0]
     world.script.system(driver="570.10")
@@ -82,7 +82,7 @@ def test_driver_swapped_under_a_running_reader(world: World) -> None:
     assert [loads(answer) for answer in answers] == [[None, None]] * 3
     assert "NVML 18" in words(answers[0])
     assert reader.wait() == 3
-    fresh = build(world.folder / "fresh", library_version="570.10")
+    fresh = world.libraries.nvml("570.10")
     assert loads(world.reader(environment=world.script.environment(fresh)).read()) == [0, 0]
 
 
@@ -246,7 +246,7 @@ def test_samples_not_supported_falls_back_to_the_moment(world: World) -> None:
 def test_old_driver_without_version_3_process_lists(world: World) -> None:
     """The older call counts the contexts."""
     world.script.set(processes=[Process(42), Process(43, kind="graphics")])
-    library = build(world.folder / "old", old_driver=True)
+    library = world.libraries.nvml(old_driver=True)
     answer = world.reader(environment=world.script.environment(library)).read()
     assert "1 compute process" in words(answer)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from costguard.testing.nvml import NA, Process, build
+from costguard.testing.nvml import NA, Process
 from tests.faults.nvml_world import World, loads, settle, signs, words
 
 LONG = 0.6
@@ -280,6 +280,6 @@ def test_calls_stay_within_the_budget_with_every_signal(world: World, gpm: bool)
 def test_old_driver_counts_processes_behind_mps(world: World) -> None:
     """A driver without version 3 of the lists is asked for version 2 of each."""
     world.script.set(processes=[Process(42, kind="mps")])
-    library = build(world.folder / "old", old_driver=True)
+    library = world.libraries.nvml(old_driver=True)
     answer = world.reader(environment=world.script.environment(library)).read()
     assert "1 compute process" in words(answer)

@@ -11,11 +11,6 @@ import pytest
 from costguard.testing.nvml import CompilerMissingError, Process, Script, build
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
 def run(script: Script, library: Path, code: str) -> str:
     environment = os.environ | script.environment(library)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import costguard
-from costguard.testing.nvml import NA, Script, build
+from costguard.testing.nvml import NA, Script
 
 PROGRAM = """
 from costguard import Sentinel, SentinelState, get_gpu_usage
@@ -47,17 +47,17 @@ def test_every_public_name_is_there() -> None:
     assert all(getattr(costguard, name) is not None for name in costguard.__all__)
 
 
-def test_the_seeds_program_runs(tmp_path: Path) -> None:
+def test_the_seeds_program_runs(tmp_path: Path, nvml_library: Path) -> None:
     """The loop of the first users' README: mean usage of all or some GPUs, armed by work, fired once by quiet."""
     script = Script(tmp_path / "gpus", gpus=2, util=0)
     script.set(0, util=80)
-    printed = run(PROGRAM, script.environment(build(tmp_path)))
+    printed = run(PROGRAM, script.environment(nvml_library))
     assert printed.splitlines() == ["0.4 0.8 0.4", "True", "1"]
 
 
-def test_a_gpu_that_cannot_be_read_is_no_number(tmp_path: Path) -> None:
+def test_a_gpu_that_cannot_be_read_is_no_number(tmp_path: Path, nvml_library: Path) -> None:
     """A missing GPU, or one without a value, raises; nothing stands for unknown."""
     script = Script(tmp_path / "gpus", gpus=1, util=NA)
-    environment = script.environment(build(tmp_path))
+    environment = script.environment(nvml_library)
     assert "cannot be read" in run(REFUSED.format(ids="[0]"), environment)
     assert "no GPU 7" in run(REFUSED.format(ids="[7]"), environment)

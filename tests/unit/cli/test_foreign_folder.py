@@ -13,7 +13,7 @@ import pytest
 
 from costguard.agent.programs import HEAVY, LIGHT, command_lines
 from costguard.config.paths import resolve
-from costguard.testing.nvml import Script, build, write_sysfs
+from costguard.testing.nvml import Script, write_sysfs
 
 ADDRESS = "0000:01:00.0"
 TRAP = """
@@ -72,11 +72,11 @@ def trapped(tmp_path: Path) -> Trapped:
 
 
 @pytest.fixture
-def surroundings(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def surroundings(tmp_path: Path, nvml_library: Path) -> Iterator[dict[str, str]]:
     """The environment of a machine with one GPU."""
     script = Script(tmp_path / "gpus", gpus=1)
     script.set(0, pci=ADDRESS)
-    yield {**os.environ, **script.environment(build(tmp_path_factory.mktemp("library")))}
+    yield {**os.environ, **script.environment(nvml_library)}
     shutil.rmtree(resolve(str(tmp_path / "state"), os.environ).runtime, ignore_errors=True)
 
 

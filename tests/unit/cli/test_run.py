@@ -16,7 +16,7 @@ import pytest
 
 from costguard.cli.hardware import nvidia_hardware
 from costguard.config.paths import resolve
-from costguard.testing.nvml import Script, build, write_sysfs
+from costguard.testing.nvml import Script, write_sysfs
 
 ADDRESS = "0000:01:00.0"
 NO_DRIVER = 9  # NVML: the driver is not loaded
@@ -24,16 +24,11 @@ NO_DRIVER = 9  # NVML: the driver is not loaded
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("library"))
-
-
 @pytest.fixture
-def script(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+def script(tmp_path: Path, nvml_library: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     """One GPU that the children of this test see."""
     made = Script(tmp_path / "gpus", gpus=1)
-    for name, value in made.environment(library).items():
+    for name, value in made.environment(nvml_library).items():
         monkeypatch.setenv(name, value)
     return made
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from costguard.cli.main import main
 from costguard.replay.files import read
-from costguard.testing.nvml import Script, build, write_sysfs
+from costguard.testing.nvml import Script, write_sysfs
 
 ADDRESSES = ["0000:01:00.0", "0000:02:00.0"]
 POLICY = "kill_duration=10m, grace=1m, boot_grace=0s, unused_after=off"
@@ -136,9 +136,8 @@ def test_from_a_pipe(log: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_record_and_replay(tmp_path: Path, ending: signal.Signals) -> None:
+def test_record_and_replay(tmp_path: Path, nvml_library: Path, ending: signal.Signals) -> None:
     """Two GPUs, one of which cannot be read; ended by a signal, the file is whole and can be replayed."""
-    library = build(tmp_path)
     gpus = Script(tmp_path / "gpus", gpus=2, name="NVIDIA H200")
     for index, address in enumerate(ADDRESSES):
         gpus.set(index, pci=address)
@@ -159,7 +158,7 @@ def test_record_and_replay(tmp_path: Path, ending: signal.Signals) -> None:
         "--sysfs",
         str(sysfs),
     ]
-    process = subprocess.Popen(command, env=os.environ | gpus.environment(library), stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, env=os.environ | gpus.environment(nvml_library), stderr=subprocess.PIPE)
     end = time.monotonic() + 20
     while time.monotonic() < end and not (out.exists() and out.stat().st_size > 400):
         time.sleep(0.1)
@@ -184,15 +183,14 @@ def test_record_never_overwrites(tmp_path: Path) -> None:
     assert (tmp_path / "made").read_text() == "mine"
 
 
-def test_record_without_hardware_ends(tmp_path: Path) -> None:
+def test_record_without_hardware_ends(tmp_path: Path, nvml_library: Path) -> None:
     """As `run` does: it says so, ends with exit code 0, and leaves no file."""
-    library = build(tmp_path)
     gpus = Script(tmp_path / "gpus", gpus=0)
     for function in ("nvmlInit_v2", "nvmlInitWithFlags"):
         gpus.fail(function, 9)  # NVML: the driver is not loaded
     command = [sys.executable, "-m", "costguard", "record", "--out", str(tmp_path / "made"), "--duration", "2s"]
     command += ["--sysfs", str(write_sysfs(tmp_path / "sys", []))]
-    environment = os.environ | gpus.environment(library)
+    environment = os.environ | gpus.environment(nvml_library)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("No NVIDIA GPU on this machine")
