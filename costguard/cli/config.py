@@ -1,6 +1,5 @@
 """``costguard config``: write, check and show the configuration."""
 
-import json
 import os
 import shlex
 import time
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costguard.cli import options
+from costguard.cli.answer import emit
 from costguard.cli.invoked import invoked
 from costguard.config.paths import DEFAULT_CONFIG
 from costguard.errors import USAGE, CostguardError
@@ -73,11 +73,11 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
         if not as_json:
             hint = "correct them, then run it again; `costguard config init --path FILE` writes a commented sample."
             raise CostguardError(error.message, hint, USAGE) from None
-        click.echo(json.dumps({"ok": False, "errors": error.problems}, ensure_ascii=False, indent=2))
+        emit("config-check", {"ok": False, "errors": error.problems})
         raise SystemExit(USAGE) from None
     sentences = [*summary(loaded.settings), *_passed(loaded.settings, time.time())]
     if as_json:
-        click.echo(json.dumps({"ok": True, "file": loaded.source, "summary": sentences}, ensure_ascii=False, indent=2))
+        emit("config-check", {"ok": True, "file": loaded.source, "summary": sentences})
         return
     click.echo(f"OK: {origin(loaded)}\n")
     click.echo("\n".join(sentences))
@@ -102,6 +102,6 @@ def show(arguments: options.Arguments, *, as_json: bool) -> None:
 
     loaded = load(arguments, os.environ)
     if as_json:
-        click.echo(json.dumps(shown.as_json(loaded), ensure_ascii=False, indent=2))
+        emit("config-show", shown.as_json(loaded))
     else:
         click.echo(shown.as_toml(loaded), nl=False)

@@ -1,12 +1,12 @@
 """``costguard doctor``: whether this machine is guarded, and what to do where it is not."""
 
-import json
 import os
 from typing import TYPE_CHECKING
 
 import click
 
 from costguard.cli import options, reach
+from costguard.cli.answer import emit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
         sections = {s.name: [check._asdict() for check in s.checks] for s in report.sections}
         verdict = {"guarded": report.guarded, "verdict": report.verdict, "why": report.why}
         shown = {**verdict, "sections": sections, **report.facts}
-        click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        emit("doctor", shown)
     else:
         _show(report)
     raise SystemExit(EXIT_CODES[report.verdict])

@@ -1,6 +1,5 @@
 """``costguard history``: what was seen and done, day by day, and each incident as a story."""
 
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costguard.cli import reach
+from costguard.cli.answer import emit
 from costguard.config.paths import resolve
 from costguard.errors import CostguardError
 from costguard.history import FILE
@@ -111,7 +111,7 @@ def _all(path: str, database: "sqlite3.Connection", since: float, price: Rate | 
             "days": [savings.day_for_programs(day, off.get(day.date), price) for day in days],
             "incidents": [each._asdict() for each in incidents], "messages": [each._asdict() for each in messages],
         }  # fmt: skip
-        click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        emit("history", shown)
         return
     from costguard.cli.history_view import Money, overview
     from costguard.cli.render import console, show
@@ -132,7 +132,7 @@ def _one(path: str, database: "sqlite3.Connection", incident: str, *, as_json: b
             "file": path, "incident": head._asdict(), "hour_before": [span._asdict() for span in before],
             "events": [event._asdict() for event in found],
         }  # fmt: skip
-        click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        emit("incident", shown)
         return
     from costguard.cli.history_view import told
     from costguard.cli.render import console, show

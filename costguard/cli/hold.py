@@ -1,6 +1,5 @@
 """``costguard hold``: postpone whatever the agent would do."""
 
-import json
 import os
 from typing import Any
 
@@ -8,6 +7,7 @@ import click
 
 from costguard.agent.client import login
 from costguard.cli import reach
+from costguard.cli.answer import emit
 from costguard.config.values import spoken_seconds
 from costguard.errors import REFUSED, CostguardError
 
@@ -43,7 +43,7 @@ def command(*, duration: float, reason: str, as_json: bool, state_dir: str | Non
     report = reach.request(state_dir, {"command": "status"})
     if as_json:
         granted = {"done": True, "words": answer["words"], "hold": _granted(report)}
-        click.echo(json.dumps(granted, ensure_ascii=False, indent=2))
+        emit("hold", granted)
         return
     for line in told(report, duration):
         click.echo(line)

@@ -1,11 +1,11 @@
 """``costguard permissions``: the rights that an action needs, and the least policy that grants them."""
 
-import json
 from typing import get_args
 
 import click
 
 from costguard.actions.provider import Provider, Verb, load
+from costguard.cli.answer import emit
 from costguard.errors import USAGE, CostguardError
 
 
@@ -37,7 +37,7 @@ def command(*, cloud: str | None, actions: tuple[Verb, ...], tag: bool, policy: 
         listed = [right._asdict() for right in rights]
         shown = {"cloud": cloud, "actions": verbs, "tag": tag, "permissions": listed, "policy": text}
         shown["commands"] = commands
-        click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        emit("permissions", shown)
     elif policy:
         click.echo(text.rstrip("\n"))
     else:
@@ -62,7 +62,7 @@ def _installed() -> dict[str, Provider]:
 
 def _list(installed: dict[str, Provider], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({name: provider.name for name, provider in installed.items()}, indent=2))
+        emit("clouds", {"clouds": {name: provider.name for name, provider in installed.items()}})
         return
     for name, provider in installed.items():
         click.echo(f"{name:<10} {provider.name}")

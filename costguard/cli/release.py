@@ -1,11 +1,10 @@
 """``costguard release``: end a hold; as root, all of them and what is latched."""
 
-import json
-
 import click
 
 from costguard.agent.client import login
 from costguard.cli import reach
+from costguard.cli.answer import emit
 from costguard.errors import REFUSED, CostguardError
 
 
@@ -25,8 +24,8 @@ def command(*, as_json: bool, state_dir: str | None) -> None:
         raise CostguardError(str(answer.get("words")), "see `costguard status` for what happens now", REFUSED)
     report = reach.request(state_dir, {"command": "status"})
     if as_json:
-        done = {"done": True, "words": answer["words"], "sentence": report["sentence"]}
-        click.echo(json.dumps(done, ensure_ascii=False, indent=2))
+        words = {"done": True, "words": answer["words"], "sentence": report["sentence"]}
+        emit("release", words)
         return
     words = clean(str(answer["words"]))
     click.echo(f"{words[:1].upper()}{words[1:]}.\n{report['sentence']}")

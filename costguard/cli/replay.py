@@ -1,6 +1,5 @@
 """``costguard replay``: what a policy would have decided on a recording."""
 
-import json
 import os
 import re
 import sys
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from costguard.cli.answer import emit
 from costguard.errors import CostguardError
 from costguard.money import given
 
@@ -104,7 +104,7 @@ def command(
         click.echo(f"warning: {note}", err=True)
     if as_json:
         said = show.as_json(names, recording, results, [*recording.notes, *notes])
-        click.echo(json.dumps(said, ensure_ascii=False, indent=2))
+        emit("replay", said)
         return
     for words in _report(_title(names), recording, results, timeline=not no_timeline):
         click.echo(words)

@@ -1,11 +1,11 @@
 """``costguard status``: why the machine is still up, what would stop it and when, and who can change that."""
 
-import json
 import time
 
 import click
 
-from costguard.cli import reach
+from costguard.cli import idle_cost, reach
+from costguard.cli.answer import emit
 from costguard.errors import CostguardError
 
 
@@ -27,7 +27,7 @@ def command(*, as_json: bool, watch: bool, every: float, state_dir: str | None) 
         return
     report = reach.request(state_dir, {"command": "status"})
     if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False, indent=2))
+        emit("status", idle_cost.added(report))
         return
     from costguard.cli.render import console, show
     from costguard.cli.status_view import view
@@ -57,7 +57,7 @@ def _lines(report: dict[str, object], state_dir: str | None, every: float, *, as
     while True:
         words = str(report.get("sentence"))
         if as_json:
-            click.echo(json.dumps(report, ensure_ascii=False))
+            emit("status", idle_cost.added(report), lines=True)
         elif words != before:
             click.echo(words)
             before = words

@@ -12,6 +12,7 @@ import click
 from costguard.agent.client import AgentBusyError, AgentUnreachableError, login
 from costguard.agent.identity import escape_hatch
 from costguard.cli import options, reach
+from costguard.cli.answer import emit
 from costguard.engine.reasons import PERSON
 from costguard.errors import REFUSED, USAGE, CostguardError
 
@@ -90,7 +91,7 @@ def _refused(action: str, error: CostguardError) -> dict[str, Any]:
 
 
 def _print(fate: Mapping[str, Any]) -> None:
-    click.echo(json.dumps(fate, ensure_ascii=False, indent=2))
+    emit("stop", fate)
 
 
 class _Question:

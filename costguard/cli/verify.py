@@ -1,6 +1,5 @@
 """``costguard stop --verify``: ask a cloud, from any machine, whether the bill of a receipt has ended."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from costguard.actions import dmi, receipt
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Provider, Site, load
 from costguard.cli import options
+from costguard.cli.answer import emit
 from costguard.errors import REFUSED, USAGE, CostguardError
 
 
@@ -32,7 +32,7 @@ def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
     closed = outcome.status == "done"
     if as_json:
         shown = {"closed": closed, "status": outcome.status, "detail": outcome.detail, "proof": outcome.proof}
-        click.echo(json.dumps({**shown, "receipt": found}, ensure_ascii=False, indent=2))
+        emit("verify", {**shown, "receipt": found})
     else:
         click.echo(f"{found['cloud']} {found['instance']}: {outcome.detail}")
     if not closed:

@@ -1,10 +1,10 @@
 """The demonstration as plain lines, or as JSON, for whoever reads it elsewhere than on a terminal."""
 
-import json
 import textwrap
 
 import click
 
+from costguard.cli.answer import emit
 from costguard.demo import story
 from costguard.demo.director import Account, Line, Scene
 from costguard.demo.ending import facts, following, morals
@@ -88,7 +88,7 @@ class Json:
 
 
 def _dump(**event: object) -> None:
-    click.echo(json.dumps(event, ensure_ascii=False))
+    emit("demo", event, lines=True)
 
 
 def _wrapped(first: str, words: str) -> None:

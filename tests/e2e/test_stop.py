@@ -15,6 +15,7 @@ import pytest
 
 from tests.contract.cloud_server import Cloud, running
 from tests.e2e.conftest import COMMAND, Agent
+from tests.json_page import fields, listed
 
 RATE = 5
 """How much faster time runs where the shortest settings for a machine action are waited out."""
@@ -73,6 +74,8 @@ def test_it_stops_shows_and_gives_a_receipt_that_can_be_verified(machine: Machin
     assert done.returncode == 0, done.stderr
     fate = answer(done)
     assert (fate["accepted"], fate["status"], fate["receipt"]["instance"]) == (True, "accepted", "m-42")
+    assert "receipt.*" in fields("stop", [fate])
+    assert fields("stop", [fate]) <= listed()["stop"]
     assert len(cloud.asked) == 1
     receipt = machine.folder / "receipt.json"
     receipt.write_text(f"Receipt: {json.dumps(fate['receipt'])}\n")
@@ -82,7 +85,9 @@ def test_it_stops_shows_and_gives_a_receipt_that_can_be_verified(machine: Machin
         assert "closed" in verified.stdout
     cloud.machine["status"] = "running"
     assert machine.run("stop", "--verify", str(receipt)).returncode == 3
-    assert answer(machine.run("stop", "--verify", str(receipt), "--json"))["closed"] is False
+    shown = answer(machine.run("stop", "--verify", str(receipt), "--json"))
+    assert (shown["schema"], shown["closed"]) == ("costguard.verify/1", False)
+    assert fields("verify", [shown]) == listed()["verify"]
     cloud.fail["/machines"] = 503
     assert machine.run("stop", "--verify", str(receipt)).returncode == 3
     assert len(cloud.asked) == 1

@@ -1,0 +1,34 @@
+"""Answers for programs: one JSON object, whose `schema` names its form and the version of that form."""
+
+import json
+from collections.abc import Mapping
+
+import click
+
+SCHEMAS: Mapping[str, int] = {
+    "status": 1,
+    "history": 1,
+    "incident": 1,
+    "doctor": 1,
+    "hold": 1,
+    "release": 1,
+    "stop": 1,
+    "verify": 1,
+    "permissions": 1,
+    "clouds": 1,
+    "config-check": 1,
+    "config-show": 1,
+    "replay": 1,
+    "demo": 1,
+}
+"""The version grows when a field goes or changes its meaning; a new field changes nothing. docs/json.md lists the fields."""
+
+
+def named(form: str, answer: Mapping[str, object]) -> dict[str, object]:
+    """The answer with its schema, which stands first."""
+    return {"schema": f"costguard.{form}/{SCHEMAS[form]}", **answer}
+
+
+def emit(form: str, answer: Mapping[str, object], *, lines: bool = False) -> None:
+    """Print it; ``lines``: in one line, where others follow."""
+    click.echo(json.dumps(named(form, answer), ensure_ascii=False, indent=None if lines else 2))

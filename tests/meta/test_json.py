@@ -1,0 +1,175 @@
+"""docs/json.md lists every field of every answer for programs, and no other."""
+
+import functools
+import json
+import os
+import re
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from costguard.agent.control import SOCKET
+from costguard.agent.loop import Loop
+from costguard.agent.ports import Instant
+from costguard.cli.answer import SCHEMAS
+from costguard.cli.main import VERBS, main
+from costguard.config.paths import resolve
+from costguard.history import store
+from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
+from costguard.testing.simworld import SimOff
+from tests.json_page import PAGE, fields, listed
+from tests.unit.history.conftest import batch
+
+OF_ACCEPTED = {"receipt.*"}
+"""What only an accepted stop has: seen with a cloud, in tests/e2e/test_stop.py, as is `verify`."""
+
+
+def answered(*typed: str, code: int = 0, **environment: str) -> list[dict[str, Any]]:
+    done = CliRunner().invoke(main, list(typed), env=environment)
+    assert done.exit_code == code, done.output
+    text = done.stdout
+    return [json.loads(line) for line in text.splitlines()] if text.startswith('{"') else [json.loads(text)]
+
+
+class Answers(Watch):
+    """What the agent says to whoever asks for its status."""
+
+    def __init__(self) -> None:
+        self.reports: list[dict[str, Any]] = []
+
+    def answered(self, now: Instant, client: int, answer: bytes) -> None:
+        said = json.loads(answer)
+        if "sentence" in said:
+            self.reports.append(said)
+
+
+def reports() -> list[dict[str, Any]]:
+    """What an agent says in many states: held, quiet, warning, asked to stop, with a veto and a price."""
+    heard = Answers()
+    for hatch in ("", "costguard=off"):
+        host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.0)]), until=6000.0, watch=heard)
+        config = effective({"price_per_hour": 2.0, "kill_duration": 1800.0, "arm_duration": None, "mode": "live"})
+        loop = Loop(host, config, host.start()._replace(hatch=hatch))
+        asked: list[tuple[float, dict[str, Any]]] = [
+            (60.0, {"command": "hold", "seconds": 600.0, "reason": "x"}),
+            (90.0, {"command": "status"}),
+            (1000.0, {"command": "status"}),
+            (2000.0, {"command": "status"}),
+            (2010.0, {"command": "stop"}),
+            (2011.0, {"command": "status"}),
+        ]
+
+        def ask(question: dict[str, Any], host: SimHost = host) -> None:
+            host.request(0, question)
+
+        for at, question in asked:
+            host.world.at(at, functools.partial(ask, question))
+        with suppress(SimOff):
+            loop.run()
+    return heard.reports
+
+
+@contextmanager
+def agent(folder: Path, report: dict[str, Any]) -> Iterator[None]:
+    """A stand-in for an agent: it answers every request on the real socket."""
+    runtime = Path(resolve(str(folder), os.environ).runtime)
+    runtime.mkdir(parents=True, exist_ok=True)
+
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            asked = json.loads(self.rfile.readline())
+            said = report if asked["command"] == "status" else {"done": True, "words": "done"}
+            self.wfile.write(json.dumps(said).encode() + b"\n")
+
+    with socketserver.ThreadingUnixStreamServer(str(runtime / SOCKET), Answer) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            (runtime / SOCKET).unlink()
+            runtime.rmdir()
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """Real answers of every verb."""
+    folder = tmp_path_factory.mktemp("json")
+    found: dict[str, list[dict[str, Any]]] = {}
+
+    def keep(*typed: str, code: int = 0) -> None:
+        for answer in answered(*typed, code=code):
+            form = str(answer["schema"]).removeprefix("costguard.").partition("/")[0]
+            found.setdefault(form, []).append(answer)
+
+    state = ("--state-dir", str(folder))
+    for report in reports():
+        with agent(folder, report):
+            keep("status", "--json", *state)
+            if report["holds"]:
+                keep("hold", "2h", "--json", *state)
+                keep("release", "--json", *state)
+    events = [["x-i1", 1.79e9, "told", json.dumps({"effect": "m1", "name": "closed", "facts": {
+        "price_per_hour": 2.0, "currency": "EUR", "saved": 2.0, "stopped_wall": 1.79e9 - 3600.0, "started_wall": 1.79e9}})],
+        ["", 1.79e9, "lost", json.dumps({"rows": 1})]]  # fmt: skip
+    store.save(str(folder / "history.sqlite"), batch(events=events))
+    keep("history", "--json", "--since", "2026-01-01", *state)
+    keep("history", "last", "--json", *state)
+    trace = folder / "trace.csv"
+    rows = [f"2026/11/20 {10 + i // 60:02}:{i % 60:02}:00, 0, {90 if i < 60 else 0} %" for i in range(600)]
+    trace.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows]) + "\n")
+    keep("replay", str(trace), "--json", "--price", "2", "--set", "kill_duration=30m")
+    keep("config", "check", "--json")
+    keep("config", "check", "--json", "--set", "grace=soon", code=2)
+    keep("config", "show", "--json")
+    keep("permissions", "--json")
+    keep("permissions", "aws", "--json")
+    here = ("--set", "cloud.provider=none", "--json", *state)
+    keep("stop", "--action", "shutdown", "--yes", *here, code=3)
+    keep("doctor", *here, code=1)
+    keep("demo", "--json")
+    return found
+
+
+def test_the_page_lists_every_form_and_no_other() -> None:
+    """A form that is new, gone or of another version changes the page."""
+    assert set(listed()) == set(SCHEMAS)
+
+
+def test_every_answer_is_named_and_has_the_fields_of_the_page(samples: dict[str, list[dict[str, Any]]]) -> None:
+    """Both ways: no field that the page does not list, and none that never comes."""
+    assert set(samples) == set(SCHEMAS) - {"verify"}
+    for form, answers in samples.items():
+        for answer in answers:
+            assert next(iter(answer)) == "schema"
+        found, page = fields(form, answers), listed()[form]
+        assert found - page == set(), f"{form}: not in docs/json.md"
+        assert page - found == (OF_ACCEPTED if form == "stop" else set()), f"{form}: in docs/json.md, and in no answer"
+
+
+def _options(command: click.Command, path: str) -> Iterator[tuple[str, bool]]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _options(inner, f"{path} {name}")
+    else:
+        yield path, any("--json" in option.opts for option in command.params)
+
+
+def test_every_verb_with_json_has_its_section() -> None:
+    """A verb that learns --json without a row here is named; one that prints data without it stays deliberate."""
+    verbs = dict(_options(main, "costguard"))
+    assert set(VERBS) == {path.split()[1] for path in verbs}
+    without = {path.removeprefix("costguard ") for path, has in verbs.items() if not has}
+    assert without == {"run", "detach", "attach", "record", "config init"}
+    for path in (path for path, has in verbs.items() if has):
+        assert re.search(rf"^`{path}[^`]*--json`", PAGE, re.MULTILINE), path
