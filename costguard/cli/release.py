@@ -24,8 +24,7 @@ def command(*, as_json: bool, state_dir: str | None) -> None:
         raise CostguardError(str(answer.get("words")), "see `costguard status` for what happens now", REFUSED)
     report = reach.request(state_dir, {"command": "status"})
     if as_json:
-        words = {"done": True, "words": answer["words"], "sentence": report["sentence"]}
-        emit("release", words)
+        emit("release", {"done": True, "words": answer["words"], "sentence": report["sentence"]})
         return
     words = clean(str(answer["words"]))
     click.echo(f"{words[:1].upper()}{words[1:]}.\n{report['sentence']}")
