@@ -13,12 +13,12 @@ from typing import Any
 from costguard.agent.ports import Ended, Host, Instant, Line, SpawnFailed
 from costguard.agent.state import Start
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
-from costguard.engine.events import AskRelease, Event, Outcome
+from costguard.engine.events import AskHold, AskRelease, Event, Outcome
 from costguard.engine.machine import Step
 from costguard.engine.observation import Observation
-from costguard.engine.state import DONE, FAILED, Core
+from costguard.engine.state import DONE, FAILED, Core, Incident
 from costguard.engine.turn import label
-from costguard.history import FILE
+from costguard.history import BY, FILE, USERS
 from costguard.history.rollup import Rollup
 
 FLUSH_EVERY = 300.0
@@ -33,6 +33,8 @@ ROWS_KEPT = 2400
 """Rows of minutes that wait in memory, at most (about 0.4 MB): four hours of eight GPUs."""
 
 EVENTS_KEPT = 200
+"""Events that wait in memory: of what the guard did, and as many of what users asked for. Neither pushes out the other."""
+
 BATCH_ROWS = 400
 BATCH_BYTES = 32 << 10  # of events in one batch
 EVENT_BYTES = 12 << 10  # of one event; a larger one loses its details
@@ -40,7 +42,8 @@ REMEMBERED = 64  # effects whose outcome may still come
 
 Readings = Callable[[], list[list[object]]]
 Complain = Callable[[str, str | None], None]
-Row = tuple[str, float, str, str]
+Row = tuple[int, str, float, str, str]
+"""Its place in the order of all, incident, date, kind, and the rest as JSON."""
 
 
 class Recorder:
@@ -56,7 +59,10 @@ class Recorder:
         self._rollup = Rollup()
         self._last: float | None = None
         self._events: deque[Row] = deque()
+        self._asked: deque[Row] = deque()  # what users did, and the messages about it
+        self._count = 0
         self._incidents: dict[str, str] = {}  # effect id -> incident
+        self._asked_incidents: dict[str, str] = {}
         self._dropped = 0
         self._batch: bytes | None = None  # on its way, and the same again until it is saved
         self._number = 0
@@ -87,24 +93,35 @@ class Recorder:
         core = step.state.core
         now, was = core.incident, before.incident
         incident = now.id if now else was.id if was else ""
-        if isinstance(event, Outcome) and event.effect in self._incidents:
-            said = {"status": event.status, "detail": event.detail, "proof": event.proof}
-            fate: dict[str, object] = {"effect": event.effect, **said, "findings": event.findings}
-            if was and event.effect == was.told and now and before.phase not in {DONE, FAILED}:
-                fate |= {"tries": was.tries, "unreached": now.exhausted}
-            self._add(self._incidents[event.effect], wall, "outcome", fate)
-        if isinstance(event, AskRelease):
-            self._add(incident, wall, "released", {"owner": event.owner})
+        if isinstance(event, Outcome):
+            self._outcome(event, before, now, wall)
+        asked = isinstance(event, AskHold | AskRelease)
+        if isinstance(event, AskRelease) and _released(before, core):
+            self._add(incident, wall, "released", {"owner": event.owner}, asked=True)
         if core.phase != before.phase or (now and now.id) != (was and was.id):
             self._add(incident, wall, "phase", _phase(before, step))
         for effect in step.effects:
-            self._effect(effect, incident, wall, str(step.sentence), readings)
+            self._effect(effect, incident, wall, str(step.sentence), readings, asked=asked)
 
-    def _effect(self, effect: Effect, incident: str, wall: float, sentence: str, readings: Readings) -> None:
+    def _outcome(self, event: Outcome, before: Core, now: Incident | None, wall: float) -> None:
+        asked, was = event.effect in self._asked_incidents, before.incident
+        found = (self._asked_incidents if asked else self._incidents).get(event.effect)
+        if found is None:
+            return
+        said = {"status": event.status, "detail": event.detail, "proof": event.proof}
+        fate: dict[str, object] = {"effect": event.effect, **said, "findings": event.findings}
+        if was and event.effect == was.told and now and before.phase not in {DONE, FAILED}:
+            fate |= {"tries": was.tries, "unreached": now.exhausted}
+        self._add(found, wall, "outcome", fate, asked=asked)
+
+    def _effect(
+        self, effect: Effect, incident: str, wall: float, sentence: str, readings: Readings, *, asked: bool
+    ) -> None:
+        asked = asked and isinstance(effect, Tell)
         if isinstance(effect, Tell):
             incident = str(effect.facts.get("incident") or incident)
             facts = {**effect.facts, "sentence": sentence, "readings": readings()}
-            self._add(incident, wall, "told", {"effect": effect.id, "name": effect.kind, "facts": facts})
+            self._add(incident, wall, "told", {"effect": effect.id, "name": effect.kind, "facts": facts}, asked=asked)
         elif isinstance(effect, Go):  # the last readings before the request
             given = {"effect": effect.id, "action": effect.action, "sentence": sentence, "readings": readings()}
             self._add(incident, wall, "go", given)
@@ -116,20 +133,25 @@ class Recorder:
             return
         else:
             return
-        self._incidents[effect.id] = incident
-        if len(self._incidents) > REMEMBERED:
-            del self._incidents[next(iter(self._incidents))]
+        kept = self._asked_incidents if asked else self._incidents
+        kept[effect.id] = incident
+        if len(kept) > REMEMBERED:
+            del kept[next(iter(kept))]
 
-    def _add(self, incident: str, wall: float, kind: str, data: Mapping[str, Any]) -> None:
-        text = json.dumps(data, separators=(",", ":"), default=str)
+    def _add(self, incident: str, wall: float, kind: str, data: Mapping[str, Any], *, asked: bool = False) -> None:
+        by = {BY: USERS} if asked else {}
+        text = json.dumps({**by, **data}, separators=(",", ":"), default=str)
         if len(text) > EVENT_BYTES:
             facts = data.get("facts", data)
             short = {name: facts.get(name) for name in ("sentence", "action", "reason", "owner", "mode")}
-            text = json.dumps({"name": data.get("name"), "effect": data.get("effect"), "facts": short, "cut": True})
-        if len(self._events) >= EVENTS_KEPT:
-            self._events.popleft()
+            cut = {**by, "name": data.get("name"), "effect": data.get("effect"), "facts": short, "cut": True}
+            text = json.dumps(cut, separators=(",", ":"))
+        queue = self._asked if asked else self._events
+        if len(queue) >= EVENTS_KEPT:
+            queue.popleft()
             self._dropped += 1
-        self._events.append((incident, wall, kind, text))
+        self._count += 1
+        queue.append((self._count, incident, wall, kind, text))
         self._due = 0.0
 
     # -- how it is written -----------------------------------------------------------------------------------
@@ -201,7 +223,12 @@ class Recorder:
         else:
             self._writer = self._batch = None
             self._retry = FIRST_RETRY
-            more = self._events or len(self._rollup.gpus) > BATCH_ROWS or (self._closing and self._rollup.gpus)
+            more = (
+                self._events
+                or self._asked
+                or len(self._rollup.gpus) > BATCH_ROWS
+                or (self._closing and self._rollup.gpus)
+            )
             self._due = 0.0 if more else at + FLUSH_EVERY
             self._troubled = False
             self._tell("history", None)
@@ -223,14 +250,20 @@ class Recorder:
                 del rows[:over]
                 self._dropped += over
 
+    def _next_events(self) -> list[tuple[str, float, str, str]]:
+        """What the guard did first, then what users asked for; in the order in which it happened."""
+        rows: list[Row] = []
+        size = 0
+        for queue in (self._events, self._asked):
+            while queue and size + len(queue[0][4]) <= BATCH_BYTES:
+                rows.append(queue.popleft())
+                size += len(rows[-1][4])
+        return [row[1:] for row in sorted(rows)]
+
     def _make_batch(self, now: Instant) -> bytes | None:
         rollup = self._rollup
         gpus, machine = rollup.gpus[:BATCH_ROWS], rollup.machine[:BATCH_ROWS]
-        events: list[Row] = []
-        size = 0
-        while self._events and size + len(self._events[0][3]) <= BATCH_BYTES:
-            events.append(self._events.popleft())
-            size += len(events[-1][3])
+        events = self._next_events()
         if self._dropped:
             events.append(("", now.wall, "lost", json.dumps({"rows": self._dropped})))
             self._dropped = 0
@@ -249,6 +282,11 @@ class Recorder:
             "events": events,
         }
         return json.dumps(batch, separators=(",", ":")).encode()
+
+
+def _released(before: Core, core: Core) -> bool:
+    """Whether a release changed anything: what was refused or found nothing is no event."""
+    return (before.holds, before.stops, before.phase) != (core.holds, core.stops, core.phase)
 
 
 def _phase(before: Core, step: Step) -> dict[str, object]:

@@ -5,3 +5,6 @@
 
 FILE = "history.sqlite"
 """The file's name in the state directory."""
+
+BY, USERS = "by", "users"
+"""The first entry of an event that a user of the machine caused: such events have a quota of their own."""

@@ -1,10 +1,14 @@
 """The history's file: its tables, one transaction per batch, and how long things are kept."""
 
+import errno
+import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
+
+from costguard.history import BY, USERS
 
 VERSION = 1
 """Of the tables (``PRAGMA user_version``); a file of another version is moved aside, never guessed at."""
@@ -17,13 +21,26 @@ LARGEST = 256 << 20
 """Bytes of the file; beyond it the oldest minutes go first."""
 
 EVENTS_KEPT = 50_000
+USERS_EVENTS_KEPT = 5_000
+"""Events of the guard, and those that users of the machine caused: however many these are, none of the others goes for them."""
+
 BATCHES_KEPT = 1000
 QUARTER = 900
 """Seconds; every time zone of the world begins its days at a whole quarter."""
 
-LOCKED_WITHIN = 5.0
-"""Seconds to wait for somebody who reads."""
+LOCKED_WITHIN = 1.0
+"""Seconds to wait for somebody who reads, which takes a blink. Everybody may read, and hold the file locked for ever with
+that: then the history goes on in a copy, which takes the file's place."""
 
+_OF_USERS = json.dumps({BY: USERS}, separators=(",", ":"))[:-1] + "*"
+"""How the data of an event begins that a user caused; quotes of what people write are escaped in it."""
+
+_SURPLUS = """
+DELETE FROM events WHERE (data GLOB ?) = ?
+    AND id <= (SELECT id FROM events WHERE (data GLOB ?) = ? ORDER BY id DESC LIMIT 1 OFFSET ?)
+"""
+
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNUSABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _TABLES = """
 CREATE TABLE minutes (
@@ -62,7 +79,7 @@ def save(path: str, batch: Mapping[str, Any]) -> list[str]:
     """
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     try:
-        _save(path, batch)
+        _save_in_spite_of_readers(path, batch)
     except VersionError as error:
         why = str(error)
     except sqlite3.DatabaseError as error:
@@ -74,6 +91,36 @@ def save(path: str, batch: Mapping[str, Any]) -> list[str]:
     note = _move_aside(path, why)
     _save(path, batch)
     return [note]
+
+
+def _save_in_spite_of_readers(path: str, batch: Mapping[str, Any]) -> None:
+    try:
+        _save(path, batch)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in _LOCKED:
+            raise
+    else:
+        return
+    copy = f"{path}.new"
+    try:
+        _copy(path, copy)
+        _save(copy, batch)
+        if os.path.lexists(f"{path}-journal"):  # half a transaction of the old file would be played into the new one
+            raise OSError(errno.EBUSY, "somebody keeps it locked", path)
+        os.rename(copy, path)
+    finally:
+        for left in (copy, f"{copy}-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(left)
+
+
+def _copy(path: str, copy: str) -> None:
+    """The file as its readers see it; whoever has it open goes on reading the old one."""
+    with suppress(FileNotFoundError):
+        os.unlink(copy)
+    os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    with closing(sqlite3.connect(path, timeout=LOCKED_WITHIN, isolation_level=None)) as old:
+        old.execute("VACUUM INTO ?", (copy,))
 
 
 def _save(path: str, batch: Mapping[str, Any]) -> None:
@@ -125,7 +172,9 @@ def retain(database: sqlite3.Connection, wall: float) -> None:
     database.execute("DELETE FROM minutes WHERE minute < ?", (wall - MINUTES_KEPT,))
     database.execute("DELETE FROM quarters WHERE start < ?", (wall - LONG_KEPT,))
     database.execute("DELETE FROM events WHERE wall < ?", (wall - LONG_KEPT,))
-    database.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (EVENTS_KEPT,))
+    for users, kept in ((False, EVENTS_KEPT), (True, USERS_EVENTS_KEPT)):
+        those = (_OF_USERS, users)
+        database.execute(_SURPLUS, (*those, *those, kept))
     database.execute("DELETE FROM batches WHERE number <= (SELECT max(number) FROM batches) - ?", (BATCHES_KEPT,))
     size, pages, free = (
         int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_size", "page_count", "freelist_count")

@@ -2,6 +2,8 @@
 
 import json
 from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -222,6 +224,42 @@ def test_memory_is_bounded_and_the_loss_is_told(monkeypatch: pytest.MonkeyPatch)
     kept = sum(len(batch["gpus"]) for batch in recovered.world.history)
     assert lost
     assert kept + sum(event.data["rows"] for event in lost) // 2 == pytest.approx(20000 / 60, abs=2)
+
+
+def ask(host: SimHost, command: str) -> None:
+    host.request(0, {"command": command, "seconds": 60})
+
+
+def flooded(seconds: Iterable[float], commands: Sequence[str], faults: Faults | None = None) -> SimHost:
+    """The day of `play`, with somebody who asks again and again."""
+    host = SimHost(Machine(gpus=1, script=DAY), seed=3, until=20000.0, faults=faults)
+    host.world.history = deque()
+    for at in seconds:
+        for number, command in enumerate(commands):
+            host.world.at(at + number, partial(ask, host, command))
+    Loop(host, effective(kill_duration=1800.0, mode="live", kill_action="command"), host.start()).run()
+    return host
+
+
+def test_a_release_of_nothing_is_no_event() -> None:
+    """However often it is asked: the record is the one of a day without it."""
+    quiet, loud = flooded([], []), flooded(range(100, 3000, 3), ["release"])
+    assert [what(event) for event in events(loud)] == [what(event) for event in events(quiet)]
+    assert not [event for event in events(loud) if event.kind == "released"]
+
+
+def test_what_users_do_pushes_out_nothing_that_the_guard_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the disk fails, both wait in memory: each in a queue of its own."""
+    monkeypatch.setattr(recorder, "EVENTS_KEPT", 60)
+    quiet = [what(event) for event in events(flooded([], [], BadDisk("fail", 25))) if event.kind != "lost"]
+    after = 9000.0  # the incident is over
+    loud = events(flooded(range(int(after), int(after) + 2400, 8), ["hold", "release"], BadDisk("fail", 25)))
+    asked = [event for event in loud if event.data.get("by") == "users"]
+    assert [what(event) for event in loud if event not in asked and event.kind not in {"lost", "abandon"}][
+        : len(quiet)
+    ] == quiet
+    assert 0 < len([event for event in asked if event.kind == "released"]) <= 60
+    assert any(event.kind == "lost" for event in loud)
 
 
 def test_a_batch_is_sent_again_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,24 @@
 """The history's file: whole batches, once, and not for ever."""
 
+import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from costguard.history import store
+from costguard.history import BY, USERS, store
 from tests.unit.history.conftest import NOW, batch
 
 DAY = 86400.0
+LOCK = """
+import fcntl, sys
+fcntl.lockf(0, fcntl.LOCK_SH)
+print("locked", flush=True)
+import time; time.sleep(600)
+"""
 
 
 def rows(path: Path, what: str) -> list[tuple[object, ...]]:
@@ -63,6 +72,56 @@ def test_a_wrong_clock_deletes_nothing(path: Path) -> None:
     store.save(str(path), batch())
     store.save(str(path), batch("b2", wall=NOW + 1000 * DAY, dated=False, gpus=[], machine=[], events=[]))
     assert rows(path, "count(*) FROM minutes") == [(1,)]
+
+
+@pytest.mark.parametrize("how", ["transaction", "lock"])
+def test_a_reader_that_never_ends_stops_no_writing(path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody may read, with an open transaction or a lock on every byte; who reads on sees what was there when he began."""
+    monkeypatch.setattr(store, "LOCKED_WITHIN", 0.01)
+    store.save(str(path), batch())
+    with (
+        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as reader,
+        path.open("rb") as file,
+    ):
+        if how == "transaction":
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM events").fetchall() == [(1,)]
+        else:  # a read lock is all that a descriptor for reading can have, in another process than this one
+            locked = subprocess.Popen([sys.executable, "-c", LOCK], stdin=file, stdout=subprocess.PIPE)
+            assert locked.stdout is not None
+            assert locked.stdout.readline() == b"locked\n"
+        for number in (2, 3):
+            assert store.save(str(path), batch(f"b{number}")) == []
+            assert rows(path, "count(*) FROM events") == [(number,)]
+        if how == "transaction":
+            assert reader.execute("SELECT count(*) FROM events").fetchall() == [(1,)]
+        else:
+            locked.kill()
+            locked.communicate()
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert store.save(str(path), batch("b3")) == []
+    assert rows(path, "count(*) FROM events") == [(3,)]
+
+
+def test_what_users_cause_pushes_out_none_of_what_the_guard_did(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two quotas in one file; what a user writes cannot make a row pass for another kind."""
+    monkeypatch.setattr(store, "EVENTS_KEPT", 5)
+    monkeypatch.setattr(store, "USERS_EVENTS_KEPT", 3)
+    begin = json.dumps({BY: USERS}, separators=(",", ":"))[:-1]
+    own = [["i", NOW, "go", json.dumps({"effect": number, "reason": begin})] for number in range(4)]
+    store.save(str(path), batch(events=own))
+    for number in range(20):
+        users = [
+            ["", NOW, "released", json.dumps({BY: USERS, "owner": f"{number} {each}"}, separators=(",", ":"))]
+            for each in "ab"
+        ]
+        store.save(str(path), batch(f"flood {number}", events=users))
+    assert rows(path, "count(*) FROM events WHERE kind = 'go'") == [(4,)]
+    assert rows(path, "count(*) FROM events WHERE kind = 'released'") == [(3,)]
+    store.save(str(path), batch("more", events=own))
+    assert rows(path, "count(*) FROM events WHERE kind = 'go'") == [(5,)]
+    assert rows(path, "count(*) FROM events WHERE kind = 'released'") == [(3,)]
 
 
 def test_the_file_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
