@@ -9,13 +9,16 @@ from typing import Any
 
 from costguard.agent import decode
 from costguard.agent.ports import Host
-from costguard.agent.supervise import HANDED, Reader
+from costguard.agent.supervise import HANDED, NOT_YET, Reader
 from costguard.engine.events import Devices, Finding
 from costguard.engine.observation import Device, Observation, Reading, Unknown
 from costguard.engine.state import State
 
 FIND_EVERY = 86400.0
 """Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
+
+SAY_EVERY = 60.0
+"""Seconds between two lines of the journal about one GPU that cannot be read."""
 
 Complain = Callable[[str, str | None], None]
 
@@ -38,6 +41,7 @@ class Eyes:
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.devices}
         self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
+        self._said: dict[str, tuple[str, float]] = {}  # why a GPU cannot be read, as the journal has it, and since when
         self._answer: dict[str, Any] | None = None
         self._place: Mapping[str, Any] = config.get("host", {})
         self.reader = self._start(detached=detached)
@@ -99,7 +103,8 @@ class Eyes:
         except (KeyError, TypeError, ValueError) as error:
             self.reader.words = f"the reader's answer makes no sense ({error})"
             return self._blind(), None
-        self._tell("nvml", None if gpus else self.reader.error)  # otherwise each GPU says it
+        self._tell("nvml", f"no GPU can be read: {self.reader.error}" if self.reader.error else None)
+        self._say(gpus, seen, now)
         self.reader.job["known"] = gpus
         if gpus != self._known:
             missing = tuple(key for key in self._known if key not in gpus)
@@ -109,9 +114,23 @@ class Eyes:
         return Observation(gpus, seen), met
 
     def _blind(self) -> Observation:
-        if not self._known and not self.reader.error:  # no GPU is there to say it
-            self._tell("nvml", self.reader.words)
+        if not self.reader.detached and (self.reader.words != NOT_YET or not self._known):
+            self._tell("nvml", f"no GPU can be read: {self.reader.words}")
         return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
+
+    def _say(self, gpus: tuple[str, ...], seen: tuple[Reading, ...], now: float) -> None:
+        """Name in the journal which GPU cannot be read and why, and that it can be again; each at most once a minute."""
+        if self.reader.error or (not self._said and Unknown not in map(type, seen)):
+            return  # told of all of them at once; or all is well, as ever
+        for key, reading in zip(gpus, seen, strict=True):
+            why = reading.reason if isinstance(reading, Unknown) else ""
+            told, at = self._said.get(key, ("", -SAY_EVERY))
+            if why == told or (why and now - at < SAY_EVERY):
+                continue
+            self._said[key] = why, now
+            device = self._devices.get(key)
+            name = key if device is None or device.number is None else f"GPU {device.number}"
+            self._host.say(f"<4>{name} cannot be read: {why}" if why else f"<5>{name} can be read again")
 
     def _meet(self, devices: tuple[Device, ...], now: float) -> Devices | None:
         before = dict(self._devices)

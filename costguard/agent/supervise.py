@@ -15,6 +15,11 @@ ANSWER_WITHIN = 5.0
 START_WITHIN = 30.0
 """Seconds for the first read of a new reader: without persistence mode the driver takes 1 to 3 s for each GPU."""
 
+NOT_YET = "the reader has not answered yet"
+
+FAILED = 3
+"""Exit code of a reader that has said in its last answer why only a fresh process can do better."""
+
 HANDED = ("counters", "learnt")
 """What an answer may bring for the process after this one: objects by device, of which later ones replace earlier ones."""
 
@@ -41,7 +46,7 @@ class Reader:
         self.child: int | None = None
         self.detached = detached
         """Whether a person wants no process to run, until he says otherwise."""
-        self.words = "the reader has not answered yet"
+        self.words = NOT_YET
         self.error = ""  # why the last answer names no GPU
         self._asked: tuple[int, float] | None = None  # sequence number and deadline
         self._answered_once = False
@@ -104,13 +109,16 @@ class Reader:
             self.stop()
             self.detached, self._asked = False, None
             self._start_at, self._pause = 0.0, FIRST_PAUSE
-            self.words = "the reader has not answered yet"
+            self.words = NOT_YET
 
     def line(self, data: bytes, now: float) -> dict[str, Any] | None:
         """Take a line of the process; gives the answer to the read under way, if it is one."""
         answer = decode.message(data)
         if answer is None:
             self._lost(now, "the reader wrote something that is no answer")
+            return None
+        if "last_words" in answer:
+            self.error = str(answer["last_words"])[:300]
             return None
         self._keep(answer)
         if self._asked is None or answer.get("read") != self._asked[0]:
@@ -138,7 +146,10 @@ class Reader:
         """The process is gone."""
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         self.child = None
-        self._lost(now, f"the reader {how}")
+        if not self.error:
+            self._lost(now, f"the reader {how}; its own words, if any, stand in the journal")
+        else:  # what failed is worth more than how a process ends that cannot cure it
+            self._lost(now, self.error if code == FAILED else f"{self.error}; the reader {how}")
 
     def late(self, now: float) -> bool:
         """Kill a reader that is past its deadline; the caller's reading is unknown."""
@@ -165,7 +176,7 @@ class Reader:
             self._lost(now, str(error))
             return False
         self.restarts += 1
-        self._answered_once = False
+        self._answered_once, self.error = False, ""
         return True
 
     def _lost(self, now: float, why: str) -> None:

@@ -169,10 +169,10 @@ class _Recorder:
                 facts = {device.key: device for device in decode.devices(answer)} if "info" in answer else {}
                 for key in keys:
                     self._devices[key] = facts.get(key) or self._devices.get(key) or Device(key)
-                if keys:
-                    self.words = ""
-                else:
+                if answer.get("error") or not keys:
                     self._tell(str(answer.get("error") or "no GPU was found"))
+                else:
+                    self.words = ""
         except (KeyError, TypeError, ValueError) as error:
             readings = {}
             self._tell(f"the reader's answer makes no sense ({error})")
@@ -201,13 +201,15 @@ class _Recorder:
             end = time.monotonic() + (PATIENCE if self._answered else FIRST_PATIENCE)
             while (line := self._line(process, end)) is not None:
                 answer = json.loads(line)
-                if isinstance(answer, dict) and answer.get("read") == self._number:
+                if isinstance(answer, dict) and "last_words" in answer:
+                    self._tell(str(answer["last_words"]))
+                elif isinstance(answer, dict) and answer.get("read") == self._number:
                     self._answered = True
                     self._job["counters"] = answer.get("counters") or self._job["counters"]
                     self._job["learnt"] = {**self._job["learnt"], **answer.get("learnt", {})}
                     return answer
         except BrokenPipeError:
-            self._tell("the reader ended; it is started anew")
+            self._tell(self.words or "the reader ended; it is started anew")
         except (OSError, ValueError) as error:
             self._tell(f"the reader failed: {getattr(error, 'strerror', None) or error}")
         else:

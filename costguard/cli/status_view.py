@@ -266,7 +266,7 @@ def _troubles(report: Report) -> list[str]:
     silent = agent["now"] - agent["ticked"]
     if silent > max(60.0, 3 * agent["interval"]):
         words.append(f"the agent last looked {duration(silent)} ago")
-    if report["gpus"] and agent["reader"] != "answers":
+    if report["gpus"] and agent["reader"] != "answers" and "nvml" not in agent["troubles"]:
         words.append(f"the GPU reader: {clean(agent['reader'])}")
     if agent["unreaped"]:
         words.append(f"{agent['unreaped']} readers hang in the driver and cannot be ended; a reboot ends them")

@@ -223,8 +223,11 @@ def _agent(agent: Agent, by: service.Service) -> Iterator[Check]:
     yield from _rented(about.get("cloud") or {})
     for subject, words in about["troubles"].items():
         text = words if words.startswith(subject) else f"{subject}: {words}"
-        yield Check("warn", text, f"see {by.journal}")
-    if about["reader"] != "answers":
+        if subject == "nvml":
+            yield Check("bad", text, hardware.advice(words))
+        else:
+            yield Check("warn", text, f"see {by.journal}")
+    if about["reader"] != "answers" and "nvml" not in about["troubles"]:
         yield Check("bad", f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
     if about["unreaped"]:
         text = f"{about['unreaped']} readers hang in the driver and cannot be ended"

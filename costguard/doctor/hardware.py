@@ -82,7 +82,10 @@ def probe(places: Mapping[str, str], seconds: float = PROBE_SECONDS) -> dict[str
     answer = first_answer("nvml", [job, {"read": 1}], seconds)
     if answer is None:
         return {"error": f"the driver did not answer within {seconds:.0f} s; the reader was killed", "gpus": []}
-    return {"error": "the reader ended without an answer", "gpus": []} if "gpus" not in answer else answer
+    if "gpus" in answer:
+        return answer
+    words = answer.get("last_words")
+    return {"error": "the reader ended without an answer" + (f": {words}" if words else ""), "gpus": []}
 
 
 def advice(words: str) -> str:

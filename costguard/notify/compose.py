@@ -251,11 +251,19 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
         title = f"the configuration names a GPU that {facts.machine} does not have; nothing is stopped meanwhile"
     return title, [
         sentence(f"unreadable: {which}" if which else ""),
+        sentence(_unreadable(facts)),
         sentence(f"{lacking}: correct `gpu_devices`" if lacking else ""),
         "What cannot be seen does not count as idle, so the machine stays up and is billed.",
         "" if cost is None else f"That has cost {money(cost, facts.text('currency'))} so far.",
         "Look at `costguard status` and `nvidia-smi`; stop the machine by hand if nobody needs it.",
     ]
+
+
+def _unreadable(facts: Facts) -> str:
+    """What the readers say about the GPUs that cannot be read, each reason once."""
+    rows = [row for row in facts.rows("readings") if isinstance(row, list | tuple) and len(row) > 2 and row[1] is None]
+    why = list(dict.fromkeys(row[2] for row in rows if isinstance(row[2], str) and row[2]))
+    return f"why: {'; '.join(why[:3])}" if why else ""
 
 
 def _unknown_recovered(facts: Facts) -> tuple[str, Lines]:

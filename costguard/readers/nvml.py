@@ -25,6 +25,7 @@ from costguard.readers.nvml_codes import (
     FUNCTION_NOT_FOUND,
     GPU_IS_LOST,
     NO_PERMISSION,
+    NOT_FOUND,
     NOT_SUPPORTED,
     RESET_REQUIRED,
     SUCCESS,
@@ -244,7 +245,7 @@ class Reader:
         if code == SUCCESS:
             self._open(slot, key, handle)
         elif slot.gpu is None:
-            slot.failed(NvmlError(code, "GetHandleByPciBusId"))
+            slot.failed(NvmlError(code, "GetHandle", "not listed by the driver" if code == NOT_FOUND else ""))
         self._info_due = True
 
     def _open(self, slot: _Slot, key: str, handle: "Handle", index: int | None = None) -> None:
@@ -370,6 +371,8 @@ def main() -> int:
         return serve(Lines(target=answers))
     except BrokenPipeError:
         return 0
+    finally:
+        os.dup2(answers, 1)  # for last words
 
 
 if __name__ == "__main__":

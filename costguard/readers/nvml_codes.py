@@ -29,17 +29,25 @@ _WORDS = {
     4: "no permission; run the agent as root and outside a wrapper that drops rights",
     6: "not found",
     7: "the answer did not fit",
+    8: "a GPU's power cable is not connected",
     9: "the driver is not loaded",
     10: "timeout",
+    11: "the kernel has a problem with interrupts of a GPU",
     12: "the driver's library is missing",
     13: "the library is too old for this call",
+    14: "the GPU's own memory of its settings (infoROM) is corrupt",
     15: "the GPU is lost (fell off the bus, see Xid 79 in the kernel log); a reboot is needed",
     16: "the GPU must be reset",
     17: "the operating system blocks the device; check the unit's DeviceAllow and the container's devices",
     18: "driver and library have different versions (upgraded under a running system); reboot or reload the driver",
+    19: "the driver is in use by something that excludes everybody else",
+    20: "the driver has no memory left",
+    23: "the driver has no room left for a further client",
     25: "the library wants another version of this call",
     26: "the library has given up this call",
     27: "the GPU is not ready yet",
+    28: "the driver finds no such GPU",
+    29: "the GPU is in a state in which that cannot be asked",
     999: "unknown driver error; in a container the devices may have been taken away",
 }
 
@@ -47,8 +55,8 @@ _WORDS = {
 class NvmlError(Exception):
     """A call failed; ``code`` is NVML's."""
 
-    def __init__(self, code: int, function: str) -> None:
-        super().__init__(f"{words(code)} (NVML {code}, {function})")
+    def __init__(self, code: int, function: str, says: str = "") -> None:
+        super().__init__(f"{says or words(code)} (NVML {code}, {function})")
         self.code = code
 
 
@@ -62,4 +70,4 @@ class LibraryMissingError(Exception):
 
 def words(code: int) -> str:
     """What a code means, and what to do about it where that is known."""
-    return _WORDS.get(code, "failed")
+    return _WORDS.get(code, "the driver fails")

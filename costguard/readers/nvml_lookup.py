@@ -1,6 +1,6 @@
 """Which GPU of the driver is which: by PCI address, else by UUID, else by its number in the driver's list."""
 
-from costguard.readers.nvml_codes import ABSENT, SUCCESS
+from costguard.readers.nvml_codes import ABSENT, INVALID_ARGUMENT, NOT_FOUND, SUCCESS
 from costguard.readers.nvml_library import Nvml
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
@@ -38,18 +38,26 @@ def listed(
 
 
 def find(nvml: Nvml, key: str, count: int) -> "tuple[int, Handle]":
-    """The handle of the GPU with this key, looked for one by one where the driver does not find it by itself."""
+    """The handle of the GPU with this key, looked for one by one where the driver does not find it by itself.
+
+    Without one: why the driver does not open it, or NOT_FOUND where it says nothing of this GPU.
+    """
     if key.startswith(_PLACE):
-        return nvml.open_index(int(key.removeprefix(_PLACE)))
+        index = int(key.removeprefix(_PLACE))
+        return nvml.open_index(index) if index < count else (NOT_FOUND, None)
     by_address = ":" in key
     code, handle = nvml.open_address(key) if by_address else nvml.open_uuid(key)
     if code == SUCCESS:
         return code, handle
+    refused = 0
     for index in range(count):
         own, handle = nvml.open_index(index)
-        if own == SUCCESS and (nvml.address(handle) if by_address else _uuid(nvml, handle)) == (SUCCESS, key):
+        if own != SUCCESS:
+            refused = refused or own
+        elif (nvml.address(handle) if by_address else _uuid(nvml, handle)) == (SUCCESS, key):
             return own, handle
-    return code, None
+    unsaid = code in (*ABSENT, NOT_FOUND, INVALID_ARGUMENT)  # a look-up that is missing says nothing of the GPU
+    return (refused or NOT_FOUND) if unsaid else code, None
 
 
 def _key(nvml: Nvml, index: int, handle: "Handle", expected: "Iterable[str]") -> tuple[int, str]:

@@ -86,8 +86,17 @@ class Reader(Program):
             self.detached = "detach" in asked
             return
         fault = self.host.faults.take("nvml", self.host)
-        if not self.broken(fault):
+        if fault == "down":
+            self.fail(asked["read"])
+        elif not self.broken(fault):
             self.respond(asked["read"], fault)
+
+    def fail(self, number: int) -> None:
+        """The driver is down: said in one answer, then only a fresh process can do better."""
+        words = "the driver is not loaded (NVML 9, Init)"
+        rows: list[list[object]] = [[key, None, [], 0, words] for key in self.world.machine.keys]
+        self.write(0.05, {"read": number, "gpus": rows, "counters": {}, "error": words, "hardware": True})
+        self.end(0.1, 3)
 
     def respond(self, number: int, fault: str) -> None:
         """Answer a read, rightly or by the letter of ``fault``."""

@@ -1,5 +1,6 @@
 """The NVML reader against a library that fails in every way that was seen in the field."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import Literal
 import pytest
 
 import costguard
+from costguard.agent.programs import command_lines
 from costguard.testing.nvml import NA, NoAnswerError, Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, World, loads, settle, signs, words
 
@@ -169,6 +171,41 @@ def test_gpu_missing_from_the_driver(world: World) -> None:
     assert [row[0] for row in answer["gpus"]] == [*KEYS, "0000:09:00.0"]
     assert loads(answer) == [0, 0, None]
     assert "NVML 6" in words(answer, 2)
+
+
+@pytest.mark.parametrize("lookup", [0, 6, 13])
+@pytest.mark.parametrize(
+    ("code", "words_"), [(15, "fell off the bus"), (4, "no permission"), (999, "unknown driver error")]
+)
+def test_gpu_that_cannot_be_opened_is_explained_by_that(world: World, lookup: int, code: int, words_: str) -> None:
+    """Lost or refused: the driver's own code for this GPU, also where it has no look-up by address, or finds nothing by it."""
+    world.script.set(1, handle=code)
+    if lookup:
+        world.script.fail("nvmlDeviceGetHandleByPciBusId", lookup)
+    answer = world.reader().read()
+    assert loads(answer) == [0, None]
+    assert words_ in words(answer, 1)
+    assert f"NVML {code}" in words(answer, 1)
+
+
+@pytest.mark.parametrize("lookup", [2, 6, 13, 25])
+def test_gpu_that_the_driver_does_not_list_is_said_to_be_that(world: World, lookup: int) -> None:
+    """On the bus and not in the driver's list: no word of a library that is too old."""
+    write_sysfs(world.sysfs, ["0000:09:00.0"])
+    world.script.fail("nvmlDeviceGetHandleByPciBusId", lookup)
+    answer = world.reader().read()
+    assert loads(answer) == [0, 0, None]
+    assert "not listed by the driver" in words(answer, 2)
+
+
+def test_a_reader_that_cannot_even_begin_says_why(world: World) -> None:
+    """The binding is missing or broken: its last words are the exception, in one line."""
+    (world.folder / "pynvml.py").write_text("raise ImportError('half installed')")
+    argv = [*command_lines()["nvml"]]
+    argv[-1] = str(world.folder)
+    done = subprocess.run(argv, input=b"{}\n", capture_output=True, check=False)
+    assert json.loads(done.stdout) == {"last_words": "ImportError: half installed"}
+    assert done.returncode == 1
 
 
 def test_gpu_that_vanished_during_a_restart_of_the_reader(world: World) -> None:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("costguard", "tests/engine", "tests/faults", "tests/unit/agent", "pyproject.toml")
+COPIED = ("costguard", "tests", "pyproject.toml")
 LIMIT = 120.0
 CAUGHT = {"failed", "hung"}
 

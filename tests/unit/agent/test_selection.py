@@ -60,7 +60,9 @@ def test_a_driver_without_gpus_is_said() -> None:
     host = NoDriver(Machine(gpus=1), seed=3, until=600.0, watch=jobs)
     loop = Loop(host, effective(), host.start())
     loop.run()
-    assert [line for line in jobs.lines if "NVML 9" in line] == ["<3>NVML 9: the driver is not loaded"]
+    assert [line for line in jobs.lines if "NVML 9" in line] == [
+        "<3>no GPU can be read: NVML 9: the driver is not loaded"
+    ]
     status = requests.status(loop)
-    assert status["agent"]["troubles"]["nvml"] == "NVML 9: the driver is not loaded"
+    assert status["agent"]["troubles"]["nvml"] == "no GPU can be read: NVML 9: the driver is not loaded"
     assert status["agent"]["reader"] == "NVML 9: the driver is not loaded"
