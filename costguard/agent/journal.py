@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from costguard.engine.effects import Tell
 
 TOLD: Mapping[str, str] = {
-    "warning": "people are warned",
+    "warning": "a warning goes out",
     "cancelled": "cancelled",
     "would_act": "dry run, nothing is done",
     "acting": "acting",

@@ -8,6 +8,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from costguard.agent import journal
 from costguard.agent.ports import Instant
 from costguard.agent.state import COMMITMENTS
 from costguard.testing.simhost import Phase, Watch
@@ -19,6 +20,9 @@ MACHINE = frozenset({"stop", "terminate", "hibernate", "shutdown", "reboot"})
 CLOUD = frozenset({"stop", "terminate", "hibernate"})
 BLINK = 6.0
 """Seconds by which work may have begun before a request goes out: a reader may take 5 s to answer."""
+
+KINDS = {words: kind for kind, words in journal.TOLD.items()}
+"""Messages by the words that their lines in the journal begin with."""
 
 LATCHED = frozenset(("DONE", "FAILED"))  # people were told, and it stays so
 STOP_KINDS = frozenset(
@@ -248,7 +252,8 @@ class Monitor(Watch):
         if "tags of the machine change settings" in line:
             self.worked = self.worked and self._fields()["arm_duration"] is not None
             self.disturb()
-        kind = line[3:].split(":", 1)[0]
+        begin = line[3:].split(":", 1)[0]
+        kind = KINDS.get(begin, begin)
         if kind in WISH_ENDS:
             self.wish = None
         if kind in STOP_KINDS:
