@@ -1,7 +1,7 @@
 """The worker that sends one sign of life: ``python -m costguard.actions.beat``.
 
 In: ``{"settings":{…},"record":{…},"deadline":seconds}``, the settings of ``[heartbeat]``; with
-``"tag":{"providers":[…],"cloud":{…},"host":{…}}`` it is written into the machine's tag as well.
+``"tag":{"providers":[…],"cloud":{…},"host":{…}}`` and ``"mode":"live"`` it is written into the machine's tag as well.
 Out: ``{"sent":true}`` or ``{"failed":"why"}``.
 """
 
@@ -39,6 +39,8 @@ def _tag(job: Mapping[str, Any]) -> Callable[[float], str] | None:
     given, record = job.get("tag"), job["record"]
     if given is None:
         return None
+    if job.get("mode") != "live":
+        return lambda _: "in a dry run the machine's tag is not written"
     from costguard.actions import marks
     from costguard.actions.base import Host
     from costguard.actions.provider import CloudError
@@ -48,7 +50,7 @@ def _tag(job: Mapping[str, Any]) -> Callable[[float], str] | None:
 
     def write(within: float) -> str:
         try:
-            marks.write(tags, place, within)
+            marks.write(tags, place, within, live=True)
         except CloudError as error:
             return f"the machine's tag could not be written: {mask(str(error))}"
         return ""

@@ -52,25 +52,25 @@ def heartbeat(state: str, at: float) -> str:
     return f"{_date(at)} {state}"
 
 
-def write(tags: Mapping[str, str], place: Place, within: float, *, dry: bool = False) -> None:
-    """Log in and write, within so many seconds; ``dry`` asks only whether it may. Raises CloudError."""
+def write(tags: Mapping[str, str], place: Place, within: float, *, live: bool) -> None:
+    """Log in and write, within so many seconds; unless ``live`` only ask whether it may. Raises CloudError."""
     end = time.monotonic() + within
     try:
-        bounded(lambda: _write(tags, place, end, dry=dry), within)
+        bounded(lambda: _write(tags, place, end, live=live), within)
     except LateError as error:
         raise CloudError(
             "unreachable", f"the cloud gave {error}", code="late", hint="see `costguard doctor`"
         ) from error
 
 
-def _write(tags: Mapping[str, str], place: Place, end: float, *, dry: bool) -> None:
+def _write(tags: Mapping[str, str], place: Place, end: float, *, live: bool) -> None:
     found = container.mark(place.host.procfs, os.environ)
     if refused := container.refusals(found, stands_for_host=place.host.stands_for_host):
         raise CloudError("refused", refused[0].text, code=refused[0].code, hint=refused[0].hint)
     try:
         chosen = choose(place.providers, place.cloud, place.host)
         with identified(chosen) as who:
-            chosen.provider.open(chosen.site, who).mark(tags, end - time.monotonic(), dry=dry)
+            chosen.provider.open(chosen.site, who).mark(tags, end - time.monotonic(), dry=not live)
     except NobodyError as error:
         raise CloudError("refused", str(error), code=error.finding.code, hint=error.finding.hint) from error
 
@@ -82,7 +82,7 @@ def check(decided: Plan, context: Context) -> Plan:
     if not wanted:
         return decided
     try:
-        write(wanted, place_of(context), CHECK_SECONDS, dry=True)
+        write(wanted, place_of(context), CHECK_SECONDS, live=False)
     except CloudError as error:
         finding = _unwritable(error, " and ".join(wanted))
         return decided._replace(verdict=worst(decided.verdict, "consequences"), findings=(*decided.findings, finding))

@@ -46,7 +46,9 @@ def conclude(outcome: Outcome, context: Context) -> None:
 def _mark(context: Context, within: float) -> str:
     """Write the tag; words when it could not be written."""
     try:
-        marks.write({marks.INCIDENT: marks.incident(context, time.time())}, marks.place_of(context), within)
+        marks.write(
+            {marks.INCIDENT: marks.incident(context, time.time())}, marks.place_of(context), within, live=context.live
+        )
     except CloudError as error:
         return mask(str(error))
     return ""

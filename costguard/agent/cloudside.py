@@ -54,15 +54,18 @@ class CloudSide:
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration."""
-        cloud = config.get("cloud", {})
+        live = config.get("policy", {}).get("mode") == "live"
+        given = config.get("cloud", {})
+        # a question that has an effect is asked in live mode alone
+        cloud = {**given, "scheduled_events": live and given.get("scheduled_events") is True}
         job = {"providers": config.get("providers", []), "cloud": cloud, "host": config.get("host", {})}
         if job == self._job:
             return
         self.stop()
         self._job, self.facts, self.settings, self._vetoes = job, {}, {}, ()
         if job["providers"] and cloud.get("provider") != "none" and cloud.get("metadata") != "never":
-            given = {**job, "wait": WAIT * share(self._instance)}
-            self._reader = Reader(self._host, "cloud", given, within=WITHIN)
+            asked = {**job, "wait": WAIT * share(self._instance)}
+            self._reader = Reader(self._host, "cloud", asked, within=WITHIN)
 
     @property
     def told(self) -> dict[str, Any]:

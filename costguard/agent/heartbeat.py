@@ -1,7 +1,7 @@
 """A sign of life for whoever watches from outside, given only while every reader answers.
 
 When it stays away, the guard, a reader, the machine or the network is gone: the one failure that the guard cannot tell
-of itself. It is sent by a short-lived process, to an address and into a tag of the machine.
+of itself. It is sent by a short-lived process, to an address and, in live mode, into a tag of the machine.
 """
 
 import json
@@ -46,7 +46,8 @@ class Heartbeat:
         self._settings: dict[str, Any] = dict(settings)
         self._cloud = {name: config.get(name) for name in ("providers", "cloud", "host")}
         every = float(settings.get("every") or 0.0)
-        self._tags = settings.get("tag") is True
+        self._mode = str(config.get("policy", {}).get("mode") or "dry-run")
+        self._tags = settings.get("tag") is True and self._mode == "live"  # a dry run changes nothing
         self._every = every if settings.get("url") else max(every, TAG_EVERY) if self._tags else 0.0
         self._first_after = every * self._share
         self._next = None
@@ -73,10 +74,11 @@ class Heartbeat:
         if not answering or now < self._next or self._worker is not None:
             return
         self._next = now + self._every
-        job: dict[str, Any] = {"settings": self._settings, "record": dict(facts), "deadline": BEAT_WITHIN - MARGIN}
+        record = {**facts, "mode": self._mode}
+        job: dict[str, Any] = {"settings": self._settings, "record": record, "deadline": BEAT_WITHIN - MARGIN}
         if self._tags and now >= self._next_tag and facts.get("state") not in ENDING:
             self._next_tag = now + TAG_EVERY
-            job["tag"] = self._cloud
+            job |= {"tag": self._cloud, "mode": self._mode}
         elif not self._settings.get("url"):
             return
         try:

@@ -257,7 +257,7 @@ class Cloud(Section):
         allowed="on or off",
     )
     scheduled_events: bool = option(
-        "Ask also where the question itself has an effect: it switches announcements on, which then delay restarts.",
+        "In live mode, ask also where the question itself has an effect: it switches announcements on, which then delay restarts.",
         False,
         example=True,
         allowed="true or false",
@@ -326,7 +326,7 @@ class Sink(Section):
         pattern=r"^$|^\S+:\d{1,5}$",
     )
     tag: bool = option(
-        "Also write what is about to be done into the machine's tag `costguard-incident`, which needs one more right: "
+        "In live mode, also write what is about to be done into the machine's tag `costguard-incident`, which needs one more right: "
         "`costguard permissions CLOUD --tag`. A tag ends with a terminated machine.",
         False,
         example=True,
@@ -380,7 +380,7 @@ class Heartbeat(Section):
         allowed="an absolute path, or nothing",
     )
     tag: bool = option(
-        "Also write date and state into the machine's tag `costguard-heartbeat`, at most every 10 minutes, whatever `every` "
+        "In live mode, also write date and state into the machine's tag `costguard-heartbeat`, at most every 10 minutes, whatever `every` "
         "says, because clouds limit changes; needs one more right: `costguard permissions CLOUD --tag`.",
         False,
         example=True,
@@ -470,7 +470,8 @@ class Settings(Section):
         allowed="none, gpu-sentinel, gpu-idle-timeout or gpu-idle-timeout-any",
     )
     mode: Literal["dry-run", "live"] = option(
-        "`dry-run` warns and plans, but nothing has an effect. `live` acts.",
+        "`dry-run` warns and plans, but nothing has an effect: no hook, signal, command, tag, record or call that changes "
+        "anything. `live` acts.",
         "dry-run",
         example="live",
         allowed="dry-run or live",

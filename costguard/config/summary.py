@@ -85,6 +85,8 @@ def _notes(settings: Settings) -> Iterator[str]:
         yield f"Note: a machine action judges every GPU, not {other}, whatever aggregate and gpu_devices say."
     if settings.arm_duration is not None and settings.kill_threshold > settings.arm_threshold and machine:
         yield "Note: kill_threshold is above arm_threshold: load between the two counts as work first and as idle later."
+    if settings.mode != "live" and (settings.sink.tag or settings.heartbeat.tag):
+        yield "Note: tags of the machine are written in live mode only."
     yield from _refusals(settings)
 
 

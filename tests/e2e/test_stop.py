@@ -303,7 +303,7 @@ def test_the_agents_heartbeat_stands_in_the_machines_tag(guarded: Agent, cloud: 
     """Written while every reader answers; costguard takes it for no wish of anybody."""
     cloud.identity["id"] = "m-70"  # whose own moment within the 30 s is the first
     (guarded.folder / "sys/class/dmi/id/board_asset_tag").write_text("m-70\n")
-    guarded.start("heartbeat.tag=true", "heartbeat.every=30s")
+    guarded.start("mode=live", "heartbeat.tag=true", "heartbeat.every=30s")
     report = guarded.until(lambda _: "costguard-heartbeat" in cloud.tags)
     date, state = cloud.tags["costguard-heartbeat"].split()
     assert abs(datetime.fromisoformat(date).timestamp() - time.time()) < 60.0

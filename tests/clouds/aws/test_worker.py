@@ -35,7 +35,9 @@ class Worker:
 
 
 @contextmanager
-def worker(here: FakeMachine, results: Path, kind: str, action: str = "stop", **cloud: object) -> Iterator[Worker]:
+def worker(
+    here: FakeMachine, results: Path, kind: str, action: str = "stop", *, mode: str = "live", **cloud: object
+) -> Iterator[Worker]:
     """Start it with a job; its cloud is found as on a real machine, by firmware and environment."""
     environ = {name: value for name, value in os.environ.items() if name != "container"}
     process = subprocess.Popen(
@@ -48,7 +50,7 @@ def worker(here: FakeMachine, results: Path, kind: str, action: str = "stop", **
     job = {
         "job": kind,
         "action": action,
-        "mode": "live",
+        "mode": mode,
         "incident": "inc-1",
         "attempt": "inc-1.1",
         "providers": ["aws=costguard_aws:Aws", "gcp=costguard_gcp:Gcp", "azure=costguard_azure:Azure"],
@@ -73,6 +75,17 @@ def results(tmp_path: Path, here: FakeMachine) -> Path:
     folder = tmp_path / "results"
     folder.mkdir(mode=0o700)
     return folder
+
+
+def test_a_dry_run_changes_nothing(here: FakeMachine, results: Path) -> None:
+    """Neither the group, which a member leaves before it is stopped, nor the machine: only questions and dry runs are sent."""
+    here.join(minimum=1, desired=2)
+    with worker(here, results, "act", mode="dry-run", group="leave") as child:
+        assert child.hear()["plan"]["verdict"] == "consequences"
+        assert child.hear() == {"ready": True}
+        child.say({"go": True})
+        assert child.hear()["outcome"]["status"] == "refused"
+    assert here.api.calls() == []
 
 
 def test_from_plan_to_proof(here: FakeMachine, results: Path) -> None:

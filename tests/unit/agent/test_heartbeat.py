@@ -95,17 +95,26 @@ def tagged(host: SimHost) -> list[float]:
 
 def test_the_tag_is_written_more_rarely_than_the_address_is_asked() -> None:
     """Clouds limit changes; the first one comes with the first beat."""
-    beats, _journal, host = live(tag=True)
+    beats, _journal, host = live(tag=True, mode="live")
     assert tagged(host)[0] == beats[0]
     assert len(beats) >= 22
     assert all(TAG_EVERY - 5.0 <= b - a <= TAG_EVERY + EVERY + 40.0 for a, b in pairwise(tagged(host)))
     assert len(tagged(host)) >= 7
-    assert not tagged(live()[2])
+    assert not tagged(live(mode="live")[2])
+
+
+def test_a_dry_run_writes_no_tag() -> None:
+    """The address still hears of it, with the mode; without an address there is nothing to do."""
+    beats, _journal, host = live(tag=True, mode="dry-run")
+    assert len(beats) >= 22
+    assert not tagged(host)
+    assert {record["mode"] for _, record in host.world.beats} == {"dry-run"}
+    assert live(url="", tag=True, mode="dry-run")[0] == []
 
 
 def test_the_tag_alone_beats_at_its_own_pace() -> None:
     """Without an address no process is started between."""
-    beats, _journal, host = live(url="", tag=True)
+    beats, _journal, host = live(url="", tag=True, mode="live")
     assert beats == tagged(host)
     assert all(TAG_EVERY - 5.0 <= b - a <= TAG_EVERY + 40.0 for a, b in pairwise(beats))
     assert beats[0] - host.world.boot_zero <= EVERY + 40.0

@@ -1,0 +1,22 @@
+"""Rules that are broken on purpose: each still finds the text that it breaks, and a test that exists."""
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_mutant_finds_its_text_and_its_test() -> None:
+    """One that is stale proves nothing; `tests/mutants/run.py` says whether the tests catch it."""
+    mutants = tomllib.loads((ROOT / "tests/mutants/mutants.toml").read_text())["mutant"]
+    stale = []
+    for mutant in mutants:
+        tests = mutant["tests"] if mutant["tests"].startswith("tests/") else f"tests/engine/{mutant['tests']}"
+        path, _, name = tests.partition("::")
+        text = (ROOT / mutant["file"]).read_text()
+        good = (
+            (ROOT / path).is_file() and f"def {name.partition('[')[0]}" in (ROOT / path).read_text() if name else True
+        )
+        if text.count(mutant["old"]) != 1 or not good:
+            stale.append(f"{mutant['file']}: {mutant['why']}")
+    assert stale == []
