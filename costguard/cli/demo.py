@@ -1,6 +1,7 @@
 """``costguard demo``: a day of a simulated machine, decided by the real agent."""
 
 import sys
+from time import strftime
 
 import click
 
@@ -33,7 +34,9 @@ def _play(*, fast: bool, as_json: bool) -> None:
     if as_json or not can_move(terminal):
         stage = Json() if as_json else Plain(invoked())
         if not as_json:
-            click.echo("costguard demo: the machine is simulated, the decisions are real.")
+            click.echo(
+                f"costguard demo: the machine is simulated, the decisions are real. Times are local, {strftime('%Z')}."
+            )
         stage.end(Director(stage).play())
         return
     from costguard.demo.ending import ending

@@ -40,7 +40,7 @@ def overview(
     money: Money = NOTHING,
 ) -> RenderableType:
     """Days with their money, incidents, and what else people were told."""
-    parts: list[RenderableType] = [Text(f"{path}, since {_date(since)} (all times local)", style="dim"), Text()]
+    parts: list[RenderableType] = [Text(f"{path}, since {_date(since)} (all times {_zone()})", style="dim"), Text()]
     parts += [_days(days, money) if days else Text("No minute was recorded in this time."), Text()]
     if days:
         parts += [Text(words, style="dim") for words in _about(money)]
@@ -144,7 +144,7 @@ def told(
     lines = [
         f"machine   {clean(head.machine)} ({clean(head.instance)})",
         f"reason    {reason}{owner}; {clean(head.action)}, {mode}",
-        f"opened    {_moment(head.opened)}, last entry {_moment(head.last)}",
+        f"opened    {_moment(head.opened)}, last entry {_moment(head.last)} (all times {_zone()})",
         f"ended     {clean(head.words)}" + (f"; proof: {clean(head.proof)}" if head.proof else ""),
         f"people    {head.delivered} messages delivered, {head.undelivered} not"
         + ("; NOBODY GOT THE WARNING, and the countdown went on" if head.unreached else ""),
@@ -185,3 +185,8 @@ def _moment(wall: float) -> str:
 
 def _date(wall: float) -> str:
     return strftime("%Y-%m-%d %H:%M", localtime(wall))
+
+
+def _zone() -> str:
+    """The zone of every time on the screen."""
+    return f"local, {strftime('%Z')}"

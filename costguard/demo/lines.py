@@ -8,7 +8,7 @@ from costguard.cli.answer import emit
 from costguard.demo import story
 from costguard.demo.director import Account, Line, Scene
 from costguard.demo.ending import facts, following, morals
-from costguard.engine.words import clock
+from costguard.engine.words import hour
 
 WIDTH = 100
 
@@ -26,13 +26,13 @@ class Plain:
         """A heading."""
         self._number += 1
         click.echo()
-        _wrapped(f"{clock(wall)}  ", f"Act {self._number} of {len(story.ACTS)}: {act.title}. {act.text}")
+        _wrapped(f"{hour(wall)}  ", f"Act {self._number} of {len(story.ACTS)}: {act.title}. {act.text}")
         _wrapped("       ", act.moral)
 
     def line(self, line: Line) -> None:
         """A line of the journal, or a message with its body."""
         if line.kind == "journal":
-            _wrapped(f"{clock(line.wall)}  ", line.words)
+            _wrapped(f"{hour(line.wall)}  ", line.words)
             return
         _wrapped("       | ", line.words)
         for words in line.body.splitlines():

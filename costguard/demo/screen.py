@@ -15,7 +15,7 @@ from costguard.cli.render import COLOURS, bar, percent, sentence, spark
 from costguard.demo import story
 from costguard.demo.director import COLUMN, Line, Scene
 from costguard.demo.words import hours
-from costguard.engine.words import clock, duration
+from costguard.engine.words import duration, hour
 
 NARROW = 96
 """Columns below which bars and history are shortened."""
@@ -91,7 +91,7 @@ def _head(scene: Scene) -> Panel:
     line.add_column()
     line.add_column(justify="right")
     up = Text(f"up {hours(scene.wall - story.start_wall())}  ", style="dim")
-    line.add_row(acts, up + Text(clock(scene.wall), style="bold cyan"))
+    line.add_row(acts, up + Text(hour(scene.wall), style="bold cyan"))
     words = Group(line, Text(), Text(scene.act.text, style="bold"), Text(scene.act.moral, style="cyan"))
     return Panel(
         words,
@@ -171,7 +171,7 @@ def _idle_clock(scene: Scene, size: int) -> tuple[RenderableType, ...]:
 
 def _journal(scene: Scene) -> Panel:
     lines = [
-        Text(f"{clock(line.wall)}  ", style="dim", end="").append(line.words, style="default")
+        Text(f"{hour(line.wall)}  ", style="dim", end="").append(line.words, style="default")
         for line in list(scene.journal)[-5:]
     ]
     for line in lines:

@@ -68,7 +68,7 @@ def checks(
             text = f"{veto['source']}: {veto['reason']}: nothing is stopped while that stands"
             yield Check("bad", text, "take it away when the machine may be stopped again")
     for hold in report["holds"]:
-        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(hold["until"])) if hold["until"] else "?"
+        until = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(hold["until"])) if hold["until"] else "?"
         yield Check(
             "note",
             f"held by {hold['owner']} until {until}: {hold['reason']}",

@@ -20,9 +20,14 @@ def duration(seconds: float) -> str:
 
 
 def clock(wall: float, now: float | None = None) -> str:
-    """A date as local time of day, ``15:42``; half a day or more away from ``now`` with its day."""
+    """A date as local time of day with its zone, ``15:42 CET``; half a day or more away from ``now`` with its day."""
     far = now is not None and abs(wall - now) >= FAR
-    return time.strftime("%Y-%m-%d %H:%M" if far else "%H:%M", time.localtime(wall))
+    return time.strftime("%Y-%m-%d %H:%M %Z" if far else "%H:%M %Z", time.localtime(wall))
+
+
+def hour(wall: float) -> str:
+    """The time of day alone, for a column whose zone is named elsewhere."""
+    return time.strftime("%H:%M", time.localtime(wall))
 
 
 def percent(share: float) -> str:

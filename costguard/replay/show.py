@@ -53,7 +53,7 @@ def heading(name: str, recording: Recording) -> Iterator[str]:
         trace = traces[0]
         yield (
             f"{name}: {several(len(trace.devices), 'GPU')}, {recording.rows} rows, "
-            f"{date(trace.times[0])} to {date(trace.times[-1])} ({duration(spans[0])}), a sample each {trace.interval:g} s"
+            f"{date(trace.times[0])} to {date(trace.times[-1])} ({duration(spans[0])}), a sample each {trace.interval:g} s; times are local, {time.strftime('%Z')}"
         )
     else:
         yield f"{name}: {several(len(traces), 'machine')}, {recording.rows} rows, {sum(spans) / 3600:.0f} machine-hours"

@@ -47,7 +47,7 @@ def test_status_says_when_people_will_be_warned_and_what_stands_in_the_way(agent
     agent.start("arm_duration=off", "boot_grace=0s", "host.stands_for_host=true")
     shown = agent.until(lambda report: report["plans"] != [] and report["idle_at"] is not None)
     text = agent.ask("status").stdout
-    assert re.search(r"idle for 1h: people are warned at \d\d:\d\d \(in (1h|5\dm)\)", text)
+    assert re.search(r"idle for 1h: people are warned at \d\d:\d\d UTC \(in (1h|5\dm)\)", text)
     assert shown["plans"][0]["verdict"] == "refuse"
     assert "as things are, stop cannot be carried out (see Plans)" in text
     assert '-> use kill_action = "shutdown" or "command"' in text
@@ -75,11 +75,11 @@ def test_hold_tells_who_until_when_and_what_it_costs(agent: Agent) -> None:
     agent.start()
     held = agent.ask("hold", "2h", "--reason", "evaluation\x1b[31m tonight")
     assert held.returncode == 0
-    assert re.match(r"Held by \S+ \(uid \d+\) until \d\d:\d\d \(in 2h\)\.\nThe agent is in dry run", held.stdout)
+    assert re.match(r"Held by \S+ \(uid \d+\) until \d\d:\d\d UTC \(in 2h\)\.\nThe agent is in dry run", held.stdout)
     shown = agent.ask("status").stdout
     assert shown.startswith("HELD: ")
     assert re.search(
-        r"Keeps it up +held by \S+ \(uid \d+\) until \d\d:\d\d \(in [12]h[^)]*\): evaluation  ?\[31m tonight", shown
+        r"Keeps it up +held by \S+ \(uid \d+\) until \d\d:\d\d UTC \(in [12]h[^)]*\): evaluation  ?\[31m tonight", shown
     )
     assert "\x1b" not in shown, "a reason cannot rewrite the reader's screen"
     cut = agent.ask("hold", "5d").stdout

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -143,12 +144,16 @@ class Rehearsal:
 
 
 @pytest.fixture(scope="module")
-def rehearsal() -> Rehearsal:
-    """The day of the demonstration."""
+def rehearsal() -> Iterator[Rehearsal]:
+    """The day of the demonstration, in UTC."""
     stage = Rehearsal()
-    stage.director = Director(stage)
-    stage.director.play()
-    return stage
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        stage.director = Director(stage)
+        stage.director.play()
+        yield stage
+    time.tzset()
 
 
 def test_the_line_that_it_begins_with_is_real(rehearsal: Rehearsal) -> None:
@@ -166,5 +171,5 @@ def test_the_status_that_it_shows_is_real(rehearsal: Rehearsal) -> None:
     real, _, _ = file.getvalue().partition("\nAgent ")
     shown = re.search(r"of a simulated machine:\n\n```text\n(.*?)\n```", README, re.DOTALL)
     assert shown is not None
-    due = time.strftime("%H:%M", time.localtime(rehearsal.status["incident"]["due"]))
-    assert shown[1] == real.replace(due, "15:24")
+    due = time.strftime("%H:%M %Z", time.localtime(rehearsal.status["incident"]["due"]))
+    assert shown[1] == real.replace(due, "15:24 UTC")

@@ -162,7 +162,7 @@ def test_history_without_a_price_says_so(tmp_path: Path) -> None:
 def test_history_begins_with_its_first_record(tmp_path: Path) -> None:
     """Not with the date that was asked for: the machine was not there then."""
     recorded(tmp_path)
-    assert "since 2026-11-20 12:00 (all times local)" in " ".join(history(tmp_path).stdout.split())
+    assert "since 2026-11-20 12:00 (all times local, UTC)" in " ".join(history(tmp_path).stdout.split())
     assert json.loads(history(tmp_path, "--json").stdout)["since"] == at("2026-11-20 12:00")
 
 

@@ -261,7 +261,7 @@ def test_of_several_holds_the_last_to_end_counts() -> None:
     """A shorter hold ends nothing early: whoever asks is told of the one that lasts longer, with its day."""
     lines = told(report(holds=[hold("bob", 24.0), hold("ada", 2.0)]), 7200.0)
     assert lines[0].startswith("Held by ada until ")
-    assert re.search(r"The hold of bob lasts longer, until 20\d\d-\d\d-\d\d \d\d:\d\d \(in 1d\)", lines[1])
+    assert re.search(r"The hold of bob lasts longer, until 20\d\d-\d\d-\d\d \d\d:\d\d \S+ \(in 1d\)", lines[1])
     assert "lasts longer" not in str(told(report(holds=[hold("bob", 1.0), hold("ada", 2.0)]), 7200.0))
 
 
