@@ -27,6 +27,9 @@ FLUSH_EVERY = 300.0
 PAUSE = 1.0
 """Seconds between the starts of two writers, so that what happens together is written together."""
 
+CLOCK_SET = 60.0
+"""Seconds by which the date must jump for waiting rows to be dated again."""
+
 WRITE_WITHIN = 30.0
 FIRST_RETRY, LONGEST_RETRY = 30.0, 600.0
 ROWS_KEPT = 2400
@@ -58,6 +61,7 @@ class Recorder:
         self._name = f"{boot.boot_id[:8]}-{now.boot:.2f}"  # of this process, among all that ever write to the file
         self._rollup = Rollup()
         self._last: float | None = None
+        self._epoch = now.wall - now.boot  # the date of the boot, by the clock of the rows that wait
         self._events: deque[Row] = deque()
         self._asked: deque[Row] = deque()  # what users did, and the messages about it
         self._count = 0
@@ -79,6 +83,10 @@ class Recorder:
         """Count the time since the last tick; after a hole only an interval of it."""
         since = now.boot - self._last if self._last is not None else 0.0
         self._last = now.boot
+        behind = now.wall - now.boot - self._epoch
+        self._epoch += behind  # also what a clock drifts
+        if abs(behind) >= CLOCK_SET:
+            self._rollup.redate(behind)
         if since > 0.0:
             self._rollup.tick(now.wall, since if since <= 3.0 * interval + 5.0 else interval, step.state, seen)
 

@@ -66,6 +66,13 @@ class Rollup:
             blind = blind or track.lost is not None
         self._machine[0 if loud else 2 if blind or not state.tracks else 1] += seconds
 
+    def redate(self, seconds: float) -> None:
+        """The clock was set: what waits here was dated by the one before, as after a boot with a clock that was wrong."""
+        later = round(seconds / MINUTE) * MINUTE
+        self._minute += later
+        self.gpus = [row._replace(minute=row.minute + later) for row in self.gpus]
+        self.machine = [row._replace(minute=row.minute + later) for row in self.machine]
+
     def close(self) -> None:
         """End the minute under way; what it holds joins the rows."""
         for key, (known, unknown, low, load, high) in self._gpus.items():

@@ -290,3 +290,19 @@ def test_a_large_event_is_cut_not_refused() -> None:
     told = next(event for event in events(host) if event.kind == "told")
     assert told.data["cut"] is True
     assert told.data["facts"]["sentence"]
+
+
+@pytest.mark.parametrize("wrong", [-400 * 86400.0, -7200.0, 3600.0])
+def test_history_does_not_begin_before_the_machine_did(wrong: float) -> None:
+    """Until the clock is set, minutes after a boot have its date; those that are not written yet are dated again."""
+    start = 1.7e9
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), start_wall=start + wrong, until=1000.0)
+    host.world.history = deque()
+    booted = host.clock()
+    host.world.at(120.0, lambda: setattr(host.world, "wall_offset", start))
+    Loop(host, effective(), host.start()).run()
+    minutes = sorted(row[0] for batch in host.world.history for row in batch["machine"])
+    assert minutes[0] >= booted.wall - wrong - 60.0
+    assert minutes[-1] <= host.clock().wall
+    spent = sum(sum(row[1:]) for batch in host.world.history for row in batch["machine"])
+    assert spent == pytest.approx(1000.0, abs=60.0), "no minute is lost, and none is there twice"
