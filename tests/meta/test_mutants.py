@@ -1,6 +1,7 @@
 """Rules that are broken on purpose: each still finds the text that it breaks, and a test that exists."""
 
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -8,7 +9,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_every_mutant_finds_its_text_and_its_test() -> None:
     """One that is stale proves nothing; `tests/mutants/run.py` says whether the tests catch it."""
-    mutants = tomllib.loads((ROOT / "tests/mutants/mutants.toml").read_text())["mutant"]
+    source = (ROOT / "tests/mutants/mutants.toml").read_text()
+    begun = [after for before, after in pairwise(source.splitlines()) if before == "[[mutant]]"]
+    lost = [line for line in source.splitlines() if line.startswith("invariant = ")]
+    assert len(begun) == len(lost), "a merge took a line `[[mutant]]` away: write one above each `invariant`"
+    mutants = tomllib.loads(source)["mutant"]
     stale = []
     for mutant in mutants:
         tests = mutant["tests"] if mutant["tests"].startswith("tests/") else f"tests/engine/{mutant['tests']}"
