@@ -108,6 +108,7 @@ class Memory:
             state = initial(boot.boot_id, boot.instance, lasting, now)
         except (KeyError, TypeError, ValueError) as error:
             self._host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
+            lost = True
             state = initial(boot.boot_id, boot.instance, None, now)
         return state._replace(core=state.core._replace(fresh="lost")) if lost and not state.core.fresh else state
 

@@ -22,8 +22,8 @@ class Start(NamedTuple):
 
     ``state`` is the engine's state saved during this boot, None when there is none; ``commitments`` are those
     of this machine (``instance``), from the runtime directory or else the state directory; ``notes`` are to be told;
-    ``hatch`` is the kernel parameter that forbids every action in this boot, empty when there is none; ``lost``: a
-    state was saved, and cannot be used; ``attended``: a person started the agent at a terminal, and waits.
+    ``hatch`` is the kernel parameter that forbids every action in this boot, empty when there is none; ``lost``: the
+    state, or the commitments, were saved and cannot be used; ``attended``: a person started the agent at a terminal, and waits.
     """
 
     boot_id: str
@@ -43,12 +43,14 @@ class _UnreadableError(Exception):
 def load(runtime: str, state_dir: str, boot_id: str, instance: str) -> Start:
     """Read what was saved. Never raises: what cannot be used is moved aside and noted."""
     notes: list[str] = []
-    state = _load(os.path.join(runtime, STATE), "boot_id", boot_id, notes)
-    lost = bool(notes)
+    unusable: list[str] = []
+    state = _load(os.path.join(runtime, STATE), "boot_id", boot_id, notes, unusable)
+    lost = bool(unusable)
     commitments = None
     for directory in (runtime, state_dir):
         if commitments is None:
-            commitments = _load(os.path.join(directory, COMMITMENTS), "instance", instance, notes)
+            commitments = _load(os.path.join(directory, COMMITMENTS), "instance", instance, notes, unusable)
+    lost = lost or (commitments is None and bool(unusable))
     return Start(boot_id, instance, state, commitments, tuple(notes), lost=lost)
 
 
@@ -133,18 +135,20 @@ def _sync_directory(path: str) -> None:
         os.close(fd)
 
 
-def _load(path: str, key: str, value: str, notes: list[str]) -> bytes | None:
+def _load(path: str, key: str, value: str, notes: list[str], unusable: list[str]) -> bytes | None:
     try:
         content = _read(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         notes.append(f"{path} cannot be read ({error.strerror}); starting without it")
+        unusable.append(path)
         return None
     try:
         owner, data = _unwrap(content, key)
     except _UnreadableError as error:
         notes.append(_move_aside(path, str(error)))
+        unusable.append(path)
         return None
     if owner == value:
         return data

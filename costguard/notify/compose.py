@@ -232,9 +232,9 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
 
 
 def _state_lost(facts: Facts) -> tuple[str, Lines]:
-    return f"costguard on {facts.machine} lost what it had seen since the last start of the machine", [
+    return f"costguard on {facts.machine} lost what it remembered of this start of the machine", [
         "It watches from the beginning: work has to be seen, or the time of an unused machine to pass, before it stops anything.",
-        "Holds and deadlines are kept apart from that; `costguard status` shows them.",
+        "Holds and deadlines are kept apart from that. See with `costguard status` that yours still stand; its log says what was lost.",
     ]
 
 

@@ -115,6 +115,7 @@ class World:
         lasting = _content(self.runtime, COMMITMENTS, "instance", self.instance, notes)
         if lasting is None:
             lasting = _content(self.disk, COMMITMENTS, "instance", self.instance, notes)
+        lost = lost or (lasting is None and bool(notes))  # a note is of a file that cannot be used
         return Start(self.boot_id, self.instance, state, lasting, tuple(notes), lost=lost)
 
 

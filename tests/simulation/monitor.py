@@ -253,7 +253,7 @@ class Monitor(Watch):
             self.worked = self.worked and self._fields()["arm_duration"] is not None
             self.disturb()
         begin = line[3:].split(":", 1)[0]
-        kind = KINDS.get(begin, begin)
+        kind = "" if line.startswith("<6>") else KINDS.get(begin, begin)  # <6>: a sentence, no message
         if kind in WISH_ENDS:
             self.wish = None
         if kind in STOP_KINDS:

@@ -209,3 +209,29 @@ def test_a_first_start_and_a_new_boot_have_lost_nothing() -> None:
     assert [(each.result, each.words) for each in found] == [
         ("cancelled", "cancelled: interrupted by a restart of the machine")
     ]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"{",
+        b'{"version":9,"instance":"i-simulated","data":{}}',
+        b'{"version":1,"instance":"i-simulated","data":{"holds":7}}',
+    ],
+)
+def test_commitments_that_cannot_be_used_are_told_at_the_next_boot(damage: bytes) -> None:
+    """Whoever held the machine must hear that nothing holds it any more."""
+    first, second = Ears(), Ears()
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.0)]), seed=3, until=500.0, watch=first)
+    host.world.at(100.0, lambda: _hold(host))
+    life(host)
+    host.world.boot()
+    host.world.disk["commitments.json"] = damage
+    loop = life(SimHost(world=host.world, until=host.world.now + 300.0, watch=second))
+    assert not loop.last.state.core.holds
+    assert [kind for _, kind, _ in second.told] == ["state_lost"]
+
+
+def _hold(host: SimHost) -> None:
+    host.request(1001, {"command": "hold", "seconds": 7200})
