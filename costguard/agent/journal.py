@@ -31,7 +31,6 @@ TOLD: Mapping[str, str] = {
     "came_back": "came back",
     "state_lost": "what was seen in this boot is lost",
     "closed": "closed",
-    "state_lost": "what was remembered is lost",
 }
 """By the kind of message. A kind that is not here begins with its own name, without underscores."""
 
