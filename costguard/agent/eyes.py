@@ -17,6 +17,9 @@ from costguard.engine.state import State
 FIND_EVERY = 86400.0
 """Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
 
+NOTES = {"ghost": "a ghost, use that nothing makes", "suspect_hung": "the job may hang"}
+"""What a reader finds out about a GPU, in a few words."""
+
 SAY_EVERY = 60.0
 """Seconds between two lines of the journal about one GPU that cannot be read."""
 
@@ -41,6 +44,8 @@ class Eyes:
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.devices}
         self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
+        self.found: dict[str, tuple[str, str]] = {}
+        """What is found out about a GPU now: a code and words."""
         self._said: dict[str, tuple[str, float]] = {}  # why a GPU cannot be read, as the journal has it, and since when
         self._answer: dict[str, Any] | None = None
         self._place: Mapping[str, Any] = config.get("host", {})
@@ -103,6 +108,7 @@ class Eyes:
         except (KeyError, TypeError, ValueError) as error:
             self.reader.words = f"the reader's answer makes no sense ({error})"
             return self._blind(), None
+        self.found = self._find(answer) if "findings" in answer else {}
         self._tell("nvml", f"no GPU can be read: {self.reader.error}" if self.reader.error else None)
         self._say(gpus, seen, now)
         self.reader.job["known"] = gpus
@@ -114,6 +120,7 @@ class Eyes:
         return Observation(gpus, seen), met
 
     def _blind(self) -> Observation:
+        self.found = {}
         if not self.reader.detached and (self.reader.words != NOT_YET or not self._known):
             self._tell("nvml", f"no GPU can be read: {self.reader.words}")
         return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
@@ -137,18 +144,24 @@ class Eyes:
         self._devices.update({device.key: device for device in devices})
         return Devices(now, tuple(self._devices.values())) if self._devices != before else None
 
-    def findings(self, now: float) -> list[Finding]:
-        """What the reader found out about a GPU, each once and then at most daily."""
-        if self._answer is None or "findings" not in self._answer:
-            return []
+    @staticmethod
+    def _find(answer: dict[str, Any]) -> dict[str, tuple[str, str]]:
         try:
-            found = decode.findings(self._answer)
+            return {gpu: (code, words) for gpu, code, words in decode.findings(answer)}
         except (TypeError, ValueError):
-            return []  # of an answer that makes no sense, the readings already tell
+            return {}  # of an answer that makes no sense, the readings already tell
+
+    def findings(self, now: float) -> list[Finding]:
+        """What is found out about a GPU, each once and then at most daily."""
         fresh = []
-        for gpu, code, words in found:
+        for gpu, (code, words) in self.found.items():
             told = self._found.get((gpu, code))
             if gpu in self._known and (told is None or now - told >= FIND_EVERY):
                 self._found[gpu, code] = now
                 fresh.append(Finding(now, gpu, code, words))
         return fresh
+
+    def note(self, gpu: str) -> str:
+        """The same in a few words, for beside a reading."""
+        code = self.found.get(gpu, ("", ""))[0]
+        return NOTES.get(code, code.replace("_", " "))

@@ -20,6 +20,7 @@ TOLD: Mapping[str, str] = {
     "reminder": "still so",
     "unknown_alarm": "GPUs cannot be read",
     "unknown_recovered": "GPUs can be read again",
+    "weak_sign": "one weak sign alone keeps it up",
     "held": "held",
     "hold_ended": "the hold has ended",
     "notice": "the cloud announces",
@@ -60,6 +61,8 @@ def _why(effect: Tell) -> str:
     """What stands in the way of a refused plan, or what was found; the sentence does not say it."""
     if effect.kind == "finding":
         words = effect.facts.get("text")
+    elif effect.kind == "weak_sign":
+        words = effect.facts.get("sign")
     elif effect.kind in {"preflight_refused", "cannot"}:
         rows = effect.facts.get("findings")
         words = rows[0][1] if isinstance(rows, list | tuple) and rows and len(rows[0]) > 1 else ""

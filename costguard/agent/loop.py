@@ -276,7 +276,12 @@ class Loop:
             [
                 label(core, key),
                 getattr(reading, "load", None),
-                reading.reason if isinstance(reading, Unknown) else reading.evidence,
+                "; ".join(
+                    filter(
+                        None,
+                        (self.eyes.note(key), reading.reason if isinstance(reading, Unknown) else reading.evidence),
+                    )
+                ),
             ]
             for key, reading in zip(self.seen.gpus, self.seen.readings, strict=True)
         ]

@@ -1,5 +1,7 @@
 """What ``costguard status`` shows, as JSON values."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from costguard.engine.machine import Step
@@ -12,8 +14,14 @@ from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
 
 
-def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[str, Any]:
-    """The engine's part of the status."""
+def report(
+    step: Step,
+    seen: Observation,
+    policy: Policy,
+    wall: float,
+    found: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The engine's part of the status; ``found`` is what the reader has found out about a GPU: a code and words."""
     state, core, rules = step.state, step.state.core, rules_of(policy)
     incident = core.incident
     readings = dict(zip(seen.gpus, seen.readings, strict=True))
@@ -35,6 +43,8 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
                 "signs": list(reading.signs) if isinstance(reading, Known) else [],
                 "words": reading.evidence if isinstance(reading, Known) else getattr(reading, "reason", "not listed"),
                 "known": known,
+                "finding": found.get(key, ("", ""))[0] or None,
+                "finding_words": found.get(key, ("", ""))[1],
                 "judged": position in core.judged,
             }
         )
@@ -87,6 +97,7 @@ def report(step: Step, seen: Observation, policy: Policy, wall: float) -> dict[s
             {"action": p.action, "verdict": p.verdict, "findings": [list(f) for f in p.findings], "at": date(p.at)}
             for p in core.plans
         ],
+        "weak_since": date(core.weak.since if core.weak is not None else None),
         "unknown_since": date(core.blind),
         "time": wall,
     }

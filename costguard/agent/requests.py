@@ -115,7 +115,7 @@ def refuse(loop: "Loop", request: Request, words: str) -> None:
 def status(loop: "Loop") -> dict[str, Any]:
     """The whole status: the decision, and how the agent itself is."""
     wall = loop.host.clock().wall
-    decision = report(loop.last, loop.seen, loop.policy, loop.last_wall)
+    decision = report(loop.last, loop.seen, loop.policy, loop.last_wall, loop.eyes.found)
     agent = {
         "pid": os.getpid(),
         "version": loop.config.get("version", ""),

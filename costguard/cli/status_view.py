@@ -125,6 +125,8 @@ def _paragraph(gpu: _Row) -> Iterator[RenderableType]:
 
 def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Keeps it up", [Text(words) for words in keeps_up(report)]
+    if found := findings(report):
+        yield "To know", [Text(words) for words in found]
     yield "Would stop it", [Text(words) for words in would_stop(report)]
     if words := idle_cost.words(report):
         yield "Idle cost", [Text(clean(words))]
@@ -137,6 +139,12 @@ def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
     if troubles:
         yield "Troubles", [Text(words, style=BAD) for words in troubles]
     yield "Agent", [Text(words, style="dim") for words in _agent(report)]
+
+
+def findings(report: Report) -> list[str]:
+    """What the reader found out about a GPU, while it is so."""
+    gpus: Sequence[Report] = report["gpus"]
+    return [f"{_short(gpu)}: {clean(gpu['finding_words'])}" for gpu in gpus if gpu.get("finding")]
 
 
 def keeps_up(report: Report) -> list[str]:
@@ -165,7 +173,7 @@ def _busy(report: Report) -> list[str]:
     """What the GPUs themselves have against a stop, by the load that decides."""
     gpus = [gpu for gpu in report["gpus"] if gpu.get("judged", True)] or report["gpus"]
     unknown = [f"{_short(gpu)} cannot be read, and unknown is never idle" for gpu in gpus if gpu["state"] == "unknown"]
-    working = [f"{_short(gpu)} works" for gpu in gpus if gpu["state"] == "works"]
+    working = [f"{_short(gpu)} works{_by(report, gpu)}" for gpu in gpus if gpu["state"] == "works"]
     by = _policy(report).judges
     if by == "any":
         return [] if any(gpu["state"] == "quiet" for gpu in gpus) else [*working, *unknown]
@@ -173,6 +181,13 @@ def _busy(report: Report) -> list[str]:
         mean = sum(gpu["load"] or 0.0 for gpu in gpus) / len(gpus)
         return [f"the mean of the GPUs is {percent(mean)}"] if mean >= report["threshold"] else []
     return unknown if by == "mean" else [*working, *unknown]
+
+
+def _by(report: Report, gpu: Report) -> str:
+    """That a GPU works by one weak sign alone, and for how long that has been all there is."""
+    if report.get("weak_since") is None or not gpu["signs"]:
+        return ""
+    return f", by one weak sign alone for {duration(report['time'] - report['weak_since'])}: {clean(gpu['signs'][0])}"
 
 
 def _idle(report: Report) -> str:

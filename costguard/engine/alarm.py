@@ -1,31 +1,32 @@
-"""Unknown that delays a stop is told, ever more rarely, with the money so far (I6)."""
+"""What delays a stop and is no work that anybody could see is told: unknown (I6), ever more rarely, and one weak sign alone."""
 
 from costguard.engine.narrate import lacking
-from costguard.engine.reasons import delayed, idle_floor
+from costguard.engine.observation import Known, Reading
+from costguard.engine.reasons import delayed, idle_at, idle_floor, unused_at, works_now
 from costguard.engine.rules import Rules
-from costguard.engine.state import Alarm, Core
+from costguard.engine.state import WATCHING, Alarm, Core
 from costguard.engine.turn import Turn, label
-from costguard.engine.window import NEVER, clear_at
+from costguard.engine.window import NEVER, Track, clear_at
 
 DAY = 86400.0
 
 
-def would_have_stopped_at(core: Core, rules: Rules) -> float:
-    """When the window would have been clear, had everything unknown been quiet."""
-    if core.shadow is None:
+def would_have_stopped_at(core: Core, rules: Rules, track: Track | None) -> float:
+    """When the window would have been clear by this track: ``shadow``, had everything unknown been quiet; or ``strong``."""
+    if track is None:
         return NEVER
-    idle = clear_at(core.shadow, idle_floor(core, rules), rules.policy.kill_duration, rules.tolerance)
+    idle = clear_at(track, idle_floor(core, rules), rules.policy.kill_duration, rules.tolerance)
     after = rules.policy.unused_after
     if after is None or core.armed is not None or rules.policy.arm_duration is None:
         return idle
-    # the buckets of the shadow are those of `kill_duration`: without them this is late at most, and never too early
-    return min(idle, clear_at(core.shadow, -NEVER, after, 0.0))
+    # the buckets of the track are those of `kill_duration`: without them this is late at most, and never too early
+    return min(idle, clear_at(track, -NEVER, after, 0.0))
 
 
 def raise_alarm(turn: Turn) -> None:
     """Begin, repeat or end the alarm."""
     core, rules = turn.core, turn.rules
-    would, at = would_have_stopped_at(core, rules), turn.at
+    would, at = would_have_stopped_at(core, rules, core.shadow), turn.at
     # a hold, a veto or a latch may have delayed the stop before: only what is unknown from now on counts
     soonest = max(would, at - rules.policy.interval)
     since = core.blind if core.blind is not None else soonest if delayed(turn.state, rules, would) else NEVER
@@ -57,5 +58,50 @@ def _tell(turn: Turn, alarm: Alarm) -> None:
         unknown_seconds=seconds,
         unknown_gpus=unknown,
         lacking=lacking(core, turn.gpus) if core.lacking else "",
+        money=None if price is None else seconds / 3600.0 * price,
+    )
+
+
+def alone(core: Core) -> bool:
+    """Whether all that shows work is one weak sign: no load, and no sign of a second kind."""
+    return core.strong is not None and not core.strong.loud and core.work is not None and core.work.loud
+
+
+def raise_weak(turn: Turn, before: Core, readings: tuple[Reading, ...]) -> None:
+    """Begin, tell, repeat daily or end: one weak sign alone has kept the machine up for a whole window."""
+    core, rules, at, weak = turn.core, turn.rules, turn.at, turn.core.weak
+    old, now = before.strong, core.strong
+    worked = (
+        old is not None and now is not None and old.loud and not now.loud and now.since - old.since > rules.tolerance
+    )
+    if worked or core.phase != WATCHING or min(idle_at(turn.state, rules), unused_at(turn.state, rules)) <= at:
+        weak = None
+    seen = alone(core) and works_now(turn.state)
+    if weak is None and seen and core.phase == WATCHING:
+        weak = Alarm(at, 0, at + rules.policy.kill_duration)
+    elif weak is not None and at >= weak.next and seen and delayed(turn.state, rules, weak_would(core, rules)):
+        _tell_weak(turn, weak, readings)
+        weak = Alarm(weak.since, weak.told + 1, at + DAY)
+    if weak != core.weak:
+        turn.set(weak=weak)
+
+
+def weak_would(core: Core, rules: Rules) -> float:
+    """When the machine would have been stopped, had single weak signs been quiet."""
+    return would_have_stopped_at(core, rules, core.strong)
+
+
+def _tell_weak(turn: Turn, weak: Alarm, readings: tuple[Reading, ...]) -> None:
+    seconds, price = turn.at - weak.since, turn.rules.policy.price_per_hour
+    shown = [
+        (key, reading.signs) for key, reading in zip(turn.gpus, readings, strict=True) if isinstance(reading, Known)
+    ]
+    key, signs = next((key, signs) for key, signs in shown if signs)
+    turn.tell(
+        "weak_sign",
+        "warning",
+        gpu=label(turn.core, key),
+        sign=signs[0],
+        weak_seconds=seconds,
         money=None if price is None else seconds / 3600.0 * price,
     )

@@ -1,6 +1,6 @@
 """When the next decision could fall, so that what changes nothing in between may be skipped."""
 
-from costguard.engine.alarm import would_have_stopped_at
+from costguard.engine.alarm import alone, weak_would, would_have_stopped_at
 from costguard.engine.reasons import (
     boot_grace_over,
     deadline_at,
@@ -39,9 +39,11 @@ def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | Non
     if core.phase != WATCHING:
         if any(track.loud for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
             return -NEVER
+        if core.weak is not None:
+            return -NEVER
         idle = idle_at(state, rules)
         return min(times) if idle <= state.at else min(*times, idle)
-    times += [idle_at(state, rules), unused_at(state, rules), unknown_at(state, rules)]
+    times += [idle_at(state, rules), unused_at(state, rules), unknown_at(state, rules), _weak(state, rules)]
     deadline = deadline_at(state, rules, wall, synced=synced)
     if deadline <= state.at and core.blind is None and not rules.policy.stop_busy:  # it waits for the end of the work
         rested = rested_at(state, rules)
@@ -68,10 +70,25 @@ def _alarm(state: State, rules: Rules) -> float:
     if core.alarm is not None:
         really = min(idle_at(state, rules), unused_at(state, rules))
         return min(core.alarm.next, really)
-    would = would_have_stopped_at(core, rules)
+    would = would_have_stopped_at(core, rules, core.shadow)
     if would > state.at:
         return would
     if delayed(state, rules, would):
+        return -NEVER
+    grace_over = boot_grace_over(core, rules) if rules.ends_machine else -NEVER
+    return grace_over if grace_over > state.at else NEVER
+
+
+def _weak(state: State, rules: Rules) -> float:
+    """When a weak sign that is alone could begin to count, or be told."""
+    core = state.core
+    seen = alone(core) and works_now(state)
+    if core.weak is None:
+        return -NEVER if seen else NEVER
+    soonest = max(core.weak.next, weak_would(core, rules))
+    if soonest > state.at or not seen:
+        return soonest if soonest > state.at else NEVER
+    if delayed(state, rules, soonest):
         return -NEVER
     grace_over = boot_grace_over(core, rules) if rules.ends_machine else -NEVER
     return grace_over if grace_over > state.at else NEVER

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from costguard.engine import incident as handle
 from costguard.engine import people, reasons
-from costguard.engine.alarm import raise_alarm
+from costguard.engine.alarm import raise_alarm, raise_weak
 from costguard.engine.effects import Check, Effect
 from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Devices, Event, Finding, Notice, Outcome, Tick
 from costguard.engine.forecast import next_decision
@@ -18,8 +18,8 @@ from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Known, Reading
 from costguard.engine.policy import Policy
 from costguard.engine.rules import RESUME_JUMP, Rules, rules_of
-from costguard.engine.state import ACTING, CONFIRMING, PASSED, State
-from costguard.engine.tracks import above_arm, observe, pick
+from costguard.engine.state import ACTING, CONFIRMING, PASSED, Core, State
+from costguard.engine.tracks import above_arm, is_strong, observe, pick
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER
 
@@ -86,12 +86,19 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
             return None
     if rules.judges_mean:
         return None
+    strong = core.strong
+    if strong is not None and (top >= limit or (_loud(core) and is_strong(seen.readings, rules))) is not strong.loud:
+        return None
     if core.armed is None and rules.policy.arm_duration is not None:
         simple = not rules.by_mean and len(core.picked) == len(state.tracks)
         above = top > rules.policy.arm_threshold if simple else above_arm(seen.readings, core.picked, rules)
         if above is (core.arm_since is None):
             return None
     return State(at, state.gpus, state.tracks, core)
+
+
+def _loud(core: Core) -> bool:
+    return core.work is not None and core.work.loud
 
 
 def _tick(state: State, tick: Tick, rules: Rules) -> Step:
@@ -119,6 +126,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     _expire(turn)
     _budget(turn)
     raise_alarm(turn)
+    raise_weak(turn, state.core, seen.readings)
     _preflight(turn)
     handle.advance(
         turn,

@@ -114,7 +114,7 @@ class Wish(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """Unknown that delays a stop (I6)."""
+    """What delays a stop and is told: unknown (I6), or one weak sign of work."""
 
     since: float  # the delay counts from here
     told: int = 0  # how often it was told
@@ -144,6 +144,8 @@ class Core(NamedTuple):
     host: Track | None = None  # loud while the host is not known to be quiet
     blind: float | None = None  # some GPU has been unknown since
     alarm: Alarm | None = None
+    strong: Track | None = None  # as ``work``, had a single weak sign been quiet; None where signs do not count
+    weak: Alarm | None = None  # a single weak sign keeps the machine up; told again at ``next``
     phase: str = WATCHING
     done: str = ""  # acted | would | cannot | unknown
     incident: Incident | None = None
@@ -273,7 +275,7 @@ def dump(state: State) -> dict[str, Any]:
     saved["accounts"] = [list(account) for account in core.accounts]
     saved["hold_told"] = [list(entry) for entry in core.hold_told]
     saved["plans"] = [list(plan) for plan in core.plans]
-    for name in ("incident", "wish", "alarm", "work", "mean", "shadow", "host"):
+    for name in ("incident", "wish", "alarm", "weak", "work", "mean", "shadow", "strong", "host"):
         value = saved[name]
         saved[name] = _finite(value._asdict()) if value is not None else None
     for name in ("next", "vetoes"):
@@ -299,14 +301,15 @@ def load(saved: Mapping[str, Any]) -> State:
         incident=_incident(incident),
         wish=Wish(**wish) if wish else None,
         alarm=Alarm(**_infinite(alarm, ("next",))) if alarm else None,
+        weak=Alarm(**_infinite(core["weak"], ("next",))) if core.get("weak") else None,
         stops=tuple(core["stops"]),
         picked=tuple(core["picked"]),
         judged=tuple(core["judged"]),
         lacking=tuple(core["lacking"]),
         checking=tuple(core["checking"]),
     )
-    for name in ("work", "mean", "shadow", "host"):
-        core[name] = _track(core[name]) if core[name] else None
+    for name in ("work", "mean", "shadow", "strong", "host"):
+        core[name] = _track(core[name]) if core.get(name) else None
     tracks = tuple(_track(track) for track in saved["tracks"])
     gpus = tuple(saved["gpus"])
     if len(tracks) != len(gpus):

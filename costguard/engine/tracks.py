@@ -26,6 +26,17 @@ def is_loud(reading: Known, rules: Rules) -> bool:
     return not 0.0 <= reading.load < rules.quiet_threshold or (rules.heeds_signs and bool(reading.signs))
 
 
+def is_strong(readings: tuple[Reading, ...], rules: Rules) -> bool:
+    """Whether there is more than one kind of weak sign: load at the threshold, or signs of two kinds."""
+    kinds = set()
+    for reading in readings:
+        if isinstance(reading, Known):
+            if not 0.0 <= reading.load < rules.quiet_threshold:
+                return True
+            kinds.update([sign.rpartition(": ")[2].partition(" ")[0] for sign in reading.signs])
+    return len(kinds) > 1
+
+
 def above_arm(readings: tuple[Reading, ...], picked: tuple[int, ...], rules: Rules) -> bool:
     """Whether the load that `aggregate` forms of the selected GPUs is above the arm threshold."""
     loads = [reading.load for i in picked if type(reading := readings[i]) is Known]
@@ -151,7 +162,7 @@ def _machine_tracks(
             loud = True
     unused_window = policy.unused_after or policy.kill_duration
     if core.fresh in {"reload", "resume"}:
-        core = core._replace(work=None, mean=None, shadow=None, unused=0.0)
+        core = core._replace(work=None, mean=None, shadow=None, strong=None, weak=None, unused=0.0)
     if core.fresh == "resume":
         core = core._replace(host=None, blind=None)
     start = at - min(policy.interval, at - before) - (core.unused if core.work is None else 0.0)
@@ -174,6 +185,10 @@ def _machine_tracks(
             at=at,
         )
     shadow = advance(core.shadow, loud, before, policy.kill_duration) if core.shadow else begin(loud, before)
+    strong: Track | None = None
+    if rules.heeds_signs:
+        more = loud and is_strong(readings, rules)
+        strong = advance(core.strong, more, before, policy.kill_duration) if core.strong else begin(more, before)
     busy = tick.observation.quiet_host is not True
     watched = core.host is not None and at - before <= rules.gap
     host = advance(core.host, busy, before, policy.kill_duration) if core.host and watched else begin(busy, at)
@@ -183,6 +198,7 @@ def _machine_tracks(
         work=work,
         mean=mean,
         shadow=shadow,
+        strong=strong,
         host=host,
         blind=blind_since,
         suspended=tick.suspended,

@@ -26,6 +26,7 @@ holders              who else holds it still; ``hold_left`` seconds of hold that
 unknown_gpus         labels of the GPUs that cannot be read
 unknown_seconds      for how long
 lacking              which names of `gpu_devices` fit no GPU, and which there are
+sign, weak_seconds   the only sign of work that ``gpu`` shows, and for how long it has been the only one
 money                estimate of what it has cost so far, in ``currency``
 price_per_hour       price of the machine, in ``currency``
 price                what the cloud says: ``amount``, ``currency``, ``date``, ``source``, ``region``, ``kind``
@@ -259,6 +260,17 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
     ]
 
 
+def _weak_sign(facts: Facts) -> tuple[str, Lines]:
+    seconds, cost, sign = facts.number("weak_seconds"), facts.number("money"), facts.text("sign")
+    during = f" for {span(seconds)}" if seconds is not None else ""
+    return f"one weak sign alone keeps {facts.machine} up{during}", [
+        sentence(f"{facts.text('gpu') or 'a GPU'}: {sign}" if sign else ""),
+        "Nothing else shows work, and no GPU has load. That may be work that is hard to see, so the machine stays up and is billed.",
+        "" if cost is None else f"That has cost {money(cost, facts.text('currency'))} so far.",
+        "If nobody works there: `costguard stop`, and see with `nvidia-smi` what holds the GPU.",
+    ]
+
+
 def _unreadable(facts: Facts) -> str:
     """What the readers say about the GPUs that cannot be read, each reason once."""
     rows = [row for row in facts.rows("readings") if isinstance(row, list | tuple) and len(row) > 2 and row[1] is None]
@@ -321,7 +333,9 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
     }.get(facts.text("code"), "behaves strangely")
     return f"{facts.text('gpu') or 'a GPU'} of {facts.machine} {what}", [
         sentence(facts.text("text")),
-        "This is only told: costguard does nothing because of it.",
+        "Its use counts as idle; beyond that this is only told."
+        if facts.text("code") == "ghost"
+        else "This is only told: costguard does nothing because of it.",
     ]
 
 
@@ -345,6 +359,7 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "failed": _failed,
     "unknown_alarm": _unknown_alarm,
     "unknown_recovered": _unknown_recovered,
+    "weak_sign": _weak_sign,
     "held": _held,
     "hold_ended": _hold_ended,
     "notice": _notice,

@@ -196,7 +196,7 @@ class _Walker:
     def _calm_until(self, state: State) -> float:
         """Until when a tick of equal levels changes nothing, where the engine does not say so itself."""
         core, rules = state.core, self.rules
-        settled = core.blind is None and core.alarm is None and not core.holds
+        settled = core.blind is None and core.alarm is None and core.weak is None and not core.holds
         if not settled or (core.armed is None and self.policy.arm_duration is not None):
             return -1.0
         now = core.incident
@@ -207,7 +207,7 @@ class _Walker:
                 return -1.0
             due = reasons.due_at(core, rules)
             alarming = (
-                would_have_stopped_at(core, rules),
+                would_have_stopped_at(core, rules, core.shadow),
                 reasons.idle_at(state, rules),
                 reasons.unused_at(state, rules),
             )

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
+from costguard.agent.requests import status
+from costguard.cli.status_view import findings
 from costguard.engine import Finding, Policy, initial, step
 from costguard.engine.effects import Tell
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
@@ -53,3 +55,29 @@ def test_a_finding_decides_nothing() -> None:
     assert (told.kind, told.level, told.facts["text"]) == ("finding", "warning", "words")
     core = done.state.core
     assert core._replace(serial=before.core.serial, next=before.core.next) == before.core
+
+
+def test_a_finding_stands_in_the_status_while_it_is_so_and_beside_every_reading() -> None:
+    """Not only in one message a day: in the status, for people and as JSON, and in what an incident's story is made of."""
+    messages = Readings()
+    host = SimHost(Machine(gpus=2, script=[Phase(9**9, 0.0)]), until=9000.0, watch=messages, faults=Strange("ghost"))
+    loop = Loop(host, effective(unused_after=3600.0), host.start())
+    seen: list[dict[str, Any]] = []
+    for moment in (50.0, 500.0):
+        host.world.at(moment, lambda: seen.append(status(loop)))
+    loop.run()
+    assert [[gpu["finding"] for gpu in report["gpus"]] for report in seen] == [[None, None], ["ghost", None]]
+    assert seen[1]["gpus"][0]["finding_words"] == "use that nothing makes"
+    assert [findings(report) for report in seen] == [[], ["GPU 0: use that nothing makes"]]
+    warning = next(facts for kind, facts in messages.told if kind == "warning")
+    assert [str(row[2]).startswith("a ghost, use that nothing makes; ") for row in warning["readings"]] == [True, False]
+
+
+class Readings(Watch):
+    """What people got, with its facts."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+
+    def message(self, now: object, message: dict[str, Any], delivered: bool) -> None:
+        self.told.append((message["kind"], message["facts"]))
