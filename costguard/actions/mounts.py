@@ -1,11 +1,11 @@
 """What is mounted, and whether a mounted file system is empty: for disks whose data ends with the machine.
 
-Sources: proc(5) (``mountinfo``, ``mounts``, ``swaps``, ``root``). Root sees the mounts of process 1, which are the
+Sources: proc_pid_mountinfo(5) (ids of mounts and of their parents), proc(5) (``mounts``, ``swaps``, ``root``). Root sees the mounts of process 1, which are the
 host's; everybody sees those of this process. Each mount is looked at through the root of the process that has it.
 """
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 VIEWS = ("1", "self")
@@ -14,7 +14,10 @@ LOST = "lost+found"
 
 
 class Mount(NamedTuple):
-    """``view`` is the process that has it, ``number`` the device's own (empty in the old table), ``whole`` whether its root is mounted."""
+    """``view`` is the process that has it, ``number`` the device's own (empty in the old table), ``whole`` whether its root is mounted.
+
+    ``id`` is the mount's own and ``parent`` that of the mount below it; both are empty in the old table.
+    """
 
     view: str
     number: str
@@ -22,6 +25,8 @@ class Mount(NamedTuple):
     kind: str
     target: str
     whole: bool = True
+    id: str = ""
+    parent: str = ""
 
 
 def read(procfs: str) -> tuple[Mount, ...] | None:
@@ -49,10 +54,9 @@ def is_empty(procfs: str, mounts: Collection[Mount], mount: Mount, nothing: Coll
     """Whether nothing but ``nothing`` (names), a bare ``lost+found`` and active swap is in a mounted file system.
 
     What cannot be looked at, or is hidden below another mount, is not empty. Only its root is looked at, up to the
-    first name that counts.
+    first name that counts. ``nothing`` and swap are files; ``lost+found`` is a folder.
     """
-    over = [other.source for other in mounts if (other.view, other.target) == (mount.view, mount.target)]
-    if not mount.whole or over[-1] != mount.source:
+    if not mount.whole or _hidden([other for other in mounts if other.view == mount.view], mount):
         return False
     root = os.path.join(procfs, mount.view, "root")
     folder = os.path.join(root, mount.target.lstrip("/")) if os.path.lexists(root) else mount.target
@@ -62,15 +66,40 @@ def is_empty(procfs: str, mounts: Collection[Mount], mount: Mount, nothing: Coll
         return False
 
 
+def _hidden(view: Sequence[Mount], mount: Mount) -> bool:
+    """Whether its mount point shows something else: another mount lies on it, or on a folder above it.
+
+    Ids tell who lies on whom, whatever the order. A table without them, or with a parent that nobody sees, is in the
+    order in which the mounts were made.
+    """
+    by_id = {one.id: one for one in view}
+    later = [one for one in view[view.index(mount) + 1 :] if _covers(one.target, mount.target)]
+    if "" in by_id or len(by_id) < len(view):
+        return bool(later)
+    if mount.parent not in by_id:
+        return any(one.parent in {mount.id, mount.parent} for one in later)
+    beside = [one for one in view if one.parent == mount.parent and one.id != mount.id]
+    above = [one for one in beside if one.target != mount.target and _covers(one.target, mount.target)]
+    on_top = [one for one in view if one.target == mount.target and one.parent == mount.id]
+    return bool(above or on_top or any(one in beside for one in later)) or _hidden(
+        [one for one in view if one.id != mount.id], by_id[mount.parent]
+    )
+
+
+def _covers(folder: str, target: str) -> bool:
+    return target == folder or target.startswith(folder.rstrip("/") + "/")
+
+
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         yield from entries
 
 
 def _counts(entry: os.DirEntry[str], target: str, nothing: Collection[str], swap: Collection[str]) -> bool:
-    if entry.name == LOST:
-        return _holds_something(entry.path)
-    return entry.name not in nothing and os.path.join(target, entry.name) not in swap
+    if entry.is_dir(follow_symlinks=False):
+        return entry.name != LOST or _holds_something(entry.path)
+    file = entry.is_file(follow_symlinks=False)
+    return not (file and (entry.name in nothing or os.path.join(target, entry.name) in swap))
 
 
 def _holds_something(folder: str) -> bool:
@@ -86,7 +115,9 @@ def _info(view: str, line: str) -> Mount | None:
     first, last = left.split(), right.split()
     if len(first) < 5 or len(last) < 2:
         return None
-    return Mount(view, first[2], _plain(last[1]), last[0], _plain(first[4]), whole=first[3] == "/")
+    return Mount(
+        view, first[2], _plain(last[1]), last[0], _plain(first[4]), whole=first[3] == "/", id=first[0], parent=first[1]
+    )
 
 
 def _row(view: str, line: str) -> Mount | None:

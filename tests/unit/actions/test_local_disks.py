@@ -129,6 +129,62 @@ def test_what_cannot_be_looked_at_is_not_empty(box: Box) -> None:
     assert box.use().state == "used"
 
 
+SSD = "40 30 259:4 / /data/ssd rw - ext4 /dev/nvme1n1 rw"
+
+
+@pytest.mark.parametrize(
+    ("rows", "state"),
+    [
+        ([SSD, "41 30 8:1 / /data rw - ext4 /dev/sdz rw"], "used"),
+        (["29 30 8:1 / /data rw - ext4 /dev/sdz rw", SSD], "used"),
+        ([SSD, "41 30 8:1 / /data rw - ext4 /dev/sdz rw", "42 41 259:4 / /data/ssd rw - ext4 /dev/nvme1n1 rw"], "empty"),
+        ([SSD, "41 40 259:4 /sub /data/ssd rw - ext4 /dev/nvme1n1 rw"], "used"),
+        ([SSD, "41 40 0:50 / /data/ssd rw - tmpfs tmpfs rw"], "used"),
+        (["29 30 0:49 / /data/ssd rw - autofs systemd-1 rw", SSD.replace("40 30", "40 29")], "empty"),
+        (["29 30 8:1 / /data rw - ext4 /dev/sdz rw", SSD.replace("40 30", "40 29")], "empty"),
+        ([SSD, "41 40 0:50 / /data/ssd/cache rw - tmpfs tmpfs rw", "42 30 0:51 / /data/ssd2 rw - tmpfs tmpfs rw"], "empty"),
+        (["29 30 8:1 / /data rw - ext4 /dev/sdz rw", SSD.replace("40 30", "40 29"), "43 30 0:5 / / rw - tmpfs x rw"], "used"),
+        ([SSD.replace("40 30", "30 1"), "30 1 8:1 / /data rw - ext4 /dev/sdz rw"], "used"),
+    ],
+    ids=[
+        *("the parent's folder", "a mount that was moved", "mounted again where it is seen", "its own folder", "a tmpfs"),
+        *("an automount", "in order", "mounts below and beside it", "the whole tree", "a table whose ids say nothing"),
+    ],
+)  # fmt: skip
+def test_a_mount_that_another_one_hides_is_not_empty(box: Box, rows: list[str], state: str) -> None:
+    """What is seen at its mount point, an empty folder, belongs to something else."""
+    box.folder("/data/ssd")
+    box.mounts(*rows)
+    assert box.use("nvme1n1") == Use("used" if state == "used" else "empty", ("/data/ssd",))
+
+
+def test_the_old_table_is_in_order(box: Box) -> None:
+    """It has no ids: a later mount of a folder above hides what was mounted there."""
+    box.folder("/data/ssd")
+    (box.root / "proc/1/mountinfo").unlink()
+    rows = ["/dev/nvme0n1p1 / ext4 rw 0 0", "/dev/sdz /data ext4 rw 0 0", "/dev/nvme1n1 /data/ssd ext4 rw 0 0"]
+    (box.root / "proc/1/mounts").write_text("\n".join(rows))
+    assert box.use("nvme1n1").state == "empty"
+    (box.root / "proc/1/mounts").write_text("\n".join((rows[0], rows[2], rows[1])))
+    assert box.use("nvme1n1").state == "used"
+
+
+def test_what_is_no_data_by_its_name_is_what_the_name_says(box: Box) -> None:
+    """A folder that is called like the image's swap file holds data, and so does a file called lost+found."""
+    box.mounts("40 30 259:4 / /mnt rw - ext4 /dev/nvme1n1 rw")
+    box.folder("/mnt", "swapfile")
+    assert box.use("nvme1n1", nothing=("swapfile",)).state == "empty"
+    (box.root / "proc/1/root/mnt/swapfile").unlink()
+    box.folder("/mnt", "swapfile/")
+    assert box.use("nvme1n1", nothing=("swapfile",)).state == "used"
+    (box.root / "proc/1/root/mnt/swapfile").rmdir()
+    box.folder("/mnt", "lost+found")
+    assert box.use("nvme1n1").state == "used"
+    (box.root / "proc/1/root/mnt/lost+found").unlink()
+    (box.root / "proc/1/root/mnt/lost+found").symlink_to(box.root / "dev")
+    assert box.use("nvme1n1").state == "used"
+
+
 def test_a_part_of_a_file_system_says_nothing_of_the_rest(box: Box) -> None:
     """A folder that is mounted by itself is empty; where the whole is mounted decides."""
     box.mounts("40 30 259:4 /jobs/7 /job rw - ext4 /dev/nvme1n1 rw")
@@ -155,14 +211,27 @@ def test_swap_is_no_data_and_is_named(box: Box) -> None:
     assert box.use("nvme2n1") == Use("empty", ("/scratch",), swap=True)
 
 
-def ext(inodes: int = 65536, used: int = 11, state: int = 1, compatible: int = 0, incompatible: int = 0x42) -> bytes:
-    """A super block of ext4 at its place."""
-    block = bytearray(2048)
+FOLDER, FILE, GONE = (0o40700, 2), (0o100644, 1), (0o40700, 0)
+
+
+def ext(
+    inodes: int = 65536, used: int = 11, state: int = 1, compatible: int = 0, incompatible: int = 0x42,
+    first: tuple[int, int] = FOLDER, table: int = 2,
+) -> bytes:  # fmt: skip
+    """The beginning of an ext4 with blocks of 4 KiB: super block, descriptor of the first group, its inodes.
+
+    ``first`` has the mode and the links of the first inode that is not reserved.
+    """
+    block = bytearray(16384)
     struct.pack_into("<I", block, 1024, inodes)
     struct.pack_into("<I", block, 1024 + 16, inodes - used)
+    struct.pack_into("<I", block, 1024 + 24, 2)
     struct.pack_into("<HH", block, 1024 + 56, 0xEF53, state)
-    struct.pack_into("<I", block, 1024 + 84, 11)
+    struct.pack_into("<IH", block, 1024 + 84, 11, 256)
     struct.pack_into("<II", block, 1024 + 92, compatible, incompatible)
+    struct.pack_into("<I", block, 4096 + 8, table)
+    struct.pack_into("<H", block, 8192 + 10 * 256, first[0])
+    struct.pack_into("<H", block, 8192 + 10 * 256 + 26, first[1])
     return bytes(block)
 
 
@@ -174,17 +243,29 @@ def ext(inodes: int = 65536, used: int = 11, state: int = 1, compatible: int = 0
         (ext(used=12, compatible=0x1000), "unused"),
         (b"\0" * 4086 + b"SWAPSPACE2", "unused"),
         (ext(used=12), "used"),
+        (ext(first=FILE), "used"),
+        (ext(first=GONE), "used"),
+        (ext(table=4096), "used"),
         (ext(state=0), "used"),
         (ext(incompatible=0x46), "used"),
         (b"XFSB" + b"\0" * 500, "used"),
         (b"\0" * 512 + b"LABELONE", "used"),
         (b"\xebR\x90NTFS    ", "used"),
         (b"\0" * (3 * MIB + 900_000) + b"raid", "used"),
+        (b"\0" * (MIB + 1024) + b"\1", "used"),
+        (b"\0" * (2 * MIB + 500_000) + b"x" * 80_000, "used"),
     ],
     ids=[
         *("blank", "ext4 as mkfs left it", "with a file for orphans", "swap"),
-        *("ext4 with a file", "not left clean", "with a journal to replay"),
-        *("xfs", "a volume group", "ntfs", "something at the end"),
+        *(
+            "ext4 with a file",
+            "one file instead of lost+found",
+            "lost+found is gone",
+            "its inodes cannot be read",
+            "not left clean",
+            "with a journal to replay",
+        ),
+        *("xfs", "a volume group", "ntfs", "something at the end", "where a partition began", "raw data"),
     ],
 )
 def test_a_disk_that_nobody_mounts_is_read(box: Box, content: bytes, state: str) -> None:
