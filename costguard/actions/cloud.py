@@ -138,7 +138,7 @@ class CloudAction:
             words = f"{_words(error)}; {error.hint}" if error.hint else _words(error)
             return Outcome("failed" if error.technical else "refused", words)
         sent = outcome.status in {"accepted", "done", "pending", "unknown"}
-        proof = receipt.accepted(session.receipt, outcome.proof) if sent else {}
+        proof = receipt.accepted(session.receipt, outcome.proof, outcome.receipt.get("accepted", "")) if sent else {}
         return outcome._replace(detail=mask(outcome.detail), receipt=proof)
 
     def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:

@@ -146,7 +146,8 @@ class Machine(Protocol):
     def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Outcome:  # noqa: ANN401 - as above
         """Send the request, the same one again after a technical failure, within ``ticket.deadline``.
 
-        ``accepted`` with the request id as proof; ``refused`` for a veto; ``failed`` when nothing was
+        ``accepted`` with the request id as proof, and, where the cloud gives a date, ``accepted`` in its receipt
+        (RFC 3339: this machine's clock may be wrong); ``refused`` for a veto; ``failed`` when nothing was
         accepted for a technical reason; ``unknown`` when nobody can say.
         """
 

@@ -3,8 +3,8 @@
 A receipt is one flat object of texts, without a secret. It stands in messages as one line of JSON.
 """
 
+import datetime as dt
 import json
-import time
 from collections.abc import Mapping
 
 from costguard.actions.base import Context
@@ -32,10 +32,17 @@ def begin(name: str, who: Identity, context: Context) -> dict[str, str]:
     return {name: str(value) for name, value in {**who.details, **own}.items() if value}
 
 
-def accepted(receipt: Mapping[str, str], request: str) -> dict[str, str]:
-    """The same after the cloud took the request, with its id and the date."""
-    date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return {**receipt, "request": request, "accepted": date}
+def accepted(receipt: Mapping[str, str], request: str, said: str = "") -> dict[str, str]:
+    """The same after the cloud took the request, with its id and the date.
+
+    ``said`` is the date by the cloud's own clock (RFC 3339), where it gave one: it is compared with dates of the cloud
+    later, and this machine's clock may be wrong by hours.
+    """
+    try:
+        date = dt.datetime.fromisoformat(said).astimezone(dt.UTC)
+    except ValueError:
+        date = dt.datetime.now(dt.UTC)
+    return {**receipt, "request": request, "accepted": date.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
 def line(receipt: Mapping[str, str]) -> str:

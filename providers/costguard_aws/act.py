@@ -7,6 +7,7 @@ arrived; the group's own termination is not (it lowers the desired capacity), so
 import datetime as dt
 import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from costguard.actions.base import Outcome
@@ -153,13 +154,23 @@ def _state(session: Session, instance: str, within: float) -> described.Instance
 
 def _accepted(request: Request, answer: Mapping[str, Any]) -> Outcome:
     """Raises CallError for an answer that names no change: a proxy's page is no acceptance."""
-    number = str((answer.get("ResponseMetadata") or {}).get("RequestId", ""))
+    metadata = answer.get("ResponseMetadata") or {}
+    number, date = str(metadata.get("RequestId", "")), str((metadata.get("HTTPHeaders") or {}).get("date", ""))
     changes = answer.get("StoppingInstances") or answer.get("TerminatingInstances") or ()
     if not changes and not answer.get("Activity"):
         raise senseless(f"{request.service}:{request.operation}")
     states = [str((change.get("CurrentState") or {}).get("Name", "")) for change in changes]
     says = f", EC2 says {states[0]}" if states and states[0] else ""
-    return Outcome("accepted", f"accepted: {request.operation}{says} (request {number})", number)
+    by_ec2 = {"accepted": moment} if (moment := _rfc3339(date)) else {}
+    return Outcome("accepted", f"accepted: {request.operation}{says} (request {number})", number, by_ec2)
+
+
+def _rfc3339(date: str) -> str:
+    """The date of an answer, which is by EC2's clock as ``LaunchTime`` is; empty for none."""
+    try:
+        return parsedate_to_datetime(date).isoformat()
+    except ValueError:
+        return ""
 
 
 def confirm(session: Session, instance: str, verb: Verb, recorded: Outcome | None, within: float) -> Outcome:

@@ -72,7 +72,8 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
         )
     if operation is None:
         return _heard(shown, verb, ticket)
-    return Outcome("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name))
+    date = {"accepted": str(operation.insert_time)}  # by Google's clock, as the dates of stops are
+    return Outcome("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name), date)
 
 
 def confirm(

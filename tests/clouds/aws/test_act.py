@@ -1,5 +1,6 @@
 """The request and its proof, with every trouble on the way. No double call, nothing destroyed that was not asked for."""
 
+import datetime as dt
 import time
 from itertools import product
 
@@ -35,6 +36,7 @@ def test_from_request_to_proof(here: FakeMachine, verb: str, call: str, state: s
     assert (outcome.status, outcome.detail.partition(":")[0]) == ("accepted", "accepted")
     assert outcome.proof
     assert outcome.proof in outcome.detail
+    assert dt.datetime.fromisoformat(outcome.receipt["accepted"]).tzinfo is not None  # as the answer dates itself
     assert [(one.status, one.detail.partition(":")[0], one.proof) for one in seen] == [
         ("pending", "seen stopping", outcome.proof),
         ("done", "closed", outcome.proof),

@@ -48,6 +48,22 @@ PROVIDER = Curious()
 """
 
 
+DATED = CURIOUS.replace('"failed", f"{ticket.deadline:g} s"', '"accepted", "yes", "r-1", {"accepted": DATE}')
+
+
+@pytest.mark.parametrize(
+    ("said", "stands"),
+    [("2031-01-31T19:00:00.25+01:00", "2031-01-31T18:00:00Z"), ("yesterday", "20"), ("", "20")],
+    ids=["the cloud's", "no date", "none"],
+)
+def test_a_receipt_has_the_date_of_the_cloud(rented: Rented, tmp_path: Path, said: str, stands: str) -> None:
+    """It is compared with other dates of the cloud; this machine's clock may be wrong."""
+    (tmp_path / "curious.py").write_text(DATED.replace("DATE}", f"{said!r}}}"), encoding="utf-8")
+    rented.providers = ["example=curious"]
+    receipt = rented.ask("act", before=f"import sys; sys.path.insert(0, {str(tmp_path)!r}); ")["outcome"]["receipt"]
+    assert (receipt["request"], receipt["accepted"].startswith(stands)) == ("r-1", True)
+
+
 @pytest.mark.parametrize(("reason", "seconds"), [("idle", 15), ("deadline", 15), ("person", 60)])
 def test_readings_are_good_for_a_short_while(rented: Rented, tmp_path: Path, reason: str, seconds: int) -> None:
     """A plug-in repeats a request no longer than the last look at the GPUs is worth; a person's wish rests on none."""

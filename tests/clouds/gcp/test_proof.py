@@ -9,6 +9,7 @@ from google.auth.credentials import AnonymousCredentials
 from costguard.actions.base import Outcome
 from costguard.actions.limited import LONGEST
 from costguard.actions.provider import CloudError, Verb
+from costguard.actions.receipt import accepted
 from costguard_gcp import PROVIDER
 from costguard_gcp.session import Api
 from costguard_gcp.testing import Fault, Machine
@@ -91,6 +92,18 @@ def test_the_operation_dates_the_stop_as_well(tmp_path: pathlib.Path) -> None:
         after = session.confirm("stop", TICKET, outcome)
     assert after.status == "done"
     assert "started again" in after.detail
+
+
+def test_a_clock_that_is_slow_ends_no_bill(world: World) -> None:
+    """The machine was stopped yesterday and started again; today's request is dated by Google's clock, not by its own."""
+    world.machine.last_stop = now(1800)
+    world.api.faults.append(Fault("nothing", ".stop"))
+    session = world.open()
+    outcome = session.execute("stop", session.facts("stop"), TICKET)
+    slow = {"accepted": now(7200)}  # as a clock that is two hours late writes it
+    outcome = outcome._replace(receipt=accepted(slow, outcome.proof, outcome.receipt.get("accepted", "")))
+    after = session.confirm("stop", TICKET, outcome)
+    assert (after.status, "Google Cloud shows RUNNING" in after.detail) == ("accepted", True)
 
 
 def test_a_stopped_machine_that_was_to_be_deleted_keeps_its_disks(world: World) -> None:
