@@ -100,7 +100,7 @@ class Reader:
     ) -> None:
         self._bus = Bus(sysfs, devfs)
         self._counters = _counters(counters)
-        self._learnt: dict[str, object] = learnt if isinstance(learnt, dict) else {}  # of GPUs that were not met yet
+        self._learnt: dict[str, object] = learnt if isinstance(learnt, dict) else {}
         self._slots = {key: self._slot(key) for key in (*known, *self._counters)}
         self._nvml: Nvml | None = None
         self._error = ""
@@ -114,7 +114,7 @@ class Reader:
         self._begin()
 
     def _slot(self, key: str) -> _Slot:
-        return _Slot(learnt=self._learnt.pop(key, None))
+        return _Slot(learnt=self._learnt.get(key))
 
     def _begin(self) -> None:
         """Load, initialise and open everything. What fails is told by the next `read`."""

@@ -163,6 +163,38 @@ def test_a_fault_from_the_start_does_not_keep_the_agent_from_watching(
     patient(agent, sees_work)
 
 
+def test_work_that_only_its_power_shows_outlives_reader_and_agent(agent: Agent) -> None:
+    """Idle power is learnt once in a boot: killed readers, and a killed agent, do not learn the power of work anew."""
+    agent.gpus.set(power=70)
+    agent.start(*WINDOW)
+    patient(agent, lambda report: all("mean" in gpu["words"] for gpu in report["gpus"]))
+    agent.gpus.set(power=110)
+    power = lambda report: all("above idle" in " ".join(gpu["signs"]) for gpu in report["gpus"])  # noqa: E731 # one rule
+    patient(agent, power)
+    hang_in_state_d(agent)
+    patient(agent, blind)
+    agent.gpus.heal()
+    patient(agent, power)
+    kill(agent)
+    agent.start(*WINDOW)
+    patient(agent, power)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(9, "not loaded"), (18, "different versions"), (27, "not ready"), (999, "unknown")]
+)
+def test_a_driver_that_is_down_at_the_start_is_named(agent: Agent, code: int, words: str) -> None:
+    """In status as long as it lasts, also between two readers."""
+    agent.gpus.fail("nvmlInit", code)
+    agent.start(*WINDOW, enough=lambda _: True)
+    patient(agent, lambda report: report["agent"]["reader"] not in {"answers", UNASKED})
+    for _ in range(8):
+        report = patient(agent, lambda _: True)
+        assert words in report["agent"]["reader"]
+        assert all(words in gpu["words"] for gpu in report["gpus"])
+        time.sleep(0.5)
+
+
 def test_idle_gpus_that_fail_now_and_then_are_not_stopped_early(agent: Agent) -> None:
     """Each fault begins the idle clock of its GPU anew: with one every 1.6 s, four seconds of quiet never come."""
     agent.start(*command(agent.folder), "kill_duration=4s")

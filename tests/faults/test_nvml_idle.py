@@ -4,7 +4,7 @@ import pytest
 
 from costguard.readers.nvml_learnt import Learnt
 from costguard.testing.nvml import Process, ReaderProcess, Values
-from tests.faults.nvml_world import Machine, World, settle
+from tests.faults.nvml_world import KEYS, Machine, World, settle
 
 HELD: Values = {"processes": [Process(42)], "memory_used": 2000}
 STILL = {2: 0.0, 5: 0.0, 10: 0.0, 20: 0.0, 21: 0.0, 60: 0.0, 61: 0.0}
@@ -128,9 +128,11 @@ def test_what_was_learnt_is_told_when_it_changes(world: World) -> None:
         told |= reader.read().get("learnt", {})
     assert set(told) == {"0000:01:00.0", "0000:02:00.0"}
     assert "learnt" not in reader.read()
+    counters = reader.read()["counters"]
     reader.kill()
     world.script.set(0, power=110)
-    with ReaderProcess(world.script.environment(world.library), sysfs=world.sysfs, learnt=told) as fresh:
+    environment = world.script.environment(world.library)
+    with ReaderProcess(environment, sysfs=world.sysfs, counters=counters, known=KEYS, learnt=told) as fresh:
         fresh.read()
         settle(0.6)
         assert ["above idle" in sign for sign in fresh.read()["gpus"][0][2]] == [True]
