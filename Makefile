@@ -9,7 +9,7 @@ JOBS ?= 4
 WHEEL ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough lint soak mutants bench docs wheel clean
+.PHONY: help demo test thorough elsewhere lint soak mutants bench docs wheel clean
 
 help: ## show these lines
 	@sed -n 's/^\([a-z]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 18
@@ -17,15 +17,18 @@ help: ## show these lines
 demo: $(RUN_STAMP) ## see it decide, without a GPU or a cloud account
 	@$(VENV)/bin/costguard demo
 
-test: $(if $(WHEEL),,$(DEV_STAMP)) ## run the tests, at most 5 minutes (WHEEL=dist/x.whl: against that wheel, in an environment of its own)
+test: $(if $(WHEEL),,$(DEV_STAMP)) ## run the tests, two or three minutes (WHEEL=dist/x.whl: against that wheel, in an environment of its own)
 ifeq ($(WHEEL),)
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m "not thorough" --session-timeout=480
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m "not thorough" --session-timeout=1200
 else
 	PYTHON="$(PYTHON)" JOBS="$(JOBS)" .ci/test-wheel "$(WHEEL)"
 endif
 
-thorough: $(DEV_STAMP) ## the tests that take long: stories of drivers, every refusal of every cloud
+thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud
 	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=900
+
+elsewhere: $(DEV_STAMP) ## tests under another boot time, zone, language, user and load than this machine's
+	JOBS="$(JOBS)" .ci/elsewhere
 
 lint: $(DEV_STAMP) ## style, types and import contracts
 	$(PY) -m ruff check .
@@ -46,7 +49,7 @@ docs: $(RUN_STAMP) ## write the generated pages again
 	$(PY) -m costguard.config.reference docs/configuration.md
 	$(PY) -m costguard.engine.document > docs/engine.md
 
-wheel: $(DEV_STAMP) ## build dist/*.whl
+wheel: $(VENV)/bin/python ## build dist/*.whl
 	rm -rf dist
 	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist/*.whl

@@ -8,6 +8,11 @@ No test leaves this machine: `tests.loopback`. Nor does one leave its agents' ru
 import os
 import signal
 import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 pytest_plugins = ["tests.loopback", "tests.leftovers", "tests.libraries", "tests.clock", "tests.engine.profiles"]
 
@@ -33,3 +38,10 @@ def memory_will_do() -> bool:
 
 if not any(name in os.environ for name in TEMPORARY) and memory_will_do():
     os.environ["PYTEST_DEBUG_TEMPROOT"] = MEMORY
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose name leaves room in the address of a socket, wherever temporary files lie."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)

@@ -8,6 +8,7 @@ import struct
 import time
 from contextlib import suppress
 
+from costguard.agent.address import address
 from costguard.agent.control import LINE_LIMIT, SOCKET
 from costguard.errors import REFUSED, CostguardError
 
@@ -86,7 +87,8 @@ def _connected(connection: socket.socket, path: str, end: float) -> bool:
     left = max(0.001, end - time.monotonic())
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(left), int(left % 1 * 1e6)))
     try:
-        connection.connect(path)
+        with address(path) as name:
+            connection.connect(name)
     except BlockingIOError:
         return False
     connection.settimeout(max(0.001, end - time.monotonic()))

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
+from costguard.agent.address import address
 from costguard.agent.limits import Limit
 from costguard.agent.poller import READ, WRITE, Poller
 from costguard.agent.ports import HostEvent, Request
@@ -79,7 +80,8 @@ class Control:
         try:
             if os.path.lexists(self.path):
                 os.unlink(self.path)
-            server.bind(self.path)
+            with address(self.path) as name:
+                server.bind(name)
             os.chmod(self.path, 0o666)  # noqa: S103 - "status" is for everybody, and the loop checks the user of each request
             server.listen(BACKLOG)
             status = os.stat(self.path)

@@ -26,7 +26,7 @@ def test_status_says_why_the_machine_is_up_and_what_would_stop_it(agent: Agent) 
     assert re.search(r"GPU 1 \(NVIDIA H200\) +quiet for \d+s +0 %", shown.stdout)
     assert re.search(r"Keeps it up +GPU 0 works\n +dry run: nothing is stopped", shown.stdout)
     assert "`costguard hold 2h --reason WHY` postpones it" in shown.stdout
-    assert f"state: {agent.folder}/state" in " ".join(shown.stdout.split()), "which agent it talks to"
+    assert f"state:{agent.folder}/state" in "".join(shown.stdout.split()), "which agent it talks to"
     assert not CONTROL.search(shown.stdout)
     assert max(map(len, shown.stdout.splitlines())) <= 100
 

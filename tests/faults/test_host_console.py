@@ -115,9 +115,9 @@ def test_one_line_stays_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["@costguard-test-{pid}", "{folder}/notify"])
-def test_the_service_manager_gets_datagrams(tmp_path: Path, name: str) -> None:
+def test_the_service_manager_gets_datagrams(short_path: Path, name: str) -> None:
     """sd_notify(3), abstract and in the file system; a manager that has gone costs nothing."""
-    address = name.format(pid=os.getpid(), folder=tmp_path)
+    address = name.format(pid=os.getpid(), folder=short_path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + address[1:] if address.startswith("@") else address)
         service = Service({"NOTIFY_SOCKET": address})

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from costguard.agent.address import address
 from costguard.agent.client import AgentBusyError, AgentUnreachableError, ask
 from costguard.agent.control import (
     ALL_BURST,
@@ -55,7 +56,8 @@ class Server:
     def client(self, text: bytes = b"") -> socket.socket:
         """Connect, and send something."""
         made = socket.socket(socket.AF_UNIX)
-        made.connect(self.control.path)
+        with address(self.control.path) as name:
+            made.connect(name)
         made.sendall(text)
         return made
 
@@ -261,9 +263,10 @@ def test_a_request_in_crumbs_is_hung_up_on(server: Server) -> None:
 def test_a_client_waits_for_its_turn(tmp_path: Path) -> None:
     """No place in the kernel's queue, then sent away as too frequent: it tries again within its time, and is served."""
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
-        server.bind(str(tmp_path / "control.sock"))
-        server.listen(0)
-        first.connect(str(tmp_path / "control.sock"))  # takes the only place
+        with address(str(tmp_path / "control.sock")) as name:
+            server.bind(name)
+            server.listen(0)
+            first.connect(name)  # takes the only place
         found: list[dict[str, object]] = []
         thread = threading.Thread(target=lambda: found.append(ask(str(tmp_path), {"command": "status"}, 30.0)))
         thread.start()
@@ -278,9 +281,10 @@ def test_a_client_waits_for_its_turn(tmp_path: Path) -> None:
 def test_a_client_that_never_gets_in_says_that_nothing_was_done(tmp_path: Path) -> None:
     """And why: no silence, and no *it may take effect all the same*."""
     with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
-        server.bind(str(tmp_path / "control.sock"))
-        server.listen(0)
-        first.connect(str(tmp_path / "control.sock"))
+        with address(str(tmp_path / "control.sock")) as name:
+            server.bind(name)
+            server.listen(0)
+            first.connect(name)
         with pytest.raises(AgentBusyError, match="nothing was done"):
             ask(str(tmp_path), {"command": "hold"}, 0.05)
 

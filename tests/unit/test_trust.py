@@ -101,7 +101,8 @@ def test_roots_environment_names_no_folder_of_others(tmp_path: Path, lay: Callab
     (bad := tmp_path / "bin").parent.chmod(0o1777)
     lay(bad)
     kept, words = clean({"PATH": f"{bad}:/usr/bin::", "PYTHONPATH": "lib", "HOME": str(bad), "OTHER": str(bad)}, 0)
-    assert (kept["PATH"], kept["PYTHONPATH"], kept["OTHER"]) == ("/usr/bin", "", str(bad))
+    usual = "" if weakness("/usr/bin", 0) else "/usr/bin"  # in a user namespace even that is nobody's
+    assert (kept["PATH"], kept["PYTHONPATH"], kept["OTHER"]) == (usual, "", str(bad))
     assert kept["HOME"] != str(bad)
     assert len(words) == 3
     assert str(bad) in words[0]

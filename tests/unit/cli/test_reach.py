@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from costguard.agent import lock
+from costguard.agent.address import address
 from costguard.agent.client import AgentUnreachableError
 from costguard.agent.control import SOCKET
 from costguard.cli import reach
@@ -16,7 +17,8 @@ def test_a_change_without_an_answer_is_not_called_undone(tmp_path: Path) -> None
     """A stopped agent takes the request when it goes on: nobody may read the silence as a refusal."""
     lock.acquire(str(tmp_path), str(tmp_path), private=False, runtime=str(tmp_path))
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(tmp_path / SOCKET))
+        with address(str(tmp_path / SOCKET)) as name:
+            silent.bind(name)
         silent.listen(1)
         with pytest.raises(CostguardError) as caught:
             reach.change(str(tmp_path), {"command": "hold"}, 0.2)

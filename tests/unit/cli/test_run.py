@@ -55,9 +55,10 @@ def test_without_nvidia_hardware_it_says_so_and_ends(
 ) -> None:
     """Nothing to watch is no failure: exit code 0, a service that started well, and nothing stays behind."""
     no_driver(script)
-    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    name = f"costguard-test-{os.getpid()}"
+    monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(tmp_path / "notify"))
+        manager.bind(f"\0{name}")
         done = run(sysfs=write_sysfs(tmp_path / "sys", []))
         manager.setblocking(False)
         assert manager.recv(1000).startswith(b"READY=1\n")
