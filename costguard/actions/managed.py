@@ -4,7 +4,7 @@ A node that stops behind its scheduler loses its jobs, hangs, or is replaced. Th
 plug-in; the daemons of the host stand here. The owner's configuration alone can say that nothing is scheduled here
 (``cloud.managed = "standalone"``); a tag cannot.
 
-Sources: the daemons' own documentation; proc_pid_status(5) (``Uid``, ``Groups``, ``NSpid``), proc_pid_comm(5) (15 characters).
+Sources: the daemons' own documentation; proc(5) (``hidepid``); proc_pid_status(5) (``Uid``, ``Groups``, ``NSpid``), proc_pid_comm(5) (15 characters).
 """
 
 import grp
@@ -55,6 +55,14 @@ _DAEMONS: Mapping[str, str] = {
 _FIRST_USER = 1000
 """The least uid of a person. Source: login.defs(5), UID_MIN."""
 _ADMIN_GROUPS, _SUDOERS = ("root", "sudo", "wheel", "admin", "docker", "lxd"), "sudoers"
+_SHOWN = ("hidepid=0", "hidepid=off")
+_HIDDEN = Finding(
+    "scheduler_unknown",
+    "/proc hides the processes of others from this user (hidepid), so nobody can tell whether a scheduler's daemon runs "
+    "here; this machine is not touched, and its bill goes on",
+    "run costguard as root, or in the group that `gid=` of /proc names; if nothing is scheduled here: "
+    'cloud.managed = "standalone"',
+)
 _INIT = ("systemd", "init", "")
 
 
@@ -82,11 +90,13 @@ def finding(
 
 
 def by_daemon(procfs: str, settings: Mapping[str, object]) -> list[tuple[Verdict, Finding]]:
-    """What the daemons of this host say: one finding, or none."""
+    """What the daemons of this host say, or that nobody can see them: one finding, or none."""
     nodes = list(_nodes(procfs))
     for node in nodes:
         if node.counts:
             return [finding(node.engine, node.evidence, settings)]
+    if settings.get("managed") != "standalone" and _hides_processes(procfs):
+        return [("refuse", _HIDDEN)]
     for node in nodes[:1]:
         text = f"{node.evidence}: an ordinary user's, so it does not keep this machine up; what {node.engine} runs here would be lost"
         hint = "if this is a node of a cluster, run its daemon as root or as a system user"
@@ -125,6 +135,14 @@ def _nodes(procfs: str) -> Iterator[Node]:
         uid = (status.get("Uid") or ("",))[0]
         owner = f"uid {uid}" if uid else "an unknown user"
         yield Node(engine, f"{name} runs here, process {number} of {owner}", counts=_may_be_root(uid, status))
+
+
+def _hides_processes(procfs: str) -> bool:
+    """Whether the kernel shows this user no processes of others: then no daemon is seen, and none is ruled out."""
+    rows = [line.partition(" - ")[2].split() for line in _text(procfs, "self/mountinfo").splitlines()]
+    options = {option for row in rows if row[:1] == ["proc"] for option in row[-1].split(",")}
+    hides = any(option.startswith("hidepid=") and option not in _SHOWN for option in options)
+    return hides and not _text(procfs, "1/status")
 
 
 def _may_be_root(uid: str, status: Mapping[str, tuple[str, ...]]) -> bool:

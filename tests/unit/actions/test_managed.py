@@ -181,3 +181,29 @@ def test_a_real_process(tmp_path: Path) -> None:
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.mark.parametrize(
+    ("options", "sees", "says"),
+    [
+        ("rw,hidepid=invisible", False, [("refuse", "scheduler_unknown")]),
+        ("rw,gid=4,hidepid=2", False, [("refuse", "scheduler_unknown")]),
+        ("rw,hidepid=2", True, []),
+        ("rw,hidepid=off", False, []),
+        ("rw", False, []),
+    ],
+    ids=["invisible", "in numbers", "but not from root", "off", "an ordinary /proc"],
+)
+def test_processes_that_are_hidden_rule_nothing_out(
+    host: Procfs, options: str, sees: bool, says: list[tuple[str, str]]
+) -> None:
+    """A node of a cluster, and an agent that may not see its daemon: unknown is not *none*, unless the owner says so."""
+    row = f"22 1 0:21 / /proc rw,relatime - proc proc {options}\n"
+    (host.root / "self").mkdir()
+    (host.root / "self/mountinfo").write_text(row)
+    if not sees:
+        shutil.rmtree(host.root / "1")
+    assert host.says() == says
+    assert host.says(STANDALONE) == []
+    host.process(7, "kubelet", "kubelet", uid="0")
+    assert host.says() == REFUSED
