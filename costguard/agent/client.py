@@ -2,7 +2,6 @@
 
 import json
 import os
-import pwd
 import socket
 import struct
 import time
@@ -93,14 +92,6 @@ def _connected(connection: socket.socket, path: str, end: float) -> bool:
         return False
     connection.settimeout(max(0.001, end - time.monotonic()))
     return True
-
-
-def login() -> str:
-    """The login name of the user who asks, empty when the machine knows none; it may ask a directory server."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return ""
 
 
 def _read_line(connection: socket.socket) -> bytes:

@@ -12,6 +12,7 @@ from costguard.agent.cloudside import CloudSide
 from costguard.agent.disk import Disk
 from costguard.agent.eyes import Eyes
 from costguard.agent.heartbeat import Heartbeat
+from costguard.agent.limits import Limit
 from costguard.agent.memory import Memory, Readers, ground
 from costguard.agent.moments import Moments, share
 from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal
@@ -69,7 +70,7 @@ class Loop:
         self.heartbeat = Heartbeat(host, config, share(boot.instance), self._trouble)
         self._hatch = (Veto("kernel parameter", boot.hatch, hatch=True),) if boot.hatch else ()
         self.seen = EMPTY
-        self.names = {0: "root"}  # what users call themselves, by user id
+        self.changes = Limit(requests.CHANGES_BURST, requests.CHANGES_EVERY)
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
         self._next_tick = 0.0

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 LONGEST = 10 * 366 * 86400.0
 """Seconds of a hold that are passed on; what the configuration allows is far less."""
 
-NAME_LENGTH, NAMES_KEPT = 32, 256
+CHANGES_BURST, CHANGES_EVERY = 10, 60.0
+"""Holds and releases of one user at once, and seconds per further one: each is told, and stands in the history."""
 
 
 def encode(answer: dict[str, Any]) -> bytes:
@@ -26,18 +27,9 @@ def encode(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
-def owner(loop: "Loop", request: Request, asked: dict[str, Any]) -> str:
-    """Who asks: the kernel's user id, and beside it the login name that the client gave.
-
-    The guard asks no user database, which may be a server that hangs. A name proves nothing; the first one of a
-    user id stays, so that one user is one owner.
-    """
-    given = asked.get("user")
-    name = "".join(c for c in given if c.isalnum() or c in "._-@+")[:NAME_LENGTH] if isinstance(given, str) else ""
-    if name and len(loop.names) < NAMES_KEPT:
-        loop.names.setdefault(request.uid, name)
-    known = loop.names.get(request.uid)
-    return f"{known} (uid {request.uid})" if known else f"uid {request.uid}"
+def owner(request: Request) -> str:
+    """Who asks, as the kernel knows it: what a client calls itself proves nothing, and a user database may be a server that hangs."""
+    return f"uid {request.uid}"
 
 
 def serve(loop: "Loop", request: Request) -> str | None:
@@ -67,13 +59,16 @@ def handle(loop: "Loop", request: Request) -> None:
         if request.uid in {0, os.getuid()}:
             shown["agent"]["digest"] = digest(loop.config)
         loop.host.answer(request.client, encode(shown))
+    elif command in ("hold", "release") and (wait := _too_often(loop, request)):
+        words = f"refused: uid {request.uid} has held and released too often; once more in {wait:.0f} s"
+        refuse(loop, request, words)
     elif command == "hold":
         _hold(loop, request, asked)
     elif command == "release":
         now, may = loop.host.clock().boot, request.uid in _administrators()
-        loop.ask(AskRelease(now, owner(loop, request, asked), request.client, request.uid, everything=may))
+        loop.ask(AskRelease(now, owner(request), request.client, request.uid, everything=may))
     elif command in ("stop", "reload", "detach", "attach"):  # a set cannot be asked about a list
-        _administer(loop, request, asked, command)
+        _administer(loop, request, command)
     else:
         refuse(
             loop, request, "unknown request; this agent knows status, hold, release, stop, reload, detach and attach"
@@ -87,8 +82,13 @@ def _hold(loop: "Loop", request: Request, asked: dict[str, Any]) -> None:
         return
     now = loop.host.clock()
     reason = str(asked.get("reason") or "")[:200]
-    length, name = float(min(seconds, LONGEST)), owner(loop, request, asked)
+    length, name = float(min(seconds, LONGEST)), owner(request)
     loop.ask(AskHold(now.boot, length, name, reason, request.client, now.wall, request.uid))
+
+
+def _too_often(loop: "Loop", request: Request) -> float:
+    """Seconds until this user may change something again; 0 when that is now."""
+    return 0.0 if request.uid in _administrators() else loop.changes.take(request.uid, loop.host.clock().boot)
 
 
 def _administrators() -> set[int]:
@@ -96,11 +96,11 @@ def _administrators() -> set[int]:
     return {ROOT, os.getuid()}
 
 
-def _administer(loop: "Loop", request: Request, asked: dict[str, Any], command: str) -> None:
+def _administer(loop: "Loop", request: Request, command: str) -> None:
     if request.uid not in _administrators():
         refuse(loop, request, f"{command} is for root and for the user whom the agent runs as")
     elif command == "stop":
-        loop.ask(AskStop(loop.host.clock().boot, owner(loop, request, asked), request.client))
+        loop.ask(AskStop(loop.host.clock().boot, owner(request), request.client))
     elif command == "reload":
         loop.host.answer(request.client, encode({"done": True, "words": loop.reload()}))
     else:

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from costguard.agent.client import login
 from costguard.cli import reach
 from costguard.cli.answer import emit
 from costguard.config.values import spoken_seconds
@@ -35,7 +34,7 @@ def command(*, duration: float, reason: str, as_json: bool, state_dir: str | Non
     Everybody on the machine may do this; the configuration bounds how long, for each user and for all. Exit
     code 3 when it is refused or too late.
     """
-    asked = {"command": "hold", "seconds": duration, "reason": reason, "user": login()}
+    asked = {"command": "hold", "seconds": duration, "reason": reason}
     answer = reach.change(state_dir, asked)
     if not answer.get("done"):
         words = str(answer.get("words"))

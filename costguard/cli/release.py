@@ -2,7 +2,6 @@
 
 import click
 
-from costguard.agent.client import login
 from costguard.cli import reach
 from costguard.cli.answer import emit
 from costguard.errors import REFUSED, CostguardError
@@ -19,7 +18,7 @@ def command(*, as_json: bool, state_dir: str | None) -> None:
     """
     from costguard.cli.render import clean
 
-    answer = reach.change(state_dir, {"command": "release", "user": login()})
+    answer = reach.change(state_dir, {"command": "release"})
     if not answer.get("done"):
         raise CostguardError(str(answer.get("words")), "see `costguard status` for what happens now", REFUSED)
     report = reach.request(state_dir, {"command": "status"})
@@ -27,4 +26,4 @@ def command(*, as_json: bool, state_dir: str | None) -> None:
         emit("release", {"done": True, "words": answer["words"], "sentence": report["sentence"]})
         return
     words = clean(str(answer["words"]))
-    click.echo(f"{words[:1].upper()}{words[1:]}.\n{report['sentence']}")
+    click.echo(f"{words[:1].upper()}{words[1:]}.\n{clean(report['sentence'])}")

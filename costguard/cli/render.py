@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from costguard.engine.words import clock, duration
+from costguard.people import with_names
 
 PLAIN_WIDTH = 100
 """Columns when nobody can say how wide the reader's screen is."""
@@ -63,8 +64,8 @@ def show(screen: Console, thing: RenderableType) -> None:
 
 
 def clean(words: object) -> str:
-    """Words of other people without control characters, which could rewrite the screen."""
-    return "".join(c if c.isprintable() else " " for c in str(words)).strip()
+    """Words of other people without control characters, which could rewrite the screen, and with the names of users."""
+    return with_names("".join(c if c.isprintable() else " " for c in str(words)).strip())
 
 
 def bar(load: float | None, width: int, style: str = "", *, unicode: bool = True) -> Text:

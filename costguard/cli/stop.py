@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from costguard.agent.client import AgentBusyError, AgentUnreachableError, login
+from costguard.agent.client import AgentBusyError, AgentUnreachableError
 from costguard.agent.identity import escape_hatch
 from costguard.cli import options, reach
 from costguard.cli.answer import emit
@@ -146,7 +146,7 @@ def _through_agent(arguments: options.Arguments, report: dict[str, Any], action:
     findings = [tuple(row) for row in plan["findings"]] if plan else []
     verdict = plan["verdict"] if plan else "not planned yet"
     ask((*_plan(action, verdict, findings), *_seen(report)).__iter__(), f"Carry out `{action}` on this machine now?")
-    answer = reach.change(folder, {"command": "stop", "user": login()})
+    answer = reach.change(folder, {"command": "stop"})
     if not answer.get("done"):
         raise CostguardError(str(answer.get("words")), "see `costguard status` for what happens now", REFUSED)
     return follow(lambda: reach.request(folder, {"command": "status"}), action)
@@ -199,7 +199,7 @@ def _directly(
     if tag := hatch(effective):
         words = f"a tag keeps this machine up: {tag}; {NOTHING_DONE}"
         raise CostguardError(words, "remove the tag, or end it in the cloud's console", REFUSED)
-    with Attempt(job(effective, action, login() or f"uid {os.geteuid()}")) as attempt:
+    with Attempt(job(effective, action, f"uid {os.geteuid()}")) as attempt:
         plan = attempt.plan()
         findings = [(row["code"], row["text"], row.get("hint", "")) for row in plan["findings"]]
         known = {"verdict": plan["verdict"], "findings": plan["findings"]}

@@ -20,6 +20,7 @@ from costguard.masking import mask
 from costguard.notify import compose
 from costguard.notify.message import Deliver, DeliveryError, Message
 from costguard.notify.terminal import clean
+from costguard.people import with_names
 from costguard.programs import die_with_parent
 
 BAD_JOB = 2
@@ -75,7 +76,8 @@ def parse(given: Mapping[str, Any]) -> Message:
     else:
         facts = {"machine": os.uname().nodename, **(given.get("facts") or {})}
         text = compose.compose(kind, facts)
-    return Message(str(given.get("id") or ""), kind, level, text.title, text.body, text.dry_run)
+    title, body = with_names(text.title), with_names(text.body)
+    return Message(str(given.get("id") or ""), kind, level, title, body, text.dry_run)
 
 
 def deliver(
