@@ -70,7 +70,7 @@ class Eyes:
         return {name: self.reader.job[name] for name in HANDED if name in self.reader.job}
 
     def attach(self) -> None:
-        """Take up the driver again. It may be another one, which need not have every engine that the old one had."""
+        """Take up the driver again. It may be another one: its counters begin anew, and it need not have every engine."""
         learnt = self.reader.job.get("learnt", {})
         kept = {
             key: {n: v for n, v in one.items() if n != "engines"}
@@ -78,6 +78,7 @@ class Eyes:
             if isinstance(one, dict)
         }
         self.reader.job["learnt"] = kept
+        self.reader.job["counters"] = {}
         self.reader.attach()
 
     @property

@@ -107,7 +107,7 @@ class PowerMeter:
             raise NvmlError(code, "GetTotalEnergyConsumption")
         if self.anchor is None:
             self.anchor = (now, energy)
-            self._last = self._bridge(now, energy) if quiet and ring else Power()
+            self._last = self._bridge(now, energy, proven=quiet and ring)
             return self._last
         since, before = self.anchor
         if now - since < _SHORTEST:
@@ -161,24 +161,33 @@ class PowerMeter:
         return Power("", now - since if proven else 0.0, evidence)
 
     def _hides_nothing(self, excess: float, seconds: float) -> bool:
-        """A mean proves a short time quiet; over a long one the same mean could hide minutes of work."""
-        return excess * seconds <= self.levels.margin * _MARGIN_SECONDS
+        """A mean proves a short time quiet; over a long one the same mean could hide minutes of work.
 
-    def _bridge(self, now: float, energy: int) -> Power:
-        """After a restart: did the gap use more than this GPU, quiet by its whole ring of samples, draws when idle?"""
+        One that is too low proves no more: the counter began anew (a driver was loaded), with work in what is left.
+        """
+        return abs(excess) * seconds <= self.levels.margin * _MARGIN_SECONDS
+
+    def _bridge(self, now: float, energy: int, *, proven: bool) -> Power:
+        """After a restart: what did the GPU use in the gap, against what this one draws when idle?
+
+        ``proven``: its whole ring of samples is quiet, and so may the gap be.
+        """
         if self._before_restart is None:
             return Power()
         since, before = self._before_restart
         if now - since < _SHORTEST or energy <= before:
             return Power()
+        mean, state = (energy - before) / (now - since), self._state()
+        words = f"mean {mean / 1000:.0f} W since before the restart"
+        if self.levels.highest(state) < mean <= ABSURD_MW:  # else a reader that never reads twice would see no power
+            return Power(self.levels.words(mean, state), 0.0, words)
         code, moment = self._nvml.power(self._handle)
-        if code != SUCCESS or not 0 < moment <= self.levels.highest(self._state()):
+        if not proven or code != SUCCESS or not 0 < moment <= self.levels.highest(state):
             return Power()
-        level = self.levels.level(self._state())
+        level = self.levels.level(state)
         idle = moment if level is None else min(moment, level)
-        mean = (energy - before) / (now - since)
         if mean <= idle + self.levels.margin and self._hides_nothing(mean - idle, now - since):
-            return Power("", now - since, f"mean {mean / 1000:.0f} W since before the restart")
+            return Power("", now - since, words)
         return Power()
 
     def _state(self) -> str:

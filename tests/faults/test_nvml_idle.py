@@ -84,7 +84,7 @@ def test_short_kernels_are_work_after_a_restart_too(machine: Machine, values: Va
     assert sees(machine, 70) == []
     assert sees(machine, 110) == ["power 40 W above idle"]
     machine.restart()
-    assert sees(machine, 110, 1) == []
+    assert sees(machine, 110, 1) == ["power 40 W above idle"]
     assert sees(machine, 110) == ["power 40 W above idle"]
 
 
@@ -100,6 +100,45 @@ def test_the_power_of_work_bridges_no_restart(machine: Machine, watts: float, kn
     machine.now += 80.0
     covers = machine.tick(1)[2]
     assert (covers >= 90.0) is bridged
+
+
+def test_the_power_of_this_moment_is_no_idle_power_when_it_is_that_of_work(machine: Machine) -> None:
+    """A hole of 228 W, about what an idle board can draw, and 240 W now: nothing of that is known to be idle."""
+    machine.begin_anew()
+    sees(machine, 228, 1)
+    machine.learnt = Learnt()
+    machine.restart()
+    machine.script.set(power=228)
+    machine.now += 90.0
+    machine.script.stand(machine.now)
+    machine.script.set(power=240)
+    assert machine.gpu.read(machine.now)[2] < 90.0
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_work_is_seen_by_readers_that_read_once(machine: Machine, known: bool) -> None:
+    """Each reader ends after its first reading, whose samples show 0 %: the counter tells what was drawn since the one before."""
+    if not known:
+        machine.begin_anew()
+    sees(machine, 600, 1)
+    for _ in range(3):
+        machine.restart()
+        assert sees(machine, 600, 1) == ["power 530 W above idle" if known else f"power 600 W, {ABOVE}"]
+    machine.restart()
+    assert sees(machine, 70, 1) == []
+
+
+@pytest.mark.parametrize("reader", ["the same", "another"])
+def test_a_counter_that_began_anew_in_a_hole_proves_nothing(machine: Machine, reader: str) -> None:
+    """The driver was loaded again in the hole, then a job ran for a minute: what is left of the sum looks like an idle GPU."""
+    machine.script.set(energy=14e6)
+    sees(machine, 70, 1)
+    if reader == "another":
+        machine.restart()
+    machine.now += 1800.0
+    machine.script.stand(machine.now)
+    machine.script.set(energy=132e6)  # 65 W since then, and 74 W with the 14 MJ that were lost
+    assert machine.tick(1)[2] < 100.0, "no more than the ring of samples shows"
 
 
 def test_a_fresh_handle_forgets_nothing(world: World) -> None:

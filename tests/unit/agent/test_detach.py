@@ -95,6 +95,19 @@ def test_it_stays_detached_over_a_restart_of_the_agent() -> None:
     assert isinstance(story.seen[980.0], Known)
 
 
+def test_a_driver_that_is_taken_up_counts_anew() -> None:
+    """What the old driver had counted proves nothing about the time in which nothing was read."""
+    story = Story()
+    host, loop = story.guard(900.0)
+    ask(host, 300.5, "detach")
+    ask(host, 600.5, "attach")
+    left: list[object] = []
+    for when in (590.0, 600.7):
+        host.world.at(when, lambda: left.append(dict(loop.eyes.reader.job["counters"])))
+    loop.run()
+    assert [bool(counters) for counters in left] == [True, False]
+
+
 def test_a_reload_of_other_places_does_not_take_the_driver_up() -> None:
     """A new configuration makes a new reader, and it is as detached as the old one."""
     story = Story()
