@@ -5,7 +5,7 @@ import select
 import stat
 import time
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from costguard.notify import terminals
 from costguard.notify.message import DeliveryError, Message
@@ -13,6 +13,8 @@ from costguard.notify.message import DeliveryError, Message
 DEFAULT_SECONDS = 5.0
 """Seconds a terminal may take when nothing else is said."""
 
+WAITING = 256
+"""Terminals that are waited for at the same time, of those that do not take a message at once: each is an open file."""
 
 UNREAD = "nobody reads it: its other side is stopped"
 STUCK = "does not take the message (stopped, or nobody reads it)"
@@ -37,40 +39,88 @@ def seconds(settings: Mapping[str, object]) -> float:
 
 
 def write_all(paths: Sequence[str], message: Message, limit: float, procfs: str) -> dict[str, str]:
-    """Write to every terminal without ever hanging on one; words for each at which nobody got the whole text."""
-    end = time.monotonic() + limit
-    troubles = {}
-    for number, path in enumerate(paths):
-        share = (end - time.monotonic()) / (len(paths) - number)
-        if words := write(path, message, max(0.05, share)):
-            troubles[path] = words
+    """Write to every terminal, then wait for those that did not take all of it; words for each that did not get the whole text.
+
+    Anybody may open a thousand terminals that take nothing: they must not use up the time of other people's.
+    """
+    end, text = time.monotonic() + limit, lines(message)
+    troubles: dict[str, str] = {}
+    waiting: dict[int, tuple[str, bytes]] = {}
+    for path in paths:
+        fd = _open(path)
+        if isinstance(fd, str):
+            troubles[path] = fd
+        elif (rest := _put(fd, path, text, troubles)) and len(waiting) < WAITING:
+            waiting[fd] = (path, rest)
+        else:
+            os.close(fd)
+            troubles |= {path: STUCK} if rest else {}
+    _wait(waiting, end, troubles)
     return dict.fromkeys(terminals.unread(paths, procfs), UNREAD) | troubles
-
-
-def write(path: str, message: Message, limit: float) -> str:
-    """Write to one terminal; words when it did not get the whole text."""
-    return _with(path, lambda fd: _write_all(fd, lines(message), time.monotonic() + limit))
 
 
 def obstacle(path: str) -> str:
     """Why nothing could be written to a terminal now, without writing."""
-    return _with(path, lambda fd: "" if select.select([], [fd], [], 0)[1] else STUCK)
+    fd = _open(path)
+    if isinstance(fd, str):
+        return fd
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLOUT)
+        return "" if poll.poll(0) else STUCK
+    finally:
+        os.close(fd)
 
 
-def _with(path: str, do: Callable[[int], str]) -> str:
+def _open(path: str) -> int | str:
+    """A terminal that shows text, or words why it cannot be written."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except PermissionError:
         return DENIED
     except OSError as error:
         return error.strerror or "cannot be opened"
+    if not stat.S_ISCHR(os.fstat(fd).st_mode) or not os.isatty(fd):
+        words = "is not a terminal"
+    elif terminals.shows_pictures(fd):
+        words = "shows pictures, and no text"
+    else:
+        return fd
+    os.close(fd)
+    return words
+
+
+def _put(fd: int, path: str, data: bytes, troubles: dict[str, str]) -> bytes:
+    """Write what a terminal takes at once, and give the rest; none where it is broken."""
     try:
-        if not stat.S_ISCHR(os.fstat(fd).st_mode) or not os.isatty(fd):
-            return "is not a terminal"
-        return "shows pictures, and no text" if terminals.shows_pictures(fd) else do(fd)
+        return data[os.write(fd, data) :]
+    except BlockingIOError:
+        return data
     except OSError as error:
-        return error.strerror or "cannot be written"
-    finally:
+        troubles[path] = error.strerror or "cannot be written"
+        return b""
+
+
+def _wait(waiting: dict[int, tuple[str, bytes]], end: float, troubles: dict[str, str]) -> None:
+    """Write the rest to terminals that take it in time."""
+    poll = select.poll()
+    for fd in waiting:
+        poll.register(fd, select.POLLOUT)
+    while waiting and (left := end - time.monotonic()) > 0:
+        taken = False
+        for fd, _ in poll.poll(left * 1000.0):
+            path, rest = waiting[fd]
+            left_over = _put(fd, path, rest, troubles)
+            taken = taken or left_over != rest
+            waiting[fd] = (path, left_over)
+            if not left_over:
+                del waiting[fd]
+                poll.unregister(fd)
+                os.close(fd)
+        if not taken:
+            time.sleep(0.01)  # one said it was ready for more than it takes
+    for fd, (path, _) in waiting.items():
+        troubles[path] = STUCK
         os.close(fd)
 
 
@@ -86,15 +136,3 @@ def clean(text: str) -> str:
         char if char == "\n" or unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} else " " for char in text
     )
     return "".join(kept)
-
-
-def _write_all(fd: int, data: bytes, end: float) -> str:
-    while data:
-        left = end - time.monotonic()
-        if left <= 0 or not select.select([], [fd], [], left)[1]:
-            return STUCK
-        try:
-            data = data[os.write(fd, data) :]
-        except BlockingIOError:
-            time.sleep(0.01)  # the terminal said it was ready for less than it was given
-    return ""

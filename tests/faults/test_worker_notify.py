@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from costguard.notify.message import Message
+from costguard.notify.terminal import write_all
 from costguard.notify.terminals import people
 from costguard.notify.wall import counted, likely
 
@@ -279,6 +281,20 @@ def test_a_stopped_terminal_keeps_nobody_waiting(tmp_path: Path, terminals: list
     assert answer["delivered"] == []
     assert "does not take the message" in answer["failed"]["wall"]
     assert "does not take the message" in answer["failed"]["terminal"]
+
+
+def test_many_stopped_terminals_of_one_user_silence_nobody(tmp_path: Path, room: Room) -> None:
+    """Everybody gets the message before any of them is waited for, however many they are and wherever they stand."""
+    stopped = [room.terminal(f"pts/{number}", None) for number in range(60)]
+    for each in stopped:
+        fill(each.path)
+    person = room.terminal("pts/60", None)
+    paths = [each.path for each in (*stopped, person)]
+    began = time.monotonic()
+    troubles = write_all(paths, Message("m1", "notes", "info", "title", "line 2", dry_run=False), 0.2, str(tmp_path))
+    assert time.monotonic() - began < 1.0
+    assert "line 2" in person.shows()
+    assert set(troubles) == {each.path for each in stopped}
 
 
 def test_a_terminal_that_nobody_reads_takes_only_so_much(tmp_path: Path, terminals: list[Terminal]) -> None:
