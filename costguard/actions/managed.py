@@ -9,6 +9,7 @@ Sources: the daemons' own documentation; proc(5) (``hidepid``); proc_pid_status(
 
 import grp
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -134,7 +135,20 @@ def _nodes(procfs: str) -> Iterator[Node]:
             continue
         uid = (status.get("Uid") or ("",))[0]
         owner = f"uid {uid}" if uid else "an unknown user"
-        yield Node(engine, f"{name} runs here, process {number} of {owner}", counts=_may_be_root(uid, status))
+        counts = _may_be_root(uid, status)
+        if counts and _is_lent(procfs, number):
+            owner, counts = "whoever started its setuid program", False
+        if (status.get("State") or ("",))[0] in {"Z", "X"} or not os.path.exists(os.path.join(procfs, number)):
+            continue  # it has ended, and what could not be read of it says nothing
+        yield Node(engine, f"{name} runs here, process {number} of {owner}", counts=counts)
+
+
+def _is_lent(procfs: str, number: str) -> bool:
+    """Whether its program is one that makes everybody root (setuid), such as sudo: anybody may start that under a daemon's name."""
+    try:
+        return bool(os.stat(os.path.join(procfs, number, "exe")).st_mode & stat.S_ISUID)
+    except OSError:
+        return False  # gone, a kernel's thread, or not for this user to see
 
 
 def _hides_processes(procfs: str) -> bool:

@@ -109,6 +109,39 @@ def test_an_ordinary_user_keeps_no_bill_going(host: Procfs, status: dict[str, st
     assert host.says() == (REFUSED if counts else [("consequences", "scheduler_unproven")])
 
 
+@pytest.mark.parametrize(("mode", "counts"), [(0o755, True), (0o4755, False), (0o6711, False), (0o2755, True)])
+def test_a_program_that_makes_everybody_root_is_no_daemon_under_any_name(
+    host: Procfs, mode: int, counts: bool, tmp_path: Path
+) -> None:
+    """Anybody may start sudo through a link with a daemon's name: while it asks for the password it belongs to root."""
+    (program := tmp_path / "program").touch()
+    program.chmod(mode)
+    host.process(4242, "slurmd", uid="0")
+    (host.root / "4242/exe").symlink_to(program)
+    assert host.says() == (REFUSED if counts else [("consequences", "scheduler_unproven")])
+
+
+@pytest.mark.parametrize("state", ["Z (zombie)", "X (dead)"])
+def test_what_has_ended_is_no_daemon(host: Procfs, state: str) -> None:
+    """Whoever started it may leave it there for ever."""
+    host.process(4242, "slurmd", uid="0", State=state)
+    assert host.says() == []
+
+
+def test_a_process_that_ends_while_it_is_looked_at_is_no_daemon(host: Procfs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may start and end programs of that name all the time; what cannot be read because nothing is there is not unknown."""
+    host.process(4243, "slurmd")
+    real = open
+
+    def ends(path: str, *given: object, **more: object) -> object:
+        if path.endswith("4243/status"):
+            shutil.rmtree(host.root / "4243")
+        return real(path, *given, **more)  # type: ignore[call-overload]  # whatever the module asks for
+
+    monkeypatch.setattr("builtins.open", ends)
+    assert host.says() == []
+
+
 def test_a_container_is_somebodys_test_cluster(host: Procfs) -> None:
     """The host's own daemons have one number."""
     host.process(4242, "kubelet", uid="0", NSpid="4242\t17")
