@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.shape import Columns
-from costguard.replay.source import CHUNK, Progress, Source
+from costguard.replay.source import CHUNK, LINE_LIMIT, Progress, Source
 from costguard.replay.table import Options, Table, cells_of
 from costguard.replay.trace import Codes, Recording, TraceError
 from costguard.replay.unpack import Unpacked
@@ -91,6 +91,8 @@ def _pieces(source: Source, progress: Progress | None, sizes: tuple[int, int]) -
             rest = read[end:]
         else:
             rest += read
+        if len(rest) > LINE_LIMIT:
+            raise TraceError("a line is too long")  # the standard reader says which
         size = then
         if progress is not None:
             progress(source.raw.tell())

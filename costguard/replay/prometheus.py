@@ -17,7 +17,7 @@ from costguard.replay.source import Progress, Source, text_of
 from costguard.replay.table import SCALE_HINT, Options, doubtful_unit
 from costguard.replay.trace import Palette, Recording, Trace, TraceError, step_of
 
-LONGEST = 1 << 29
+LONGEST = 1 << 27
 """Characters of an answer; a longer one is refused, because JSON is read whole."""
 
 MACHINE_LABELS = ("Hostname", "hostname", "node", "host", "instance", "machine", "pod")
@@ -41,7 +41,7 @@ class _Series(NamedTuple):
 
 def read_answer(source: Source, options: Options, progress: Progress | None = None) -> Recording:
     """Read an answer; raises TraceError in words."""
-    with text_of(source) as text:
+    with text_of(source, lines=False) as text:
         content = text.read(LONGEST + 1)
     if len(content) > LONGEST:
         raise TraceError(f"{source.name} is longer than {LONGEST >> 20} MB", "ask for a shorter time, or a larger step")

@@ -11,6 +11,9 @@ from costguard.replay.unpack import Unpacked
 CHUNK = 1 << 21
 """Characters that are read at a time."""
 
+LINE_LIMIT = 1 << 20
+"""Bytes of one line; a recording of a thousand GPUs has shorter ones, and a longer one would be read into memory whole."""
+
 Progress = Callable[[int], None]
 """Is told how many bytes have been read."""
 
@@ -23,13 +26,46 @@ class Source(NamedTuple):
     size: int
 
 
+class _ShortLines(io.RawIOBase):
+    """The bytes of a file as they are. Raises TraceError for a line that is too long, before more of it is read."""
+
+    def __init__(self, raw: io.BufferedReader, name: str) -> None:
+        super().__init__()
+        self._raw, self._name = raw, name
+        self._number, self._length = 1, 0
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]  # as in Unpacked
+        """Fill the buffer as far as there is something."""
+        read = self._raw.read1(min(len(buffer), LINE_LIMIT // 2))
+        count = len(read)
+        buffer[:count] = read
+        end = max(read.rfind(b"\n"), read.rfind(b"\r")) + 1
+        self._number += read.count(b"\n")
+        self._length = count - end if end else self._length + count
+        if self._length > LINE_LIMIT:
+            words = f"line {self._number} of {self._name} is longer than {LINE_LIMIT >> 20} MiB, so it is no recording"
+            raise TraceError(words, "allowed: one reading or one row of a table in each line; see docs/replay.md")
+        return count
+
+
 @contextmanager
-def text_of(source: Source) -> Iterator[io.TextIOWrapper]:
-    """The text of a file, which stays open afterwards: unpacked where it is gzip, in the encoding its first bytes tell."""
+def text_of(source: Source, *, lines: bool = True) -> Iterator[io.TextIOWrapper]:
+    """The text of a file, which stays open afterwards: unpacked where it is gzip, in the encoding its first bytes tell.
+
+    ``lines``: it is read line by line, so none may be very long.
+    """
     raw: IO[bytes] = source.raw
     head = raw.peek(4)[:4] if isinstance(raw, io.BufferedReader) else b""
-    if head[:2] == b"\x1f\x8b":
+    packed = head[:2] == b"\x1f\x8b"
+    if packed:
         raw = io.BufferedReader(Unpacked(raw), CHUNK)
+    if lines and isinstance(raw, io.BufferedReader):
+        raw = io.BufferedReader(_ShortLines(raw, source.name), CHUNK)
+    if packed and isinstance(raw, io.BufferedReader):
         try:
             head = raw.peek(4)[:4]
         except OSError as error:

@@ -5,6 +5,8 @@ import zlib
 from typing import IO
 
 PIECE = 1 << 17
+UNPACKED = 1 << 21
+"""Bytes that are packed and unpacked at a time: a thousand times as many may be in a piece."""
 
 
 class Unpacked(io.RawIOBase):
@@ -23,13 +25,13 @@ class Unpacked(io.RawIOBase):
     def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]  # the base names no type that mypy can slice
         """Fill the buffer as far as there is something; 0 at the end."""
         while not self._ready:
-            piece = self._member.unused_data or self._packed.read(PIECE)
+            piece = self._member.unconsumed_tail or self._member.unused_data or self._packed.read(PIECE)
             if not piece:
                 return 0
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=31)
             try:
-                self._ready = self._member.decompress(piece)
+                self._ready = self._member.decompress(piece, UNPACKED)
             except zlib.error as error:
                 raise OSError("it is damaged, or no gzip file in spite of its first bytes") from error
         count = min(len(buffer), len(self._ready))

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -116,3 +117,43 @@ def test_a_folder_and_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").unlink()
     with pytest.raises(TraceError, match="holds no recording"):
         read_all([str(tmp_path)])
+
+
+@pytest.mark.parametrize("reader", ["standard", "auto"])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("begins", "megabytes"),
+    [
+        (b"time,load\n2026-01-01 00:00:00,", 32),
+        (b'{"costguard_trace":1,"version":"1","began":0,"interval":10}\n[0,"', 32),
+        (b"", 32),
+        (b'{"status":"', 400),  # read whole up to its own limit
+    ],
+)
+def test_a_line_without_end_is_refused_before_it_is_in_memory(
+    tmp_path: Path, reader: str, packed: bool, begins: bytes, megabytes: int
+) -> None:
+    """Half a megabyte of gzip may hold 600 MB in one line: the error says so, and little of it was read."""
+    digits = b"9" * (1 << 22)
+    with (tmp_path / "line").open("wb") as file:
+        file.write(gzip.compress(begins) if packed else begins)
+        if packed:
+            file.write(gzip.compress(digits) * 150)
+        else:
+            file.truncate(600 << 20)  # zero bytes take no room on the disk
+    tracemalloc.start()
+    try:
+        with pytest.raises(TraceError, match=r"longer than|no text"):
+            read(str(tmp_path / "line"), reader=reader)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < megabytes << 20
+
+
+def test_the_line_that_is_too_long_is_named(tmp_path: Path) -> None:
+    """As every error of a recording names its line."""
+    (tmp_path / "t.csv").write_text("time,load\n2026-01-01 00:00:00,1\n2026-01-01 00:00:10," + "9" * (3 << 20) + "\n")
+    with pytest.raises(TraceError, match=r"line 3 of .* is longer than 1 MiB") as caught:
+        read(str(tmp_path / "t.csv"))
+    assert caught.value.exit_code == 2
