@@ -288,8 +288,8 @@ def test_work_comes_back_while_one_is_dead(aws: Aws, who: str) -> None:
 
 
 def released(aws: Aws) -> int:
-    """The worker has its release and has not read it yet."""
-    aws.start()
+    """The worker has its release and has not read it yet; it is ready before it is due, also on a busy computer."""
+    aws.start("grace=120s")
     pid = aws.ready()
     os.kill(pid, signal.SIGSTOP)
     aws.wait("ACTING")
