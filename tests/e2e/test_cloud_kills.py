@@ -19,6 +19,7 @@ import pytest
 
 import costguard_azure.testing as azure
 import costguard_gcp.testing as gcp
+from costguard.agent.journal import TOLD
 from costguard_aws.testing import Api, FakeMachine, Imds, Nature
 from costguard_aws.testing.wire import Answer
 
@@ -150,9 +151,10 @@ class Rented:
             time.sleep(0.02)
         return report
 
-    def said(self, kind: str) -> bool:
-        """Whether people were told something of this kind."""
-        return re.search(f"^{kind}: ", self.log, re.MULTILINE) is not None
+    def said(self, *kinds: str) -> bool:
+        """Whether people were told something of one of these kinds."""
+        words = "|".join(re.escape(TOLD[kind]) for kind in kinds)
+        return re.search(f"^({words}): ", self.log, re.MULTILINE) is not None
 
     def ready(self) -> int:
         """The worker that waits for the release; the countdown runs."""
@@ -335,7 +337,7 @@ def test_killed_while_the_request_is_out(aws: Aws, who: str, when: str) -> None:
         aws.start()
     aws.wait("acted")
     assert aws.here.state == "stopped"
-    assert aws.said("accepted|asking|stopping"), aws.log
+    assert aws.said("accepted", "asking", "stopping"), aws.log
 
 
 @pytest.mark.parametrize("who", ["guard", "worker"])
