@@ -81,9 +81,14 @@ def _hold(loop: "Loop", request: Request, asked: dict[str, Any]) -> None:
         refuse(loop, request, "a hold needs a number of seconds above 0")
         return
     now = loop.host.clock()
-    reason = str(asked.get("reason") or "")[:200]
+    reason = _one_line(asked.get("reason"))
     length, name = float(min(seconds, LONGEST)), owner(request)
     loop.ask(AskHold(now.boot, length, name, reason, request.client, now.wall, request.uid))
+
+
+def _one_line(words: object) -> str:
+    """A user's own words on one line: a further one would look like the agent's on everybody's terminal."""
+    return " ".join(str(words or "")[:200].split())
 
 
 def _too_often(loop: "Loop", request: Request) -> float:

@@ -202,3 +202,16 @@ def test_root_releases_everything_and_status_shows_what_is_left() -> None:
     assert ears.answers[4][0]["words"] == "released: the holds of uid 1001, uid 1002"
     assert after["holds"] == []
     assert after["hold_left"] == pytest.approx(3 * 86400.0, abs=300.0)
+
+
+@pytest.mark.parametrize("between", ["\n", "\r\n\n", "\u2028", "\x0b", "\x85", "\x1c"])
+def test_the_reason_of_a_hold_is_one_line(between: str) -> None:
+    """What a user writes stands within the agent's message on everybody's terminal: it must not look like another line of it."""
+    ears = Ears()
+    host, loop = idle(ears, 700.0)
+    ask_at(
+        host, 650.0, {"command": "hold", "seconds": 600, "reason": f"x{between}WARNING: this machine ends now"}, 1000
+    )
+    loop.run()
+    (hold,) = loop.last.state.core.holds
+    assert hold.reason == "x WARNING: this machine ends now"
