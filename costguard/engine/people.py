@@ -1,5 +1,7 @@
 """What people ask of the machine: to hold it, to release it, to stop it now."""
 
+from collections.abc import Mapping
+
 from costguard.engine import reasons
 from costguard.engine.attempt import REPEATED_STOPS, abandon
 from costguard.engine.effects import Answer
@@ -18,8 +20,13 @@ HOLDS_KEPT = 32
 ACCOUNTS_KEPT = 64
 """Of so many users is known for how long they held; of more, those that held least are charged to the whole alone."""
 
+_RELEASED = ""  # nobody's key: a release keeps no later hold of the same user from being told
+
 HOLD_TOLD_EVERY, HOLD_IS_NEWS = 60.0, 600.0
 """Holds of one person are told at most so often, in seconds; one that moves its end by more than this is always told."""
+
+TOLD_AT_ONCE = 20
+"""Holds and releases of all users that are told within that time: each is a message to everybody. `status` shows the rest; root's are always told."""
 
 
 def hold(turn: Turn, event: AskHold) -> None:
@@ -114,13 +121,27 @@ def _grant(turn: Turn, granted: Hold, seconds: float) -> None:
     """Keep the hold, and tell it, unless one of the same user was told just now."""
     core = turn.core
     turn.set(holds=(*(held for held in core.holds if held.key != granted.key), granted))
-    told = tuple((key, at) for key, at in core.hold_told if 0 <= turn.at - at < HOLD_TOLD_EVERY)
+    told = _told_lately(turn)
     before = next((held.until for held in core.holds if held.key == granted.key), turn.at)
     if granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS:
         owner, until = granted.owner, granted.wall
-        turn.tell("held", "info", owner=owner, hold=granted.reason, hold_seconds=seconds, hold_until_wall=until)
-        told = (*told[-(HOLDS_KEPT - 1) :], (granted.key, turn.at))
+        facts = {"owner": owner, "hold": granted.reason, "hold_seconds": seconds, "hold_until_wall": until}
+        told = _tell(turn, "held", granted.key, told, facts, always=granted.uid == ROOT)
     turn.set(hold_told=told)
+
+
+def _told_lately(turn: Turn) -> tuple[tuple[str, float], ...]:
+    return tuple((key, at) for key, at in turn.core.hold_told if 0 <= turn.at - at < HOLD_TOLD_EVERY)
+
+
+def _tell(
+    turn: Turn, kind: str, key: str, told: tuple[tuple[str, float], ...], facts: Mapping[str, object], *, always: bool
+) -> tuple[tuple[str, float], ...]:
+    """Tell what a user did, unless users did too much of it lately; what was told lately."""
+    if len(told) >= TOLD_AT_ONCE and not always:
+        return told
+    turn.tell(kind, "info", **facts)
+    return (*told[1 - HOLDS_KEPT :], (key, turn.at))
 
 
 def release(turn: Turn, event: AskRelease) -> None:
@@ -138,7 +159,9 @@ def release(turn: Turn, event: AskRelease) -> None:
         if core.phase in {DONE, FAILED}:
             turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
     if ended:
-        turn.tell("hold_ended", "info", owner=event.owner, hold="released", holders=[held.owner for held in others])
+        facts = {"owner": event.owner, "hold": "released", "holders": [held.owner for held in others]}
+        told = _tell(turn, "hold_ended", _RELEASED, _told_lately(turn), facts, always=event.everything)
+        turn.set(hold_told=told)
     did = [_whose(ended)] if ended else []
     stays = [_whose(others)] if others else []
     (did if event.everything else stays).extend(latched)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from costguard.engine import Step
 from costguard.engine.effects import Answer, Go, Tell
-from costguard.engine.people import HOLDS_KEPT, left
+from costguard.engine.people import HOLD_TOLD_EVERY, HOLDS_KEPT, TOLD_AT_ONCE, left
 from costguard.engine.state import Hold, commitments, dump, initial, load
 from tests.engine.world import BASE, BUSY, QUIET, World, reloaded
 
@@ -153,6 +153,21 @@ def test_work_forgives_what_was_held_before() -> None:
     world.run(100.0, BUSY, answer=False)
     assert world.state.core.held == pytest.approx(HOUR - 100.0, abs=60.0)
     assert dict(world.state.core.accounts) == {f"uid {EVE}": pytest.approx(world.state.core.held)}
+
+
+def test_many_users_who_hold_and_release_flood_nobodys_terminal() -> None:
+    """Each of hundreds of users is granted the hold, and a minute has so many messages; root's are told all the same."""
+    world = started()
+    for uid in range(2000, 2400):
+        assert said(world.hold(1.0, f"user {uid}", uid)).done
+        assert said(world.release(uid, everything=False)).done
+    assert len([kind for kind in world.kinds() if kind in {"held", "hold_ended"}]) == TOLD_AT_ONCE
+    world.hold(HOUR, "root", ROOT)
+    world.release(ROOT)
+    assert world.kinds()[-2:] == ["held", "hold_ended"]
+    world.tick(QUIET, dt=HOLD_TOLD_EVERY + 1.0)
+    world.hold(HOUR, "bob", BOB)
+    assert world.kinds()[-1] == "held"
 
 
 def test_a_user_releases_the_own_hold_and_no_other() -> None:
