@@ -17,6 +17,8 @@ for people. The agent, the simulation and your own programs (`costguard.engine`)
   the threshold, and no sign) over the whole window, whatever `aggregate` and `gpu_devices` say. `end_process` and
   `command` go by the load of the selected GPUs alone.
 - Every time is measured on a clock that counts suspended time; setting the wall clock changes nothing.
+- A deadline is not idleness: it acts, after its warning, although a GPU cannot be read, once that GPU has not been seen
+  working for a whole window (`kill_duration`). Whoever works unseen holds the machine.
 """
 
 REASONS = """
