@@ -10,6 +10,9 @@ from costguard.cli.answer import emit
 from costguard.config.values import spoken_seconds
 from costguard.errors import REFUSED, CostguardError
 
+REASON = 200
+"""Characters of a reason; the agent keeps no more, and a request has its limit."""
+
 
 def _length(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
     """A time above zero with its unit (10m, 2h, 1h30m, 1d) in seconds; anything else is a usage error."""
@@ -34,7 +37,7 @@ def command(*, duration: float, reason: str, as_json: bool, state_dir: str | Non
     Everybody on the machine may do this; the configuration bounds how long, for each user and for all. Exit
     code 3 when it is refused or too late.
     """
-    asked = {"command": "hold", "seconds": duration, "reason": reason}
+    asked = {"command": "hold", "seconds": duration, "reason": reason[:REASON]}
     answer = reach.change(state_dir, asked)
     if not answer.get("done"):
         words = str(answer.get("words"))

@@ -14,6 +14,9 @@ _DURATION = re.compile(rf"(?:{_NUMBER}\s*[dhms]\s*)+")
 _HOURS_MEANT = 48
 """A bare number up to this may mean hours; above it, minutes or seconds."""
 
+LONGEST = 36500 * 86400.0
+"""Seconds; beyond it a slip is meant, and dates end."""
+
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 
 
@@ -25,6 +28,8 @@ def seconds(value: object) -> float:
         value = _written(value)
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{value} is not a duration")
+    if value > LONGEST:
+        raise ValueError(f"{value:g} s is longer than {show_seconds(LONGEST)}")
     return float(value)
 
 
@@ -97,7 +102,10 @@ def date(value: object) -> float:
         raise ValueError(f"{value!s} is not a date and time")
     if moment.utcoffset() is None:
         raise ValueError(f"{value!s} has no offset from UTC, so it names a different moment on every machine")
-    return moment.timestamp()
+    try:
+        return moment.astimezone(UTC).timestamp()
+    except OverflowError:
+        raise ValueError(f"{value!s} lies outside the years 1 to 9999 of UTC") from None
 
 
 def command(value: object) -> tuple[str, ...]:

@@ -83,6 +83,8 @@ def test_hold_tells_who_until_when_and_what_it_costs(agent: Agent) -> None:
         shown,
     )
     assert "\x1b" not in shown, "a reason cannot rewrite the reader's screen"
+    long = agent.ask("hold", "2h", "--reason", "x" * 100_000)
+    assert (long.returncode, long.stderr) == (0, "")
     cut = agent.ask("hold", "5d").stdout
     assert "You asked for 5d; 1d is what the configuration allows now" in cut
     answer = json.loads(agent.ask("hold", "1m", "--json").stdout)

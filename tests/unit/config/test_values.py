@@ -32,6 +32,14 @@ def test_nonsense_durations(written: object) -> None:
         values.seconds(written)
 
 
+@pytest.mark.parametrize("written", ["36501d", "99999999999999999999999d", 1e300])
+def test_a_duration_beyond_all_dates_is_a_slip(written: object) -> None:
+    """A date so far away cannot be written, and a guard that waits for it never acts."""
+    with pytest.raises(ValueError, match="is longer than 36500d"):
+        values.seconds(written)
+    assert values.seconds("36500d") == values.LONGEST
+
+
 @pytest.mark.parametrize(
     ("written", "meant"),
     [("2", "2h or 2m"), ("90", "90m or 90s"), (" 1.5 ", "1.5h or 1.5m"), ("86400", "86400m or 86400s")],
@@ -112,6 +120,9 @@ def test_dates_need_an_offset() -> None:
         values.date("2027-01-31T18:00:00")
     with pytest.raises(ValueError, match="is not a date"):
         values.date("tomorrow")
+    for beyond in ("9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+01:00"):
+        with pytest.raises(ValueError, match="outside the years"):
+            values.date(beyond)
 
 
 def test_command_is_split_without_a_shell() -> None:
