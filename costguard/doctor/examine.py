@@ -162,6 +162,12 @@ def _after_boot(agent: Agent, by: service.Service, as_run: Loader) -> Iterator[C
         text = f"{by.unit} would start with other values than the agent runs with: {'; '.join(others)}"
         yield Check("bad", text, f"load them, so that they are checked: {_reload(by, agent.report)}")
         return
+    if not about.get("digest"):
+        text = (
+            "whether actions, messages, hooks and places are those that it would start with is not shown to this user"
+        )
+        yield Check("bad", text, "`sudo costguard doctor`, or as the agent's own user")
+        return
     yield Check("ok", f"what it would start with is what runs: {again.effective.get('origin') or 'the defaults'}")
     if again.effective["policy"]["mode"] != "live":
         live = as_run((*by.options, "--mode", "live"), by.variables)

@@ -5,13 +5,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import costguard
 from costguard.doctor.finding import Check
 from costguard.doctor.holders import place
-from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment
+from costguard.doctor.running import Running, python_of, running, same_python
+from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment, environment_files
 
 NAME = "costguard.service"
 SHIPPED = os.path.join(os.path.dirname(os.path.abspath(costguard.__file__)), "data", NAME)
@@ -21,6 +22,12 @@ SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where systemd looks for programs (systemd.exec(5), ``Environment=PATH=`` changes it)."""
 
 DOCKER = "/var/lib/docker"
+RESTARTING = frozenset(("always", "on-failure"))
+"""Values of Restart= with which a unit starts again after every failure (systemd.service(5))."""
+
+INTENDED = frozenset(("0", "2", "3"))
+"""Exit codes of `run` after which a new start would not help: an intended end, a wrong configuration, a second agent."""
+
 RESTARTS = frozenset(("always", "unless-stopped"))
 """Restart policies with which docker starts a container again after a boot."""
 
@@ -80,7 +87,7 @@ def look(pid: int, procfs: str, environ: Mapping[str, str], docker: str = DOCKER
     owner = _USER.search(group)
     names = [name for name in group.split("/") if name.endswith(".service") and not name.startswith("user@")]
     if names:
-        return _of_unit(names[-1], int(owner[1]) if owner else None, environ)
+        return _of_unit(names[-1], int(owner[1]) if owner else None, environ, running(pid, procfs))
     text = "it is not run as a service: after a reboot, or when it ends, nobody starts it again"
     return Service("", user=False, checks=(Check("bad", text, install(environ)),))
 
@@ -116,30 +123,64 @@ def units(environ: Mapping[str, str], uid: int | None = None, *, fleeting: bool 
     return Units(folders)
 
 
-def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str]) -> Service:
+def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Running) -> Service:
     """The unit that runs the agent now, judged by the files that are read at the next boot."""
     found = units(environ, uid)
     service = Service(unit, user=uid is not None, checks=())
     bad = list(_not_at_boot(service, found, uid, environ))
     settings = found.settings(unit)
-    if settings.get("Restart", ["no"])[-1] == "no":
-        text = f"{unit} has no Restart=, so the guard stays away when it ends by a failure"
-        bad.append(Check("bad", text, f"`sudo systemctl edit {unit}`: [Service] Restart=on-failure"))
+    bad += _restarts(service, settings)
     for key, values in settings.items():
         if values and key.startswith(("Condition", "Assert", "ExecCondition")):
             text = f"{unit} starts only where {key}={values[-1]} holds, and nobody can tell whether it will at the next boot"
             bad.append(Check("bad", text, f"`{'' if service.user else 'sudo '}systemctl edit {unit}` can take it back"))
     try:
         variables = environment(settings)
-        options: list[str] | None = run_options(command(settings, variables), variables)
+        options: list[str] | None = run_options(command(settings, variables), variables, agent.python)
     except UnclearError as error:
         variables, options = {}, None
         if found.path(unit):
             text = f"{unit} does not provably start `costguard run` again: {error}"
             bad.append(Check("bad", text, f"see its files: {service.systemctl('cat').replace('sudo ', '')}"))
+    if found.path(unit):
+        bad += _changed(service, [*found.files(unit), *environment_files(settings)], agent)
     good = Check("ok", f"{unit} runs it, and starts it at every boot ({found.path(unit)})")
     given = None if options is None else tuple(options)
     return service._replace(checks=tuple(bad) or (good,), options=given, variables=variables)
+
+
+def _restarts(service: Service, settings: Mapping[str, list[str]]) -> list[Check]:
+    """Whether it comes back when it ends by a failure, whichever that is."""
+    unit, how = service.unit, (settings.get("Restart") or ["no"])[-1]
+    edit = service.systemctl("edit")
+    if how == "no":
+        text = f"{unit} has no Restart=, so the guard stays away when it ends by a failure"
+    elif how not in RESTARTING:
+        text = f"{unit} has Restart={how}, so the guard stays away after some failures"
+    else:
+        kept = _words(settings, "RestartPreventExitStatus") - INTENDED
+        kept |= _words(settings, "SuccessExitStatus") - INTENDED if how == "on-failure" else set()
+        if not kept:
+            return []
+        text = f"{unit} is not started again after {', '.join(sorted(kept))} (RestartPreventExitStatus=, SuccessExitStatus=)"
+        return [Check("bad", text, f"{edit}: [Service] RestartPreventExitStatus= and SuccessExitStatus= without these")]
+    return [Check("bad", text, f"{edit}: [Service] Restart=on-failure")]
+
+
+def _words(settings: Mapping[str, list[str]], key: str) -> set[str]:
+    return {word for value in settings.get(key, ()) for word in value.split()}
+
+
+def _changed(service: Service, files: Sequence[str], agent: Running) -> list[Check]:
+    """A unit that was changed after the start has not been seen to start: as another user, without the devices, or at all."""
+    if agent.started is None:
+        text = f"when the agent was started cannot be seen, so nobody can tell whether {service.unit} still starts like that"
+        return [Check("bad", text, "`sudo costguard doctor`")]
+    later = [path for path in files if agent.since(path)]
+    if not later:
+        return []
+    text = f"{service.unit} was changed after the agent was started ({', '.join(later[:3])}), so nobody has seen that it starts like that"
+    return [Check("bad", text, f"{service.systemctl('restart')} shows it")]
 
 
 def _not_at_boot(service: Service, found: Units, uid: int | None, environ: Mapping[str, str]) -> list[Check]:
@@ -161,10 +202,11 @@ def _not_at_boot(service: Service, found: Units, uid: int | None, environ: Mappi
     return []
 
 
-def run_options(words: list[str], variables: dict[str, str]) -> list[str]:
+def run_options(words: list[str], variables: dict[str, str], python: str) -> list[str]:
     """What follows ``costguard run`` in a command line; raises UnclearError for one that cannot start, or starts something else.
 
-    ``variables`` are those that it gets; env(1) adds to them.
+    ``variables`` are those that it gets; env(1) adds to them. ``python`` is the agent's own: what else bears the name of
+    costguard is another installation, or none.
     """
     if os.path.basename(words[0]) == "env":
         _program(words[0], variables)
@@ -174,14 +216,30 @@ def run_options(words: list[str], variables: dict[str, str]) -> list[str]:
             words = words[1:]
     if not words:
         raise UnclearError("its ExecStart= names no program")
-    name = os.path.basename(_program(words[0], variables))
-    if name.startswith("python") and "-m" in words and words[words.index("-m") + 1 :][:1] == ["costguard"]:
-        words = words[words.index("-m") + 1 :]
+    program = _program(words[0], variables)
+    name = os.path.basename(program)
+    if name.startswith("python") and (module := _module(words)):
+        words = words[module:]
     elif name != "costguard":
         raise UnclearError(f"its ExecStart= starts {words[0]}")
     if words[1:2] != ["run"]:
         raise UnclearError(f"its ExecStart= starts `{' '.join(words[:2])}`")
+    if not same_python(found := python_of(program), python):
+        runs = python or "a Python that cannot be seen"
+        raise UnclearError(
+            f"its ExecStart= starts {program} ({found or 'no Python program'}), and the agent runs on {runs}"
+        )
     return words[2:]
+
+
+def _module(words: list[str]) -> int:
+    """Where ``costguard`` stands in ``python -m costguard``, also after options that take no value; 0: nowhere."""
+    for number, word in enumerate(words[1:], 1):
+        if word == "-m":
+            return number + 1 if words[number + 1 :][:1] == ["costguard"] else 0
+        if not word.startswith("-") or word.startswith(("-c", "-W", "-X", "--")):
+            return 0
+    return 0
 
 
 def _program(name: str, variables: Mapping[str, str]) -> str:

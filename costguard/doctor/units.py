@@ -25,6 +25,9 @@ FLEETING = ("/run/systemd/{0}.control", "/run/systemd/transient", "/run/systemd/
 """Where units lie that end with this boot."""
 
 _PULLS = ("Wants", "Requires", "BindsTo", "Upholds")
+_OF_UNIT = re.compile(r"Condition|Assert|(?:Wants|Requires|BindsTo|Upholds)$")
+"""What counts in [Unit]; everything else that is read here counts in [Service] alone, and elsewhere says nothing."""
+
 _PREFIXES = "@-:+!|"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -73,15 +76,25 @@ class Units:
         return False
 
     def settings(self, name: str) -> Mapping[str, list[str]]:
-        """Its directives, those of drop-ins included: the values of each in order; an empty one takes back earlier ones."""
+        """Its directives, those of drop-ins included: the values of each in order; an empty one takes back earlier ones.
+
+        One that stands in a section where systemd does not know it does not count.
+        """
         found: dict[str, list[str]] = {}
         for path in (self.path(name), *self._drop_ins(name)):
-            for key, value in _directives(_text(path)):
+            for section, key, value in _directives(_text(path)):
+                if section != ("Unit" if _OF_UNIT.match(key) else "Service"):
+                    continue
                 if value:
                     found.setdefault(key, []).append(value)
                 else:
                     found[key] = []
         return found
+
+    def files(self, name: str) -> list[str]:
+        """What a unit is made of: its file, its drop-ins, and the folders in which those lie."""
+        drop_ins = self._drop_ins(name)
+        return [self.path(name), *drop_ins, *dict.fromkeys(os.path.dirname(path) for path in drop_ins)]
 
     def _names(self, name: str) -> set[str]:
         """The unit's own name, and the one that its file is a link to."""
@@ -98,12 +111,13 @@ class Units:
                         linked.setdefault(entry, f"{path}/{entry}")
         settings = self.settings(unit)
         written = [each for key in _PULLS for value in settings.get(key, ()) for each in value.split()]
-        return [entry for entry, path in linked.items() if os.path.realpath(path) != os.devnull] + written
+        return [entry for entry, path in linked.items() if _counts(path)] + written
 
     def _drop_ins(self, name: str) -> list[str]:
         kind = name.rpartition(".")[2]
         found: dict[str, str] = {}
-        for wanted in filter(None, (*self._names(name), _template(name), kind)):
+        names = sorted(self._names(name), key=lambda each: each != name)
+        for wanted in filter(None, (*names, _template(name), *_prefixes(name), kind)):
             for folder in self._folders:
                 for entry in _listed(path := f"{folder}/{wanted}.d"):
                     if entry.endswith(".conf"):
@@ -116,8 +130,9 @@ def environment(settings: Mapping[str, list[str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in settings.get("Environment", ()):
         found.update(word.partition("=")[::2] for word in _split(line) if "=" in word)
-    for line in settings.get("EnvironmentFile", ()):
-        path = line.removeprefix("-").strip().strip('"')
+    for line, path in zip(settings.get("EnvironmentFile", ()), environment_files(settings), strict=True):
+        if any(sign in path for sign in "*?["):
+            raise UnclearError(f"its EnvironmentFile {path} may be any number of files")
         try:
             with open(path, encoding="utf-8") as file:
                 lines = file.read(1 << 20).splitlines()
@@ -132,6 +147,11 @@ def environment(settings: Mapping[str, list[str]]) -> dict[str, str]:
                 name, _, value = text.partition("=")
                 found[name.strip()] = " ".join(_split(value))
     return found
+
+
+def environment_files(settings: Mapping[str, list[str]]) -> list[str]:
+    """The paths of the files with variables."""
+    return [line.removeprefix("-").strip().strip('"') for line in settings.get("EnvironmentFile", ())]
 
 
 def command(settings: Mapping[str, list[str]], variables: Mapping[str, str]) -> list[str]:
@@ -163,6 +183,21 @@ def _template(name: str) -> str:
     return f"{stem}@.{rest.rpartition('.')[2]}" if at else ""
 
 
+def _prefixes(name: str) -> list[str]:
+    """``a-b-.service`` and ``a-.service`` for ``a-b-c.service``: drop-ins of these count for it."""
+    stem, _, kind = name.rpartition(".")
+    parts = stem.split("-")[:-1]
+    return [f"{'-'.join(parts[:number])}-.{kind}" for number in range(len(parts), 0, -1)]
+
+
+def _counts(link: str) -> bool:
+    """Whether an entry of a ``.wants`` folder is heeded: a link, and neither to /dev/null nor to an empty file."""
+    try:
+        return os.path.islink(link) and os.path.realpath(link) != os.devnull and os.stat(link).st_size > 0
+    except OSError:
+        return os.path.islink(link)  # one that leads nowhere still names its unit
+
+
 def _split(line: str) -> list[str]:
     try:
         return shlex.split(line)
@@ -170,12 +205,19 @@ def _split(line: str) -> list[str]:
         raise UnclearError(f"one of its lines cannot be read ({error}): {line[:80]}") from error
 
 
-def _directives(text: str) -> list[tuple[str, str]]:
-    """Every ``key=value``, with continued lines joined; names differ between the sections that are read here."""
+def _directives(text: str) -> list[tuple[str, str, str]]:
+    """Every ``key=value`` after its section, with continued lines joined."""
     kept = [line for line in text.splitlines() if not line.lstrip().startswith(("#", ";"))]
     joined = "\n".join(kept).replace("\\\n", " ")
-    pairs = (line.partition("=") for line in joined.splitlines())
-    return [(key.strip(), value.strip()) for key, equals, value in pairs if equals and not key.startswith("[")]
+    section, found = "", []
+    for line in joined.splitlines():
+        if line.strip().startswith("["):
+            section = line.strip().strip("[]")
+            continue
+        key, equals, value = line.partition("=")
+        if equals:
+            found.append((section, key.strip(), value.strip()))
+    return found
 
 
 def _listed(folder: str) -> list[str]:

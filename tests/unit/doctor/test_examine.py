@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from costguard.agent.digest import digest
 from costguard.agent.loop import Loop
 from costguard.agent.requests import status
 from costguard.doctor.examine import Agent, Configuration, differences, examine
@@ -64,13 +65,25 @@ class Bench:
         (folder / f"proc/{os.getpid()}").mkdir()
         self.cgroup = folder / f"proc/{os.getpid()}/cgroup"
         self.cgroup.write_text("0::/system.slice/costguard.service\n")
+        self.started_in(3600.0)
+        self.run_by(sys.executable)
         self.config: dict[str, Any] | None = effective(mode="live", kill_action="command")
         self.config["host"].update(sysfs=str(sysfs), procfs=str(folder / "proc"), devfs=str(folder / "dev"))
         if self.report is not None:
             self.report["agent"]["place"]["host"] = self.config["host"]
+            self.report["agent"]["digest"] = digest(self.config)
         self.problems: tuple[str, ...] = ()
         self.silent = False
         self.after: dict[str, Any] | None = copy.deepcopy(self.config)  # what the unit would start with
+
+    def started_in(self, seconds: float) -> None:
+        """The date of the agent's start; in the future it lies after every change of a test."""
+        ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) + seconds) * os.sysconf("SC_CLK_TCK"))
+        (self.cgroup.parent / "stat").write_text(f"{os.getpid()} (python3) S {'0 ' * 18}{ticks} 0\n")
+
+    def run_by(self, python: str) -> None:
+        """The Python of the agent that runs."""
+        (self.cgroup.parent / "cmdline").write_text(f"{python}\0-I\0-S\0start.py\0")
 
     def examine(self) -> Report:
         agent = Agent(
@@ -162,6 +175,42 @@ def other_unit(bench: Bench) -> None:
 
 def only_now(bench: Bench) -> None:
     bench.cgroup.write_text("0::/system.slice/run-u7.service\n")
+
+
+def script(bench: Bench, head: str) -> str:
+    """A program of the name costguard."""
+    path = bench.folder / "elsewhere/costguard"
+    path.parent.mkdir()
+    path.write_text(head)
+    path.chmod(0o755)
+    return str(path)
+
+
+def environment_file(bench: Bench) -> None:
+    """One of a pattern, which says something else."""
+    drop_in(bench, f"EnvironmentFile=-{bench.folder}/e*")
+    (bench.folder / "e1").write_text("COSTGUARD_MODE=dry-run\n")
+
+
+def copied(bench: Bench) -> None:
+    """In a folder of what is wanted links alone are heeded."""
+    unlink(bench)
+    (bench.unit.parent / "multi-user.target.wants/costguard.service").write_text(bench.unit.read_text())
+
+
+def wanted_elsewhere(bench: Bench) -> None:
+    """A line that stands in a section where systemd does not know it."""
+    unlink(bench)
+    (bench.unit.parent / "multi-user.target").write_text("[Unit]\n[Install]\nWants=costguard.service\n")
+
+
+def common_drop_in(bench: Bench) -> None:
+    """Of all units whose names begin alike."""
+    units = bench.unit.parent
+    write_unit(units / "costguard-gpu.service")
+    bench.cgroup.write_text("0::/system.slice/costguard-gpu.service\n")
+    (units / "costguard-.service.d").mkdir()
+    (units / "costguard-.service.d/10.conf").write_text("[Service]\nExecStart=\nExecStart=/bin/true\n")
 
 
 def unlink(bench: Bench) -> None:
@@ -262,6 +311,47 @@ stale,
     "it starts under a condition": (
         lambda bench: drop_in(bench, "[Unit]\nConditionPathExists=/dev/nvidia0"), "only where ConditionPathExists=",
     ),
+    "the program is another costguard": (
+        lambda bench: write_unit(bench.unit, exec_start=script(bench, "#!/bin/sh\nexit 0\n") + " run"), "no Python program",
+    ),
+    "the program is the costguard of another Python": (
+        lambda bench: write_unit(bench.unit, exec_start=script(bench, "#!/nonexistent/bin/python3\n") + " run"),
+        "(/nonexistent/bin/python3), and the agent runs on",
+    ),
+    "PATH finds another costguard": (
+        lambda bench: write_unit(
+            bench.unit, f"Environment=PATH={Path(script(bench, '#!/bin/sh')).parent}:/usr/bin", "/usr/bin/env costguard run"
+        ),
+        "no Python program",
+    ),
+    "another Python has that module": (lambda bench: bench.run_by("/opt/x/bin/python3"), "runs on /opt/x/bin/python3"),
+    "a program is told -m": (
+        lambda bench: write_unit(bench.unit, exec_start=f"{sys.executable} /x.py -m costguard run"), "its ExecStart= starts",
+    ),
+    "the unit was changed after the start": (
+        lambda bench: bench.started_in(-3600.0), "was changed after the agent was started",
+    ),
+    "the start cannot be seen": (
+        lambda bench: (bench.cgroup.parent / "stat").unlink(), "when the agent was started cannot be seen",
+    ),
+    "its environment may be any file": (environment_file, "may be any number of files"),
+    "a copy lies where links count": (copied, "costguard.service is not enabled"),
+    "it is wanted in a wrong section": (wanted_elsewhere, "costguard.service is not enabled"),
+    "a drop-in of its family starts something else": (common_drop_in, "its ExecStart= starts /bin/true"),
+    "it restarts after a success": (lambda bench: drop_in(bench, "Restart=on-success"), "Restart=on-success"),
+    "it restarts after signals alone": (lambda bench: drop_in(bench, "Restart=on-abnormal"), "Restart=on-abnormal"),
+    "it restarts in no known way": (lambda bench: drop_in(bench, "Restart=yes"), "Restart=yes"),
+    "its restart was taken back": (lambda bench: drop_in(bench, "Restart="), "has no Restart="),
+    "it restarts in a wrong section": (
+        lambda bench: drop_in(bench, "Restart=no\n[Unit]\nRestart=always"), "has no Restart=",
+    ),
+    "a failure is no reason to restart": (
+        lambda bench: drop_in(bench, "RestartPreventExitStatus=2 3 SIGKILL"), "not started again after SIGKILL",
+    ),
+    "a failure counts as a success": (lambda bench: drop_in(bench, "SuccessExitStatus=1"), "not started again after 1"),
+    "the rest of the configuration is not shown": (
+        lambda bench: set_agent(bench, digest=None), "is not shown to this user",
+    ),
     "nobody restarts it": (lambda bench: drop_in(bench, "Restart=no"), "has no Restart="),
     "it would start with other rules": (
         lambda bench: set_after(bench, mode="dry-run"), "mode is 'live', not 'dry-run'",
@@ -318,6 +408,23 @@ def test_a_dry_run_would_be_guarded(bench: Bench) -> None:
     report = bench.examine()
     assert report.verdict == "NOT GUARDED"
     assert "in live mode it would not start" in str(report.why)
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_script_of_the_same_python_is_the_same_costguard(bench: Bench, *, long: bool) -> None:
+    """Through links, under another name of the interpreter, and with the first lines for paths with blanks."""
+    venv = bench.folder / "my venv"
+    (venv / "bin").mkdir(parents=True)
+    for name in ("python", "python3"):
+        (venv / "bin" / name).symlink_to(sys.executable)
+    (bench.folder / "venv").symlink_to(venv)
+    python = venv / "bin/python3" if long else bench.folder / "venv/bin/python3"
+    head = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n" if long else f"#!{python}\n"
+    (bench.folder / "costguard").symlink_to(script(bench, head))
+    bench.run_by(str(venv / "bin/python"))
+    write_unit(bench.unit, exec_start=f"{bench.folder}/costguard run")
+    report = bench.examine()
+    assert report.guarded, report.why
 
 
 def test_a_drop_in_and_its_environment_count(bench: Bench) -> None:

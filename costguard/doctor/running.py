@@ -1,0 +1,79 @@
+"""The agent's process as it runs: which Python, since when; what a unit would start is compared with it."""
+
+import os
+import re
+import time
+from typing import NamedTuple
+
+SLACK = 1.0
+"""Seconds by which the date of a file and that of a start may lie apart."""
+
+_SHEBANG = re.compile(r"#!\s*(\S+)")
+_LONG = re.compile(r"#!/bin/sh\n'''exec' (?:\"([^\"\n]+)\"|(\S+)) \"\$0\"")
+"""How installers write a path that is too long for a first line, or has blanks."""
+
+
+class Running(NamedTuple):
+    """None, or empty, where it cannot be seen."""
+
+    python: str
+    started: float | None
+
+    def since(self, path: str) -> bool:
+        """Whether a file, a folder or a link was changed after the start."""
+        return self.started is not None and _changed(path) > self.started + SLACK
+
+
+def running(pid: int, procfs: str) -> Running:
+    """The process as procfs shows it."""
+    try:
+        with open(f"{procfs}/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            python = file.read(1 << 14).partition("\0")[0]
+    except OSError:
+        python = ""
+    return Running(python, _started(f"{procfs}/{pid}/stat"))
+
+
+def python_of(program: str) -> str:
+    """The Python that a program starts: itself, or what its first line names; empty for anything else."""
+    if os.path.basename(program).startswith("python"):
+        return program
+    try:
+        with open(program, encoding="utf-8", errors="replace") as file:
+            head = file.read(4096)
+    except OSError:
+        return ""
+    if long := _LONG.match(head):
+        return long[1] or long[2]
+    found = _SHEBANG.match(head)
+    return found[1] if found and os.path.basename(found[1]).startswith("python") else ""
+
+
+def same_python(one: str, other: str) -> bool:
+    """Whether two paths are one Python of one environment: ``bin/python`` and ``bin/python3`` of a venv are."""
+    return _place(one) == _place(other) and os.access(one, os.X_OK)
+
+
+def _place(path: str) -> tuple[str, str]:
+    return os.path.realpath(os.path.dirname(path)), os.path.realpath(path)
+
+
+def _started(path: str) -> float | None:
+    """The date of a start, by today's clock."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            ticks = int(file.read(4096).rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+    return ticks / os.sysconf("SC_CLK_TCK") + time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _changed(path: str) -> float:
+    """When a file, or the link that leads to it, was last changed; 0 where there is none."""
+    dates = [0.0]
+    for look in (os.stat, os.lstat):
+        try:
+            dates.append(look(path).st_ctime)
+        except OSError:
+            continue
+    return max(dates)
