@@ -26,7 +26,7 @@ BACKLOG = 128
 USER_BURST, USER_EVERY = 20, 0.5
 ALL_BURST, ALL_EVERY = 60, 0.05
 OWN_BURST, OWN_EVERY = 100, 0.02
-"""Requests at once, and seconds per further one: of one user, of all users together, of root and the agent's own user."""
+"""Requests at once, and seconds per further one: of one user, of all users together (and of all subordinate numbers), of root and the agent's own user."""
 
 AT_ONCE = 32
 """Connections that are looked at in one turn."""
@@ -70,7 +70,7 @@ class Control:
         self._server: socket.socket | None = None
         self._identity: tuple[int, int] | None = None
         self._pause: float | None = None
-        self._each, self._all = Limit(USER_BURST, USER_EVERY), Limit(ALL_BURST, ALL_EVERY)
+        self._each, self._all = Limit(USER_BURST, USER_EVERY), Limit(ALL_BURST, ALL_EVERY, together=True)
         self._own = Limit(OWN_BURST, OWN_EVERY)
 
     def open(self) -> str | None:
@@ -181,7 +181,7 @@ class Control:
         now = self._now()
         if uid in {0, os.getuid()}:
             return self._own.take(uid, now)
-        return self._each.take(uid, now) or self._all.take(0, now)
+        return self._each.take(uid, now) or self._all.take(uid, now)
 
     def _room(self, uid: int) -> bool:
         """Make room for one more, at the cost of the user who has most connections."""
