@@ -76,7 +76,7 @@ class Sentence:
         unknown = [label(core, key) for key, t in judged if t.lost is not None]
         if unknown:
             since = f" for {duration(state.at - core.blind)}" if core.blind is not None else ""
-            return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{since}, and unknown is never idle"
+            return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{since}, {self._despite()}"
         if rules.judges_mean and core.mean is not None and core.mean.lost is None:
             since, limit = duration(state.at - core.mean.since), percent(rules.quiet_threshold)
             if core.mean.loud:
@@ -94,6 +94,13 @@ class Sentence:
         everything = len(quiet) == len(state.gpus)
         which = _all(len(quiet)) if everything else _some([label(core, key) for key, _since in quiet])
         return "quiet", f"{which} {below(rules)} for {duration(state.at - since_quiet)}"
+
+    def _despite(self) -> str:
+        """What unknown means here: it keeps the machine up, unless a reason that it does not stop is at work."""
+        now, phase = self._state.core.incident, self._state.core.phase
+        if now is not None and now.reason == reasons.DEADLINE and phase in (WARNING, ACTING, CONFIRMING):
+            return "and the deadline has passed"
+        return "and unknown is never idle"
 
     def _next(self) -> str:
         """What would happen when, and who can change it."""

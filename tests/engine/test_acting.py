@@ -716,3 +716,14 @@ def warned(world: World) -> bool:
     """Whether the open incident counts as told, or as impossible to tell."""
     incident = world.state.core.incident
     return incident is not None and incident.warned is not None
+
+
+def test_a_deadline_that_acts_on_what_cannot_be_read_is_named() -> None:
+    """Nobody reads that unknown is never idle while the countdown of a passed deadline runs."""
+    world = World(BASE._replace(lifetime=1000.0))
+    world.run(600.0, BUSY, BUSY)
+    world.run(350.0, DARK, DARK)
+    assert "and unknown is never idle" in str(world.tick().sentence)
+    world.run(60.0)
+    assert world.phase() == "WARNING"
+    assert "and the deadline has passed; stop in" in str(world.tick().sentence)
