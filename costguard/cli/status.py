@@ -82,6 +82,6 @@ def _screen(report: dict[str, object], state_dir: str | None, every: float) -> N
             try:
                 report = reach.request(state_dir, {"command": "status"})
             except CostguardError as error:
-                lost = Text(f"\nNO ANSWER: {clean(error.message)}; what stands above is old", style="bold red")
-                live.update(Group(view(report, screen), lost), refresh=True)
+                lost = Text(f"NO ANSWER: {clean(error.message)}; what stands below is old\n", style="bold red")
+                live.update(Group(lost, view(report, screen)), refresh=True)  # first: a small terminal cuts the end off
                 time.sleep(every)

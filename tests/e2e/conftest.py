@@ -42,6 +42,10 @@ class Agent:
         for index, address in enumerate(ADDRESSES):
             self.gpus.set(index, pci=address)
         sysfs = write_sysfs(folder / "sys", ADDRESSES)
+        self.procfs = folder / "proc"  # what else runs on this machine is no matter of the test
+        for name, text in {"1/cgroup": "0::/init.scope\n", "sys/kernel/random/boot_id": "b007b007-0001\n"}.items():
+            (self.procfs / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.procfs / name).write_text(text)
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
         self.environment |= self.gpus.environment(library) | {"TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
         self.environment |= clock.environment()
@@ -49,6 +53,7 @@ class Agent:
             "interval=0.2s",
             "arm_duration=1s",
             f"host.sysfs={sysfs}",
+            f"host.procfs={self.procfs}",
             "notify.channels=[]",
             "cloud.spread=0s",
         ]

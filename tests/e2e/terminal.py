@@ -1,6 +1,7 @@
 """A terminal for tests: what stands on its screen after a program wrote to it."""
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -8,7 +9,12 @@ from typing import Self
 import pexpect
 import pyte
 
-PATIENCE = 20.0
+PATIENCE = 60.0
+
+
+def own_size(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without the size of another terminal: the workers of a run inherit what a line editor wrote there."""
+    return {name: value for name, value in environment.items() if name not in {"LINES", "COLUMNS"}}
 
 
 class Terminal:
@@ -23,7 +29,7 @@ class Terminal:
         self._program = pexpect.spawn(
             command[0],
             list(command[1:]),
-            env={"TERM": "xterm-256color", **environment},
+            env={"TERM": "xterm-256color", **own_size(environment)},
             dimensions=(rows, columns),
             timeout=PATIENCE,
             encoding="utf-8",
@@ -45,7 +51,9 @@ class Terminal:
 
     def until(self, pattern: str) -> str:
         """Read until a pattern stands on the screen; gives the screen."""
+        end = time.monotonic() + PATIENCE
         while not re.search(pattern, self.text):
+            assert time.monotonic() < end, f"{pattern!r} did not come:\n{self.text}"
             try:
                 self._take(self._program.read_nonblocking(size=65536, timeout=PATIENCE))
             except (pexpect.EOF, pexpect.TIMEOUT) as error:

@@ -151,7 +151,8 @@ def test_a_shutdown_is_judged_by_its_place_in_the_list(agent: Agent) -> None:
         return {found[0] for plan in plans if plan["action"] == "shutdown" for found in plan["findings"]}
 
     assert "shutdown_unproven" in codes("kill_action=stop", 'fallback=["shutdown"]')
-    assert codes("kill_action=shutdown") == {"may_terminate"}
+    rightless = {"not_permitted"} if os.geteuid() else set()
+    assert codes("kill_action=shutdown") == {"may_terminate"} | rightless
 
 
 def test_a_driver_that_hangs_does_not_hang_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

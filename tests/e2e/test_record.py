@@ -241,7 +241,10 @@ def test_a_recording_of_nothing_is_none(recorder: Recorder) -> None:
     """The driver hangs from the beginning: told, and no file that looks like a recording."""
     recorder.gpus.hang("nvmlInit")
     process = recorder.start("a", "--interval", "0.2s")
-    time.sleep(1.5)
+    end = time.monotonic() + 60.0
+    while not Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text():  # its reader, which never answers
+        assert time.monotonic() < end
+        time.sleep(0.05)
     code, _, err = ended(process, signal.SIGINT)
     assert code == 3
     assert "nothing was recorded" in err

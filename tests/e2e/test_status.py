@@ -140,10 +140,13 @@ def test_a_hold_needs_a_time(length: str, words: str) -> None:
 
 
 def test_watch_shows_a_screen_and_survives_the_agent(agent: Agent) -> None:
-    """On a terminal it redraws in place, follows the machine, says when nobody answers, and leaves the screen clean."""
+    """On a terminal it redraws in place, follows the machine, says when nobody answers, and leaves the screen clean.
+
+    The terminal is too small for all of it: what matters stands at its top.
+    """
     agent.start()
     command = [*COMMAND, "status", "--watch", "--every", "0.1", "--state-dir", str(agent.folder / "state")]
-    with Terminal(command, agent.environment | {"TERM": "xterm-256color"}) as terminal:
+    with Terminal(command, agent.environment | {"TERM": "xterm-256color"}, rows=12) as terminal:
         terminal.until(r"quiet for")
         agent.gpus.set(0, util=62, power=480)
         assert terminal.until(r"works for \d+s +█").count("Keeps it up") == 1
