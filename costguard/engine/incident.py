@@ -438,4 +438,5 @@ def without_state(turn: Turn) -> None:
     if now is not None and now.asked is None:
         turn.tell("cancelled", "warning", why="costguard lost what it remembered of this boot")
         turn.set(incident=None)
+    _wish_outlived(turn)
     turn.tell("state_lost", "warning")

@@ -127,15 +127,17 @@ def test_a_short_hole_and_a_gpu_that_flickers_take_nothing_back(dt: float) -> No
 
 def test_one_that_is_out_goes_no_further_when_the_guard_was_away() -> None:
     """The request did nothing, as is seen hours later: the fall-back list is not gone down on what works by now."""
-    for away in ("gap", "restart"):
+    for away in ("gap", "restart", "state lost"):
         world = asked(QUIET, fallback=("shutdown",))
         while world.phase() != "CONFIRMING":
             world.tick(QUIET)
             world.settle()
         if away == "gap":
             world.tick(BUSY, dt=7200.0)
-        else:
+        elif away == "restart":
             world.restart(7200.0)
+        else:
+            world.lose_state(7200.0)
         for _ in range(60):
             world.tick(BUSY)
             world.settle(Confirm="failed")

@@ -39,7 +39,7 @@ class Fleet:
         self, hours: Hours, folder: Path, policy: Policy, booted: float, machines: int = MACHINES, **cloud: float
     ) -> None:
         self.hours = hours
-        wanted = {"spread": 1.0 * machines, "action_spread": 60.0, **cloud}  # a second for each machine, as documented
+        wanted = {"spread": 1.0 * machines, "action_spread": 0.5 * machines, **cloud}  # as the docs recommend
         self.account = Account(lambda: hours.now)
         files = {
             "proc/uptime": f"{booted:.2f} 1.00\n",

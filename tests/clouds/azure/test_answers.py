@@ -54,7 +54,7 @@ def test_words_count_in_any_case(azure: FakeAzure) -> None:
     }
     vm = vm_of(azure, {"properties": body})
     assert (vm.vm_id, vm.spot, vm.ephemeral_os, vm.disks_deleted) == (azure.world.vm_id, True, True, ("os",))
-    assert vm.managed_by == "Azure Kubernetes Service"
+    assert vm.owner[0] == "Azure Kubernetes Service"
 
 
 def test_a_right_on_the_second_page_counts(azure: FakeAzure, machine: AzureMachine) -> None:

@@ -28,8 +28,11 @@ def test_cell(cell: Cell) -> None:
             if point:
                 azure.mount(f"{device}p1" if device[-1].isdigit() else f"{device}1", point)
             for name in files:
-                with open(os.path.join(azure.folder, "proc/1/root", point.lstrip("/"), name), "w", encoding="ascii"):
-                    pass
+                path = os.path.join(azure.folder, "proc/1/root", point.lstrip("/"), name)
+                if name == "lost+found":
+                    os.mkdir(path)
+                else:
+                    open(path, "x", encoding="ascii").close()
         site = azure.site(**cell.settings)
         for operation in cell.faults:
             azure.faults.add(operation, "throttle", times=9, seconds=60)
