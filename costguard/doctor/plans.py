@@ -22,6 +22,9 @@ FRESH_SECONDS = 2 * 86400.0
 
 GOOD = frozenset(("go", "consequences"))
 
+BILL_GOES_ON = "bill_goes_on"
+"""The finding of an action after which the machine is billed as before."""
+
 TOLD = frozenset((DENIED, UNKNOWN))
 """Findings that need somebody although the action itself may be carried out."""
 
@@ -108,6 +111,10 @@ def plan_checks(found: Sequence[Plan], actions: Sequence[str], now: Moment) -> I
             yield Check("warn" if not good or code in TOLD else "note", text, hint)
         if good:
             yield from _old(plan, now)
+    usable = [plan for plan in found if plan.action in actions and plan.verdict in GOOD]
+    if usable and all(any(code == BILL_GOES_ON for code, _, _ in plan.findings) for plan in usable):
+        text = f"{' and '.join(plan.action for plan in usable)}: the machine stays up, and its bill goes on"
+        yield Check("bad", text, "choose a kill_action that ends the bill: `costguard config show` has all of them")
     if not actions:
         yield Check("note", "without rules no action is configured")
 

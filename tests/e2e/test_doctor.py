@@ -14,7 +14,8 @@ import pytest
 from costguard.doctor import hardware
 from tests.e2e.conftest import COMMAND, Agent
 
-LIVE = ("mode=live", "kill_action=end_process")
+COMMANDED = ("kill_action=command", "actions.command.run=true")
+LIVE = ("mode=live", *COMMANDED)
 
 
 def serve(agent: Agent, *settings: str, options: tuple[str, ...] = ()) -> tuple[str, dict[str, str]]:
@@ -36,6 +37,11 @@ def serve(agent: Agent, *settings: str, options: tuple[str, ...] = ()) -> tuple[
     return f"host.procfs={proc}", {"SYSTEMD_UNIT_PATH": str(units)}
 
 
+def planned(agent: Agent) -> None:
+    """The agent's check of its action has passed."""
+    agent.until(lambda report: bool(report["plans"]))
+
+
 def doctor(agent: Agent, *settings: str) -> subprocess.CompletedProcess[str]:
     """What it says, given the options that the agent was given."""
     given = [part for setting in (*agent.settings, *settings) for part in ("--set", setting)]
@@ -52,12 +58,13 @@ def facts(agent: Agent, *settings: str) -> dict[str, Any]:
 def test_a_guarded_machine_and_then_its_agent_hangs(agent: Agent) -> None:
     """Exit code 0 and GUARDED in the last line; an agent that does not answer is found out in seconds."""
     agent.start(*LIVE)
+    planned(agent)
     procfs, environment = serve(agent, *LIVE)
     agent.environment |= environment
     done = doctor(agent, *LIVE, procfs)
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1].startswith("GUARDED")
-    assert "end_process: may be carried out" in done.stdout
+    assert "command: may be carried out" in done.stdout
     assert "costguard.service runs it, and starts it at every boot" in " ".join(done.stdout.split())
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert agent.process is not None
@@ -75,20 +82,36 @@ def test_a_guarded_machine_and_then_its_agent_hangs(agent: Agent) -> None:
 
 def test_a_dry_run_would_be_guarded_and_says_how_to_change_that(agent: Agent) -> None:
     """Nothing would be stopped: no success for a script, no GUARDED, and nothing else is missing."""
-    agent.start("kill_action=end_process")
-    procfs, environment = serve(agent, "kill_action=end_process")
+    agent.start(*COMMANDED)
+    planned(agent)
+    procfs, environment = serve(agent, *COMMANDED)
     agent.environment |= environment
-    done = doctor(agent, "kill_action=end_process", procfs)
+    done = doctor(agent, *COMMANDED, procfs)
     assert done.returncode == 4, done.stdout
     assert done.stdout.splitlines()[-1].startswith("WOULD BE GUARDED in live mode; now it is a dry run")
-    found = facts(agent, "kill_action=end_process", procfs)
+    found = facts(agent, *COMMANDED, procfs)
     assert (found["guarded"], found["verdict"]) == (False, "WOULD BE GUARDED")
     assert found["why"] == ["mode is dry-run: it warns, and stops nothing"]
+
+
+@pytest.mark.parametrize("action", ["end_process", "reboot"])
+def test_an_action_that_ends_no_bill_guards_nothing(agent: Agent, action: str) -> None:
+    """The agent would do as it was told, and the machine would be billed on: no success, in live mode neither."""
+    live = ("mode=live", f"kill_action={action}")
+    agent.start(*live)
+    if action != "end_process":  # which has nothing to check
+        planned(agent)
+    procfs, environment = serve(agent, *live)
+    agent.environment |= environment
+    found = facts(agent, *live, procfs)
+    assert found["verdict"] == "NOT GUARDED"
+    assert any("its bill goes on" in why for why in found["why"])
 
 
 def test_an_agent_that_nobody_starts_again_guards_nothing(agent: Agent) -> None:
     """Started by hand it works until the next boot, which is not enough."""
     agent.start(*LIVE)
+    planned(agent)
     found = facts(agent, *LIVE, f"host.procfs={agent.folder / 'none'}")
     assert (found["verdict"], len(found["why"])) == ("NOT GUARDED", 1)
     assert "it is not run as a service" in found["why"][0]
@@ -97,14 +120,16 @@ def test_an_agent_that_nobody_starts_again_guards_nothing(agent: Agent) -> None:
 def test_a_file_that_was_broken_since_the_start_guards_nothing(agent: Agent) -> None:
     """The agent goes on; what its unit starts with after a boot is read as `run` reads it, unit options included."""
     file = agent.folder / "config.toml"
-    file.write_text('mode = "live"\nkill_action = "end_process"\n')
+    written = 'mode = "live"\nkill_action = "command"\n[actions.command]\nrun = "true"\n'
+    file.write_text(written)
     named = ("--config", str(file))
     agent.start(options=named)
+    planned(agent)
     procfs, environment = serve(agent, options=named)
     agent.environment |= environment
     assert facts(agent, procfs)["verdict"] == "GUARDED", "doctor takes the file that the agent was given"
     for text, words in (
-        ('mode = "live"\nkill_action = "end_process"\n[hooks]\npre_stop = ["true"]\n', "something beside the rules"),
+        (written + '[hooks]\npre_stop = ["true"]\n', "something beside the rules"),
         ('mode = "live\n', "would not start again"),
     ):
         file.write_text(text)
