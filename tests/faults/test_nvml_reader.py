@@ -202,7 +202,7 @@ def test_a_reader_that_cannot_even_begin_says_why(world: World) -> None:
     """The binding is missing or broken: its last words are the exception, in one line."""
     (world.folder / "pynvml.py").write_text("raise ImportError('half installed')")
     argv = [*command_lines()["nvml"]]
-    argv[-1] = str(world.folder)
+    argv[-1] = f"{world.folder}:{argv[-1]}"
     done = subprocess.run(argv, input=b"{}\n", capture_output=True, check=False)
     assert json.loads(done.stdout) == {"last_words": "ImportError: half installed"}
     assert done.returncode == 1

@@ -57,7 +57,19 @@ def test_a_test_that_asks_for_another_machine_fails(tmp_path: Path) -> None:
     """Also when the code under test swallows the error, or another thread asks."""
     for name, text in TRIES.items():
         (tmp_path / f"test_{name}.py").write_text(text, encoding="utf-8")
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.loopback", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rN",
+        "-p",
+        "tests.loopback",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+    ]
     done = subprocess.run(
         [*argv, "--rootdir", str(tmp_path), "-c", os.devnull, str(tmp_path)],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=50, check=False,
