@@ -24,8 +24,9 @@ else
 	PYTHON="$(PYTHON)" JOBS="$(JOBS)" .ci/test-wheel "$(WHEEL)"
 endif
 
-thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=900
+thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud, more random cases
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200
+	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200
 
 elsewhere: $(DEV_STAMP) ## tests under another boot time, zone, language, user and load than this machine's
 	JOBS="$(JOBS)" .ci/elsewhere

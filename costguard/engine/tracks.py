@@ -139,8 +139,8 @@ def _carry(
         if at - last <= (reach if old.lost is None else reading.covers):
             return advance(old, loud, last, window), False
     hole = at - before if old is not None or not first else rules.policy.interval
-    stands_for = min(max(reading.covers, rules.policy.interval), hole)
-    return begin(loud, at - stands_for), True
+    # evidence that does not reach across the hole counts no further than a reading: alike in a guard that watched it
+    return begin(loud, at - min(rules.policy.interval, hole)), True
 
 
 def _machine_tracks(

@@ -100,7 +100,7 @@ def test_end_process_exits_with_zero(agent: Agent) -> None:
     until_gone(agent)
 
 
-@pytest.mark.parametrize("code", [9, 15, 999])
+@pytest.mark.parametrize("code", [999, *(pytest.param(code, marks=pytest.mark.thorough) for code in (9, 15))])
 def test_unreadable_is_never_idle(agent: Agent, code: int) -> None:
     """A driver that fails while armed keeps everything as it is; when it answers again, so does the agent."""
     agent.start(*command(agent.folder))
@@ -150,14 +150,15 @@ def test_lent_two_of_eight_gpus_it_never_ends_the_machine(agent: Agent) -> None:
     assert [gpu["state"] for gpu in report["gpus"]] == ["quiet"] * 2 + ["unknown"] * 6
 
 
-def test_sigkill_at_any_moment_acts_once_and_leaves_no_orphan(agent: Agent) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.thorough)])
+def test_sigkill_at_any_moment_acts_once_and_leaves_no_orphan(agent: Agent, kills: int) -> None:
     """The guard may die at random moments, again and again: state whole, one action, nothing left running."""
     dice = random.Random(20)
     settings = command(agent.folder, seconds=0.2)
     agent.start(*settings)
     work(agent)
     agent.gpus.set(util=0)
-    for _ in range(6):
+    for _ in range(kills):
         time.sleep(dice.uniform(0.1, 2.0))
         kill(agent)
         until_gone(agent)

@@ -53,7 +53,15 @@ def test_without_a_terminal_it_is_plain_text() -> None:
         assert f"  {typed}\n      {meaning}\n" in done.stdout
 
 
-@pytest.mark.parametrize("start", ["{bin}/costguard", "./bin/costguard", "costguard", f"{sys.executable} -m costguard"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "{bin}/costguard",
+        pytest.param("./bin/costguard", marks=pytest.mark.thorough),
+        pytest.param("costguard", marks=pytest.mark.thorough),
+        f"{sys.executable} -m costguard",
+    ],
+)
 def test_the_next_steps_work_when_typed(start: str, tmp_path: Path) -> None:
     """From the folder where it was started, however that was done, by a user who may write there alone."""
     folder = tmp_path / "a folder" / "bin"
@@ -151,7 +159,10 @@ def test_it_takes_less_than_a_minute_and_gives_time_to_read() -> None:
     assert warning[-1] - warning[0] >= 4.0, "there is time to read the warning"
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(100, 30), (80, 24), (200, 50)])
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [(80, 24), *(pytest.param(*size, marks=pytest.mark.thorough) for size in ((100, 30), (200, 50)))],
+)
 def test_on_a_terminal_it_ends_with_the_account(columns: int, rows: int) -> None:
     """The screen is given back as it was found, the account stays on it, and the exit code is 0."""
     with Terminal([*COMMAND, "demo", "--fast"], ENVIRONMENT, columns=columns, rows=rows) as terminal:

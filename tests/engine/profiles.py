@@ -13,10 +13,13 @@ COMMON = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("ci", COMMON, derandomize=True, max_examples=60)
-settings.register_profile("mutants", COMMON, derandomize=True, max_examples=60, phases=[Phase.generate])  # no shrinking
+settings.register_profile("ci", COMMON, derandomize=True, max_examples=30)
+settings.register_profile("thorough", COMMON, derandomize=True, max_examples=300)
+settings.register_profile(
+    "mutants", COMMON, derandomize=True, max_examples=60, phases=[Phase.explicit, Phase.generate]
+)  # no shrinking
 settings.register_profile("explore", COMMON, max_examples=1000)
 settings.register_profile(
-    "raw", COMMON, max_examples=int(os.environ.get("COSTGUARD_EXAMPLES", "60")), phases=[Phase.generate]
+    "raw", COMMON, max_examples=int(os.environ.get("COSTGUARD_EXAMPLES", "60")), phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile(os.environ.get("COSTGUARD_HYPOTHESIS", "ci"))

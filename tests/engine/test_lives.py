@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from costguard.engine import Known, Reading
@@ -40,6 +40,7 @@ def run(trace: list[Reading], restart: int | None, down: int) -> World:
 
 
 @given(STRETCHES, st.integers(0, 130), st.integers(0, 12))
+@example([(QUIET, 2), (DARK, 6), (Known(0.0, (), 60.0), 1)], 3, 11)  # evidence that does not reach across the hole
 def test_a_restart_anywhere_never_makes_a_stop_come_sooner_and_never_loses_it(
     stretches: list[tuple[Reading, int]], where: int, down: int
 ) -> None:

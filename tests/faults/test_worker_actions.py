@@ -173,8 +173,11 @@ def test_go_makes_a_shutdown_happen_and_accepted_is_recorded(machine: Machine) -
     assert machine.record()["status"] == "accepted"
 
 
-@pytest.mark.parametrize("mode", ["dry-run", "LIVE", "", "true"])
-@pytest.mark.parametrize("action", ["shutdown", "reboot", "command"])
+@pytest.mark.parametrize(
+    "mode",
+    ["dry-run", "LIVE", pytest.param("", marks=pytest.mark.thorough), pytest.param("true", marks=pytest.mark.thorough)],
+)
+@pytest.mark.parametrize("action", ["shutdown", "command", pytest.param("reboot", marks=pytest.mark.thorough)])
 def test_only_the_exact_word_live_has_an_effect(machine: Machine, mode: str, action: str) -> None:
     """In dry run *go* is refused by the worker itself, whatever the guard sends."""
     settings = {"run": [machine.tool("hook", "exit 0")]}

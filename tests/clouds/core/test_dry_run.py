@@ -30,9 +30,9 @@ def traces(rented: Rented, cloud: Cloud, store: Store) -> list[str]:
     return [*sent, *store.objects, *(["ran"] if (rented.root / "ran").exists() else [])]
 
 
-@pytest.mark.parametrize("mode", ["dry-run", "LIVE", ""])
+@pytest.mark.parametrize("mode", ["dry-run", "LIVE", pytest.param("", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("kind", ["plan", "act", "hook", "confirm"])
-@pytest.mark.parametrize("action", ["stop", "terminate", "command"])
+@pytest.mark.parametrize("action", ["stop", "command", pytest.param("terminate", marks=pytest.mark.thorough)])
 def test_no_job_of_a_dry_run_leaves_a_trace(
     rented: Rented, cloud: Cloud, store: Store, kind: str, action: str, mode: str
 ) -> None:

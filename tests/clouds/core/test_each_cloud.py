@@ -90,7 +90,8 @@ def on_azure(folder: Path) -> Iterator[Rented]:
 
 CLOUDS = {"aws": on_aws, "gcp": on_gcp, "azure": on_azure}
 QUICK = "azure"
-"""One for every change, with the smallest SDK: each verb loads it again. The others run before a merge."""
+"""One for every change, with the smallest SDK: each verb loads it again. The others run before a merge, as do the tests of
+rules that `tests/e2e/test_stop.py` holds on a cloud without an SDK."""
 
 
 @pytest.fixture(params=[pytest.param(name, marks=[] if name == QUICK else pytest.mark.thorough) for name in CLOUDS])
@@ -124,6 +125,7 @@ def test_it_is_stopped_once_and_the_receipt_proves_it(rented: Rented, tmp_path: 
     assert rented.effects() == 1
 
 
+@pytest.mark.thorough
 def test_a_dry_run_shows_the_plan_and_sends_nothing(rented: Rented, tmp_path: Path) -> None:
     """The plan is made with the real questions."""
     done = rented.run(tmp_path, "stop", "--yes")
@@ -132,6 +134,7 @@ def test_a_dry_run_shows_the_plan_and_sends_nothing(rented: Rented, tmp_path: Pa
     assert "stop: may be carried out" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_missing_right_is_named_before_it_is_needed(rented: Rented, tmp_path: Path) -> None:
     """Nothing is sent, and the words name what to grant."""
     rented.deny()
@@ -145,6 +148,7 @@ def test_a_missing_right_is_named_before_it_is_needed(rented: Rented, tmp_path: 
     assert any(finding[2] for finding in plan["findings"])
 
 
+@pytest.mark.thorough
 def test_a_terminate_without_a_sink_is_refused(rented: Rented, tmp_path: Path) -> None:
     """On every cloud alike."""
     done = rented.run(tmp_path, "stop", "--live", "--yes", "--action", "terminate")
