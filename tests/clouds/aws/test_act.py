@@ -11,7 +11,7 @@ from costguard.actions.provider import CloudError, Ticket
 from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import TICKET, Launch, opened
 
-SOON = Ticket("inc", "inc.1", 1.5)
+SOON = Ticket("inc", "inc.1", 3.0)
 
 
 def act(here: FakeMachine, verb: str = "stop", ticket: Ticket = TICKET, **settings: object) -> Outcome:

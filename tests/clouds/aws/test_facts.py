@@ -265,6 +265,7 @@ def test_a_technical_failure_is_no_veto_and_no_denied_right(
     launch: Launch, monkeypatch: pytest.MonkeyPatch, question: str, code: str, denied: str, fault: str
 ) -> None:
     """A fact that a veto rests on and that nobody could read for now leaves the plan *failed*, which is tried again."""
+    whole = gathering.BUDGET
     monkeypatch.setattr(gathering, "BUDGET", 1.5)
     monkeypatch.setattr(retry, "FIRST", 0.01)
     here = launch(nature=Nature(spot="persistent"))
@@ -274,6 +275,7 @@ def test_a_technical_failure_is_no_veto_and_no_denied_right(
     assert (made.verdict, made.findings[0].code) == ("failed", code), made
     assert "grant" not in made.findings[0].hint
     here.api.heal()
+    monkeypatch.setattr(gathering, "BUDGET", whole)
     right = "StopInstances" if question == "DryRun" else question
     here.api.denied = {right}
     made = looked(here)[1]

@@ -34,7 +34,7 @@ def start(world: World, kind: str, action: str = "stop") -> subprocess.Popen[byt
         "cloud": section,
         "providers": ["gcp=costguard_gcp"],
         "results": str(world.folder / "results"),
-        "deadline": 5,
+        "deadline": 20,
     }
     worker = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ))
     assert worker.stdin
