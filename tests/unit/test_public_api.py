@@ -7,6 +7,7 @@ from pathlib import Path
 
 import costguard
 from costguard.testing.nvml import NA, Script
+from costguard.testing.nvml.script import boottime
 
 PROGRAM = """
 from costguard import Sentinel, SentinelState, get_gpu_usage
@@ -51,6 +52,7 @@ def test_the_seeds_program_runs(tmp_path: Path, nvml_library: Path) -> None:
     """The loop of the first users' README: mean usage of all or some GPUs, armed by work, fired once by quiet."""
     script = Script(tmp_path / "gpus", gpus=2, util=0)
     script.set(0, util=80)
+    script.stand(boottime())  # it has always been so: a quick start would otherwise find no sample of it yet
     printed = run(PROGRAM, script.environment(nvml_library))
     assert printed.splitlines() == ["0.4 0.8 0.4", "True", "1"]
 
