@@ -32,7 +32,7 @@ def serve(agent: Agent, *settings: str, options: tuple[str, ...] = ()) -> tuple[
     (proc / str(agent.process.pid)).mkdir(parents=True, exist_ok=True)
     (proc / str(agent.process.pid) / "cgroup").write_text("0::/system.slice/costguard.service\n")
     (proc / str(agent.process.pid) / "cmdline").write_bytes(Path(f"/proc/{agent.process.pid}/cmdline").read_bytes())
-    ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) + 3600.0) * os.sysconf("SC_CLK_TCK"))  # after all its files
+    ticks = int((agent.clock.boottime() + 3600.0) * os.sysconf("SC_CLK_TCK"))  # after all its files
     (proc / str(agent.process.pid) / "stat").write_text(f"{agent.process.pid} (python3) S {'0 ' * 18}{ticks} 0\n")
     return f"host.procfs={proc}", {"SYSTEMD_UNIT_PATH": str(units)}
 
