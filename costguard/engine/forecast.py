@@ -1,7 +1,9 @@
 """When the next decision could fall, so that what changes nothing in between may be skipped."""
 
 from costguard.engine.alarm import alone, weak_would, would_have_stopped_at
+from costguard.engine.incident import HEARD_WITHIN
 from costguard.engine.reasons import (
+    PERSON,
     boot_grace_over,
     deadline_at,
     delayed,
@@ -17,15 +19,19 @@ from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, FAILED, WATCHING, State
 from costguard.engine.window import NEVER
 
-RECHECK_DATES = 60.0
-"""A date is compared again after this long, while the wall clock is not known to be right."""
+MARGIN = 0.25
+"""Seconds by which a decision may come before its moment: the date may be off by CLOCK_NOISE twice, durations have their EPSILON."""
 
 
 def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
     """The earliest boot-clock time at which a tick could change anything but the time, if every GPU stays as it is.
 
-    -inf when the very next tick may. Never too late; now and then too early.
+    -inf when the very next tick may. Never too late; by `MARGIN` or more too early.
     """
+    return _decided(state, rules, wall, synced=synced) - MARGIN
+
+
+def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
     core = state.core
     if core.phase not in {WATCHING, DONE, FAILED}:
         return -NEVER
@@ -41,6 +47,9 @@ def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | Non
             return -NEVER
         if core.weak is not None:
             return -NEVER
+        now = core.incident
+        if now is not None and now.reason == PERSON and now.told:
+            times.append(core.closed + HEARD_WITHIN)
         idle = idle_at(state, rules)
         return min(times) if idle <= state.at else min(*times, idle)
     times += [idle_at(state, rules), unused_at(state, rules), unknown_at(state, rules), _weak(state, rules)]
@@ -48,8 +57,7 @@ def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | Non
     if deadline <= state.at and core.blind is None and not rules.policy.stop_busy:  # it waits for the end of the work
         rested = rested_at(state, rules)
         deadline = core.deadline_told if rested == NEVER else rested
-    doubtful = rules.heeds_dates and synced is not True  # whether the date counts may change without a jump
-    times.append(min(deadline, state.at + RECHECK_DATES) if doubtful else deadline)
+    times.append(deadline)
     if (core.stops or core.held) and works_now(state):
         return -NEVER
     return min(times)

@@ -17,14 +17,11 @@ from costguard.engine.invariants import check
 from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Known, Reading
 from costguard.engine.policy import Policy
-from costguard.engine.rules import RESUME_JUMP, Rules, rules_of
+from costguard.engine.rules import CLOCK_NOISE, RESUME_JUMP, Rules, rules_of
 from costguard.engine.state import ACTING, CONFIRMING, PASSED, Core, State
 from costguard.engine.tracks import above_arm, is_strong, observe, pick
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER
-
-CLOCK_SET = 1.0
-"""Seconds by which the date must leave the boot clock to count as set anew."""
 
 PREFLIGHT_EVERY = 86400.0
 WORK_FORGETS_STOPS = 60.0
@@ -52,7 +49,7 @@ def step(state: State, event: Event, policy: Policy) -> Step:
         return _tick(state, event, rules)
     core = state.core
     wall = event.wall if isinstance(event, AskHold) else core.saved_wall + event.at - core.saved_at
-    turn = Turn(state, rules, event.at, wall, synced=None)
+    turn = Turn(state, rules, event.at, wall, synced=core.synced)
     turn.at = state.at  # only a tick moves the machine's own time
     _other(turn, event)
     turn.set(next=-NEVER)
@@ -63,19 +60,21 @@ def step(state: State, event: Event, policy: Policy) -> Step:
 
 def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
     """The state after a tick that changes nothing but the time; None when it might change more."""
-    core, seen, at = state.core, tick.observation, tick.at
+    before, gpus, tracks, core = state  # at once: every name that is looked up counts here
+    at, seen, wall, suspended, synced = tick
     if (
         at >= core.next
-        or at - state.at > rules.gap
-        or seen.gpus != state.gpus
+        or at - before > rules.gap
+        or seen.gpus != gpus
         or seen.vetoes != core.vetoes
         or seen.quiet_host is not core.quiet_host
-        or not -RESUME_JUMP < tick.suspended - core.suspended < RESUME_JUMP
-        or (rules.heeds_dates and abs(tick.wall - at - core.saved_wall + core.saved_at) > CLOCK_SET)
+        or synced is not core.synced
+        or not -CLOCK_NOISE <= suspended - core.suspended <= CLOCK_NOISE
+        or not -CLOCK_NOISE <= wall - core.saved_wall - at + core.saved_at <= CLOCK_NOISE
     ):
         return None
     limit, heeds, top = rules.quiet_threshold, rules.heeds_signs, 0.0
-    for reading, track in zip(seen.readings, state.tracks, strict=True):
+    for reading, track in zip(seen.readings, tracks, strict=True):
         if type(reading) is Known:
             load = reading.load
             if (0.0 <= load < limit and not (heeds and reading.signs)) is track.loud or track.lost is not None:
@@ -90,11 +89,11 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
     if strong is not None and (top >= limit or (_loud(core) and is_strong(seen.readings, rules))) is not strong.loud:
         return None
     if core.armed is None and rules.policy.arm_duration is not None:
-        simple = not rules.by_mean and len(core.picked) == len(state.tracks)
+        simple = not rules.by_mean and len(core.picked) == len(tracks)
         above = top > rules.policy.arm_threshold if simple else above_arm(seen.readings, core.picked, rules)
         if above is (core.arm_since is None):
             return None
-    return State(at, state.gpus, state.tracks, core)
+    return State(at, gpus, tracks, core)
 
 
 def _loud(core: Core) -> bool:

@@ -8,7 +8,10 @@ SHORT_GAP = 60.0
 """A warning outlives a hole of at most this many seconds, if counters bridged it."""
 
 RESUME_JUMP = 2.0
-"""Seconds by which boot and monotonic clock must part before it counts as a resume."""
+"""Seconds by which boot and monotonic clock must part, from one tick to the next, before it counts as a resume."""
+
+CLOCK_NOISE = 0.1
+"""Seconds by which two readings of two clocks may part before one of them was set, or the machine slept."""
 
 
 class Rules(NamedTuple):
@@ -22,7 +25,6 @@ class Rules(NamedTuple):
     tolerance: float
     gap: float  # a momentary reading stands for at most this long
     by_mean: bool
-    heeds_dates: bool  # a rule compares with the wall clock
     judges_mean: bool  # the mean load decides, not the single GPUs
 
 
@@ -45,7 +47,6 @@ def rules_of(policy: Policy) -> Rules:
         tolerance=policy.tolerance,
         gap=1.5 * policy.interval,
         by_mean=by_mean,
-        heeds_dates=policy.lease_until is not None or policy.budget is not None,
         judges_mean=by_mean and not policy.ends_machine,
     )
     _last = rules

@@ -128,7 +128,7 @@ class Core(NamedTuple):
     instance: str
     began: float  # the guard's first tick in this boot
     started: float  # boot or last resume: boot_grace counts from here
-    suspended: float  # seconds asleep in this boot
+    suspended: float  # seconds asleep in this boot, up to CLOCK_NOISE
     serial: int = 0  # numbers effects and incidents
     devices: tuple[Device, ...] = ()
     picked: tuple[int, ...] = ()  # positions of the GPUs that gpu_devices selects
@@ -173,8 +173,11 @@ class Core(NamedTuple):
     ran: float = 0.0  # running seconds of earlier boots
     spent_since: float = 0.0  # date at which the budget period began
     spent: float = 0.0  # money of this period in earlier boots
-    saved_wall: float = 0.0  # the date at the last tick that changed something
-    saved_at: float = 0.0  # its boot clock
+    saved_wall: float = (
+        0.0  # a date as it was read, and the boot clock of that moment, by which other moments have dates
+    )
+    saved_at: float = 0.0
+    synced: bool | None = None  # whether the date could be trusted at the last tick
     fresh: str = ""  # boot | lost | restart | reload | resume: what the next tick begins again with
     next: float = -NEVER  # nothing changes before, if the levels stay
 

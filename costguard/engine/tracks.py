@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
-from costguard.engine.rules import Rules
+from costguard.engine.rules import CLOCK_NOISE, Rules
 from costguard.engine.state import Core, State
 from costguard.engine.window import Track, advance, begin, lose
 
@@ -39,11 +39,13 @@ def is_strong(readings: tuple[Reading, ...], rules: Rules) -> bool:
 
 def above_arm(readings: tuple[Reading, ...], picked: tuple[int, ...], rules: Rules) -> bool:
     """Whether the load that `aggregate` forms of the selected GPUs is above the arm threshold."""
-    loads = [reading.load for i in picked if type(reading := readings[i]) is Known]
-    if not loads or (rules.by_mean and len(loads) < len(picked)):
-        return False
-    value = sum(loads) / len(loads) if rules.by_mean else max(loads)
-    return value > rules.policy.arm_threshold
+    loads, threshold = (
+        [reading.load for i in picked if type(reading := readings[i]) is Known],
+        rules.policy.arm_threshold,
+    )
+    if not rules.by_mean:
+        return any(load > threshold for load in loads)  # the highest of them is none where one is no number
+    return bool(loads) and len(loads) == len(picked) and sum(loads) / len(loads) > threshold
 
 
 def observe(state: State, tick: Tick, rules: Rules) -> Seen:
@@ -194,19 +196,25 @@ def _machine_tracks(
     host = advance(core.host, busy, before, policy.kill_duration) if core.host and watched else begin(busy, at)
     blind_since = None if not unknown else core.blind if core.blind is not None else before
     seen = tick.observation
-    return core._replace(
+    return _clocks(core, tick)._replace(
         work=work,
         mean=mean,
         shadow=shadow,
         strong=strong,
         host=host,
         blind=blind_since,
-        suspended=tick.suspended,
-        saved_wall=tick.wall,
-        saved_at=at,
         vetoes=seen.vetoes,
         quiet_host=seen.quiet_host,
     )
+
+
+def _clocks(core: Core, tick: Tick) -> Core:
+    """What the clocks say, as long as they part by no more than noise: the fast path must find what this left."""
+    if not -CLOCK_NOISE <= tick.suspended - core.suspended <= CLOCK_NOISE:
+        core = core._replace(suspended=tick.suspended)
+    if not -CLOCK_NOISE <= tick.wall - core.saved_wall - tick.at + core.saved_at <= CLOCK_NOISE:
+        core = core._replace(saved_wall=tick.wall, saved_at=tick.at)
+    return core if core.synced is tick.synced else core._replace(synced=tick.synced)
 
 
 def _follow(

@@ -178,8 +178,6 @@ class Forward:
             work=work,
             shadow=self._follow(shadow, busy, 1, k, last, window),
             mean=mean,
-            saved_wall=self._times[last],
-            saved_at=at,
             next=-NEVER,
         )
         if core.armed is None and policy.arm_duration is not None:

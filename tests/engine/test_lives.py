@@ -154,6 +154,32 @@ def test_time_asleep_is_neither_quiet_nor_unknown() -> None:
     assert not world.stops()
 
 
+def test_short_naps_are_no_resume_however_many() -> None:
+    """I7: a resume is a jump of the clocks from one tick to the next; naps of a second do not add up to one, and disarm nothing."""
+    world = World(POLICY, 1)
+    world.run(60.0, BUSY)
+    world.run(40.0, QUIET)
+    for _ in range(5):
+        world.suspend(1.0)
+        world.tick(QUIET)
+        world.settle()
+    assert world.word() == "ARMED"
+    assert world.state.core.suspended == 5.0
+    world.run(600.0, QUIET)
+    assert world.stops()[0] == pytest.approx(60.0 + POLICY.kill_duration + POLICY.grace, abs=2 * POLICY.interval)
+
+
+def test_messages_between_two_ticks_have_the_date_that_the_last_tick_read() -> None:
+    """Also where no rule goes by dates: what the cloud announces after the clock was set is told for the right moment."""
+    world = World(POLICY, 1)
+    world.run(100.0, QUIET)
+    world.wall += 7200.0
+    world.tick(QUIET)
+    world.notice()
+    (told,) = (effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "notice")
+    assert told["wall"] == pytest.approx(world.wall)
+
+
 def test_a_dead_guard_saw_no_quiet_host() -> None:
     """Unknown too long needs the host seen quiet all the time, and nobody looked while the guard was dead."""
     world = World(BASE._replace(unknown_stop_after=600.0, unknown_alarm=1e9, boot_grace=0.0, unused_after=None), 1)

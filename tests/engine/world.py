@@ -57,8 +57,8 @@ HEALTHY = {Tell: "delivered", Check: "go", Prepare: "ready", Go: "accepted", Con
 
 
 def same(state: State) -> State:
-    """Without what a skipped tick may leave older."""
-    return state._replace(core=state.core._replace(next=0.0, saved_wall=0.0, saved_at=0.0, suspended=0.0))
+    """All but the forecast, which a tick that is let pass does not make anew."""
+    return state._replace(core=state.core._replace(next=0.0))
 
 
 def reloaded(state: State) -> State:
