@@ -105,7 +105,10 @@ def test_an_action_that_ends_no_bill_guards_nothing(agent: Agent, action: str) -
     agent.environment |= environment
     found = facts(agent, *live, procfs)
     assert found["verdict"] == "NOT GUARDED"
-    assert any("its bill goes on" in why for why in found["why"])
+    allowed = action == "end_process" or os.geteuid() == 0
+    assert any(("its bill goes on" if allowed else "cannot be carried out") in why for why in found["why"]), found[
+        "why"
+    ]
 
 
 def test_an_agent_that_nobody_starts_again_guards_nothing(agent: Agent) -> None:

@@ -12,6 +12,9 @@ from costguard.agent.ports import Instant
 from costguard.agent.requests import CHANGES_BURST, CHANGES_EVERY
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, Watch, effective
 
+ALICE, BOB = os.geteuid() + 1000, os.geteuid() + 1001
+"""Neither root nor the agent's own user."""
+
 HUGE = b"9" * 401
 RUDE = [
     b"[" * 60000,
@@ -53,7 +56,7 @@ def idle(ears: Ears, until: float, kind: type[SimHost] = SimHost, **policy: Any)
     return host, Loop(host, effective(mode="live", kill_action="shutdown", **policy), host.start())
 
 
-def ask_at(host: SimHost, when: float, asked: dict[str, Any] | bytes, uid: int = 1000) -> None:
+def ask_at(host: SimHost, when: float, asked: dict[str, Any] | bytes, uid: int = ALICE) -> None:
     """A client asks at this virtual moment."""
 
     def ask() -> None:
@@ -115,7 +118,7 @@ def test_a_very_long_hold_is_cut_to_what_the_configuration_allows() -> None:
     assert hold.until <= loop.last.state.at + loop.policy.hold_max
 
 
-@pytest.mark.parametrize("uid", [0, 1000])
+@pytest.mark.parametrize("uid", [0, ALICE], ids=["root", "another"])
 @pytest.mark.parametrize("given", ["alice", "root", None, 7, "root (uid 0)\x1b[2J\n", "x" * 60000])
 def test_an_owner_is_the_kernels_user_whatever_he_calls_himself(uid: int, given: object) -> None:
     """A client proves no name; and a user database that hangs would stop the ticks."""
@@ -131,11 +134,11 @@ def test_a_user_who_holds_and_releases_all_the_time_is_told_to_wait() -> None:
     ears = Ears()
     host, loop = idle(ears, 900.0)
     for number in range(CHANGES_BURST + 5):
-        ask_at(host, 650.0 + number, {"command": ("hold", "release")[number % 2], "seconds": 60}, 1000)
-    ask_at(host, 700.0, {"command": "hold", "seconds": 60}, 1001)
+        ask_at(host, 650.0 + number, {"command": ("hold", "release")[number % 2], "seconds": 60}, ALICE)
+    ask_at(host, 700.0, {"command": "hold", "seconds": 60}, BOB)
     ask_at(host, 701.0, {"command": "hold", "seconds": 60}, 0)
-    ask_at(host, 702.0, {"command": "status"}, 1000)
-    ask_at(host, 650.0 + CHANGES_BURST + CHANGES_EVERY, {"command": "hold", "seconds": 60}, 1000)
+    ask_at(host, 702.0, {"command": "status"}, ALICE)
+    ask_at(host, 650.0 + CHANGES_BURST + CHANGES_EVERY, {"command": "hold", "seconds": 60}, ALICE)
     loop.run()
     said = [answers[0] for answers in ears.answers.values()]
     refused = ["too often" in str(answer.get("words")) for answer in said]
@@ -176,7 +179,7 @@ def test_a_user_does_not_end_roots_hold_or_make_the_command_run_again(name: str 
     loop = Loop(host, policy, host.start())
     ask_at(host, 650.0, {"command": "hold", "seconds": 7200, "user": "root"}, uid=0)
     for when in range(700, 19000, 400):
-        ask_at(host, float(when), {"command": "release", "user": name}, uid=1001)
+        ask_at(host, float(when), {"command": "release", "user": name}, uid=BOB)
     loop.run()
     assert len(ears.acts) == 1
     assert ears.acts[0] >= 650.0 + 7200.0
@@ -190,16 +193,16 @@ def test_root_releases_everything_and_status_shows_what_is_left() -> None:
     """Holds with their user ids, the seconds that users have left, and after root's release all of them again."""
     ears = Ears()
     host, loop = idle(ears, 1500.0, kill_duration=7200.0)
-    for uid in (1001, 1002):
-        ask_at(host, 650.0 + uid / 1000.0, {"command": "hold", "seconds": 86400, "user": f"u{uid}"}, uid)
+    for uid in (ALICE, BOB):
+        ask_at(host, 650.0 + (uid - ALICE), {"command": "hold", "seconds": 86400, "user": f"u{uid}"}, uid)
     ask_at(host, 700.0, {"command": "status"}, 1003)
     ask_at(host, 720.0, {"command": "release"}, uid=0)
     ask_at(host, 740.0, {"command": "status"}, 1003)
     loop.run()
     before, after = ears.answers[3][0], ears.answers[5][0]
-    assert [hold["uid"] for hold in before["holds"]] == [1001, 1002]
+    assert [hold["uid"] for hold in before["holds"]] == [ALICE, BOB]
     assert before["hold_left"] == pytest.approx(86400.0, abs=5.0)
-    assert ears.answers[4][0]["words"] == "released: the holds of uid 1001, uid 1002"
+    assert ears.answers[4][0]["words"] == f"released: the holds of uid {ALICE}, uid {BOB}"
     assert after["holds"] == []
     assert after["hold_left"] == pytest.approx(3 * 86400.0, abs=300.0)
 
@@ -210,7 +213,7 @@ def test_the_reason_of_a_hold_is_one_line(between: str) -> None:
     ears = Ears()
     host, loop = idle(ears, 700.0)
     ask_at(
-        host, 650.0, {"command": "hold", "seconds": 600, "reason": f"x{between}WARNING: this machine ends now"}, 1000
+        host, 650.0, {"command": "hold", "seconds": 600, "reason": f"x{between}WARNING: this machine ends now"}, ALICE
     )
     loop.run()
     (hold,) = loop.last.state.core.holds
