@@ -64,13 +64,17 @@ def test_a_receipt_has_the_date_of_the_cloud(rented: Rented, tmp_path: Path, sai
     assert (receipt["request"], receipt["accepted"].startswith(stands)) == ("r-1", True)
 
 
-@pytest.mark.parametrize(("reason", "seconds"), [("idle", 15), ("deadline", 15), ("person", 60)])
-def test_readings_are_good_for_a_short_while(rented: Rented, tmp_path: Path, reason: str, seconds: int) -> None:
+@pytest.mark.parametrize(
+    ("reason", "given", "seconds"), [("idle", 60, 15), ("deadline", 60, 15), ("person", 60, 60), ("idle", 4, 4)]
+)
+def test_readings_are_good_for_a_short_while(
+    rented: Rented, tmp_path: Path, reason: str, given: int, seconds: int
+) -> None:
     """A plug-in repeats a request no longer than the last look at the GPUs is worth; a person's wish rests on none."""
     (tmp_path / "curious.py").write_text(CURIOUS, encoding="utf-8")
     rented.providers = ["example=curious"]
     reach = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
-    answers = rented.ask("act", before=reach, reason=reason, deadline=60)
+    answers = rented.ask("act", before=reach, reason=reason, deadline=given)
     assert answers["outcome"]["detail"] == f"{seconds} s"
 
 

@@ -1,0 +1,167 @@
+"""What a tick must notice although every GPU stays as it is, and what a part of the GPUs must not decide for the others."""
+
+from itertools import pairwise
+
+import pytest
+
+from costguard.engine import Known
+from costguard.engine.effects import Check
+from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
+
+IDLE = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0)
+"""Warns after 300 quiet seconds, acts 60 s later."""
+
+TASK = IDLE._replace(kill_action="command", mode="dry-run")
+"""For an action that goes by the selected GPUs."""
+
+
+def in_between(world: World) -> World:
+    """Far from any decision: only a change can end the quick path."""
+    world.run(100.0, QUIET)
+    assert world.state.core.next > world.now + 50.0
+    return world
+
+
+@pytest.mark.parametrize("seen", [False, None])
+def test_a_host_that_is_no_longer_quiet_is_noticed_at_once(seen: bool | None) -> None:
+    """Unknown too long counts only while the host is known to be quiet, so its clock begins anew there."""
+    world = in_between(World(IDLE, 1))
+    for now in (seen, True):
+        world.quiet_host = now
+        world.tick()
+        host = world.state.core.host
+        assert host is not None
+        assert (host.loud, host.since >= world.now - 10.0, world.state.core.quiet_host) == (now is not True, True, now)
+
+
+@pytest.mark.parametrize(("set_by", "warned"), [(36000.0, True), (30.0, False), (-36000.0, False)])
+def test_a_lease_that_a_set_clock_ends_is_noticed_at_once(set_by: float, warned: bool) -> None:
+    """The date was wrong until the clock was synchronised."""
+    policy = IDLE._replace(lease_until=EPOCH + 20000.0, kill_duration=7200.0)
+    world = World(policy, 1)
+    world.run(600.0, QUIET)
+    world.wall += set_by
+    world.tick()
+    assert (world.phase() == "WARNING") is warned
+    assert bool(world.times("warning")) is warned
+
+
+def test_half_an_arming_is_none() -> None:
+    """Work arms when it lasts; load that fell below the arm threshold and came back begins anew, also between two levels that are both work."""
+    world = World(BASE._replace(arm_threshold=0.5, arm_duration=60.0, unused_after=None), 1)
+    low, high = Known(0.3), Known(0.8)
+    for seconds in (30.0, 50.0, 30.0, 20.0, 40.0):  # the break is no moment at which anything is due
+        world.run(seconds, high)
+        world.run(10.0, low)
+    assert world.state.core.armed is None
+    world.run(70.0, high)
+    assert world.state.core.armed is not None
+
+
+@pytest.mark.parametrize("other", [DARK, QUIET, BUSY])
+def test_a_mean_arms_only_where_every_part_is_known(other: object) -> None:
+    """Half of the GPUs says nothing about the mean of all: with the other one quiet it is below the threshold."""
+    policy = BASE._replace(aggregate="mean", arm_threshold=0.6, kill_action="command")
+    world = World(policy, 2)
+    world.run(300.0, BUSY, other)  # type: ignore[arg-type]  # a reading of any kind
+    assert (world.state.core.armed is not None) is (other is BUSY)
+
+
+@pytest.mark.parametrize("aggregate", ["all", "any", "mean"])
+@pytest.mark.parametrize("action", ["stop", "command"])
+@pytest.mark.parametrize("rules", ["idle", "unused"])
+def test_a_name_that_no_gpu_answers_to_keeps_every_rule_waiting(aggregate: str, action: str, rules: str) -> None:
+    """The GPU that was meant may be the one that works; when it is there, the rules go on."""
+    base = IDLE if rules == "idle" else BASE
+    policy = base._replace(gpu_devices=("0", "9"), aggregate=aggregate, kill_action=action)
+    world = World(policy, 2)
+    world.devices()
+    world.run(2500.0, QUIET, QUIET)
+    assert (world.stops(), world.times("warning")) == ([], [])
+    assert world.state.core.lacking == ("9",)
+    world.reload(policy._replace(gpu_devices=("0", "1")))
+    world.run(2500.0, QUIET, QUIET)
+    assert world.stops()
+
+
+def test_where_any_gpu_decides_done_ends_when_every_one_works() -> None:
+    """One GPU stays idle and the other works on: that is what was acted on. Only work on both is something new."""
+    world = World(TASK._replace(aggregate="any", kill_action="end_process", mode="live", kill_duration=100.0), 2)
+    world.run(300.0, BUSY, QUIET)
+    assert (world.phase(), len(world.stops())) == ("DONE", 1)
+    world.left = False
+    world.run(600.0, BUSY, QUIET)
+    assert (world.phase(), len(world.stops())) == ("DONE", 1)
+    world.run(60.0, BUSY, BUSY)
+    assert world.phase() == "WATCHING"
+
+
+@pytest.mark.parametrize(("seconds", "goes_on"), [(20.0, True), (60.0, False)])
+@pytest.mark.parametrize("aggregate", ["any", "all"])
+def test_a_short_burst_takes_no_countdown_back(aggregate: str, seconds: float, goes_on: bool) -> None:
+    """It blocks, as long as it is within the share; where any GPU decides that is about the idle one alone."""
+    policy = TASK._replace(aggregate=aggregate, window_share=0.1, grace=120.0)
+    world = World(policy, 2)
+    world.run(310.0, QUIET, BUSY if aggregate == "any" else QUIET)
+    assert world.phase() == "WARNING"
+    world.run(seconds, BUSY, BUSY)
+    assert ("cancelled" in world.kinds()) is (not goes_on)
+    assert not world.stops()
+
+
+@pytest.mark.parametrize("rule", ["unbroken", "share"])
+@pytest.mark.parametrize("worker", [0, 1])
+def test_a_countdown_for_all_gpus_ends_with_work_on_one(rule: str, worker: int) -> None:
+    """What one of them may have done for a moment does not speak for the other."""
+    world = World(TASK._replace(window_rule=rule, grace=120.0), 2)
+    world.run(310.0, QUIET, QUIET)
+    assert world.phase() == "WARNING"
+    world.run(20.0, *([BUSY, QUIET] if worker == 0 else [QUIET, BUSY]))
+    assert world.kinds()[-1] == "cancelled"
+
+
+def test_whom_a_message_names_where_any_decides() -> None:
+    """The GPUs that are idle, and no other; where all must be, all of them."""
+    for aggregate, named in (("any", ["0000:01:00.0"]), ("all", ["0000:00:00.0", "0000:01:00.0"])):
+        world = World(TASK._replace(aggregate=aggregate), 2)
+        world.run(310.0, BUSY if aggregate == "any" else QUIET, QUIET)
+        (warning,) = [e for _, e in world.effects if getattr(e, "kind", "") == "warning"]
+        assert warning.facts["gpus"] == named  # type: ignore[union-attr]  # a message
+
+
+def test_a_wrong_date_ends_no_budget_period() -> None:
+    """What was spent in a period counts until its end, and a date that is known to be wrong is no end."""
+    policy = BASE._replace(budget=100.0, price_per_hour=10.0, budget_period=30 * 86400.0)
+    world = World(policy, 1)
+    world.run(7200.0, BUSY)
+    since = world.state.core.spent_since
+    world.wall += 40 * 86400.0
+    for _ in range(10):
+        world.tick(BUSY, synced=False)
+    assert world.state.core.spent_since == since
+    world.tick(BUSY, synced=True)
+    assert world.state.core.spent_since == since + 30 * 86400.0
+
+
+def checks(world: World) -> list[float]:
+    """When each question about the action was asked."""
+    return [at for at, effect in world.effects if isinstance(effect, Check)]
+
+
+def test_a_check_that_failed_is_repeated_ever_more_rarely_and_not_only_tomorrow() -> None:
+    """5, 10, 20, 30, 30 … minutes; with a good answer daily again, and the next failure begins at 5."""
+    world = World(BASE, 1)
+    for seconds, wish in ((7500.0, "failed"), (2000.0, "go")):
+        end = world.now + seconds
+        while world.now < end:
+            world.tick(BUSY)
+            world.settle(Check=wish)
+    at = checks(world)
+    gaps = [round(b - a, -2) for a, b in pairwise(at)]
+    assert gaps == [300.0, 600.0, 1200.0, 1800.0, 1800.0, 1800.0]
+    good, before = checks(world)[-1], len(checks(world))
+    while len(checks(world)) < before + 2:
+        world.tick(BUSY, dt=15.0)
+        world.settle(Check="failed")
+    daily, again = checks(world)[-2:]
+    assert (round(daily - good, -2), round(again - daily, -2)) == (86400.0, 300.0)

@@ -1,0 +1,100 @@
+"""How long the engine waits between tries of the same thing, and what does not end the tries."""
+
+from itertools import pairwise
+
+import pytest
+
+from costguard.engine import Known
+from costguard.engine.effects import Answer, Confirm, Go, Prepare, Tell
+from tests.engine.test_acting import IDLE, until
+from tests.engine.world import QUIET, World
+
+BRIDGE = Known(0.0, (), 400.0)
+"""Quiet, with a counter that reaches over a hole."""
+
+
+def times(world: World, kind: type) -> list[float]:
+    return [at for at, effect in world.effects if isinstance(effect, kind)]
+
+
+@pytest.mark.parametrize("wish", ["Prepare", "Go"])
+def test_tries_of_an_action_come_ever_more_rarely(wish: str) -> None:
+    """15, 30 and 60 s, rounded up to the next look; then the list is over."""
+    world = until(World(IDLE._replace(grace=600.0), 1), "WARNING")  # no try is so late that people are warned anew
+    while world.phase() in {"WARNING", "ACTING"}:
+        world.settle(**{wish: "failed"})
+        world.tick(QUIET)
+    assert world.phase() == "FAILED"
+    at = times(world, Prepare if wish == "Prepare" else Go)
+    gaps = [b - a for a, b in pairwise(at)]
+    assert len(gaps) == 3
+    assert [15.0 <= gaps[0] <= 45.0, 30.0 <= gaps[1] <= 60.0, 60.0 <= gaps[2] <= 90.0] == [True] * 3
+    assert gaps == sorted(gaps)
+
+
+def test_tries_of_a_warning_come_ever_more_rarely() -> None:
+    """10, 20, 40 s after each failure, not in every tick."""
+    world = World(IDLE._replace(warn_attempts=4, interval=5.0), 1)
+    while not (world.state.core.incident and world.state.core.incident.warned):
+        world.tick(QUIET)
+        world.settle(Tell="failed")
+    gaps = [b - a for a, b in pairwise(world.times("warning"))]
+    assert [10.0 <= gaps[0] <= 15.0, 20.0 <= gaps[1] <= 25.0, 40.0 <= gaps[2] <= 45.0] == [True] * 3
+
+
+@pytest.mark.parametrize("answer", ["unknown", "accepted", "pending"])
+def test_questions_go_on_until_there_is_an_answer(answer: str) -> None:
+    """A cloud that cannot be asked now can be asked later: more often at first, then each half a minute."""
+    world = until(World(IDLE, 1), "CONFIRMING")
+    asked = world.now
+    while world.now < asked + 200.0:
+        world.tick(QUIET)
+        world.settle(Confirm=answer)
+        assert world.phase() == "CONFIRMING"
+    at = times(world, Confirm)
+    assert at[0] <= asked + 15.0
+    assert len(at) >= 6
+    assert max(b - a for a, b in pairwise(at)) <= 45.0
+    world.run(60.0, QUIET, answer=False)
+    world.settle(Confirm="done")
+    assert (world.phase(), world.state.core.done) == ("DONE", "acted")
+
+
+@pytest.mark.parametrize("phase", ["ACTING", "CONFIRMING"])
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_a_hold_that_comes_after_the_request_is_refused(phase: str, uid: int) -> None:
+    """Nothing is half undone: whoever asks is told that it is too late, and no hold is kept."""
+    world = until(World(IDLE, 1), phase)
+    done = world.hold(3600.0, uid=uid)
+    (answer,) = [effect for effect in done.effects if isinstance(effect, Answer)]
+    assert (answer.done, answer.words.startswith("too late")) == (False, True)
+    assert (world.state.core.holds, world.state.core.held, world.phase()) == ((), 0.0, phase)
+
+
+def test_a_warning_on_its_way_when_the_guard_ended_is_told_again_at_once() -> None:
+    """Its worker died with the guard: nobody waits five minutes for what it would have said."""
+    world = until(World(IDLE, 1), "WARNING")
+    world.restart(1.0)
+    world.tick(BRIDGE)
+    assert [isinstance(effect, Tell) and effect.kind == "warning" for effect in world.pending.values()].count(True) == 1
+    until(world, "ACTING", 120.0)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_worker_that_waited_when_the_guard_ended_is_started_again(ready: bool) -> None:
+    """It died with the guard; the countdown goes on over a short bridged hole, and the action comes when it is due."""
+    world = World(IDLE, 1)
+    world.run(310.0, QUIET)
+    while not times(world, Prepare):
+        world.tick(QUIET)
+        world.settle(Prepare="ready" if ready else "never")
+    world.settle(Prepare="ready" if ready else "never")
+    incident = world.state.core.incident
+    assert incident is not None
+    assert incident.warned is not None
+    due, before = incident.warned + IDLE.grace, len(times(world, Prepare))
+    world.restart(1.0)
+    world.tick(BRIDGE)
+    assert len(times(world, Prepare)) == before + 1
+    until(world, "ACTING", 120.0)
+    assert due <= times(world, Go)[0] <= due + 20.0
