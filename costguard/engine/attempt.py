@@ -5,7 +5,7 @@ from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
 from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.engine.rules import is_machine_action
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Incident, Verdict
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Incident, Verdict
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
 
@@ -55,13 +55,17 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
         turn.effects.append(Abandon(now.worker))
         attempt_failed(turn, now, "failed", "the worker never said that it was ready")
     elif now.ready and turn.at + reasons.EPSILON >= due and not blocked:
+        why = "" if now.reason == reasons.PERSON else third_stop(turn, action)
+        if why:  # the date came in doubt since the warning
+            finish(turn, "cannot", why)
+            return
         turn.effects.append(Go(now.worker, action, now.id))
         if not now.released:  # a second try of the same is no news
             turn.tell("acting", "critical", attempt=now.worker)
         turn.set(phase=ACTING)
         turn.amend(asked=turn.at, released=True)
         if is_machine_action(action) and now.reason != reasons.PERSON:
-            turn.set(stops=(*turn.core.stops[-9:], turn.wall))
+            turn.set(stops=(*turn.core.stops[-9:], UNDATED if turn.synced is False else turn.wall))
 
 
 def _without_worker(turn: Turn, action: str) -> None:
@@ -184,7 +188,7 @@ def _repeatable(turn: Turn, now: Incident) -> bool:
 def third_stop(turn: Turn, action: str) -> str:
     """Why this action would be one stop too many (I9); empty when it would not."""
     # on a date that is known to be wrong nobody can say that a stop was long ago
-    recent = [date for date in turn.core.stops if turn.wall - date < DAY or turn.synced is False]
+    recent = [date for date in turn.core.stops if turn.wall - date < DAY or turn.synced is False or date == UNDATED]
     if is_machine_action(action) and len(recent) >= REPEATED_STOPS:
         return "it was stopped twice within a day and no work was seen in between; a third stop needs a person: `costguard release` as root"
     return ""

@@ -240,7 +240,7 @@ def _money_since(turn: Turn, since: float) -> float | None:
 def _not_spent(turn: Turn, off: float) -> float | None:
     """What the machine would have cost meanwhile: an estimate, for at most so long as the owner lets it count."""
     price, limit = turn.rules.policy.price_per_hour, turn.rules.policy.saving_limit
-    return None if price is None else max(0.0, off if limit is None else min(off, limit)) / 3600.0 * price
+    return None if price is None else (off if limit is None else min(off, limit)) / 3600.0 * price
 
 
 def outcome(turn: Turn, event: Outcome) -> None:
@@ -416,15 +416,16 @@ def close_after_boot(turn: Turn) -> None:
     if now is not None and now.asked is None:
         turn.tell("cancelled", "info", incident=now.id, why="interrupted by a restart of the machine")
     elif now is not None:
-        stopped = core.saved_wall or None
-        off = turn.wall - stopped if stopped else None
-        saved = _not_spent(turn, off) if off is not None and now.asked is not None else None
-        dates: dict[str, object] = {"off_seconds": off, "stopped_wall": stopped, "started_wall": turn.wall}
+        stopped, started = core.saved_wall or None, None if turn.synced is False else turn.wall
+        off = started - stopped if stopped and started and started > stopped else None  # else one of them is wrong
+        saved = _not_spent(turn, off) if off is not None else None
+        dates: dict[str, object] = {"off_seconds": off, "stopped_wall": stopped, "started_wall": started}
         turn.tell("closed", "info", incident=now.id, proof=now.proof, saved=saved, **dates)
     carried = []
     for hold_before in core.holds:
-        # a date that is not sure shortens nothing: the time off then does not count
-        left = hold_before.wall - turn.wall if turn.synced else hold_before.until - turn.at
+        left = hold_before.until - turn.at
+        if turn.synced and core.saved_wall:  # else a date is not sure and shortens nothing: the time off does not count
+            left = min(left, hold_before.wall - turn.wall)
         if left > 0:
             carried.append(hold_before._replace(until=turn.at + min(left, turn.rules.policy.hold_max)))
         else:

@@ -18,7 +18,7 @@ from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Known, Reading
 from costguard.engine.policy import Policy
 from costguard.engine.rules import CLOCK_NOISE, RESUME_JUMP, Rules, rules_of
-from costguard.engine.state import ACTING, CONFIRMING, PASSED, Core, State
+from costguard.engine.state import ACTING, CONFIRMING, PASSED, UNDATED, Core, State
 from costguard.engine.tracks import above_arm, is_strong, observe, pick
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER
@@ -123,6 +123,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     contiguous = bool(state.gpus) and gap <= rules.gap
     _arm(turn, seen.readings, state.at if contiguous else tick.at - rules.policy.interval, hole=not contiguous)
     _expire(turn)
+    _date_stops(turn)
     _budget(turn)
     raise_alarm(turn)
     raise_weak(turn, state.core, seen.readings)
@@ -171,6 +172,12 @@ def _expire(turn: Turn) -> None:
             turn.tell("hold_ended", "info", owner=over[-1].owner, hold=over[-1].reason)
     if core.notice is not None and turn.at > core.notice + 600.0:
         turn.set(notice=None)
+
+
+def _date_stops(turn: Turn) -> None:
+    """A stop of which nobody knew the date counts from the first date that is sure: later than it was, so longer."""
+    if turn.synced and UNDATED in turn.core.stops:
+        turn.set(stops=tuple(turn.wall if date == UNDATED else date for date in turn.core.stops))
 
 
 def _budget(turn: Turn) -> None:

@@ -30,6 +30,9 @@ PASSED = frozenset({"go", "consequences"})
 """Verdicts of a plan that may be carried out."""
 
 
+UNDATED = 0.0
+"""The date of a stop on a date that was known to be wrong: recent, until a date that is right takes its place."""
+
 ROOT = 0
 """The user id that no sum of holds binds."""
 
@@ -223,7 +226,7 @@ def _next_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
         unused=commitments["unused"],
         ran=commitments["ran"],
         spent=commitments["spent"],
-        saved_wall=commitments["wall"],
+        saved_wall=commitments["wall"] if commitments.get("dated", True) else UNDATED,
         fresh="boot",
     )
 
@@ -252,7 +255,8 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
     if not stopped and core.armed is None and work is not None and work.lost is None and not work.loud:
         quiet = max(0.0, state.at - max(work.known_since, work.since))
     return {
-        "holds": [list(hold[:4]) for hold in core.holds],  # as earlier versions read them
+        # as earlier versions read them; the end by the date of now, should it have been set since the hold was granted
+        "holds": [[hold.owner, hold.reason, hold.until, wall + hold.until - state.at] for hold in core.holds],
         "holders": [list(hold[4:]) for hold in core.holds],
         "holds_left": [max(0.0, hold.until - state.at) for hold in core.holds],
         "held": core.held,
@@ -263,6 +267,7 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
         "spent_since": core.spent_since,
         "spent": core.spent + running / 3600.0 * (price_per_hour or 0.0),
         "wall": wall,
+        "dated": core.synced is not False,
         "boot_id": core.boot_id,
         "earlier": {"ran": core.ran, "spent": core.spent},  # without this boot, should its state be lost within it
         "incident": _finite(open_incident._asdict()) if open_incident else None,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from costguard.engine import Known, Reading
+from costguard.engine import Known, Policy, Reading
 from costguard.engine.effects import Confirm, Go, Tell
 from costguard.engine.state import commitments, dump, load
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World, reloaded
@@ -488,6 +488,65 @@ def test_money_of_a_period_that_is_over_is_no_reason_while_the_date_is_in_doubt(
     assert world.state.core.spent < 0.1
 
 
+def tick_until(world: World, now: float, *, synced: bool | None) -> None:
+    """Quiet ticks of a healthy shell, with a date of this trust."""
+    while world.now < now:
+        world.tick(QUIET, synced=synced)
+        world.settle()
+
+
+def test_a_hold_granted_on_a_wrong_date_outlives_the_boot_that_mends_the_date() -> None:
+    """I8: neither end of the time off is known where one of the dates is wrong, so no hold is shortened by it."""
+    world = World(POLICY, 1)
+    world.wall -= 400 * 86400.0
+    tick_until(world, 100.0, synced=False)
+    world.hold(1800.0)
+    tick_until(world, 200.0, synced=False)
+    world.boot(off=400 * 86400.0)
+    world.tick(QUIET, synced=True)
+    (hold,) = world.state.core.holds
+    assert hold.until - world.now == pytest.approx(1700.0, abs=20.0)
+
+
+def test_a_hold_goes_by_the_date_as_it_was_when_the_machine_went_down() -> None:
+    """I8: the clock was set within the boot, after the hold was granted: its end moved with it."""
+    world = World(POLICY, 1)
+    world.wall -= 400 * 86400.0
+    tick_until(world, 100.0, synced=None)
+    world.hold(1800.0)
+    world.wall += 400 * 86400.0
+    tick_until(world, 200.0, synced=True)
+    world.boot(off=600.0)
+    world.tick(QUIET, synced=True)
+    (hold,) = world.state.core.holds
+    assert hold.until - world.now == pytest.approx(1100.0, abs=20.0)
+
+
+def test_a_clock_that_was_set_back_while_the_machine_was_off_lengthens_no_hold() -> None:
+    """I8: a hold never has more left than it had when the machine went down."""
+    world = World(POLICY, 1)
+    tick_until(world, 100.0, synced=True)
+    world.hold(1800.0)
+    world.boot(off=-7200.0)
+    world.tick(QUIET, synced=True)
+    (hold,) = world.state.core.holds
+    assert hold.until - world.now <= 1800.0
+
+
+@pytest.mark.parametrize(("before", "after", "off"), [(True, False, 600.0), (False, True, 600.0), (True, True, -600.0)])
+def test_a_time_off_between_dates_of_which_one_is_wrong_is_unknown(before: bool, after: bool, off: float) -> None:
+    """Unknown is never a number: neither hours off nor money are told of it."""
+    world = World(POLICY._replace(price_per_hour=10.0), 1)
+    world.run(60.0, BUSY)
+    while world.phase() != "CONFIRMING":
+        world.tick(QUIET, synced=before)
+        world.settle()
+    world.boot(off=off)
+    world.tick(QUIET, synced=after)
+    (closed,) = [effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "closed"]
+    assert (closed["off_seconds"], closed["saved"]) == (None, None)
+
+
 @pytest.mark.parametrize("synced", [True, None, False])
 def test_a_hold_is_dropped_at_boot_only_on_a_sure_date_and_aloud(synced: bool | None) -> None:
     """I8: a clock that is wrong after a boot ends no hold; what did end while the machine was off is told."""
@@ -511,8 +570,76 @@ def test_a_wrong_date_does_not_make_earlier_stops_old() -> None:
     for _ in range(2):
         world.run(700.0, QUIET)
         world.boot(off=400 * 86400.0)
-    while world.now < 2000.0:
-        world.tick(QUIET, synced=False)
-        world.settle()
+    tick_until(world, 2000.0, synced=False)
     assert len(world.stops()) == 2
     assert "cannot" in world.kinds()
+
+
+def stopped_twice(policy: Policy, ago: float) -> World:
+    """Two own stops so long ago, by a date that is right; nothing has worked since."""
+    world = World(policy, 1)
+    dates = (world.wall - ago - 60.0, world.wall - ago)
+    world.state = world.state._replace(core=world.state.core._replace(stops=dates))
+    world.monitor.stops = [(date, "") for date in dates]
+    return world
+
+
+def test_a_fall_back_is_no_way_round_the_third_stop_on_a_wrong_date() -> None:
+    """I9: the outcome that leads to the fall-back comes without a date; that the last one read was wrong is known."""
+    policy = POLICY._replace(kill_action="command", fallback=("shutdown",), unused_after=600.0)
+    world = stopped_twice(policy, 3600.0)
+    world.wall += 400 * 86400.0
+    while world.now < 2000.0 and world.phase() != "DONE":
+        world.tick(QUIET, synced=False)
+        world.settle(Go="failed")
+    assert [effect.action for _, effect in world.effects if isinstance(effect, Go)] == ["command"]
+    assert "cannot" in world.kinds()
+    assert "next_action" not in world.kinds(), "people are told of nothing that does not come"
+
+
+def test_a_date_that_turns_out_wrong_during_the_countdown_releases_no_third_stop() -> None:
+    """I9: people were warned while nobody doubted the date; before the request it is known to be wrong."""
+    world = stopped_twice(POLICY._replace(unused_after=600.0), 3600.0)
+    world.wall += 400 * 86400.0
+    while world.phase() != "WARNING":
+        world.tick(QUIET, synced=None)
+        world.settle()
+    tick_until(world, world.now + 300.0, synced=False)
+    assert not world.stops()
+    assert "cannot" in world.kinds()
+
+
+def test_a_plan_that_passes_on_a_wrong_date_ends_no_limit_on_repeated_stops() -> None:
+    """I9: the outcome of a check comes without a date too; a machine that was stopped twice stays as it is."""
+    world = stopped_twice(POLICY._replace(unused_after=600.0), 3600.0)
+    world.wall += 400 * 86400.0
+    world.tick(QUIET, synced=False)
+    world.settle(Check="refuse")
+    tick_until(world, 1000.0, synced=False)
+    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
+    world.state = world.state._replace(core=world.state.core._replace(check=world.now, next=world.now))
+    before = world.state.core.incident
+    tick_until(world, 1100.0, synced=False)
+    assert world.state.core.incident == before
+
+
+@pytest.mark.parametrize("years", [-5, 5])
+def test_a_stop_on_a_wrong_date_is_recent_until_a_date_is_sure(years: int) -> None:
+    """I9: stopped by a clock that was known to be wrong; a day later by one that is right the stop still counts, and then no more."""
+    world = World(BASE._replace(unused_after=600.0, unknown_alarm=1e9), 1)
+    for _ in range(2):
+        world.wall += years * 365 * 86400.0
+        while world.phase() not in {"ACTING", "CONFIRMING"}:
+            world.tick(QUIET, synced=False)
+            world.settle()
+        world.wall -= years * 365 * 86400.0
+        world.monitor.stops = [*world.monitor.stops[:-1], (world.wall, world.monitor.stops[-1][1])]
+        world.boot(off=60.0)
+    for synced in (None, True):
+        world.boot(off=60.0)
+        tick_until(world, 1500.0, synced=synced)
+        assert len(world.stops()) == 2
+        assert "cannot" in world.kinds()
+    world.boot(off=2 * 86400.0)
+    tick_until(world, 1500.0, synced=True)
+    assert len(world.stops()) == 3

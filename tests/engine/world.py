@@ -217,7 +217,7 @@ class World:
         return self.send(Began(self.now, why))
 
     def boot(self, off: float = 60.0) -> None:
-        """The machine goes down and comes back."""
+        """The machine goes down and comes back; its date may be another one then (``off`` less than 0)."""
         kept = json.loads(json.dumps(commitments(self.state, self.wall, self.policy.price_per_hour), allow_nan=False))
         self.boots += 1
         self.now, self.suspended = 20.0, 0.0
