@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.world import GPUS
+from costguard.engine.policy import Policy
 from costguard.replay import files
+from costguard.replay.compare import compare
+
+SESSIONS = 7000
+"""Machines of a fleet, each with a short recording: a sample each 15 minutes."""
 
 STEP = 10.0
 MONTH = int(30 * 86400 / STEP)
@@ -57,6 +62,40 @@ def speed(folder: Path, samples: int, times: int) -> Speed:
     return Speed(
         max(standard), max(fast), max(whole), min(wall for wall, _ in compared), min(cpu for _, cpu in compared)
     )
+
+
+def fleet_speed(folder: Path, sessions: int, times: int) -> float:
+    """Rows per second of CPU, read and counted in one process, of a fleet's many short recordings."""
+    path = folder / "fleet.csv"
+    _write_fleet(path, sessions)
+    found = []
+    for _ in range(times):
+        start = time.process_time()
+        with files.uncollected():
+            recording = files.read(str(path), reader="standard")
+            compare(recording.traces, [Policy()], lambda _share: None, read=False, processes=1)
+        found.append(recording.rows / (time.process_time() - start))
+    return max(found)
+
+
+def _write_fleet(path: Path, sessions: int) -> None:
+    """As a scheduler's accounting has it: sessions of some hours to some days, work with pauses, then often an idle rest."""
+    dice = random.Random(1)
+    with path.open("w") as file:
+        file.write("session,node,n_gpus,ts_utc,max_gpu_util_floor_pct\n")
+        for session in range(sessions):
+            at, rows = 1_675_000_000 + dice.randint(0, 50_000_000), min(900, int(dice.expovariate(1 / 70)) + 5)
+            left, loads = 0, [0]
+            for row in range(rows):
+                if left <= 0:
+                    loads, left = (
+                        dice.choice([[0], [20, 40, 60, 80], [20, 60, 80], [0, 80]]),
+                        dice.choice([2, 5, 20, 60]),
+                    )
+                left -= 1
+                at += 930 + dice.choice([0, 0, 0, -3, 4]) + (5000 if dice.random() < 0.003 else 0)
+                load = 0 if row < 1 else dice.choice(loads)
+                file.write(f"s{session:05},cn{session % 97:03},4,{at},{load}\n")
 
 
 def _write(path: Path, samples: int) -> None:

@@ -49,6 +49,7 @@ class Sizes(NamedTuple):
     steps: int
     stops: int
     samples: int
+    sessions: int
     plans: int
 
 
@@ -61,6 +62,7 @@ FULL = Sizes(
     steps=200_000,
     stops=9,
     samples=replay.MONTH,
+    sessions=replay.SESSIONS,
     plans=30,
 )
 QUICK = Sizes(
@@ -72,6 +74,7 @@ QUICK = Sizes(
     steps=20_000,
     stops=3,
     samples=replay.MONTH // 6,
+    sessions=replay.SESSIONS // 10,
     plans=8,
 )
 
@@ -182,11 +185,14 @@ def measure_engine(_place: world.World, sizes: Sizes) -> list[Figure]:
 def measure_replay(place: world.World, sizes: Sizes) -> list[Figure]:
     """Recordings: both readers, and twenty policies at once."""
     found = replay.speed(place.folder, sizes.samples, 3)
+    fleet = replay.fleet_speed(place.folder, sizes.sessions, 3)
+    fleet_of = f"replay: rows per second over {sizes.sessions} machines, standard library, read and counted"
     named = f"replay: {len(replay.POLICIES)} policies, {sizes.samples * world.GPUS / 1e6:.2f} M rows"
     return [
         Figure("replay: CSV rows per second, standard library", found.standard, "/s", 500_000, least=True),
         Figure("replay: CSV rows per second, fast reader", found.fast, "/s", 3_000_000, least=True),
         Figure("replay: the whole command, fast reader, rows per second", found.whole, "/s"),
+        Figure(fleet_of, fleet, "/s", 200_000, least=True),
         Figure(named, found.compared, "s", 5.0 if sizes.samples == replay.MONTH else None),
         Figure(f"{named}, CPU", found.compared_cpu, "s"),
     ]

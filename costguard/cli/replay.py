@@ -98,7 +98,8 @@ def command(
         recording = files.read_all(names, Options(machine, columns, scale), reader, reading)
         for note in recording.notes:
             click.echo(f"note: {note}", err=True)
-        results = _decide(recording, _distinct(policies), deciding, every_sample=every_sample)
+        read = as_json or (len(recording.traces) <= MANY and not no_timeline)
+        results = _decide(recording, _distinct(policies), deciding, every_sample=every_sample, read=read)
     notes = [*show.warnings(results)]
     for note in notes:
         click.echo(f"warning: {note}", err=True)
@@ -129,14 +130,19 @@ def _title(names: Sequence[str]) -> str:
 
 
 def _decide(
-    recording: "Recording", policies: Sequence[Named], progress: Callable[[float], None], *, every_sample: bool
+    recording: "Recording",
+    policies: Sequence[Named],
+    progress: Callable[[float], None],
+    *,
+    every_sample: bool,
+    read: bool,
 ) -> "list[Result]":
-    """Every policy on every machine."""
+    """Every policy on every machine; ``read``: with the time line."""
     from costguard.replay.compare import compare
     from costguard.replay.show import Result
 
     traces = recording.traces
-    found = compare(traces, [named.policy for named in policies], progress, every_sample=every_sample)
+    found = compare(traces, [named.policy for named in policies], progress, every_sample=every_sample, read=read)
     return [
         Result(label, trace, *found[i, j]) for i, trace in enumerate(traces) for j, (label, _) in enumerate(policies)
     ]
@@ -154,7 +160,7 @@ def _report(title: str, recording: "Recording", results: "Sequence[Result]", *, 
             named = f" under {result.label}" if len(labels) > 1 else ""
             of = f" of {result.trace.name}" if not single else ""
             yield f"\nDecisions{of}{named}"
-            yield from map(show.line, result.walked.decisions)
+            yield from map(show.line, result.decisions)
     elif timeline:
         yield f"(no time line for {len(recording.traces)} machines; --json has them)"
     if single and sys.stdout.encoding.lower().startswith("utf"):
@@ -162,6 +168,7 @@ def _report(title: str, recording: "Recording", results: "Sequence[Result]", *, 
         yield from show.picture(Levels(recording.traces[0]), results[:8])
     yield "\nWhat came of it (dry run: nothing was stopped)"
     yield from show.table(results)
+    yield from show.fleet_words(results)
 
 
 # -- policies ------------------------------------------------------------------------------------------------

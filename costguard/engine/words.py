@@ -33,3 +33,8 @@ def hour(wall: float) -> str:
 def percent(share: float) -> str:
     """``0.05`` -> ``5 %``."""
     return f"{share * 100:.3g} %"
+
+
+def several(count: int, noun: str) -> str:
+    """``1 GPU``, ``8 GPUs``; ``1 look``, ``0 looks``."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")

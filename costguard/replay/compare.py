@@ -5,19 +5,27 @@ from functools import partial
 from typing import NamedTuple
 
 from costguard.engine.policy import Policy
-from costguard.engine.rules import rules_of
-from costguard.replay.levels import Levels
+from costguard.engine.rules import Rules, rules_of
+from costguard.replay.levels import Levels, Tables
+from costguard.replay.outline import is_plain, outline
 from costguard.replay.share import parts, shared
-from costguard.replay.summary import Account, account
+from costguard.replay.summary import Account, account, account_of
 from costguard.replay.trace import Trace
-from costguard.replay.walk import Walked, walk
+from costguard.replay.walk import Walked, policy_for, walk
+
+TELL_EVERY = 20_000
+"""Samples between two reports of progress."""
+
+A_MACHINE = 150
+"""Samples that take as long as what is done once for each machine."""
 
 
 class Found(NamedTuple):
-    """What one policy decided on one machine, and what came of it."""
+    """What came of one policy, as it was replayed, on one machine; ``walked`` is None where nobody reads the decisions."""
 
-    walked: Walked
+    policy: Policy
     account: Account
+    walked: Walked | None
 
 
 Key = tuple[int, int]
@@ -30,13 +38,15 @@ def compare(
     progress: Callable[[float], None],
     *,
     every_sample: bool = False,
+    read: bool = True,
     processes: int | None = None,
 ) -> dict[Key, Found]:
     """Every policy on every machine. ``progress`` is told the share that is done, from 0 to 1.
 
+    ``read``: somebody reads the decisions, so the engine makes every one; else they are only counted, which is much faster.
     ``processes``: how many share the work; by default as many as are worth it.
     """
-    samples = sum(len(trace.times) for trace in traces) * len(policies)
+    samples = sum(len(trace.times) + A_MACHINE for trace in traces) * len(policies)
     keys = [(i, j) for i in range(len(traces)) for j in _alike(policies)]
     count = max(1, min(parts(samples) if processes is None else processes, len(keys)))
 
@@ -46,7 +56,8 @@ def compare(
 
     def lot(part: int) -> dict[Key, Found]:
         mine = [key for place, key in enumerate(keys) if owner(key, place) == part]
-        return _decide(traces, policies, mine, progress if part == 0 else _nobody, every_sample=every_sample)
+        way = _Way(policies, every_sample=every_sample, read=read or every_sample)
+        return _decide(traces, way, mine, progress if part == 0 else _nobody)
 
     found: dict[Key, Found] = {}
     for lots in shared(count, lot):
@@ -64,25 +75,48 @@ def _alike(policies: Sequence[Policy]) -> list[int]:
     return sorted(range(len(policies)), key=lambda j: (rules[j].quiet_threshold, rules[j].heeds_signs))
 
 
+class _Way:
+    """How the policies are replayed; what does not depend on the machine is worked out once."""
+
+    def __init__(self, policies: Sequence[Policy], *, every_sample: bool, read: bool) -> None:
+        self._policies = policies
+        self._every_sample = every_sample
+        self._read = read
+        self._rules: dict[tuple[int, float], Rules | None] = {}
+
+    def replay(self, j: int, levels: Levels, progress: Callable[[int], None]) -> Found:
+        """One policy on one machine."""
+        policy = self._policies[j]
+        if (rules := self._plain(j, levels.trace)) and (found := outline(levels, rules, policy.interval)):
+            return Found(rules.policy, account_of(levels.times, found, levels.holes(rules.gap)), None)
+        walked = walk(levels, policy, every_sample=self._every_sample, progress=progress)
+        return Found(walked.policy, account(levels, walked), walked)
+
+    def _plain(self, j: int, trace: Trace) -> Rules | None:
+        """The rules of a policy that needs no engine; None for any other."""
+        if self._read:
+            return None
+        key = (j, trace.interval)
+        if key not in self._rules:
+            rules = rules_of(policy_for(self._policies[j], trace))
+            self._rules[key] = rules if is_plain(rules) else None
+        return self._rules[key]
+
+
 def _decide(
-    traces: Sequence[Trace],
-    policies: Sequence[Policy],
-    keys: Sequence[Key],
-    progress: Callable[[float], None],
-    *,
-    every_sample: bool,
+    traces: Sequence[Trace], way: _Way, keys: Sequence[Key], progress: Callable[[float], None]
 ) -> dict[Key, Found]:
     found: dict[Key, Found] = {}
     whole = sum(len(traces[i].times) for i, _ in keys) or 1
-    done, levels = 0, None
+    done, told, levels, tables = 0, 0, None, Tables()
     for i, j in keys:
         if levels is None or levels.trace is not traces[i]:
-            levels = Levels(traces[i])
-        show = partial(_tell, progress, done, whole)
-        walked = walk(levels, policies[j], every_sample=every_sample, progress=show)
-        found[i, j] = Found(walked, account(levels, walked))
+            levels = Levels(traces[i], tables)
+        found[i, j] = way.replay(j, levels, partial(_tell, progress, done, whole))
         done += len(levels.times)
-        progress(done / whole)
+        if done - told > TELL_EVERY or done == whole:
+            told = done
+            progress(done / whole)
     return found
 
 

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 from operator import eq, itemgetter, le
+from typing import TypeAlias
 
 from costguard.engine.observation import Device
 from costguard.replay.cells import Moments, is_local
@@ -20,6 +21,9 @@ MOST_GPUS = 16
 
 SAMPLE = 4096
 """Rows from which the rhythm is learnt."""
+
+Time: TypeAlias = "str | float"
+"""A date as a cell has it, or the moment that it stands for."""
 
 NO_ROW = unknown("no row of this GPU at this time")
 NOT_ALL = unknown("rows are missing at this time, and nothing says of which GPU")
@@ -40,21 +44,29 @@ class Grouper:
         self._rhythm: list[str] = []
         self._regular: bool | None = None
         self._local = False  # the times are those of a local clock, which may be set back
+        self._dated = False  # the times are moments already
         self._named = True
-        self._rest: tuple[list[str], list[str], list[int]] = ([], [], [])
+        self._rest: tuple[list[Time], list[str], list[int]] = ([], [], [])
         self._open: dict[int, int] = {}
         self._open_since = 0.0
         self._open_last = 0.0
-        self._learnt: tuple[list[str], list[float]] = ([], [])  # times of which the moments are known already
+        self._learnt: tuple[Sequence[Time], Sequence[float]] = ([], [])  # times of which the moments are known already
         self._settled: tuple[array[float], list[Codes], float] | None = None
 
-    def feed(self, times: Sequence[str], gpus: Sequence[str] | None, codes: Sequence[int]) -> None:
+    def feed_dated(
+        self, moments: Sequence[float], gpus: Sequence[str] | None, codes: Sequence[int], *, local: bool
+    ) -> None:
+        """As `feed`, where the moments of the cells are known; ``local``: they are those of a local clock."""
+        self._dated, self._local = True, local
+        self.feed(moments, gpus, codes)
+
+    def feed(self, times: Sequence[Time], gpus: Sequence[str] | None, codes: Sequence[int]) -> None:
         """More rows, as columns of cells; ``gpus`` is None where no column tells them apart."""
         if not times:
             return
         rest_times, rest_gpus, rest_codes = self._rest
         if self._regular is None:
-            self.learn([*times[:SAMPLE]], gpus)
+            self.learn(times[:SAMPLE], gpus)
         if gpus is None:
             gpus = []
         if rest_times:
@@ -63,11 +75,15 @@ class Grouper:
         if self._regular and self._cut(times, gpus, codes):
             return
         self._regular = False
-        moments = self.moments.column(list(times))
+        moments = self._moments(times)
         if self._named:
             self._one_by_one(moments, [self._position(key) for key in gpus], codes)
         else:
             self._by_place(moments, codes)
+
+    def _moments(self, times: Sequence[Time]) -> Sequence[float]:
+        """The moments of cells, which may be known already; raises ValueError when one is none."""
+        return times if self._dated else self.moments.column(times)  # type: ignore[return-value, arg-type]  # as the flag says
 
     def _position(self, key: str) -> int:
         known = self.keys.get(key)
@@ -78,12 +94,13 @@ class Grouper:
 
     # -- whole columns ---------------------------------------------------------------------------------------
 
-    def learn(self, times: list[str], gpus: Sequence[str] | None) -> list[str]:
+    def learn(self, times: Sequence[Time], gpus: Sequence[str] | None) -> list[str]:
         """The rhythm: which GPUs come in which order. Also how far apart the rows of one tick may be."""
         self._named = gpus is not None
-        moments = self.moments.column(times)
+        moments = self._moments(times)
         self._learnt = (times, moments)
-        self._local = is_local(times[0])
+        if isinstance(times[0], str):
+            self._local = is_local(times[0])
         if gpus is None:
             self._rhythm = [f"gpu{place}" for place in range(_rows_in_a_tick(moments))]
         else:
@@ -100,9 +117,11 @@ class Grouper:
         self._regular = True
         return self._rhythm
 
-    def _cut(self, times: Sequence[str], gpus: Sequence[str], codes: Sequence[int]) -> bool:
+    def _cut(self, times: Sequence[Time], gpus: Sequence[str], codes: Sequence[int]) -> bool:
         """Take the rows column by column; False when they do not keep the rhythm."""
         count = len(self._rhythm)
+        if count == 1 and not self._named:
+            return self.take([times], [codes])
         whole = len(times) - len(times) % count
         if self._named:
             for place, key in enumerate(self._rhythm):
@@ -110,24 +129,24 @@ class Grouper:
                 if column.count(key) != len(column):
                     return False
         cut = [codes[place:whole:count] for place in range(count)]
-        self.moments.column(times[whole:])  # a wrong one must be told now, with its line
+        self._moments(times[whole:])  # a wrong one must be told now, with its line
         if not self.take([times[place:whole:count] for place in range(count)], cut):
             return False
         self._rest = ([*times[whole:]], [*gpus[whole:]], [*codes[whole:]])
         return True
 
-    def take(self, rows: Sequence[Sequence[str]], columns: Sequence[Sequence[int]]) -> bool:
+    def take(self, rows: Sequence[Sequence[Time]], columns: Sequence[Sequence[int]]) -> bool:
         """Whole ticks: the times and the loads of each GPU; False when they are none. Raises ValueError for a wrong time."""
         first, last = rows[0], rows[-1]
-        ends = self._learnt[1] if last == self._learnt[0] else self.moments.column(last)
+        ends = self._learnt[1] if last == self._learnt[0] else self._moments(last)
         self._learnt = ([], [])
         if len(self._rhythm) > 1 and not (self.spread > 1.0 and _same_second(first, last)):
-            apart = [b - a for a, b in zip(self.moments.column(first), ends, strict=True)]
+            apart = [b - a for a, b in zip(self._moments(first), ends, strict=True)]
             if apart and (min(apart) < 0 or max(apart) >= self.spread):
                 return False
         for between in rows[1:-1]:
             if not _same_second(between, last):
-                self.moments.column(between)
+                self._moments(between)
         before = self._times[-1] if self._times else float("-inf")
         self._times.extend(ends)
         self._check_order(before, ends)
@@ -186,11 +205,11 @@ class Grouper:
         """The trace of this machine. A last tick that is not whole is dropped; it was being written."""
         if self._settled is not None:
             times, columns, step = self._settled
-            return Trace(self.name, tuple(devices), times, tuple(columns), tuple(self._palette.readings), step)
+            return Trace(self.name, tuple(devices), times, tuple(columns), self._palette.whole, step)
         rest_times, rest_gpus, rest_codes = self._rest
         if rest_times:
             self._rest = ([], [], [])
-            moments = self.moments.column(rest_times)
+            moments = self._moments(rest_times)
             if self._named:
                 self._one_by_one(moments, [self._position(key) for key in rest_gpus], rest_codes)
             else:
@@ -214,7 +233,7 @@ class Grouper:
             tuple(devices),
             self._times,
             tuple(self._palette.pack(column.tolist()) for column in self._columns),
-            tuple(self._palette.readings),
+            self._palette.whole,
             step_of(self._times),
         )
 
@@ -247,10 +266,13 @@ class Grouper:
 _TO_THE_SECOND = itemgetter(slice(19))
 
 
-def _same_second(first: Sequence[str], last: Sequence[str]) -> bool:
+def _same_second(first: Sequence[Time], last: Sequence[Time]) -> bool:
     """Whether the texts say so; never for times that are written otherwise."""
     return (
-        bool(first) and first[0][16:17] == ":" and all(map(eq, map(_TO_THE_SECOND, first), map(_TO_THE_SECOND, last)))
+        bool(first)
+        and isinstance(first[0], str)
+        and first[0][16:17] == ":"
+        and all(map(eq, map(_TO_THE_SECOND, first), map(_TO_THE_SECOND, last)))  # type: ignore[arg-type]  # texts, as the first one is
     )
 
 

@@ -24,6 +24,9 @@ LOUD, UNKNOWN, QUIET = 1, 2, 4
 """The bits of one GPU in one tick."""
 
 
+_ONLY = {bits: bytes(1 if level & bits else 0 for level in range(256)) for bits in (1, LOUD | UNKNOWN)}
+"""What makes 1 of every level that holds one of these bits, and 0 of the others."""
+
 RARE = 8
 """If fewer than one of so many bytes is set, looking for them is faster than going over all of them."""
 
@@ -63,12 +66,38 @@ def either(columns: Sequence[bytes], size: int) -> bytes:
     return joined.to_bytes(size, "little")
 
 
+class Tables:
+    """What a threshold makes of every reading; the traces of one file share their readings, and these tables with them."""
+
+    def __init__(self) -> None:
+        self._readings: Sequence[Reading] = ()
+        self._found: dict[object, bytes] = {}
+        self.reach = 0.0
+        """The longest time for which a reading is evidence."""
+
+    def use(self, readings: Sequence[Reading]) -> None:
+        """The readings that are asked about from now on."""
+        if readings is not self._readings:
+            self._readings, self._found = readings, {}
+            self.reach = max([reading.covers for reading in readings if isinstance(reading, Known)], default=0.0)
+
+    def table(self, key: object, bit: Callable[[Reading], int]) -> bytes:
+        """One byte for every reading; equal keys stand for the same question."""
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = bytes(int(bit(reading)) for reading in self._readings)
+        return found
+
+
 class Levels:
     """The levels of one trace; what several policies have in common is worked out once."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, tables: Tables | None = None) -> None:
         self.trace = trace
         self.times = trace.times
+        self._tables = tables or Tables()
+        self._tables.use(trace.readings)
+        self.reach = self._tables.reach
         self._gpus: dict[tuple[float, bool], list[Signal]] = {}
         self._any_change: dict[tuple[float, bool], list[int]] = {}
         self._joined: dict[tuple[float, bool, tuple[int, ...]], Signal] = {}
@@ -80,14 +109,21 @@ class Levels:
         self.times_spent: dict[tuple[object, ...], Spent] = {}
         self._steps: array[float] | None = None
         self._holes: dict[float, list[int]] = {}
-        self.blind = changes(*[_translate(codes, _bits(trace.readings, _unknown_bit)) for codes in trace.codes])
+        self._blind: list[int] | None = None
+
+    @property
+    def blind(self) -> list[int]:
         """The positions at which a GPU becomes unknown, or is known again."""
+        if self._blind is None:
+            table = self._tables.table("unknown", _unknown_bit)
+            self._blind = changes(*[_translate(codes, table) for codes in self.trace.codes])
+        return self._blind
 
     def gpus(self, rules: Rules) -> list[Signal]:
         """LOUD, UNKNOWN or QUIET of every GPU."""
         key = (rules.quiet_threshold, rules.heeds_signs)
         if key not in self._gpus:
-            table = _bits(self.trace.readings, lambda reading: _level(reading, rules))
+            table = self._tables.table(("level", *key), lambda reading: _level(reading, rules))
             self._gpus[key] = [signal(_translate(codes, table)) for codes in self.trace.codes]
         return self._gpus[key]
 
@@ -95,7 +131,9 @@ class Levels:
         """The positions at which the level of some GPU changes."""
         key = (rules.quiet_threshold, rules.heeds_signs)
         if key not in self._any_change:
-            self._any_change[key] = changes(*[found.levels for found in self.gpus(rules)])
+            columns = self.gpus(rules)
+            one = len(columns) == 1
+            self._any_change[key] = columns[0].changes if one else changes(*[found.levels for found in columns])
         return self._any_change[key]
 
     def joined(self, rules: Rules, which: tuple[int, ...]) -> Signal:
@@ -103,7 +141,10 @@ class Levels:
         key = (rules.quiet_threshold, rules.heeds_signs, which)
         if key not in self._joined:
             columns = self.gpus(rules)
-            self._joined[key] = signal(either([columns[i].levels for i in which], len(self.times)))
+            one = len(which) == 1
+            self._joined[key] = (
+                columns[which[0]] if one else signal(either([columns[i].levels for i in which], len(self.times)))
+            )
         return self._joined[key]
 
     def busy(self, rules: Rules, which: tuple[int, ...]) -> Signal:
@@ -113,8 +154,7 @@ class Levels:
     def _masked(self, rules: Rules, which: tuple[int, ...], bit: int) -> Signal:
         key = (rules.quiet_threshold, rules.heeds_signs, (*which, -bit))
         if key not in self._joined:
-            table = bytes(1 if level & bit else 0 for level in range(256))
-            self._joined[key] = signal(self.joined(rules, which).levels.translate(table))
+            self._joined[key] = signal(self.joined(rules, which).levels.translate(_ONLY[bit]))
         return self._joined[key]
 
     def above(self, rules: Rules, picked: tuple[int, ...]) -> Signal:
@@ -125,7 +165,9 @@ class Levels:
             if rules.by_mean:
                 levels = bytes([mean > limit for mean in self.means(picked)])
             else:
-                table = _bits(self.trace.readings, lambda reading: isinstance(reading, Known) and reading.load > limit)
+                table = self._tables.table(
+                    ("above", limit), lambda reading: isinstance(reading, Known) and reading.load > limit
+                )
                 levels = either([_translate(self.trace.codes[i], table) for i in picked], len(self.times))
             self._above[key] = signal(levels)
         return self._above[key]
@@ -166,7 +208,7 @@ class Levels:
         """The stretches in which a signal holds a bit, and does not."""
         key = (id(found), bit)
         if key not in self._stretches:
-            flags = found.levels.translate(bytes(1 if level & bit else 0 for level in range(256)))
+            flags = found.levels.translate(_ONLY[bit])
             edges = found.changes if bit == 1 and flags == found.levels else changes(flags)
             self._stretches[key] = (found, stretches(self.times, flags, edges))
         return self._stretches[key][1]
@@ -204,10 +246,6 @@ def _level(reading: Reading, rules: Rules) -> int:
 
 def _unknown_bit(reading: Reading) -> int:
     return not isinstance(reading, Known)
-
-
-def _bits(readings: Sequence[Reading], bit: Callable[[Reading], int]) -> bytes:
-    return bytes(int(bit(reading)) for reading in readings)
 
 
 def _translate(codes: Codes, table: bytes) -> bytes:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from costguard.engine.observation import Known
 from costguard.engine.policy import Policy
-from costguard.engine.words import duration
+from costguard.engine.words import duration, several
 from costguard.money import Rate, rate
+from costguard.replay import fleet
 from costguard.replay.levels import Levels
 from costguard.replay.summary import Account, Summary, total
 from costguard.replay.trace import Recording, Trace
@@ -28,16 +29,30 @@ LOOKS = 24
 TOO_COARSE = 10
 """In a window with fewer samples than this, short work is easily missed."""
 
+COLUMNS = 4
+"""Policies that are shown side by side; more have a line each."""
+
 Row = tuple[str, "list[str]"]
 
 
 class Result(NamedTuple):
-    """One policy on one machine."""
+    """One policy on one machine; ``walked`` is None where the decisions were only counted."""
 
     label: str
     trace: Trace
-    walked: Walked
+    policy: Policy
     account: Account
+    walked: Walked | None
+
+    @property
+    def machine(self) -> fleet.Machine:
+        """What a fleet is summed up from."""
+        return fleet.Machine(self.trace.name, self.account.summary, self.account.stops)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The time line."""
+        return self.walked.decisions if self.walked is not None else ()
 
 
 def date(wall: float) -> str:
@@ -63,7 +78,7 @@ def warnings(results: Sequence[Result]) -> Iterator[str]:
     """What makes the numbers worth less than they look."""
     seen: set[tuple[str, str]] = set()
     for result in results:
-        policy, interval = result.walked.policy, result.trace.interval
+        policy, interval = result.policy, result.trace.interval
         window = policy.kill_duration
         if interval > policy.grace > 0 and (result.label, "grace") not in seen:
             seen.add((result.label, "grace"))
@@ -114,6 +129,34 @@ def _money(hours: float, price: Rate | None) -> str:
     return f", {price.words(hours * 3600.0)}" if price else ""
 
 
+def _per_month(summary: Summary) -> list[tuple[str, str]]:
+    """Of several machines, what came of it on one of them in a month."""
+    found = fleet.rates(summary)
+    stops, back, doubt, recovered = (found[name] for name in ("stops", "back_ever", "in_doubt", "recovered"))
+    if summary.machines < 2 or stops is None or back is None or doubt is None or recovered is None:
+        return []
+
+    def until(sure: float) -> str:
+        return f"{sure:.2f} to {sure + doubt:.2f}" if doubt else f"{sure:.2f}"
+
+    return [
+        ("a machine and month: stops", until(stops)),
+        ("  work ever back", until(back)),
+        ("  hours recovered", _hours(recovered)),
+    ]
+
+
+def fleet_words(results: Sequence[Result]) -> Iterator[str]:
+    """Of several machines: those that are hit most, and the wrong stops, for each policy as far as they are columns."""
+    groups: dict[str, list[fleet.Machine]] = {}
+    for result in results:
+        groups.setdefault(result.label, []).append(result.machine)
+    if len(groups) > COLUMNS or len(next(iter(groups.values()), [])) < 2:
+        return
+    for label, machines in groups.items():
+        yield from fleet.words(machines, f" under {label}" if len(groups) > 1 else "")
+
+
 def _rows(summary: Summary, price: Rate | None) -> list[tuple[str, str]]:
     share = f" ({summary.share * 100:.0f} % of idle)" if summary.share is not None else ""
     return [
@@ -132,6 +175,7 @@ def _rows(summary: Summary, price: Rate | None) -> list[tuple[str, str]]:
             "  interrupted somebody",
             _hours(summary.recovered_interrupted) + _money(summary.recovered_interrupted, price),
         ),
+        *_per_month(summary),
     ]
 
 
@@ -141,8 +185,8 @@ def table(results: Sequence[Result]) -> Iterator[str]:
     for result in results:
         groups.setdefault(result.label, []).append(result.account.summary)
     sums = {label: total(group) for label, group in groups.items()}
-    prices = {result.label: rate_of(result.walked.policy) for result in results}
-    yield from _upright(sums, prices) if len(sums) <= 4 else _flat(sums, prices)
+    prices = {result.label: rate_of(result.policy) for result in results}
+    yield from _upright(sums, prices) if len(sums) <= COLUMNS else _flat(sums, prices)
     for words in dict.fromkeys(price.source for price in prices.values() if price):
         yield f"money: {words}"
 
@@ -162,6 +206,8 @@ def _upright(sums: dict[str, Summary], prices: Prices) -> Iterator[str]:
 
 def _flat(sums: dict[str, Summary], prices: Prices) -> Iterator[str]:
     head = ["policy", "idle", "stops", "back < 1 h", "ever", "recovered", "of idle", "clean", "interrupted"]
+    many = any(summary.machines > 1 for summary in sums.values())
+    head += ["stops a machine and month", "ever"] if many else []
     head += ["recovered money"] if any(prices.values()) else []
     rows = [head]
     for label, summary in sums.items():
@@ -174,7 +220,8 @@ def _flat(sums: dict[str, Summary], prices: Prices) -> Iterator[str]:
         hours = [_hours(summary.recovered_clean), _hours(summary.recovered_interrupted)]
         price = prices[label]
         money = [price.words(summary.recovered * 3600.0) if price else ""] if any(prices.values()) else []
-        rows.append([label, _hours(summary.idle), *numbers, _hours(summary.recovered), share, *hours, *money])
+        month = [value for _, value in _per_month(summary)[:2]] or [""] * 2 if many else []
+        rows.append([label, _hours(summary.idle), *numbers, _hours(summary.recovered), share, *hours, *month, *money])
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     for row in rows:
         first, *rest = zip(row, widths, strict=True)
@@ -237,7 +284,8 @@ def as_json(
             {
                 "policy": label,
                 "summary": _numbers(total(result.account.summary for result in group)),
-                "money": _amounts(total(result.account.summary for result in group), group[0].walked.policy),
+                "money": _amounts(total(result.account.summary for result in group), group[0].policy),
+                "fleet": fleet.facts([result.machine for result in group]),
                 "machines": [_machine(result) for result in group],
             }
             for label, group in policies.items()
@@ -268,12 +316,12 @@ def _machine(result: Result) -> dict[str, object]:
             "sentence": decision.sentence,
             "in_doubt": decision.in_doubt,
         }
-        for decision in result.walked.decisions
+        for decision in result.decisions
     ]
     stops = [{"at": stop.wall, "back": stop.back, "recovered": stop.recovered / 3600} for stop in result.account.stops]
-    return {"machine": result.trace.name, "decisions": decisions, "stops": stops, "steps": result.walked.steps}
-
-
-def several(count: int, noun: str) -> str:
-    """``1 GPU``, ``8 GPUs``."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+    return {
+        "machine": result.trace.name,
+        "decisions": decisions,
+        "stops": stops,
+        "steps": result.walked.steps if result.walked else 0,
+    }

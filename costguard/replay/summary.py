@@ -6,13 +6,15 @@ what lies in a hole, or cannot be read, is neither idle nor work. Work is any sa
 that its window rule would have tolerated, so that no stop looks better than it was.
 """
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from costguard.engine.rules import Rules, rules_of
 from costguard.replay.levels import LOUD, QUIET, UNKNOWN, Levels, changes
+from costguard.replay.outline import Mark, Outline
 from costguard.replay.spent import BLIND, IDLE, WORK, Spent, spent
-from costguard.replay.walk import Walked
+from costguard.replay.walk import Decision, Walked
 
 HOUR = 3600.0
 
@@ -66,12 +68,21 @@ class Account(NamedTuple):
 
 def account(levels: Levels, walked: Walked) -> Account:
     """Count what came of a policy on one trace."""
-    rules, times = rules_of(walked.policy), levels.times
-    found = _spent(levels, rules, walked)
+    return _count(levels.times, _spent(levels, rules_of(walked.policy), walked), walked.decisions)
+
+
+def account_of(times: "array[float]", found: Outline, holes: Sequence[int]) -> Account:
+    """The same from an outline."""
+    assert (IDLE, WORK) == (0, 1)  # as the levels of its machine
+    busy = found.busy
+    return _count(times, spent(busy.levels, busy.changes, times, holes), found.marks)
+
+
+def _count(times: "array[float]", found: Spent, decisions: "Sequence[Decision | Mark]") -> Account:
     machine, all_idle = found.machine, found.idle(len(times) - 1)
     whole = times[-1] - times[0]
     stops = []
-    for decision in walked.decisions:
+    for decision in decisions:
         if decision.kind == "stop":
             back = machine.find(bytes([WORK]), decision.tick + 1)
             until = back - 1 if back >= 0 else len(times) - 1
@@ -80,10 +91,10 @@ def account(levels: Levels, walked: Walked) -> Account:
             if recovered > 0:  # a stop between two samples
                 recovered -= min(recovered, decision.wall - times[decision.tick])
             stops.append(Stop(decision.wall, date, recovered))
-    doubts = [decision for decision in walked.decisions if decision.in_doubt]
+    doubts = [decision for decision in decisions if decision.in_doubt]
     clean = sum(stop.recovered for stop in stops if stop.back is None)
     torn = sum(stop.recovered for stop in stops if stop.back is not None)
-    kinds = [decision.kind for decision in walked.decisions]
+    kinds = [decision.kind for decision in decisions]
     summary = Summary(
         machines=1,
         hours=whole / HOUR,

@@ -9,7 +9,7 @@ from operator import ne
 from typing import NamedTuple
 
 from costguard.engine.observation import Device, Known, Reading
-from costguard.replay.cells import Moments, Numbers, load, moment
+from costguard.replay.cells import Moments, Numbers, is_local, load, moment
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.overlap import OverlapError
 from costguard.replay.shape import Columns, from_header, guess, is_header, plain, renamed
@@ -219,10 +219,11 @@ class Table:
         if machines is None:
             self.grouper("").feed(times, gpus, codes)
             return
+        moments, local = array("d", self._moments.column(times)), is_local(times[0])
         changes = compress(range(1, len(machines)), map(ne, islice(machines, 1, None), machines))
         for start, end in pairwise([0, *changes, len(machines)]):
-            rows = slice(start, end)
-            self.grouper(machines[start]).feed(times[rows], gpus[rows] if gpus else None, codes[rows])
+            of_gpus = gpus[start:end] if gpus else None
+            self.grouper(machines[start]).feed_dated(moments[start:end], of_gpus, codes[start:end], local=local)
 
     def grouper(self, name: str) -> Grouper:
         """Who collects the rows of one machine."""

@@ -16,6 +16,8 @@ Codes: TypeAlias = "bytes | array[int]"
 """For each tick the position of its reading in `Trace.readings`; bytes while there are at most 256 of them."""
 
 SMALL = 256
+FEW = 1000
+"""So many steps are sorted one by one."""
 
 
 class TraceError(CostguardError):
@@ -58,6 +60,7 @@ class Palette:
 
     def __init__(self) -> None:
         self.readings: list[Reading] = []
+        self._whole: tuple[Reading, ...] = ()
         self._numbers: dict[Reading, int] = {}
 
     def number(self, reading: Reading) -> int:
@@ -67,6 +70,13 @@ class Palette:
             known = self._numbers[reading] = len(self.readings)
             self.readings.append(reading)
         return known
+
+    @property
+    def whole(self) -> tuple[Reading, ...]:
+        """Every reading; one and the same for all traces until there is a new one."""
+        if len(self._whole) != len(self.readings):
+            self._whole = tuple(self.readings)
+        return self._whole
 
     def pack(self, numbers: Iterable[int]) -> Codes:
         """Numbers as compactly as they fit."""
@@ -87,6 +97,9 @@ def unknown(words: str) -> Reading:
 
 def step_of(times: Sequence[float]) -> float:
     """The usual step of a recording in seconds; 0 when there is none."""
+    if len(times) < FEW:
+        few = sorted(filter((0.0).__lt__, map(sub, islice(times, 1, None), times)))
+        return usual(few[(len(few) - 1) // 2], few[len(few) // 2]) if few else 0.0
     steps = Counter(map(sub, islice(times, 1, None), times))  # they are few: sorting every one takes twice as long
     ahead = sorted(steps.items())
     del ahead[: bisect_left(ahead, (math.ulp(0.0), 0))]

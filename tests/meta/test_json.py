@@ -123,7 +123,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     keep("history", "--json", "--since", "2026-01-01", *state)
     keep("history", "last", "--json", *state)
     trace = folder / "trace.csv"
-    rows = [f"2026/11/20 {10 + i // 60:02}:{i % 60:02}:00, 0, {90 if i < 60 else 0} %" for i in range(600)]
+    rows = [f"2026/11/20 {10 + i // 60:02}:{i % 60:02}:00, 0, {90 if i < 60 or i > 580 else 0} %" for i in range(600)]
     trace.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows]) + "\n")
     keep("replay", str(trace), "--json", "--price", "2", "--set", "kill_duration=30m")
     keep("config", "check", "--json")

@@ -61,6 +61,49 @@ def restless(seed: int, samples: int) -> Trace:
     return Trace("made", devices, when, tuple(map(palette.pack, columns)), tuple(palette.readings), step_of(when))
 
 
+def readable(seed: int) -> Trace:
+    """A short recording in which every GPU could always be read: work, pauses, bursts, holes, samples of one time.
+
+    Times are sums of powers of two, so that moments that are equal in theory are equal to the last bit.
+    """
+    dice = random.Random(seed)
+    gpus, step = dice.choice([1, 1, 1, 2, 3]), dice.choice([10.0, 10.0, 60.0, 90.0, 900.0])
+    noise, hole = dice.choice([0, 0.01, 0.1, 0.4]), dice.choice([0, 0.003, 0.03])
+    palette = Palette()
+    columns: list[list[int]] = [[] for _ in range(gpus)]
+    times: list[float] = []
+    at, left, mode = START, 0, "idle"
+    for _ in range(dice.choice([1, 2, 5, 20, 70, 300])):
+        if left <= 0:
+            mode, left = dice.choice(["idle", "work", "idle", "partial"]), dice.choice([1, 2, 5, 30, 100])
+        left -= 1
+        at += step * dice.choice([1, 1, 1.015625, 0.984375, dice.choice([0, 2, 5, 400]) if dice.random() < hole else 1])
+        times.append(at)
+        for gpu in range(gpus):
+            load = 0 if mode == "idle" or (mode == "partial" and gpu) else dice.choice([60, 70, 75, 85, 99])
+            if dice.random() < noise:
+                load = 0 if load else dice.choice([4, 5, 6, 30, 90])
+            signs = ("power 90 W above idle",) if dice.random() < 0.002 else ()
+            columns[gpu].append(palette.number(Known(load / 100, signs)))
+    when = array("d", times)
+    devices = tuple(Device(f"gpu{i}", i) for i in range(gpus))
+    return Trace("made", devices, when, tuple(map(palette.pack, columns)), palette.whole, step_of(when))
+
+
+def plain_policy(seed: int) -> Policy:
+    """Any policy that needs no engine to be counted, with windows of whole buckets."""
+    policy = any_policy(seed)
+    return policy._replace(
+        aggregate=policy.aggregate if policy.ends_machine else "all",
+        gpu_devices=(),
+        lifetime=None,
+        lease_until=None,
+        budget=None,
+        admin_hold="",
+        unused_after=random.Random(seed).choice([None, 240.0, 600.0, 14400.0]),
+    )
+
+
 def any_policy(seed: int) -> Policy:
     """Every rule that a replay knows, in any combination."""
     dice = random.Random(seed)

@@ -1,0 +1,115 @@
+"""A replay of many machines: what came of it a machine and month, whom it hit most, and when."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from costguard.engine.words import duration, several
+from costguard.replay.summary import Stop, Summary, total
+
+MONTH = 30 * 24.0
+"""Hours."""
+
+SHOWN = 10
+"""Machines, and wrong stops, that are shown to people; programs get all of them."""
+
+RATES = ("warnings", "stops", "in_doubt", "back_within_hour", "back_ever", "recovered")
+"""What is given for a machine and month."""
+
+
+class Machine(NamedTuple):
+    """What came of one policy on one machine."""
+
+    name: str
+    summary: Summary
+    stops: tuple[Stop, ...]
+
+
+class Wrong(NamedTuple):
+    """A stop after which work came back: where, when, and after how many seconds."""
+
+    machine: str
+    at: float
+    back: float
+
+    @property
+    def after(self) -> float:
+        """Seconds from the stop to the first sample with work."""
+        return self.back - self.at
+
+
+def rates(summary: Summary) -> dict[str, float | None]:
+    """The numbers of all machines together for a machine and month; None where nothing was recorded."""
+    months = summary.hours / MONTH
+    return {name: getattr(summary, name) / months if months > 0 else None for name in RATES}
+
+
+def hit_most(machines: Sequence[Machine]) -> list[Machine]:
+    """The machines on which work came back after a stop, or may have; most stops of that kind first."""
+    hit = [machine for machine in machines if machine.summary.back_ever or machine.summary.in_doubt]
+    return sorted(
+        hit, key=lambda made: (-made.summary.back_ever, -made.summary.in_doubt, -made.summary.stops, made.name)
+    )
+
+
+def wrong_stops(machines: Sequence[Machine]) -> list[Wrong]:
+    """Every stop after which work came back; the one after which it came soonest is first."""
+    found = [
+        Wrong(machine.name, stop.wall, stop.back)
+        for machine in machines
+        for stop in machine.stops
+        if stop.back is not None
+    ]
+    return sorted(found, key=lambda wrong: (wrong.after, wrong.at, wrong.machine))
+
+
+def facts(machines: Sequence[Machine]) -> dict[str, object]:
+    """Everything for programs."""
+    summary = total(machine.summary for machine in machines)
+    return {
+        "machine_months": summary.hours / MONTH,
+        "per_machine_month": rates(summary),
+        "hit_most": [
+            {
+                "machine": machine.name,
+                "back_ever": machine.summary.back_ever,
+                "in_doubt": machine.summary.in_doubt,
+                "stops": machine.summary.stops,
+            }
+            for machine in hit_most(machines)
+        ],
+        "wrong_stops": [
+            {"machine": wrong.machine, "at": wrong.at, "back": wrong.back, "after": wrong.after}
+            for wrong in wrong_stops(machines)
+        ],
+    }
+
+
+def words(machines: Sequence[Machine], under: str) -> Iterator[str]:
+    """The machines that are hit most, and the wrong stops, for people; ``under`` names the policy where there are several."""
+    hit, wrong = hit_most(machines), wrong_stops(machines)
+    if not hit:
+        yield f"\nNo stop{under} was followed by work"
+        return
+    yield f"\nMachines that are hit most{under}{_of(len(hit))}"
+    width = max(len(machine.name) for machine in hit[:SHOWN])
+    for machine in hit[:SHOWN]:
+        summary = machine.summary
+        doubt = f", {summary.in_doubt} more in doubt" if summary.in_doubt else ""
+        yield (
+            f"{machine.name:<{width}}  work back after {summary.back_ever} of {several(summary.stops, 'stop')}{doubt}, "
+            f"in {summary.hours / 24:.1f} days"
+        )
+    if wrong:
+        yield f"\nWrong stops{under}, and when work came back{_of(len(wrong), 'the soonest first')}"
+        width = max(len(stop.machine) for stop in wrong[:SHOWN])
+    for stop in wrong[:SHOWN]:
+        date = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(stop.at))
+        yield f"{stop.machine:<{width}}  {date}  {duration(stop.after)} later"
+
+
+def _of(count: int, order: str = "") -> str:
+    """``(10 of 2413, the soonest first; --json has all)``."""
+    cut = f"{SHOWN} of {count}" if count > SHOWN else ""
+    said = ", ".join(filter(None, (cut, order)))
+    return f" ({said}{'; --json has all' if cut else ''})" if said else ""
