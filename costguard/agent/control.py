@@ -15,6 +15,7 @@ from costguard.agent.address import address
 from costguard.agent.limits import Limit
 from costguard.agent.poller import READ, WRITE, Poller
 from costguard.agent.ports import HostEvent, Request
+from costguard.agent.subordinate import person
 
 SOCKET = "control.sock"
 CLIENTS = 16
@@ -59,10 +60,12 @@ class _Client:
 
 
 class Control:
-    """The server side. ``now`` is any clock that does not jump, in seconds."""
+    """The server side. ``now`` is any clock that does not jump, in seconds; ``whose`` names the person behind a user id."""
 
-    def __init__(self, poller: Poller, directory: str, now: Callable[[], float]) -> None:
-        self._poller, self._now = poller, now
+    def __init__(
+        self, poller: Poller, directory: str, now: Callable[[], float], whose: Callable[[int], int] = person
+    ) -> None:
+        self._poller, self._now, self._whose = poller, now, whose
         self.path = os.path.join(directory, SOCKET)
         self._clients: dict[int, _Client] = {}  # by descriptor, oldest first
         self._numbers: dict[int, _Client] = {}
@@ -162,7 +165,7 @@ class Control:
     def _admit(self, connection: socket.socket) -> bool:
         """Let a client in; False when it was sent away, which tells it when to come again."""
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        uid = int(struct.unpack("3I", credentials)[1])
+        uid = self._whose(int(struct.unpack("3I", credentials)[1]))
         wait = self._wait(uid)
         connection.setblocking(False)
         if wait or not self._room(uid):

@@ -6,7 +6,7 @@ import resource
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,9 +48,9 @@ class Time:
 class Server:
     """The control socket alone, on a clock of the test."""
 
-    def __init__(self, folder: Path, time: Time | None = None) -> None:
+    def __init__(self, folder: Path, time: Time | None = None, whose: Callable[[int], int] = int) -> None:
         self.time, self.poller, self.folder = time or Time(), Poller(), folder
-        self.control = Control(self.poller, str(folder), self.time)
+        self.control = Control(self.poller, str(folder), self.time, whose)
         assert self.control.open() is None
 
     def client(self, text: bytes = b"") -> socket.socket:
@@ -365,3 +365,11 @@ def test_an_agent_that_hangs_up_is_said(server: Server) -> None:
             server.control.answer(asked.client, b"")
     thread.join()
     assert "hung up without an answer" in found[0]
+
+
+def test_a_request_bears_the_person_behind_the_user_id(tmp_path: Path) -> None:
+    """Limits and holds count people, not the ids that a container of theirs may use."""
+    server = Server(tmp_path, whose=lambda uid: uid + 4242)
+    with server.client(b'{"command":"status"}\n'):
+        assert [request.uid for request in server.turn()] == [os.getuid() + 4242]
+    server.control.close()
