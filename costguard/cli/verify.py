@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -13,6 +12,7 @@ from costguard.actions.provider import CloudError, Provider, Site, load
 from costguard.cli import options
 from costguard.cli.answer import emit
 from costguard.errors import REFUSED, USAGE, CostguardError
+from costguard.files import open_file
 
 
 def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
@@ -45,8 +45,8 @@ def _receipt(given: str) -> dict[str, str]:
         if given == "-":
             text = sys.stdin.read(receipt.LONGEST)
         elif given and "{" not in given:
-            with Path(given).open(encoding="utf-8") as file:
-                text = file.read(receipt.LONGEST)
+            with open_file(given) as file:
+                text = file.read(receipt.LONGEST).decode()
         return receipt.parse(text)
     except OSError as error:
         raise CostguardError(f"{given} cannot be read: {error.strerror}", _HINT, USAGE) from error

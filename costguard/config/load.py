@@ -75,7 +75,11 @@ def load(
     problems += [
         Problem(path, _unknown(path, value.raw), value.source) for path, value in written.items() if path not in OPTIONS
     ]
-    written = _with_preset({path: value for path, value in written.items() if path in OPTIONS}, problems)
+    written = {path: value for path, value in written.items() if path in OPTIONS}
+    for path in [path for path, value in written.items() if _has_zero_byte(value.raw)]:
+        text = f"there is a zero byte (\\u0000) in it; allowed: {OPTIONS[path].allowed}"
+        problems.append(Problem(path, text, written.pop(path).source))
+    written = _with_preset(written, problems)
     settings = _validate(written, problems)
     state_dir = given.get("state_dir")
     where = paths.resolve(str(state_dir) if state_dir else None, environment)
@@ -85,6 +89,15 @@ def load(
     if problems:
         raise ConfigurationError([str(problem) for problem in problems])
     return Loaded(settings, written, file if os.path.exists(file) else "", where, given)
+
+
+def _has_zero_byte(value: object) -> bool:
+    """Whether a text in it has one, which ends it for the kernel and for most who read it."""
+    if isinstance(value, Mapping):
+        return any(map(_has_zero_byte, (*value, *value.values())))
+    if isinstance(value, list | tuple):
+        return any(map(_has_zero_byte, value))
+    return isinstance(value, str) and "\0" in value
 
 
 def _command_line(given: Mapping[str, object]) -> Layer:

@@ -21,6 +21,7 @@ from costguard.config.types import (
     FolderOrNone,
     Gpus,
     Money,
+    Server,
     Share,
     Url,
 )
@@ -318,12 +319,11 @@ class Sink(Section):
         example="/etc/costguard/sink-token",
         allowed="an absolute path, or nothing",
     )
-    syslog: str = option(
+    syslog: Server = option(
         "A syslog server that listens on TCP.",
         "",
         example="log.example.org:601",
-        allowed="host:port, or nothing",
-        pattern=r"^$|^\S+:\d{1,5}$",
+        allowed="host:port with a port from 1 to 65535, an IPv6 address in brackets ([2001:db8::1]:601), or nothing",
     )
     tag: bool = option(
         "In live mode, also write what is about to be done into the machine's tag `costguard-incident`, which needs one more right: "

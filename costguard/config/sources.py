@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from costguard.config import toml_text, values
 from costguard.config.options import OPTIONS
+from costguard.files import NoFileError, open_file
 from costguard.masking import mask
 
 PREFIX = "COSTGUARD_"
@@ -47,12 +48,12 @@ class Layer(NamedTuple):
 def read_file(path: str, *, required: bool) -> Layer:
     """The values of a TOML file; a missing file is empty unless it is ``required``."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             content = file.read(toml_text.LARGEST + 1)
     except FileNotFoundError:
         words = f"there is no such file; allowed: a file, see `costguard config init --path {path}`"
         return Layer({}, [Problem(path, words)] if required else [])
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return Layer({}, [Problem(path, _closed(error))])
     document = toml_text.read(content)
     if isinstance(document, toml_text.Slip):
@@ -66,7 +67,11 @@ def read_file(path: str, *, required: bool) -> Layer:
     return Layer(found, [])
 
 
-def _closed(error: OSError) -> str:
+def _closed(error: OSError | ValueError) -> str:
+    if isinstance(error, ValueError):
+        return "this is no path; allowed: a file"
+    if isinstance(error, NoFileError):
+        return f"{error.strerror}; allowed: a file, because the agent reads it again"
     if isinstance(error, IsADirectoryError):
         return "this is a folder; allowed: a file"
     if isinstance(error, PermissionError):

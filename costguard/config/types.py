@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -13,6 +14,8 @@ def _gpu(value: tuple[str, ...]) -> tuple[str, ...]:
     """`all` is no restriction; otherwise indices, UUIDs or PCI addresses, each once."""
     if value == ("all",):
         return ()
+    if not value:
+        raise ValueError("an empty list names no GPU, and without any nothing could be judged")
     found = []
     for device in value:
         if re.fullmatch(r"\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]+", device):
@@ -47,8 +50,25 @@ def _folder(value: str) -> str:
 
 def _address(value: str) -> str:
     """An address without credentials in it: they would stand in logs."""
-    if value and not re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", value):
+    if value and not (re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", value) and _has_good_port(value)):
         raise ValueError(f"{address(value)!r} is not such a URL")
+    return value
+
+
+def _has_good_port(value: str) -> bool:
+    try:
+        found = urlsplit(value)
+        return bool(found.hostname) and found.port != 0
+    except ValueError:  # a port beyond 65535, brackets that do not close
+        return False
+
+
+def _server(value: str) -> str:
+    """A host, a colon and a port; the colons of an IPv6 address stand in brackets."""
+    if value and not (
+        re.fullmatch(r"(\[[^\s\[\]]+\]|[^\s:\[\]/@]+):\d{1,5}", value) and _has_good_port(f"tcp://{value}")
+    ):
+        raise ValueError(f"{value!r} is not such a server")
     return value
 
 
@@ -72,6 +92,7 @@ Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(
 Command = Annotated[tuple[str, ...], BeforeValidator(values.command)]
 Folder = Annotated[str, AfterValidator(_folder)]
 Address = Annotated[str, AfterValidator(_address)]
+Server = Annotated[str, AfterValidator(_server)]
 Url = Annotated[str, AfterValidator(_url)]
 FolderOrNone = Annotated[str, AfterValidator(lambda value: _folder(value) if value else value)]
 Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]

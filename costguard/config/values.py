@@ -3,7 +3,7 @@
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 _SECONDS: Mapping[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -112,12 +112,16 @@ def command(value: object) -> tuple[str, ...]:
     """Read a list of arguments, or one string that is split as a shell would; raises ValueError in words."""
     if isinstance(value, str):
         try:
-            return tuple(shlex.split(value))
+            words: Sequence[object] = shlex.split(value)
         except ValueError as error:
             raise ValueError(f"{value!r} cannot be split into arguments ({error})") from None
-    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
-        return tuple(value)
-    raise ValueError(f"{value!r} is not a command")
+    else:
+        words = value if isinstance(value, list | tuple) else [None]
+    if not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{value!r} is not a command")
+    if words and not str(words[0]).strip():
+        raise ValueError(f"the first word of {value!r}, the program, is empty")
+    return tuple(map(str, words))
 
 
 def names(value: object) -> tuple[str, ...]:

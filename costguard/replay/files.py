@@ -3,12 +3,15 @@
 import gc
 import io
 import os
+import re
 import shlex
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from costguard.files import NoFileError, open_file
 from costguard.replay import parquet
 from costguard.replay.own import looks_like_own, read_own
 from costguard.replay.prometheus import read_answer
@@ -27,6 +30,9 @@ ALLOWED = (
 
 SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".parquet", ".tsv", ".txt")
 """Of the files of a folder that are recordings; each may be packed: ``.csv.gz``."""
+
+OPENED = re.compile(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/(\d{1,9})")
+"""Names of what this process has open already; somebody writes there, so reading it ends."""
 
 FOREIGN = (
     (b"PK\x03\x04", "a zip archive", "unzip -p {}"),
@@ -55,7 +61,8 @@ def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress:
             raise TraceError(f"{source.name} is {what}", _unpacking(path, head))
         if looks_like_own(head[:64].decode("utf-8", "replace")):
             return read_own(source, progress)
-        if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        sign = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        if sign == b"{" or (sign == b"[" and path.lower().removesuffix(".gz").endswith(".json")):
             return read_answer(source, options, progress)
         if reader != "standard" and path != "-":
             from costguard.replay import fast
@@ -130,8 +137,18 @@ def _opened(path: str) -> Iterator[Source]:
     if path == "-":
         yield Source("standard input", io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False)), 0)
         return
+    if (number := _descriptor(path)) is not None:
+        yield Source(path, io.BufferedReader(io.FileIO(number, closefd=False)), 0)
+        return
     try:
-        file = open(path, "rb")  # noqa: SIM115 - closed below
+        file = open_file(path)
+    except NoFileError as error:
+        words = f"{path} is no file: {error.strerror}"
+        raise TraceError(
+            words, f"to read what somebody writes there: `cat {shlex.quote(path)} | costguard replay -`"
+        ) from None
+    except ValueError:
+        raise TraceError(f"{path!r} is no path", "allowed: a file, a folder, or a dash for standard input") from None
     except FileNotFoundError:
         raise TraceError(
             f"there is no file {path}", "a dash reads standard input; `costguard record` writes a recording"
@@ -145,6 +162,17 @@ def _opened(path: str) -> Iterator[Source]:
         except OSError as error:
             raise TraceError(_closed(path, error)) from None
         yield Source(path, file, size)
+
+
+def _descriptor(path: str) -> int | None:
+    """The open pipe that a shell names so: ``<(command)``, or /dev/stdin behind one; None for anything else."""
+    named = OPENED.fullmatch(path)
+    number = int(named[1] or 0) if named else 0
+    try:
+        piped = named is not None and not stat.S_ISREG(os.fstat(number).st_mode)
+    except (OSError, OverflowError):
+        return None
+    return number if piped else None
 
 
 def _closed(path: str, error: OSError) -> str:

@@ -20,6 +20,9 @@ from costguard.replay.trace import Palette, Recording, Trace, TraceError, step_o
 LONGEST = 1 << 27
 """Characters of an answer; a longer one is refused, because JSON is read whole."""
 
+BEGINNING = 1 << 18
+"""Characters in which the results must have begun: what is no answer is not read whole."""
+
 MACHINE_LABELS = ("Hostname", "hostname", "node", "host", "instance", "machine", "pod")
 GPU_LABELS = ("UUID", "uuid", "gpu_uuid", "gpu", "minor_number", "index", "device")
 NUMBER_LABELS = ("gpu", "index", "minor_number")
@@ -42,7 +45,10 @@ class _Series(NamedTuple):
 def read_answer(source: Source, options: Options, progress: Progress | None = None) -> Recording:
     """Read an answer; raises TraceError in words."""
     with text_of(source, lines=False) as text:
-        content = text.read(LONGEST + 1)
+        content = text.read(BEGINNING)
+        if '"result"' not in content:  # it stands before all values
+            raise TraceError(f"{source.name} is no answer of a Prometheus server: no data.result begins in it", HINT)
+        content += text.read(LONGEST + 1 - BEGINNING)
     if len(content) > LONGEST:
         raise TraceError(f"{source.name} is longer than {LONGEST >> 20} MB", "ask for a shorter time, or a larger step")
     if progress is not None:

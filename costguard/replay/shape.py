@@ -38,7 +38,6 @@ GPU_NAMES = (
 )
 MACHINE_NAMES = ("machine", "exported_instance", "session", "node", "host", "hostname", "instance", "pod")
 
-_UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$")
 _PCI = re.compile(r"(?i)([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WHOLE = re.compile(r"\d{1,3}")
 _SHARE = re.compile(r"\d+(\.\d+)?")
@@ -68,7 +67,12 @@ class Columns(NamedTuple):
 
 def plain(cell: str) -> str:
     """A column's name without unit, case and blanks: ``utilization.gpu [%]`` is ``utilization.gpu``."""
-    return _UNIT.sub("", cell).strip().lower().replace(" ", "_")
+    name = cell.strip()
+    if name.endswith(("]", ")")):
+        before = max(name.rfind("]", 0, -1), name.rfind(")", 0, -1)) + 1
+        begins = [place for place in (name.find("[", before), name.find("(", before)) if place >= 0]
+        name = name[: min(begins, default=len(name))].rstrip()
+    return name.lower().replace(" ", "_")
 
 
 def is_header(cells: Sequence[str]) -> bool:

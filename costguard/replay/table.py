@@ -21,6 +21,9 @@ _DIGITS = re.compile(r"[\d.,]+")
 ALLOWED = "allowed: rows of nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv"
 
 
+INDEX_DIGITS = 9
+"""A longer number is a name, no index."""
+
 SCALE_HINT = "say it: --scale 100 for shares of 1, --scale 1 for per cent"
 OVERLAP_HINT = "cut the file there, or name the column that tells machines apart: --machine-column NAME"
 
@@ -295,7 +298,7 @@ class Table:
         name = row[found.name].strip() if found.name is not None and row else ""
         uuid = row[found.uuid].strip() if found.uuid is not None and row else ""
         bus = row[found.bus].strip().lower() if found.bus is not None and row else ""
-        number = int(key) if key.isdecimal() else place
+        number = int(key) if key.isdecimal() and len(key) <= INDEX_DIGITS else place
         return Device(bus or uuid or (f"gpu{key}" if key.isdecimal() else key), number, uuid, name)
 
 

@@ -1,5 +1,6 @@
 """Sources, their order, and errors that come all at once."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,55 @@ def test_a_value_out_of_range_is_told_as_it_was_written() -> None:
     """Whoever wrote 0s finds 0s in the words, not 0.0."""
     (problem,) = problems("interval=0s")
     assert "0s is out of range" in problem or "'0s' is out of range" in problem
+
+
+@pytest.mark.parametrize(
+    ("written_there", "path", "word"),
+    [
+        ('actions.command.run = ["", "x"]', "actions.command.run", "the program, is empty"),
+        ('actions.command.run = [" "]', "actions.command.run", "the program, is empty"),
+        ("actions.command.run = \"'' x\"", "actions.command.run", "the program, is empty"),
+        ('hooks.pre_stop = ["", "x"]', "hooks.pre_stop", "the program, is empty"),
+        ('actions.command.run = ["/bin/true", "a\\u0000b"]', "actions.command.run", "a zero byte"),
+        ('admin.hold = "a\\u0000b"', "admin.hold", "a zero byte"),
+        ('preset = "gpu-sentinel\\u0000"', "preset", "a zero byte"),
+        ('sink.token_file = "/etc/\\u0000"', "sink.token_file", "a zero byte"),
+        ("gpu_devices = []", "gpu_devices", "an empty list names no GPU"),
+        ('sink.syslog = "[::1]:0"', "sink.syslog", "is not such a server"),
+        ('sink.syslog = "log.example.org:70000"', "sink.syslog", "is not such a server"),
+        ('sink.syslog = "::1:601"', "sink.syslog", "is not such a server"),
+        ('sink.syslog = ":601"', "sink.syslog", "is not such a server"),
+        ('sink.syslog = "[]:601"', "sink.syslog", "is not such a server"),
+        ('sink.url = "https://example.org:0/"', "sink.url", "is not such a URL"),
+        ('sink.url = "https://example.org:70000/"', "sink.url", "is not such a URL"),
+        ('heartbeat.url = "http://[::1/"', "heartbeat.url", "is not such a URL"),
+    ],
+)
+def test_what_could_never_work_is_refused_with_what_is_allowed(
+    tmp_path: Path, written_there: str, path: str, word: str
+) -> None:
+    """Each at its path, in one line, before anything starts with it; also where an agent would follow it."""
+    file = written(tmp_path, written_there + "\n")
+    (problem,) = problems(file=file, run_by=os.getuid())
+    assert problem.startswith(f"At '{path}': ")
+    assert word in problem
+    assert "allowed: " in problem
+    assert problem.isprintable()
+
+
+@pytest.mark.parametrize(
+    "server", ["log.example.org:601", "192.0.2.1:1", "[2001:db8::1]:65535", "[fe80::1%eth0]:601", ""]
+)
+def test_servers_that_may_be_named(server: str) -> None:
+    """A name or an address, and a port."""
+    assert read(f"sink.syslog={server}").settings.sink.syslog == server
+
+
+def test_a_configuration_that_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    """Nobody may ever write to a named pipe, and a device has no end; /dev/null is an empty file."""
+    pipe = tmp_path / "config.toml"
+    os.mkfifo(pipe)
+    for file, what in ((pipe, "a pipe"), (Path("/dev/zero"), "a device")):
+        (problem,) = problems(file=file)
+        assert problem == f"At '{file}': it is {what}; allowed: a file, because the agent reads it again"
+    assert read(file=Path("/dev/null")).written == {}

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import socket
+import time
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 
 from costguard.engine import Known
 from costguard.replay.files import read, read_all
+from costguard.replay.shape import plain
 from costguard.replay.table import Options
 from costguard.replay.trace import Trace, TraceError
 
@@ -127,7 +131,8 @@ def test_a_folder_and_a_file(tmp_path: Path) -> None:
         (b"time,load\n2026-01-01 00:00:00,", 32),
         (b'{"costguard_trace":1,"version":"1","began":0,"interval":10}\n[0,"', 32),
         (b"", 32),
-        (b'{"status":"', 400),  # read whole up to its own limit
+        (b'{"status":"', 32),
+        (b'{"data":{"result":"', 400),  # read whole up to its own limit
     ],
 )
 def test_a_line_without_end_is_refused_before_it_is_in_memory(
@@ -143,7 +148,7 @@ def test_a_line_without_end_is_refused_before_it_is_in_memory(
             file.truncate(600 << 20)  # zero bytes take no room on the disk
     tracemalloc.start()
     try:
-        with pytest.raises(TraceError, match=r"longer than|no text"):
+        with pytest.raises(TraceError, match=r"longer than|no text|no data.result"):
             read(str(tmp_path / "line"), reader=reader)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -157,3 +162,67 @@ def test_the_line_that_is_too_long_is_named(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"line 3 of .* is longer than 1 MiB") as caught:
         read(str(tmp_path / "t.csv"))
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["log.json", "log.csv"])
+@pytest.mark.parametrize("sign", ["[", "(", "[(", "]", "{", "[[{", '["'])
+def test_brackets_without_end_are_refused_at_once(tmp_path: Path, name: str, sign: str) -> None:
+    """The time that a header takes grows with its length, not with its square."""
+    (tmp_path / name).write_text(sign * 100_000)
+    start = time.process_time()
+    with pytest.raises(TraceError):
+        read(str(tmp_path / name))
+    assert time.process_time() - start < 5.0  # it took minutes
+
+
+@pytest.mark.parametrize(
+    ("cell", "name"),
+    [
+        ("utilization.gpu [%]", "utilization.gpu"),
+        (" Load (percent) ", "load"),
+        ("a [b] [c]", "a_[b]"),
+        ("a [b (c]", "a"),
+        ("a]", "a]"),
+        ("[%]", ""),
+        ("GPU Util", "gpu_util"),
+    ],
+)
+def test_a_name_without_its_unit(cell: str, name: str) -> None:
+    """What stands in brackets at the end is the unit."""
+    assert plain(cell) == name
+
+
+def test_an_index_of_many_digits_is_a_name(tmp_path: Path) -> None:
+    """Not a number that nobody can convert."""
+    key = "1" * 5000
+    (tmp_path / "t.csv").write_text(f"time,index,load\n{START:.0f},{key},7\n{START + 10:.0f},{key},9\n")
+    assert read(str(tmp_path / "t.csv")).traces[0].devices[0].number == 0
+
+
+def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    """A named pipe to which nobody writes, a socket, a device without end; in a folder they are passed over."""
+    os.mkfifo(tmp_path / "pipe.csv")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+    for path, what in (("pipe.csv", "a pipe"), ("socket", "a socket"), ("/dev/zero", "a device")):
+        with pytest.raises(TraceError, match=f"is no file: it is {what}") as caught:
+            read(str(tmp_path / path))
+        assert caught.value.exit_code == 2
+        assert "costguard replay -" in (caught.value.hint or "")
+    with pytest.raises(TraceError, match="is no path"):
+        read("a\0b")
+    with pytest.raises(TraceError, match="holds no recording"):
+        read_all([str(tmp_path)])
+
+
+@pytest.mark.parametrize("form", ["/dev/fd/{}", "/proc/self/fd/{}"])
+def test_what_a_shell_opened_is_read(form: str) -> None:
+    """``costguard replay <(zcat …)``: somebody writes there, and it ends."""
+    end, begin = os.pipe()
+    rows = "timestamp,utilization.gpu\n" + "".join(f"{START + 10 * k},{k}\n" for k in range(3))
+    os.write(begin, rows.encode())
+    os.close(begin)
+    try:
+        assert read(form.format(end)).rows == 3
+    finally:
+        os.close(end)
