@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
+from costguard.engine.reasons import rest
 from costguard.engine.rules import CLOCK_NOISE, Rules
 from costguard.engine.state import Core, State
-from costguard.engine.window import Track, advance, begin, lose
+from costguard.engine.window import Track, advance, begin, lose, never_seen
 
 MISSING = Unknown("not listed any more")
 
@@ -107,11 +108,11 @@ def _names(device: Device) -> set[str]:
 def _last_seen(old: Track | None, reading: Reading, at: float, before: float) -> Track | None:
     """Everything begins anew; of a GPU that cannot be read is kept how and when it was last seen, and no more.
 
-    A deadline must not stop, unseen, a machine that was seen working a moment ago.
+    A deadline must not stop, unseen, a machine that was seen working a moment ago; what was never seen may work.
     """
     if old is None or not isinstance(reading, Unknown):
         return None
-    return Track(old.loud, at, at, (), before if old.lost is None else old.lost)
+    return Track(old.loud or never_seen(old), at, at, (), before if old.lost is None else old.lost)
 
 
 def _carry(
@@ -163,7 +164,9 @@ def _machine_tracks(
         elif tracks[i].loud:
             loud = True
     unused_window = policy.unused_after or policy.kill_duration
+    worked = False
     if core.fresh in {"reload", "resume"}:
+        worked = _just_worked(core.shadow, at, rules)
         core = core._replace(work=None, mean=None, shadow=None, strong=None, weak=None, unused=0.0)
     if core.fresh == "resume":
         core = core._replace(host=None, blind=None)
@@ -186,7 +189,10 @@ def _machine_tracks(
             start=at - min(policy.interval, at - before),
             at=at,
         )
-    shadow = advance(core.shadow, loud, before, policy.kill_duration) if core.shadow else begin(loud, before)
+    if core.shadow is not None:
+        shadow = advance(core.shadow, loud, before, policy.kill_duration)
+    else:  # work that ended a moment ago, under another policy, has ended now: a deadline waits for that (`rested_at`)
+        shadow = Track(loud=False, since=at, known_since=before) if worked and not loud else begin(loud, before)
     strong: Track | None = None
     if rules.heeds_signs:
         more = loud and is_strong(readings, rules)
@@ -206,6 +212,11 @@ def _machine_tracks(
         vetoes=seen.vetoes,
         quiet_host=seen.quiet_host,
     )
+
+
+def _just_worked(seen: Track | None, at: float, rules: Rules) -> bool:
+    """Whether work was seen so lately that a deadline still waits for its pause to be the end of it."""
+    return seen is not None and (seen.loud or (seen.since > seen.known_since and at - seen.since < rest(rules)))
 
 
 def _clocks(core: Core, tick: Tick) -> Core:

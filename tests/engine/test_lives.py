@@ -413,6 +413,56 @@ def test_a_gpu_that_was_last_seen_working_is_not_stopped_unseen(how: str) -> Non
     assert "warning" in world.kinds(), "a whole window after work was last seen"
 
 
+@pytest.mark.parametrize("how", ["reload", "reload twice", "resume"])
+def test_a_gpu_that_was_never_seen_is_not_trusted_because_everything_begins_anew(how: str) -> None:
+    """What nobody ever saw may work: a deadline waits for a whole window since the first look, whatever happens meanwhile."""
+    policy = POLICY._replace(unused_after=None, lifetime=100.0, boot_grace=0.0, kill_duration=3600.0)
+    world = World(policy, 1)
+    world.run(200.0, DARK)
+    if how == "resume":
+        world.suspend(60.0)
+    else:
+        world.reload(policy)
+    world.run(500.0, DARK)
+    if how == "reload twice":
+        world.reload(policy)
+    world.run(2500.0, DARK)
+    assert "warning" not in world.kinds()
+    assert "deadline_passed" in world.kinds()
+    world.run(1000.0, DARK)
+    assert "warning" in world.kinds(), "a whole window after the first look"
+
+
+@pytest.mark.parametrize(("how", "pause"), [("reload", 0.0), ("reload", 100.0), ("resume", 0.0)])
+def test_a_deadline_does_not_take_a_pause_for_the_end_because_everything_begins_anew(how: str, pause: float) -> None:
+    """Work that was seen a moment ago was seen: five quiet minutes are due all the same."""
+    policy = POLICY._replace(unused_after=None, lifetime=100.0, boot_grace=0.0, kill_duration=3600.0)
+    world = World(policy, 1)
+    world.run(500.0, BUSY)
+    if pause:
+        world.run(pause, QUIET)
+    if how == "reload":
+        world.reload(policy)
+    else:
+        world.suspend(60.0)
+    changed = world.now
+    world.run(250.0, QUIET)
+    assert "warning" not in world.kinds()
+    world.run(100.0, QUIET)
+    (warned,) = world.times("warning")
+    assert warned <= changed + 320.0
+
+
+def test_a_deadline_waits_for_no_pause_where_no_work_was_seen() -> None:
+    """A reload of an idle machine delays nothing."""
+    policy = POLICY._replace(unused_after=None, lifetime=100.0, boot_grace=0.0, kill_duration=3600.0)
+    world = World(policy, 1)
+    world.run(50.0, QUIET)
+    world.reload(policy)
+    world.run(100.0, QUIET)
+    assert "warning" in world.kinds()
+
+
 @pytest.mark.parametrize("covers", [0.0, 30.0, 500.0])
 def test_what_is_kept_of_an_unseen_gpu_is_no_quiet_time(covers: float) -> None:
     """I7: after a reload the window begins anew, whatever the evidence of the first reading reaches back over."""
