@@ -4,9 +4,9 @@ from costguard.engine.narrate import lacking
 from costguard.engine.observation import Known, Reading
 from costguard.engine.reasons import delayed, idle_at, idle_floor, unused_at, works_now
 from costguard.engine.rules import Rules
-from costguard.engine.state import WATCHING, Alarm, Core
+from costguard.engine.state import WARNING, WATCHING, Alarm, Core
 from costguard.engine.turn import Turn, label
-from costguard.engine.window import NEVER, Track, clear_at
+from costguard.engine.window import NEVER, Track, clear_at, loud_seconds
 
 DAY = 86400.0
 
@@ -25,32 +25,79 @@ def would_have_stopped_at(core: Core, rules: Rules, track: Track | None) -> floa
 
 def raise_alarm(turn: Turn) -> None:
     """Begin, repeat or end the alarm."""
-    core, rules = turn.core, turn.rules
-    would, at = would_have_stopped_at(core, rules, core.shadow), turn.at
-    # a hold, a veto or a latch may have delayed the stop before: only what is unknown from now on counts
-    soonest = max(would, at - rules.policy.interval)
-    since = core.blind if core.blind is not None else soonest if delayed(turn.state, rules, would) else NEVER
-    alarm = core.alarm
+    core, rules, at = turn.core, turn.rules, turn.at
+    alarm, since = core.alarm, _since(turn)
     if since == NEVER:
         if alarm is not None:
-            if alarm.told:
-                turn.tell("unknown_recovered", "info", unknown_seconds=at - alarm.since)
-            turn.set(alarm=None)
+            turn.set(alarm=_ended_or_waiting(turn, alarm))
         return
-    if alarm is None:
-        alarm = Alarm(since, 0, since + rules.policy.unknown_alarm)
+    if alarm is None or alarm.next == NEVER:
+        told, lasted = (alarm.told, alarm.lasted) if alarm is not None else (0, 0.0)
+        alarm = timed(Alarm(since, told, NEVER, since, lasted), rules)
     if at >= alarm.next:
         _tell(turn, alarm)
-        told = alarm.told + 1
-        pause = min(DAY, rules.policy.unknown_alarm * 2.0 ** (told - 1))
-        alarm = Alarm(alarm.since, told, at + pause)
+        alarm = timed(alarm._replace(told=alarm.told + 1, counted=at), rules)
     if alarm != core.alarm:
         turn.set(alarm=alarm)
 
 
+def timed(alarm: Alarm, rules: Rules) -> Alarm:
+    """With the time at which it is told next: after 1, 2, 4 ... times `unknown_alarm`, then daily."""
+    after = rules.policy.unknown_alarm
+    pause = after if alarm.counted == alarm.since else min(DAY, after * 2.0 ** min(alarm.told - 1, 30))
+    return alarm._replace(next=alarm.counted + pause)
+
+
+def waiting(alarm: Alarm | None, until: float) -> Alarm | None:
+    """Something else delays the stop from now on. Who was told of an alarm hears of its end, once it is over."""
+    if alarm is None or not alarm.told or alarm.next == NEVER:
+        return alarm if alarm is not None and alarm.told else None
+    return alarm._replace(next=NEVER, lasted=alarm.lasted + until - alarm.since)
+
+
+def _since(turn: Turn) -> float:
+    """Since when unknown has been what delays a stop; NEVER when it is not."""
+    core, rules, at = turn.core, turn.rules, turn.at
+    if core.blind is not None:
+        return core.blind
+    if core.alarm is not None and core.alarm.next < NEVER and _blip(core, rules, at):
+        return core.alarm.since if delayed(turn.state, rules, at) else NEVER
+    would = would_have_stopped_at(core, rules, core.shadow)
+    # a hold, a veto or a latch may have delayed the stop before: only what is unknown from now on counts
+    return max(would, at - rules.policy.interval) if delayed(turn.state, rules, would) else NEVER
+
+
+def _blip(core: Core, rules: Rules, at: float) -> bool:
+    """Whether there is load in this tick that the window tolerates: it neither ends an alarm nor begins it anew."""
+    seen = core.shadow
+    return seen is not None and seen.loud and loud_seconds(seen, rules.policy.kill_duration, at) <= rules.tolerance
+
+
+def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
+    """*Recovered* is told of what is over: nothing is delayed any more, work was seen, or the stop came.
+
+    Unknown that ended before it delayed anything is over too. A hold, a veto or a reload ends nothing.
+    """
+    core, rules, at = turn.core, turn.rules, turn.at
+    seen = core.shadow
+    if seen is not None and seen.loud:
+        nothing = not _blip(core, rules, at)
+    else:
+        would, first = would_have_stopped_at(core, rules, seen), not alarm.lasted and core.fresh != "reload"
+        nothing = would == NEVER or (first and would > at)
+    clear = min(idle_at(turn.state, rules), unused_at(turn.state, rules)) <= at
+    over = clear or nothing or core.phase not in {WATCHING, WARNING}
+    if not over:
+        return waiting(alarm, at)
+    if alarm.told:
+        seconds = alarm.lasted + (at - alarm.since if alarm.next < NEVER else 0.0)
+        turn.tell("unknown_recovered", "info", unknown_seconds=seconds)
+    return None
+
+
 def _tell(turn: Turn, alarm: Alarm) -> None:
     core, price = turn.core, turn.rules.policy.price_per_hour
-    seconds = turn.at - alarm.since
+    seconds = alarm.lasted + turn.at - alarm.since
     unknown = [label(core, key) for key, track in zip(turn.gpus, turn.tracks, strict=True) if track.lost is not None]
     turn.tell(
         "unknown_alarm",

@@ -75,16 +75,20 @@ def _alarm(state: State, rules: Rules) -> float:
     core = state.core
     if core.alarm is not None and core.blind is None and core.phase in {DONE, FAILED}:
         return -NEVER  # nothing is delayed any more: the alarm ends with the next tick
+    over = NEVER
     if core.alarm is not None:
-        really = min(idle_at(state, rules), unused_at(state, rules))
-        return min(core.alarm.next, really)
+        if core.blind is None and core.shadow is not None and core.shadow.loud:
+            return -NEVER  # a blip, until it is too long to be one
+        over = min(idle_at(state, rules), unused_at(state, rules))
+        if core.alarm.next < NEVER:
+            return min(core.alarm.next, over)
     would = would_have_stopped_at(core, rules, core.shadow)
     if would > state.at:
-        return would
+        return min(would, over)
     if delayed(state, rules, would):
         return -NEVER
     grace_over = boot_grace_over(core, rules) if rules.ends_machine else -NEVER
-    return grace_over if grace_over > state.at else NEVER
+    return min(grace_over, over) if grace_over > state.at else over
 
 
 def _weak(state: State, rules: Rules) -> float:

@@ -1,6 +1,7 @@
 """What happens in each phase: warn, act, confirm, latch, retry; and what the cloud and a restart do to it."""
 
 from costguard.engine import deadlines, reasons
+from costguard.engine.alarm import timed, waiting
 from costguard.engine.attempt import (
     GOOD,
     abandon,
@@ -377,6 +378,8 @@ def _reloaded(turn: Turn, event: Began) -> None:
         turn.amend(link=len(turn.rules.actions))  # what is under way does not go on down another policy's list
     passed = tuple(plan for plan in core.plans if plan.verdict in PASSED)
     turn.set(arm_since=None, picked=(), plans=passed)
+    if core.alarm is not None and core.alarm.next < NEVER:
+        turn.set(alarm=timed(core.alarm, turn.rules))
 
 
 def _restarted(turn: Turn, event: Began, now: Incident) -> None:
@@ -396,7 +399,7 @@ def _restarted(turn: Turn, event: Began, now: Incident) -> None:
         turn.set(remind=event.at)  # the guard ended before it knew that anybody had heard of the end
 
 
-def resume(turn: Turn) -> None:
+def resume(turn: Turn, asleep: float) -> None:
     """The machine slept: whatever was pending is closed, and this counts as a start."""
     core = turn.core
     now = core.incident
@@ -405,7 +408,8 @@ def resume(turn: Turn) -> None:
             abandon(turn)
         answer_wish(turn, "withdrawn" if now.asked is None else "acted", "the machine was suspended and came back")
         turn.tell("came_back", "info", acted=now.asked is not None)
-    turn.set(phase=WATCHING, done="", incident=None, armed=None, arm_since=None, alarm=None, again=NEVER, remind=NEVER)
+    turn.set(phase=WATCHING, done="", incident=None, armed=None, arm_since=None, again=NEVER, remind=NEVER)
+    turn.set(alarm=waiting(core.alarm, turn.at - asleep))
     turn.set(started=turn.at, fresh="resume", rounds=0, notice=None)
 
 

@@ -109,7 +109,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     if state.core.work is None and state.core.fresh in {"", "lost"}:
         turn.set(began=tick.at, suspended=tick.suspended)
     elif tick.suspended - state.core.suspended >= RESUME_JUMP and state.core.fresh != "boot":
-        handle.resume(turn)
+        handle.resume(turn, tick.suspended - state.core.suspended)
         state, gap = turn.state._replace(at=tick.at - rules.policy.interval), rules.policy.interval
     if state.core.fresh == "boot":
         turn.set(began=tick.at)

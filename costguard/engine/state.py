@@ -121,7 +121,11 @@ class Alarm(NamedTuple):
 
     since: float  # the delay counts from here
     told: int = 0  # how often it was told
-    next: float = NEVER  # when it is told next
+    next: float = (
+        NEVER  # when it is told next; NEVER: something else delays the stop, and nobody heard yet that this is over
+    )
+    counted: float = 0.0  # from when the pause until then counts
+    lasted: float = 0.0  # seconds of delay before ``since``
 
 
 class Core(NamedTuple):

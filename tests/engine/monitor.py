@@ -76,6 +76,7 @@ class Monitor:
         self.loud_since: float | None = None
         self.unknown_since: float | None = None
         self.alarms: list[float] = []
+        self.earlier = 0  # so many of them were told under another policy
         self.delivered_kinds: Counter[str] = Counter()
 
     # what happened in the world
@@ -99,6 +100,7 @@ class Monitor:
             self.seen_before = {}  # a momentary value says nothing about the time before it
             if event.why != "restart":
                 self.forget_windows()
+                self.earlier = len(self.alarms)
 
     def _tick(self, tick: Tick) -> None:
         policy, seen = self.policy, tick.observation
@@ -181,7 +183,8 @@ class Monitor:
                 self._acts(event, "end_process", effects)
             elif isinstance(effect, Confirm):
                 assert effect.attempt in self.gone, "I4: asks about an attempt that never was released"
-        self._never_silent()
+        if isinstance(event, Tick):
+            self._never_silent()
 
     def _tell(self, event: object, tell: Tell, effects: tuple[Effect, ...]) -> None:
         incident = str(tell.facts.get("incident", ""))
@@ -298,8 +301,8 @@ class Monitor:
             return
         first = self.policy.unknown_alarm
         assert self.at < self.unknown_since + first + EPS or self.alarms, "I6: unknown too long and nobody was told"
-        for early, late in pairwise(self.alarms):
+        for early, late in pairwise(self.alarms[self.earlier :]):
             assert late - early >= min(first, DAY) - EPS, "I6: told again too soon"
         if self.alarms:
-            waited = self.at - self.alarms[-1]
+            waited = self.at - max(self.alarms[-1], self.unknown_since)
             assert waited < min(DAY, first * 2.0 ** (len(self.alarms) - 1)) + EPS, "I6: not told again in time"

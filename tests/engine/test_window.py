@@ -260,3 +260,125 @@ def test_unused_is_not_called_delayed_by_a_burst_that_is_still_in_its_window() -
         world.run(7000.0, QUIET)
         assert "unknown_alarm" not in world.kinds(), burst
         assert world.stops()
+
+
+def scattered(world: World, times: int, *, restless: Reading = DARK, quiet: int = 4) -> World:
+    """One tick in five keeps the window from ever being clear."""
+    for _ in range(times):
+        world.run(quiet * 10.0, QUIET)
+        world.tick(restless)
+        world.settle()
+    return world
+
+
+def alarmed(policy: Policy = BASE) -> World:
+    """A stop is delayed by scattered unknown, and people were told so."""
+    world = World(policy._replace(arm_duration=None, unused_after=None, boot_grace=0.0), 1)
+    scattered(world, 12)
+    assert "unknown_alarm" in world.kinds()
+    return world
+
+
+@pytest.mark.parametrize("meanwhile", ["hold", "veto", "notice", "blip", "reload", "sleep"])
+def test_recovered_is_told_of_what_is_over(meanwhile: str) -> None:
+    """I6: a hold, a veto, a tolerated blip, a reload end no unknown: *recovered* comes once, when nothing is delayed any more."""
+    world = alarmed(BASE._replace(window_share=0.1))
+    match meanwhile:
+        case "hold":
+            world.hold(300.0)
+        case "veto":
+            world.vetoes = (Veto("jupyter", "a kernel is busy"),)
+        case "notice":
+            world.notice(100.0)
+        case "blip":
+            world.tick(BUSY)
+        case "reload":
+            world.reload(world.policy._replace(currency="EUR"))
+        case "sleep":
+            world.suspend(1000.0)
+    scattered(world, 8)
+    world.vetoes = ()
+    scattered(world, 20)
+    assert "unknown_recovered" not in world.kinds()
+    world.run(BASE.kill_duration + 20.0, QUIET)
+    assert world.kinds().count("unknown_recovered") == 1
+
+
+@pytest.mark.parametrize("what", ["hold", "sleep"])
+def test_what_something_else_delayed_is_not_called_unknown(what: str) -> None:
+    """I6: of a hold, or of a sleep, during which the window became clear, *recovered* is told, and not as time or money of unknown."""
+    world = alarmed()
+    until = world.now
+    if what == "hold":
+        world.hold(2000.0)
+    else:
+        world.suspend(1000.0)
+    world.run(BASE.kill_duration + 20.0, QUIET)
+    (over,) = [e.facts for _, e in world.effects if isinstance(e, Tell) and e.kind == "unknown_recovered"]
+    assert over["unknown_seconds"] == pytest.approx(until - BASE.kill_duration, abs=25.0)
+
+
+def test_recovered_is_not_owed_for_ever_where_nothing_could_be_delayed() -> None:
+    """I6: no rule would ever stop this machine; after a reload the GPU can be read, and people hear so."""
+    world = World(BASE._replace(unused_after=None), 1)
+    world.run(200.0, DARK)
+    world.reload(world.policy._replace(currency="EUR"))
+    world.run(30.0, QUIET)
+    assert world.kinds().count("unknown_recovered") == 1
+
+
+@pytest.mark.parametrize("end", ["work", "stop", "clear", "readable"])
+def test_recovered_is_told_when_unknown_delays_nothing_any_more(end: str) -> None:
+    """I6: real work, the stop itself, a clear window; and unknown that ended before it delayed anything."""
+    if end == "readable":
+        world = World(BASE, 1)
+        world.run(60.0, BUSY)
+        world.run(200.0, DARK)
+        world.tick(QUIET)
+    else:
+        world = alarmed(BASE._replace(mode="dry-run" if end == "stop" else "live"))
+        before = world.now
+        if end == "work":
+            world.run(30.0, BUSY)
+        elif end == "clear":
+            world.run(BASE.kill_duration + 20.0, QUIET)
+        else:
+            world.ask_stop()
+            world.run(30.0, QUIET)
+        assert world.times("unknown_recovered")[0] > before
+    assert world.kinds().count("unknown_recovered") == 1
+
+
+def test_blips_that_the_window_tolerates_do_not_silence_the_alarm() -> None:
+    """I6: scattered unknown delays the stop, whatever blips there are beside it: they do not begin the alarm anew."""
+    world = World(BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0, window_share=0.2), 1)
+    for _ in range(12):
+        scattered(world, 1)
+        world.tick(BUSY)
+        world.settle()
+    assert not world.stops()
+    assert world.times("unknown_alarm")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "at", "expected"),
+    [
+        (600.0, 60.0, 30.0, 60.0),  # not told yet, and still to come
+        (600.0, 60.0, 200.0, 200.0),  # overdue under the new rule: with the next tick
+        (120.0, 60.0, 200.0, 200.0),  # told at 120, so again at 180
+        (60.0, 300.0, 30.0, 300.0),
+        (60.0, 300.0, 80.0, 360.0),  # told at 60, so again after a pause of the new length
+    ],
+)
+@pytest.mark.parametrize("how", ["reload", "restart"])
+def test_a_reload_reaches_an_alarm_under_way(before: float, after: float, at: float, expected: float, how: str) -> None:
+    """I6: *unknown_alarm* counts as it is now, shortened or lengthened, from the same beginning."""
+    world = World(BASE._replace(unknown_alarm=before), 1)
+    world.run(60.0, BUSY)
+    world.run(at, DARK)
+    told = len(world.times("unknown_alarm"))
+    if how == "restart":
+        world.restart(0.0)
+    world.reload(world.policy._replace(unknown_alarm=after))
+    world.run(600.0, DARK)
+    assert world.times("unknown_alarm")[told] - 60.0 == pytest.approx(expected, abs=11.0)
