@@ -9,10 +9,10 @@ JOBS ?= 4
 WHEEL ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough elsewhere lint soak mutants bench docs wheel clean
+.PHONY: help demo test thorough elsewhere lint soak mutants mutants-all bench docs wheel clean
 
 help: ## show these lines
-	@sed -n 's/^\([a-z]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 20
 
 demo: $(RUN_STAMP) ## see it decide, without a GPU or a cloud account
 	@$(VENV)/bin/costguard demo
@@ -40,8 +40,12 @@ lint: $(DEV_STAMP) ## style, types and import contracts
 soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
 	$(PY) -m tests.simulation.soak
 
-mutants: $(DEV_STAMP) ## break rules on purpose and see the tests fail
+mutants: $(DEV_STAMP) ## break rules on purpose, and functions by chance, and see the tests fail (SEED=… draws again)
 	$(PY) tests/mutants/run.py
+	$(PY) -m tests.mutants.generated
+
+mutants-all: $(DEV_STAMP) ## break functions in every way there is (hours); a table by file
+	$(PY) -m tests.mutants.generated --all
 
 bench: $(DEV_STAMP) ## what the resident processes cost
 	$(PY) bench/run.py

@@ -16,7 +16,11 @@ COMMON = settings(
 settings.register_profile("ci", COMMON, derandomize=True, max_examples=30)
 settings.register_profile("thorough", COMMON, derandomize=True, max_examples=300)
 settings.register_profile(
-    "mutants", COMMON, derandomize=True, max_examples=60, phases=[Phase.explicit, Phase.generate]
+    "mutants",
+    COMMON,
+    derandomize=True,
+    max_examples=int(os.environ.get("COSTGUARD_EXAMPLES", "60")),
+    phases=[Phase.explicit, Phase.generate],
 )  # no shrinking
 settings.register_profile("explore", COMMON, max_examples=1000)
 settings.register_profile(

@@ -34,3 +34,25 @@ def test_every_mutant_finds_its_text_and_its_test() -> None:
         if text.count(mutant["old"]) != 1 or not good:
             stale.append(f"{mutant['file']}: {mutant['why']}")
     assert stale == []
+
+
+def test_every_survivor_that_is_let_live_still_exists() -> None:
+    """Its lines are in its function's file, and it says why."""
+    entries = tomllib.loads((ROOT / "tests/mutants/survivors.toml").read_text())["survivor"]
+    keys = [(one["file"], one["function"], one["old"], one["new"]) for one in entries]
+    assert len(set(keys)) == len(keys)
+    for one in entries:
+        text = " ".join(source_of(one["file"]).read_text().split())
+        assert f"def {one['function'].rpartition('.')[2]}(" in text, one
+        assert one["old"] in text, one
+        assert len(one["reason"]) > 20, one
+
+
+def test_the_table_of_modules_names_what_exists() -> None:
+    """Each pattern finds files, each group tests, and what counts as closed is one of its files."""
+    for group in tomllib.loads((ROOT / "tests/mutants/modules.toml").read_text())["group"]:
+        package = source_of("costguard/__init__.py").parents[1]
+        files = {str(path.relative_to(package)) for pattern in group["files"] for path in package.glob(pattern)}
+        assert files
+        assert files >= set(group.get("closed", ())) | set(group.get("except", ()))
+        assert all((ROOT / test).exists() for test in group["tests"])

@@ -1,0 +1,57 @@
+"""A tick that changes nothing copies nothing: whatever the GPUs do, as long as they go on with it."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from costguard.engine import Known, Policy, Reading, Veto
+from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
+
+LONG = BASE._replace(kill_duration=7200.0, unused_after=None)
+SIGN = Known(0.0, ("power 90 W above idle",))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Something that goes on, and under which rules."""
+
+    readings: tuple[Reading, ...]
+    policy: Policy = LONG
+    vetoes: tuple[Veto, ...] = ()
+    quiet_host: bool | None = True
+
+
+STRETCHES = {
+    "work": Stretch((BUSY, BUSY)),
+    "work on one": Stretch((BUSY, QUIET)),
+    "quiet, never armed": Stretch((QUIET, QUIET)),
+    "quiet, armed from the start": Stretch((QUIET, QUIET), LONG._replace(arm_duration=None)),
+    "quiet, for a command": Stretch((QUIET, QUIET), LONG._replace(kill_action="command")),
+    "any": Stretch((BUSY, BUSY), LONG._replace(kill_action="command", aggregate="any")),
+    "a lease": Stretch((BUSY, BUSY), LONG._replace(lease_until=EPOCH + 9e5)),
+    "a budget": Stretch((BUSY, BUSY), LONG._replace(budget=9e5, price_per_hour=1.0)),
+    "a lifetime": Stretch((BUSY, BUSY), LONG._replace(lifetime=9e5)),
+    "signs": Stretch((SIGN, BUSY)),
+    "a veto": Stretch((QUIET, QUIET), vetoes=(Veto("host", "somebody types"),)),
+    "a busy host": Stretch((QUIET, QUIET), quiet_host=False),
+    "load between two thresholds": Stretch((Known(0.3), QUIET), LONG._replace(arm_threshold=0.5)),
+    "unknown": Stretch((DARK, QUIET), LONG._replace(unknown_alarm=9e5)),
+    "one selected": Stretch((QUIET, BUSY), LONG._replace(gpu_devices=("0",))),
+}
+
+
+@pytest.mark.parametrize("name", STRETCHES)
+def test_what_goes_on_costs_nothing(name: str) -> None:
+    """Of an hour nearly every tick; the engine's whole memory but the time is the very same object."""
+    stretch = STRETCHES[name]
+    world = World(stretch.policy, 2, checked=False)
+    world.vetoes, world.quiet_host = stretch.vetoes, stretch.quiet_host
+    world.devices()
+    world.run(300.0, *stretch.readings)
+    kept = 0
+    for _ in range(360):
+        before = world.state
+        world.tick(*stretch.readings)
+        world.settle()
+        kept += world.state.core is before.core and world.state.tracks is before.tracks
+    assert kept >= 350, name

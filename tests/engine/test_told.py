@@ -1,0 +1,180 @@
+"""What messages say: when, about which machine, what it costs, and when something happens next."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from costguard.engine import Policy
+from costguard.engine.effects import Go, Tell
+from tests.engine.test_acting import IDLE, until
+from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
+
+HOUR = 3600.0
+
+
+def messages(world: World, *kinds: str) -> list[tuple[float, Any]]:
+    """When each was asked for, and its facts."""
+    return [(at, e.facts) for at, e in world.effects if isinstance(e, Tell) and (not kinds or e.kind in kinds)]
+
+
+def told(world: World, kind: str) -> Any:
+    """The facts of the only one of its kind."""
+    ((_, facts),) = messages(world, kind)
+    return facts
+
+
+def test_every_message_has_the_date_of_its_moment_and_names_the_machine() -> None:
+    """Of a tick, of an outcome, of a wish; also after the clock was set."""
+    world = World(IDLE._replace(price_per_hour=2.0), 1)
+    world.run(600.0, BUSY)
+    world.wall += 5000.0
+    world.run(330.0, QUIET)
+    world.hold(60.0)
+    world.run(100.0, QUIET)
+    until(world, "ACTING")
+    world.settle(Go="failed")
+    until(world, "CONFIRMING")
+    world.tick(QUIET)
+    world.settle(Confirm="pending")
+    for _ in range(6):
+        world.tick(QUIET)
+        world.settle(Confirm="done")
+    kinds = world.kinds()
+    assert {"warning", "held", "hold_ended", "acting", "accepted", "stopping", "done"} <= set(kinds)
+    for at, facts in messages(world):
+        assert facts["wall"] - (EPOCH + at) in (pytest.approx(0.0, abs=1.0), pytest.approx(5000.0, abs=1.0))
+        assert (facts["wall"] - EPOCH - at > 2500.0) is (at > 600.0)
+        assert (facts["instance"], facts["mode"], facts["action"]) == ("i-1", "live", "stop")
+        assert (facts["price_per_hour"], facts["currency"], facts["grace"]) == (2.0, "USD", 60.0)
+
+
+@pytest.mark.parametrize(
+    ("action", "boot_grace", "wait"), [("stop", 2000.0, 2000.0), ("command", 2000.0, 370.0), ("stop", 60.0, 370.0)]
+)
+def test_a_warning_says_when_the_action_comes_and_it_comes_then(action: str, boot_grace: float, wait: float) -> None:
+    """Not before the boot's grace is over, where the machine ends; and dates say the same as durations."""
+    world = World(IDLE._replace(kill_action=action, boot_grace=boot_grace), 1)
+    while not world.stops() and world.now < 4000.0:
+        world.tick(QUIET)
+        world.settle()
+    at, facts = messages(world, "warning")[0]
+    due = at + facts["due_in_seconds"]
+    assert due == pytest.approx(wait, abs=21.0)
+    assert facts["due_wall"] == pytest.approx(EPOCH + due)
+    (acted,) = [when for when, effect in world.effects if isinstance(effect, Go)]
+    assert due <= acted <= due + 20.0
+
+
+def test_how_it_ended_is_told_again_ever_more_rarely_until_somebody_hears() -> None:
+    """10 and 20 s after each failure, as often as a warning is tried; nobody hears it a fourth time."""
+    policy = IDLE._replace(warn_attempts=3, interval=5.0)
+    world = until(World(policy, 1), "CONFIRMING")
+    for _ in range(60):
+        world.tick(QUIET)
+        world.settle(Confirm="done", Tell="failed")
+    gaps = [b - a for a, b in pairwise(world.times("done"))]
+    assert len(gaps) == 2
+    assert [10.0 <= gaps[0] <= 20.0, 20.0 <= gaps[1] <= 30.0] == [True, True]
+
+
+def test_the_end_of_a_hold_is_told_with_whose_it_was() -> None:
+    """The last of several holds that end; before that the machine is held still."""
+    world = World(IDLE, 1)
+    world.run(50.0, QUIET)
+    world.hold(600.0, "ann")
+    world.hold(1200.0, "bob")
+    world.run(900.0, QUIET)
+    assert messages(world, "hold_ended") == []
+    world.run(400.0, QUIET)
+    assert (told(world, "hold_ended")["owner"], told(world, "hold_ended")["hold"]) == ("bob", "why")
+    assert world.times("hold_ended")[0] == pytest.approx(1250.0, abs=11.0)
+
+
+def test_an_announcement_that_did_not_come_true_is_forgotten() -> None:
+    """Ten minutes after its moment the machine's own rules go on."""
+    world = World(IDLE, 1)
+    world.run(100.0, QUIET)
+    world.notice(due=120.0)
+    world.run(700.0, QUIET)
+    assert (world.state.core.notice is not None, world.times("warning")) == (True, [])
+    world.run(40.0, QUIET)
+    assert world.state.core.notice is None
+    assert world.times("warning")
+
+
+@pytest.mark.parametrize("price", [0.5, 10.0])
+def test_a_new_budget_period_begins_at_nothing(price: float) -> None:
+    """What this boot cost before it is not counted, and what it costs from then on is, to the minute."""
+    policy = BASE._replace(budget=5.0 * price, price_per_hour=price, budget_period=7.0 * HOUR, stop_busy=True)
+    world = World(policy._replace(budget=100.0 * price), 1, checked=False)
+    world.run(8.0 * HOUR, BUSY)
+    assert world.times("warning") == []
+    world.reload(policy)
+    world.run(6.0 * HOUR, BUSY)
+    assert world.times("warning")[0] == pytest.approx(12.0 * HOUR, abs=60.0)
+
+
+@pytest.mark.parametrize(("price", "asleep"), [(2.0, 0.0), (2.0, HOUR), (None, 0.0)])
+def test_what_is_unknown_is_told_with_its_time_and_its_money(price: float | None, asleep: float) -> None:
+    """Since the first reading that was missing; without a price there is no sum, and zero would be a lie."""
+    world = World(IDLE._replace(price_per_hour=price, unknown_alarm=900.0), 2, checked=False)
+    world.run(100.0, QUIET, QUIET)
+    if asleep:
+        world.suspend(asleep)
+        world.run(100.0, QUIET, QUIET)
+    began = world.now
+    world.run(1000.0, DARK, QUIET)
+    facts = told(world, "unknown_alarm")
+    assert facts["unknown_seconds"] == pytest.approx(900.0, abs=11.0)
+    assert facts["unknown_gpus"] == ["0000:00:00.0"]
+    assert facts["money"] == (None if price is None else pytest.approx(0.5, abs=0.01))
+    assert world.times("unknown_alarm")[0] == pytest.approx(began + 900.0, abs=11.0)
+
+
+@pytest.mark.parametrize("price", [3.0, None])
+def test_a_reminder_names_the_money_since(price: float | None) -> None:
+    """Daily while the machine cannot be stopped, with what it cost since it should have been."""
+    world = World(IDLE._replace(price_per_hour=price), 1, checked=False)
+    world.run(400.0, QUIET, answer=False)
+    while world.phase() != "DONE":
+        world.tick(QUIET)
+        world.settle(Prepare="refuse", Check="failed")
+    closed = world.now
+    while world.now < closed + 49.0 * HOUR:
+        world.tick(QUIET, dt=15.0)
+        world.settle(Check="failed")
+    reminders = messages(world, "reminder")
+    assert [round((at - closed) / HOUR) for at, _ in reminders] == [24, 48]
+    for at, facts in reminders:
+        assert facts["money"] == (None if price is None else pytest.approx((at - closed) / HOUR * 3.0, abs=0.1))
+        assert facts["done"] == "cannot"
+
+
+def test_a_hold_gives_back_only_what_its_own_user_paid() -> None:
+    """Two users hold; each gets back what the own hold does not use, whoever was charged last."""
+    world = World(IDLE._replace(hold_total=1e6), 1)
+    world.run(50.0, QUIET)
+    for uid, seconds in ((1000, 7200.0), (1001, 3600.0), (1000, 10800.0)):
+        world.hold(seconds, f"user {uid}", uid)
+    assert dict(world.state.core.accounts) == {"uid 1000": 10800.0, "uid 1001": 3600.0}
+    world.run(1000.0, QUIET)
+    world.release(1001, everything=False)
+    assert dict(world.state.core.accounts)["uid 1000"] == 10800.0
+    owner = next(hold for hold in world.state.core.holds if hold.uid == 1000)
+    assert owner.refundable == pytest.approx(10800.0 - 20.0)
+
+
+@pytest.mark.parametrize("how", ["first tick", "state lost"])
+def test_a_boot_that_slept_before_the_guard_looked_gets_its_grace(how: str) -> None:
+    """I9: a machine that woke up counts as started then, also where nobody remembers when that was."""
+    policy: Policy = IDLE._replace(boot_grace=1200.0, unused_after=None)
+    world = World(policy, 1, now=90000.0, checked=False)
+    if how == "state lost":
+        world.run(100.0, BUSY)
+        world.lose_state()
+    world.suspended = 50000.0
+    began = world.now
+    world.run(4000.0, QUIET)
+    assert world.times("warning")[0] >= began + 1200.0 - policy.grace - 20.0
+    assert world.stops()[0] >= began + 1200.0

@@ -1,0 +1,215 @@
+"""A warm pytest: the tests are collected once, and each mutant is tried in a fork of that process.
+
+``python tests/mutants/bench.py IN OUT TEST ...`` in a copy of the tree takes one mutant per line (JSON) from the descriptor
+IN and writes what became of it to OUT. A function that changed gets its new code in the fork; the file on disk is changed
+by whoever asks, for processes that the tests start.
+"""
+
+import inspect
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import partial
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import pytest
+
+PASSED, FAILED, HUNG, UNFIT = "passed", "failed", "hung", "unfit"
+"""What became of a mutant; *unfit*: not to be had without importing everything again."""
+
+_UNFIT = 77  # exit code
+TEST_SECONDS = 8.0
+"""CPU seconds above five times its usual ones that one test may take: else the mutant hangs it."""
+
+MOST_MEMORY = 6 << 30
+WALL = 240.0
+
+
+class Tracer:
+    """Notes which functions below a folder are called, each as *file:function*."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._cut = len(folder) - len("costguard/")
+        self._seen: set[CodeType] = set()
+        self.called: set[str] = set()
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        """For `sys.settrace`: no line within a function is traced."""
+        del event, argument
+        self._seen.add(frame.f_code)
+
+    def __enter__(self) -> None:
+        self._seen.clear()
+        threading.settrace(self)
+        sys.settrace(self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+        threading.settrace(None)
+        ours = [code for code in self._seen if code.co_filename.startswith(self._folder)]
+        self.called = {f"{code.co_filename[self._cut :]}:{code.co_qualname.partition('.<')[0]}" for code in ours}
+
+
+class Bench:
+    """The plug-in that tries mutants instead of running the tests."""
+
+    def __init__(self, orders: int, answers: int) -> None:
+        self._orders = os.fdopen(orders)
+        self._answers = os.fdopen(answers, "w", buffering=1)
+        self._seconds: dict[str, float] = {}  # of each test that ran
+        self._kills: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self._sound: dict[str, bool] = {}  # whether a test passes on the unbroken code
+        self._reach: defaultdict[str, set[str]] = defaultdict(set)  # the tests that call a function
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Try what is asked for until the end of the input."""
+        self._measure(session)
+        self._answers.write(json.dumps({"unsound": self._unsound()}) + "\n")
+        for line in self._orders:
+            order = json.loads(line)
+            found = self._try(session, order, self._sorted(session.items, order))
+            self._answers.write(json.dumps(found) + "\n")
+        return True
+
+    def _measure(self, session: pytest.Session) -> None:
+        """Run everything once on the unbroken code: what passes, how long it takes, and which functions it calls."""
+        out, into = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(out)
+            tracer = Tracer(os.getcwd() + "/costguard/")
+            for item, after in zip(session.items, [*session.items[1:], None], strict=True):
+                failed, began = session.testsfailed, time.process_time()
+                with tracer:
+                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                row = [item.nodeid, time.process_time() - began, session.testsfailed == failed, sorted(tracer.called)]
+                with os.fdopen(os.dup(into), "w") as lines:
+                    lines.write(json.dumps(row) + "\n")
+            os._exit(0)
+        os.close(into)
+        with os.fdopen(out) as lines:
+            for line in lines:
+                test, self._seconds[test], self._sound[test], called = json.loads(line)
+                for where in called:
+                    self._reach[where].add(test)
+        os.waitpid(child, 0)
+
+    def _sorted(self, items: Sequence[pytest.Item], order: dict[str, Any]) -> list[pytest.Item]:
+        """Those that noticed something in the same function first, then the cheapest of those that call it."""
+        near, far = self._kills[order["where"]], self._kills[order["where"].partition(":")[0]]
+        reach = self._reach.get(order["where"], set())
+        wanted = [item for item in items if self._sound[item.nodeid]]
+        if reach and not order["processes"]:
+            wanted = [item for item in wanted if item.nodeid in reach]
+
+        def cost(item: pytest.Item) -> tuple[float, ...]:
+            name = item.nodeid
+            return (-near[name], name not in reach, self._seconds[name] / (1.0 + far[name]))
+
+        return sorted(wanted, key=cost)
+
+    def _unsound(self) -> list[str]:
+        return [test for test, sound in self._sound.items() if not sound]
+
+    def _try(self, session: pytest.Session, order: dict[str, Any], items: list[pytest.Item]) -> dict[str, Any]:
+        out, into = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(out)
+            os._exit(self._run(order, items, into, session))
+        os.close(into)
+        watchdog = time.monotonic() + WALL
+        told, test = "", ""
+        with os.fdopen(out) as lines:
+            for line in _lines(lines, child, watchdog):
+                told, seconds, test = line.rstrip("\n").split(" ", 2)
+                if told == "end":
+                    self._seconds[test] = float(seconds)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        fate = {0: PASSED, 1: FAILED, _UNFIT: UNFIT}.get(code, HUNG)
+        if fate in {FAILED, HUNG} and test and order["where"]:
+            self._kills[order["where"]][test] += 1
+            self._kills[order["where"].partition(":")[0]][test] += 1
+        return {"fate": fate, "test": test if fate in {FAILED, HUNG} else ""}
+
+    def _run(self, order: dict[str, Any], items: list[pytest.Item], into: int, session: pytest.Session) -> int:
+        """In the fork: change the function, run the tests up to the first that fails, give the exit code."""
+        os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        if order.get("text") and not graft(order["module"], order["text"], order["function"]):
+            return _UNFIT
+        tell = partial(os.write, into)
+        for item, after in zip(items, [*items[1:], None], strict=True):
+            usual = self._seconds.get(item.nodeid, 1.0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, TEST_SECONDS + 5.0 * usual)
+            tell(f"begin 0 {item.nodeid}\n".encode())
+            began = time.process_time()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            if session.testsfailed:
+                return 1
+            tell(f"end {time.process_time() - began:.3f} {item.nodeid}\n".encode())
+        return 0
+
+
+def _lines(lines: Any, child: int, until: float) -> Iterator[str]:
+    """What a child tells; one that does not end in time is killed with all that it started."""
+
+    def over(*_: object) -> None:
+        os.killpg(child, signal.SIGKILL)
+
+    signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, max(0.1, until - time.monotonic()))
+    try:
+        yield from lines
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def graft(module: str, text: str, name: str) -> bool:
+    """Give a function of a loaded module its code in another text of that module. False where that cannot be."""
+    loaded = sys.modules.get(module)
+    if loaded is None:
+        return True  # only processes of their own import it: they find it on the disk
+    found: object = loaded
+    for part in name.split("."):
+        found = inspect.getattr_static(found, part, None)
+    code = next((one for one in _codes(compile(text, loaded.__file__ or "", "exec")) if one.co_qualname == name), None)
+    for step in ("fget", "__func__"):  # a property, a class or static method
+        found = getattr(found, step, found) if isinstance(found, property | classmethod | staticmethod) else found
+    found = inspect.unwrap(found) if callable(found) else found
+    if not isinstance(found, FunctionType) or code is None or len(code.co_freevars) != len(found.__code__.co_freevars):
+        return False
+    found.__code__ = code
+    return True
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+OPTIONS = (
+    *("-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"),
+    *("-o", "addopts=--import-mode=importlib", "-m", "not thorough", "-W", "ignore::pytest.PytestAssertRewriteWarning"),
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Collect the tests, then try mutants."""
+    orders, answers, *tests = arguments
+    return int(pytest.main([*OPTIONS, *tests], plugins=[Bench(int(orders), int(answers))]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

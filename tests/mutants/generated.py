@@ -1,0 +1,235 @@
+"""Break functions in ways that nobody chose, and see that the tests which are meant for them notice.
+
+``python -m tests.mutants.generated`` tries a sample of one group of `modules.toml` (``--count``; ``--seed``, which also
+chooses the group, is the commit unless given); ``--all`` tries every mutant, with a table by file. Words choose files or
+functions. What `survivors.toml` lists is left out. Exit code 1 when another one survives in a file that is *closed*.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from tests.mutants.bench import PASSED, UNFIT
+from tests.mutants.generate import Mutant, Place, made, places
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+COPIED = ("costguard", "providers", "tests", "docs", "pyproject.toml")
+Key = tuple[str, str, str, str]
+
+
+class Group(NamedTuple):
+    """Modules, and the tests that are meant for them."""
+
+    name: str
+    files: tuple[str, ...]
+    tests: tuple[str, ...]
+    processes: bool  # whether tests start processes that import them
+    closed: frozenset[str]  # files of which every survivor is listed
+
+
+class Result(NamedTuple):
+    """What became of a mutant, and which test noticed it."""
+
+    mutant: Mutant
+    fate: str
+    test: str
+    seconds: float
+
+
+def groups() -> list[Group]:
+    """The table of `modules.toml`."""
+    found = []
+    for entry in tomllib.loads((HERE / "modules.toml").read_text())["group"]:
+        files = {str(path.relative_to(ROOT)) for pattern in entry["files"] for path in ROOT.glob(pattern)}
+        kept = tuple(sorted(files - set(entry.get("except", ()))))
+        closed = frozenset(entry.get("closed", ()))
+        found.append(Group(entry["name"], kept, tuple(entry["tests"]), entry.get("processes", False), closed))
+    return found
+
+
+def listed() -> dict[Key, str]:
+    """Survivors that are known, with the reason why each is let live."""
+    path = HERE / "survivors.toml"
+    entries = tomllib.loads(path.read_text()).get("survivor", []) if path.exists() else []
+    return {(one["file"], one["function"], one["old"], one["new"]): one["reason"] for one in entries}
+
+
+class Copy:
+    """A copy of the tree with a warm pytest on it."""
+
+    def __init__(self, folder: Path, group: Group) -> None:
+        self._folder, self._group = folder, group
+        self._stamp = 1_000_000_000
+        self.unsound: set[str] = set()
+        """Tests that fail on the unbroken code, too: they tell nothing."""
+        for name in COPIED:
+            source, place = ROOT / name, folder / name
+            if source.is_dir():
+                shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__", "mutants"))
+            elif source.exists():
+                shutil.copy(source, place)
+        (folder / "tests/mutants").mkdir()
+        shutil.copy(HERE / "bench.py", folder / "tests/mutants")
+        theirs, ours = os.pipe()
+        answers, theirs_too = os.pipe()
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{folder}:{folder}/providers",
+            "COSTGUARD_HYPOTHESIS": "mutants",
+            "COSTGUARD_EXAMPLES": "25",
+        }
+        command = [sys.executable, "tests/mutants/bench.py", str(theirs), str(theirs_too), *group.tests]
+        self._log = (folder / "bench.log").open("w")
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=environment, pass_fds=(theirs, theirs_too), stdin=subprocess.DEVNULL,
+            stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+        os.close(theirs_too)
+        self._orders, self._answers = os.fdopen(ours, "w", buffering=1), os.fdopen(answers)
+        self.unsound.update(self._answer()["unsound"])
+
+    def _answer(self) -> dict[str, Any]:
+        line = self._answers.readline()
+        if not line:
+            self._log.flush()
+            raise RuntimeError((self._folder / "bench.log").read_text()[-3000:])
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def verdict(self, mutant: Mutant) -> Result:
+        """Try one."""
+        began = time.monotonic()
+        path = self._folder / mutant.file
+        before = path.read_text()
+        self._write(path, mutant.text)
+        order = {
+            "module": mutant.module,
+            "text": mutant.text,
+            "function": mutant.function,
+            "where": f"{mutant.file}:{mutant.function}",
+            "processes": self._group.processes,
+        }
+        self._orders.write(json.dumps(order) + "\n")
+        found = self._answer()
+        self._write(path, before)
+        return Result(mutant, found["fate"], found["test"], time.monotonic() - began)
+
+    def _write(self, path: Path, text: str) -> None:
+        path.write_text(text)
+        self._stamp += 2  # compiled files are known by whole seconds and the size
+        os.utime(path, (self._stamp, self._stamp))
+
+    def close(self) -> None:
+        """End the process."""
+        self._orders.close()
+        self._process.wait()
+        self._answers.close()
+        self._log.close()
+
+
+def attempt(group: Group, mutants: Iterator[Mutant], jobs: int) -> Iterator[Result]:
+    """Try mutants of one group, some at a time."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as name, ThreadPoolExecutor(jobs) as pool:
+        idle: SimpleQueue[Copy] = SimpleQueue()
+        copies = [Copy(Path(name) / str(number), group) for number in range(jobs)]
+        for one in copies:
+            idle.put(one)
+
+        def one_of(mutant: Mutant) -> Result:
+            copy = idle.get()
+            try:
+                return copy.verdict(mutant)
+            finally:
+                idle.put(copy)
+
+        yield from pool.map(one_of, mutants)
+        for one in copies:
+            one.close()
+
+
+def chosen(group: Group, words: Sequence[str], count: int | None, seed: str) -> list[Place]:
+    """Every place, or so many of them by chance."""
+    found = [place for file in group.files for place in places(ROOT, file)]
+    found = [place for place in found if not words or any(word in f"{place.file}:{place.function}" for word in words)]
+    dice = random.Random(f"{seed} {group.name}")
+    return found if count is None or count >= len(found) else dice.sample(found, count)
+
+
+def commit() -> str:
+    """The seed of a checkout: every commit draws anew."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()[:12] or "0"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try, and print what survived."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants.generated", description=__doc__)
+    parser.add_argument("words", nargs="*", help="part of a file's or a function's name")
+    parser.add_argument("--all", action="store_true", help="every mutant, instead of a sample")
+    parser.add_argument("--count", type=int, default=40, help="size of the sample")
+    parser.add_argument("--seed", default=os.environ.get("SEED") or commit())
+    parser.add_argument("--group", help="only this one of modules.toml")
+    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", "2")))
+    parser.add_argument("--json", action="store_true", help="each result as a line of JSON")
+    options = parser.parse_args(arguments)
+    wanted = [group for group in groups() if options.group in {None, group.name}]
+    sizes = [len(chosen(group, options.words, None, "")) for group in wanted]
+    if not (options.all or options.group or options.words):
+        wanted = random.Random(options.seed).choices(wanted, weights=sizes)
+    count = None if options.all else options.count
+    if not options.json:
+        names = ", ".join(group.name for group in wanted)
+        print(f"{'all' if count is None else count} of {sum(sizes)} mutants: {names} (SEED={options.seed})", flush=True)
+    results: list[Result] = []
+    known = listed()
+    for group in wanted:
+        mutants = (made(ROOT, place) for place in chosen(group, options.words, count, options.seed))
+        fresh = (mutant for mutant in mutants if mutant is not None and mutant.key not in known)
+        for result in attempt(group, fresh, options.jobs):
+            results.append(result)
+            _show(result, as_json=options.json)
+    if not options.json:
+        _sum_up(results)
+    closed = frozenset[str]().union(*(group.closed for group in wanted))
+    return int(any(result.fate == PASSED and result.mutant.file in closed for result in results))
+
+
+def _show(result: Result, *, as_json: bool) -> None:
+    mutant = result.mutant
+    if as_json:
+        row = {**mutant._asdict(), "fate": result.fate, "test": result.test, "seconds": round(result.seconds, 2)}
+        del row["text"]
+        print(json.dumps(row), flush=True)
+    elif result.fate == PASSED:
+        print(f"SURVIVED {mutant.file} {mutant.function}\n  - {mutant.old}\n  + {mutant.new}", flush=True)
+    elif result.fate == UNFIT:
+        print(f"UNFIT {mutant.file} {mutant.function} {result.test}\n  + {mutant.new}", flush=True)
+
+
+def _sum_up(results: Sequence[Result]) -> None:
+    """A table by file."""
+    tried = [result for result in results if result.fate != UNFIT]
+    lived = Counter(result.mutant.file for result in tried if result.fate == PASSED)
+    for file, number in sorted(Counter(result.mutant.file for result in tried).items()):
+        print(f"{file:40} {number - lived[file]:5} of {number:5} killed")
+    killed = len(tried) - lived.total()
+    print(f"{killed} of {len(tried)} killed ({100.0 * killed / max(1, len(tried)):.1f} %)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
