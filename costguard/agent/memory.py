@@ -81,6 +81,10 @@ class Memory:
         rules: list[object] = json.loads(json.dumps([self._version, *self._policy]))
         return rules
 
+    def _mark(self) -> int:
+        """The same as a number that is another one when it changes."""
+        return zlib.crc32(json.dumps(self._rules()).encode())
+
     def restore(self, boot: Start, now: float, heed: Heed) -> Found:
         """The state of this boot if it can be used, else a fresh one with the commitments.
 
@@ -105,6 +109,8 @@ class Memory:
         """Without a state of this boot; ``lost``: there was one, so people are told."""
         try:
             lasting = json.loads(boot.commitments) if boot.commitments else None
+            if lasting and lasting.get("rules") != self._mark():
+                lasting["unused"] = 0.0  # quiet under another policy: a full time is needed under this one
             state = initial(boot.boot_id, boot.instance, lasting, now)
         except (KeyError, TypeError, ValueError) as error:
             self._host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
@@ -152,7 +158,7 @@ class Memory:
 
     def commit(self, state: State, at: float, wall: float) -> None:
         """The commitments, at once in memory and soon on the disk."""
-        lasting = commitments(state, wall, self._policy.price_per_hour)
+        lasting = {**commitments(state, wall, self._policy.price_per_hour), "rules": self._mark()}
         self._unused = bool(lasting["unused"])
         data = json.dumps(lasting, separators=(",", ":")).encode()
         self._committed_at = at

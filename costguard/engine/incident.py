@@ -377,7 +377,7 @@ def _reloaded(turn: Turn, event: Began) -> None:
             turn.amend(confirm="", recheck=event.at)
         turn.amend(link=len(turn.rules.actions))  # what is under way does not go on down another policy's list
     passed = tuple(plan for plan in core.plans if plan.verdict in PASSED)
-    turn.set(arm_since=None, picked=(), plans=passed)
+    turn.set(arm_since=None, picked=(), plans=passed, unused=0.0)
     if core.alarm is not None and core.alarm.next < NEVER:
         turn.set(alarm=timed(core.alarm, turn.rules))
 

@@ -256,7 +256,8 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
     # a person who starts the machine again after an own stop gets the whole time anew
     stopped = core.phase in (ACTING, CONFIRMING) or (core.phase == DONE and core.done == "acted")
     work = core.work
-    if not stopped and core.armed is None and work is not None and work.lost is None and not work.loud:
+    seen = not stopped and core.fresh != "reload"  # what was seen under another policy ends with the next tick
+    if seen and core.armed is None and work is not None and work.lost is None and not work.loud:
         quiet = max(0.0, state.at - max(work.known_since, work.since))
     return {
         # as earlier versions read them; the end by the date of now, should it have been set since the hold was granted

@@ -283,6 +283,17 @@ def test_unused_is_counted_over_boots_but_not_over_an_own_stop() -> None:
         assert len(world.stops()) == 1, word
 
 
+def test_quiet_time_under_another_policy_is_not_saved_for_the_next_boot() -> None:
+    """What is saved right after a reload is read under the new policy: the time counted under the old one is none of it."""
+    world = World(POLICY._replace(arm_threshold=0.99), 1)
+    world.run(500.0, QUIET)
+    assert commitments(world.state, world.wall)["unused"] == 500.0
+    world.reload(world.policy._replace(kill_threshold=0.2))
+    assert commitments(world.state, world.wall)["unused"] == 0.0
+    world.run(100.0, QUIET)
+    assert commitments(world.state, world.wall)["unused"] == pytest.approx(100.0)
+
+
 @given(STRETCHES, st.booleans())
 def test_a_saved_state_is_the_same_state(stretches: list[tuple[Reading, int]], hold: bool) -> None:
     """What was dumped loads as the same through strict JSON, up to what a tick computes afresh."""

@@ -1,0 +1,64 @@
+"""What outlives a boot counts under the rules under which it came about."""
+
+from typing import Any
+
+import pytest
+
+from costguard.agent.loop import Loop
+from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, World, effective
+from tests.unit.agent.test_bugs import Journal
+
+UNUSED = 7200.0
+BEFORE, AFTER = 6000.0, 1800.0
+RULES: dict[str, Any] = {"kill_action": "shutdown", "kill_duration": 900.0, "grace": 60.0, "boot_grace": 600.0}
+
+
+def boot(world: World, config: dict[str, Any], seconds: float) -> list[str]:
+    """One boot of a machine that does nothing; the messages of its guard."""
+    journal = Journal()
+    host = SimHost(world=world, until=world.now + seconds, watch=journal)
+    try:
+        Loop(host, config, host.start()).run()
+    except SimOff:
+        host.die()
+    return journal.kinds()
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        ({}, True),
+        ({"kill_threshold": 0.15}, False),
+        ({"mode": "dry-run"}, False),
+        ({"unused_after": UNUSED - 600.0}, False),
+        ({"version": "another"}, False),
+    ],
+)
+def test_unused_time_of_earlier_boots_counts_under_the_same_policy_alone(change: dict[str, Any], counts: bool) -> None:
+    """As after a reload or an upgrade: under another policy a whole time is needed, also if it came while the machine was off."""
+    policy = {"mode": "live", "unused_after": UNUSED, **RULES}
+    world = World(Machine(gpus=1, script=[Phase(9**9, 0.0)]), seed=3)
+    assert boot(world, effective(policy), BEFORE) == []
+    world.boot()
+    version = change.get("version")
+    config = effective({**policy, **{name: value for name, value in change.items() if name != "version"}})
+    kinds = boot(world, {**config, "version": version} if version else config, AFTER)
+    assert ("warning" in kinds) is counts
+    if not counts:
+        world.boot()
+        assert "warning" in boot(world, {**config, "version": version} if version else config, UNUSED)
+
+
+def test_a_reload_before_the_first_tick_of_a_boot_takes_unused_time_back() -> None:
+    """The policy was changed while the agent started: what earlier boots saw of the machine counts for the old one."""
+    policy = {"mode": "live", "unused_after": UNUSED, **RULES}
+    world = World(Machine(gpus=1, script=[Phase(9**9, 0.0)]), seed=3)
+    boot(world, effective(policy), BEFORE)
+    world.boot()
+    world.configuration = effective({**policy, "kill_threshold": 0.15})
+    journal = Journal()
+    host = SimHost(world=world, until=world.now + AFTER, watch=journal)
+    loop = Loop(host, effective(policy), host.start())
+    loop._adopt(world.configuration)  # a check that was quicker than the first answer of a reader
+    loop.run()
+    assert journal.kinds() == []
