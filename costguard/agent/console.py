@@ -6,6 +6,8 @@ import socket
 import stat
 from collections.abc import Mapping
 
+from costguard.engine.words import several
+
 LINE_BYTES = 4000
 """Longer lines are cut: a pipe that is ready takes 4096 bytes in one piece (pipe(7))."""
 
@@ -41,7 +43,7 @@ class Console:
         """Write one line now or never."""
         if self._dropped:
             count, self._dropped = self._dropped, 0
-            if not self._put(self._line(f"<4>{count} lines were dropped here: nobody read standard error")):
+            if not self._put(self._line(f"<4>{several(count, 'line')} dropped here: nobody read standard error")):
                 self._dropped = count + 1
                 return
         if not self._put(self._line(line)):

@@ -21,22 +21,35 @@ if TYPE_CHECKING:
 DEFAULT_SINCE = 14 * 86400.0
 HOUR = 3600.0
 
+SINCE = "a length of time up to now, such as 7d or 12h, or a date that is past, such as 2026-11-21 or 2026-11-21T15:00"
+"""What ``--since`` takes."""
+
 AGENT_SECONDS = 2.0
 """Patience with the agent, which is asked for the price alone."""
 
 
 def _since(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
-    """A length of time (7d, 12h) or a local date (2026-11-21, with or without a time of day), as a date."""
-    from costguard.config.values import spoken_seconds
-
+    """A length of time (7d, 12h) or a local date (2026-11-21, with or without a time of day), as a date that is past."""
     if value is None:
         return None
+    now, since = time.time(), None
     with suppress(ValueError, OverflowError, OSError):
-        return datetime.fromisoformat(value).timestamp()
+        since = datetime.fromisoformat(value.strip()).timestamp()
+    if since is None:
+        since = now - _ago(value)
+    if since > now:
+        raise click.BadParameter(f"{value} lies in the future; allowed: {SINCE}")
+    return since
+
+
+def _ago(value: str) -> float:
+    from costguard.config.values import spoken_seconds
+
     try:
-        return time.time() - spoken_seconds(value)
+        return spoken_seconds(value)
     except ValueError as error:
-        raise click.BadParameter(f"{error}; allowed: such as 7d, 12h or 2026-11-21") from None
+        said = str(error) if value.strip()[:1].isdigit() else f"{value!r} is neither a length of time nor a date"
+        raise click.BadParameter(f"{said}; allowed: {SINCE}") from None
 
 
 def _price(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Rate | None:
@@ -81,7 +94,20 @@ def place(state_dir: str | None) -> str:
     """The file of the agent of this user or, when it has none, of the machine's (root's)."""
     own = os.path.join(resolve(state_dir, os.environ).state, FILE)
     machines = os.path.join(resolve(None, os.environ, 0).state, FILE)
-    return machines if not state_dir and not os.path.exists(own) and os.path.exists(machines) else own
+    return own if state_dir else nearest(own, machines)
+
+
+def nearest(own: str, machines: str) -> str:
+    """The first of two files that is there, or that others than this user can see: why they can is said where it is read."""
+    if not os.path.exists(own):
+        try:
+            os.stat(machines)
+        except PermissionError:
+            return machines
+        except OSError:
+            return own
+        return machines
+    return own
 
 
 def _agents(state_dir: str | None) -> Rate | None:

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from costguard.cli.render import clean
 from costguard.engine.reasons import TABLE
-from costguard.engine.words import duration, percent
+from costguard.engine.words import duration, percent, several
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
-from costguard.history.story import Entry, Summary, message
+from costguard.history.story import Entry, Summary, lost_rows, message
 from costguard.money import Rate
 
 REASONS = {row.reason: row.title for row in TABLE}
@@ -114,7 +114,10 @@ def _incidents(incidents: Sequence[Summary]) -> Table:
         what = f"{clean(each.action)}, {REASONS.get(each.reason, clean(each.reason))}"
         words = Text(clean(each.words), style=COLOURS.get(each.result, ""))
         if each.undelivered:
-            words.append(f" ({each.undelivered} of {each.delivered + each.undelivered} messages reached nobody)", "red")
+            words.append(
+                f" ({each.undelivered} of {several(each.delivered + each.undelivered, 'message')} reached nobody)",
+                "red",
+            )
         table.add_row(_moment(each.opened), clean(each.id), what, words)
     return table
 
@@ -129,7 +132,7 @@ def _messages(events: Sequence[Event]) -> Table:
         elif event.kind == "released":
             words = f"{event.data.get('owner')} ran `costguard release`"
         else:
-            words = f"{event.data.get('rows')} rows of history were lost: they could not be written in time"
+            words = lost_rows(event.data)
         table.add_row(_moment(event.wall), clean(words))
     return table
 
@@ -146,7 +149,7 @@ def told(
         f"reason    {reason}{owner}; {clean(head.action)}, {mode}",
         f"opened    {_moment(head.opened)}, last entry {_moment(head.last)} (all times {_zone()})",
         f"ended     {clean(head.words)}" + (f"; proof: {clean(head.proof)}" if head.proof else ""),
-        f"people    {head.delivered} messages delivered, {head.undelivered} not"
+        f"people    {several(head.delivered, 'message')} delivered, {head.undelivered} not"
         + ("; NOBODY GOT THE WARNING, and the countdown went on" if head.unreached else ""),
         f"source    {path}",
     ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from costguard.cli.invoked import invoked
+from costguard.engine.words import several
 from costguard.errors import REFUSED, CostguardError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _conclude(out: str, recorder: "_Recorder", trouble: OSError | None) -> None:
             os.unlink(out)
         why = recorder.words or "it ended before the first look"
         raise CostguardError(f"nothing was recorded, and {out} was removed: {why}", "See `costguard doctor`.", REFUSED)
-    click.echo(f"{out}: {recorder.looks} looks. Next: {invoked()} replay {name}")
+    click.echo(f"{out}: {several(recorder.looks, 'look')}. Next: {invoked()} replay {name}")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

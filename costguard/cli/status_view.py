@@ -15,7 +15,7 @@ from costguard.engine.narrate import below, unreached
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import TABLE
 from costguard.engine.rules import rules_of
-from costguard.engine.words import duration
+from costguard.engine.words import duration, hanging
 from costguard.engine.words import percent as share
 from costguard.notify.facts import Facts
 from costguard.notify.price import price
@@ -284,7 +284,7 @@ def _troubles(report: Report) -> list[str]:
     if report["gpus"] and agent["reader"] != "answers" and "nvml" not in agent["troubles"]:
         words.append(f"the GPU reader: {clean(agent['reader'])}")
     if agent["unreaped"]:
-        words.append(f"{agent['unreaped']} readers hang in the driver and cannot be ended; a reboot ends them")
+        words.append(f"{hanging(agent['unreaped'])}; a reboot ends that")
     return words
 
 

@@ -12,6 +12,7 @@ from costguard.config.options import OPTIONS
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment, read_file
+from costguard.engine.words import several
 from costguard.errors import USAGE, CostguardError
 
 RANGED = ("greater_than", "less_than")
@@ -22,7 +23,7 @@ class ConfigurationError(CostguardError):
     """The configuration has problems; ``problems`` are all of them, each one line."""
 
     def __init__(self, problems: list[str]) -> None:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        count = several(len(problems), "problem")
         super().__init__(
             "\n  ".join([f"the configuration has {count}, so costguard does not start with it:", *problems]),
             "`costguard config init --path FILE` writes a commented sample; `costguard config check FILE` reads one.",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from costguard.actions import container
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
+from costguard.files import open_file
 from costguard.trust import weakness
 
 _INTERPRETER = re.compile(r"(ba|da|z|k|fi|a|c|tc)?sh|busybox|(python|pypy|perl|ruby|lua|php)[\d.]*|node|tclsh|Rscript")
@@ -23,6 +24,13 @@ _WORD = re.compile(r"[^\s;|&()<>'\"`$={}]+")
 
 _SETTINGS = re.compile(r"_(FILE|CREDENTIALS|CONFIG)$")
 """Variables that lead libraries to their settings, which may name programs to run."""
+
+
+NESTED = 5
+"""Scripts whose interpreter is a script again, as deep as the kernel follows them."""
+
+FIRST_LINE = 256
+"""Bytes of a script's first line that the kernel reads. Source: execve(2)."""
 
 
 class Given(NamedTuple):
@@ -71,12 +79,46 @@ def _everything(settings: Settings, given: Given, uid: int) -> Iterator[tuple[st
 
 
 def executed(argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The files that a command runs, as far as its words show: the program, and what it is told to run in its turn."""
+    """The files that a command runs, as far as its words show.
+
+    The program, what it is told to run in its turn, and what runs those of them that are scripts.
+    """
     if not argv:
         return []
-    program = shutil.which(argv[0], path=environment.get("PATH"))
+    path = environment.get("PATH")
+    program = shutil.which(argv[0], path=path)
     told = [] if _becomes_another(argv) else _arguments(argv)
-    return [*([program] if program else []), *told]
+    named = [program, _found_by_env(argv, path), *told]
+    files = list(dict.fromkeys(file for file in named if file))
+    runners = [runner for file in files if os.access(file, os.X_OK) for runner in _interpreters(file, path)]
+    return list(dict.fromkeys([*files, *runners]))
+
+
+def _interpreters(file: str, path: str | None) -> Iterator[str]:
+    """What runs a script, by its first line: the interpreter, and what it runs in its turn; ``path`` is searched for `env NAME`."""
+    for _ in range(NESTED):
+        try:
+            with open_file(file) as script:
+                first = script.read(FIRST_LINE).partition(b"\n")[0]
+        except OSError:
+            return
+        words = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
+        if not words:
+            return
+        file = os.path.join("/", words[0])
+        yield file
+        if found := _found_by_env(words, path):
+            file = found
+            yield file
+
+
+def _found_by_env(words: Sequence[str], path: str | None) -> str | None:
+    """The program that `env` finds for the name that it is given; None where it is not `env` that is run."""
+    if os.path.basename(words[0]) != "env":
+        return None
+    rest = [word.removeprefix("-S") for word in words[1:]]
+    name = next((word for word in rest if word and not word.startswith("-") and "=" not in word), None)
+    return shutil.which(name, path=path) if name else None
 
 
 def _becomes_another(argv: Sequence[str]) -> bool:

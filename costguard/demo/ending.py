@@ -10,7 +10,7 @@ from costguard.demo import story
 from costguard.demo.director import Account
 from costguard.demo.story import MINUTE
 from costguard.demo.words import hours
-from costguard.engine.words import clock, duration
+from costguard.engine.words import clock, duration, several
 
 
 def following(command: str) -> list[tuple[str, str]]:
@@ -45,7 +45,9 @@ def morals(account: Account) -> list[str]:
     download, training = account.spells["download"], account.spells["training"]
     stopped = sum(spell.warnings for name, spell in account.spells.items() if name != story.ACTS[-1].name)
     if stopped:
-        return [f"{stopped} warnings came while there was work to do: that is a fault of costguard, please report it."]
+        return [
+            f"{several(stopped, 'warning')} came while there was work to do: that is a fault of costguard, please report it."
+        ]
     return [
         f"The download was left alone: {duration(download.quiet)} at 0 %, but no work had been seen since boot.",
         f"The training was left alone: {duration(training.quiet)} of pauses, each shorter than the hour that it takes.",

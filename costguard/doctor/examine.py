@@ -10,7 +10,7 @@ from costguard.agent.digest import digest
 from costguard.doctor import decision, hardware, holders, package, service
 from costguard.doctor.finding import Check, Level, Report, Section, Verdict
 from costguard.doctor.plans import Moment, Plan, plan_checks, plans
-from costguard.engine.words import duration
+from costguard.engine.words import duration, hanging, several
 
 LATE = 60.0
 """Seconds without a look, or three intervals, after which an agent counts as hanging."""
@@ -236,7 +236,7 @@ def _agent(agent: Agent, by: service.Service) -> Iterator[Check]:
     if about["reader"] != "answers" and "nvml" not in about["troubles"]:
         yield Check("bad", f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
     if about["unreaped"]:
-        text = f"{about['unreaped']} readers hang in the driver and cannot be ended"
+        text = hanging(about["unreaped"])
         yield Check("warn", text, hardware.advice("hang"))
 
 
@@ -284,7 +284,7 @@ def _holders(scan: holders.Scan, by_minor: "_Namer") -> Iterator[Check]:
     if not scan.holders:
         yield Check("note", "no process that can be seen holds a GPU")
     if scan.hidden:
-        text = f"{scan.hidden} processes of other users could not be looked into"
+        text = f"{several(scan.hidden, 'process', 'processes')} of other users could not be looked into"
         yield Check("note", text, "`sudo costguard doctor` sees all of them")
     if not scan.complete:
         yield Check("note", "there are very many processes; not all were looked into", "`sudo fuser -v /dev/nvidia*`")
@@ -312,9 +312,8 @@ def _messages(
             yield Check("note", f"{name}: configured; whether it arrives shows only a message")
     if not reached:
         tries = effective.get("policy", {}).get("warn_attempts", 3)
-        text = (
-            f"a warning would reach nobody now but the journal; after {tries} tries the countdown goes on all the same"
-        )
+        after = several(tries, "try", "tries")
+        text = f"a warning would reach nobody now but the journal; after {after} the countdown goes on all the same"
         hint = "a `url` under [sink] gets a record of every incident in live mode"
         if "wall" not in channels:
             hint = f'add "wall" to channels under [notify]; {hint}'

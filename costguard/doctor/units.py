@@ -9,6 +9,8 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
+from costguard.engine.words import several
+
 ROOT = "default.target"
 """What a manager starts at boot."""
 
@@ -158,7 +160,7 @@ def command(settings: Mapping[str, list[str]], variables: Mapping[str, str]) -> 
     """The command line that the unit starts; raises UnclearError where its files do not say it."""
     lines = settings.get("ExecStart", ())
     if len(lines) != 1:
-        raise UnclearError(f"it has {len(lines) or 'no'} ExecStart= line{'s' if len(lines) != 1 else ''}")
+        raise UnclearError(f"it has {several(len(lines), 'ExecStart= line')}")
     line = lines[0].lstrip()
     bare = line.lstrip(_PREFIXES)
     words: list[str] = []

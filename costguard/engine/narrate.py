@@ -5,7 +5,7 @@ from costguard.engine.rules import Rules
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Core, Incident, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
-from costguard.engine.words import clock, duration, percent
+from costguard.engine.words import clock, duration, percent, several
 
 MOST = 8
 """So many GPUs are named one by one."""
@@ -190,9 +190,7 @@ def being_warned(now: Incident | None, rules: Rules) -> str:
 
 def unreached(tries: int) -> str:
     """What follows where nobody got the warning."""
-    return (
-        f"nobody could be reached in {tries} {'try' if tries == 1 else 'tries'}, and the countdown goes on all the same"
-    )
+    return f"nobody could be reached in {several(tries, 'try', 'tries')}, and the countdown goes on all the same"
 
 
 def below(rules: Rules) -> str:

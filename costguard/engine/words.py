@@ -35,6 +35,11 @@ def percent(share: float) -> str:
     return f"{share * 100:.3g} %"
 
 
-def several(count: int, noun: str) -> str:
-    """``1 GPU``, ``8 GPUs``; ``1 look``, ``0 looks``."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+def hanging(readers: int) -> str:
+    """``2 readers hang in the driver and cannot be ended``."""
+    return f"{several(readers, 'reader')} hang{'s' if readers == 1 else ''} in the driver and cannot be ended"
+
+
+def several(count: int, noun: str, nouns: str = "") -> str:
+    """``1 GPU``, ``8 GPUs``, ``0 GPUs``; ``nouns`` where the plural has more than an s: ``3 tries``."""
+    return f"{count} {noun if count == 1 else nouns or noun + 's'}"

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from costguard.engine.narrate import ON_DONE, unreached
 from costguard.engine.reasons import PERSON
-from costguard.engine.words import percent
+from costguard.engine.words import percent, several
 from costguard.history.query import Event
 
 RESULTS = {
@@ -154,9 +154,14 @@ def _entry(event: Event, asked: str) -> Entry:
         "confirm": f"asked what became of {action}",
         "abandon": f"the waiting worker was ended; it had done nothing (attempt {data.get('effect')})",
         "released": f"{data.get('owner')} ran `costguard release`",
-        "lost": f"{data.get('rows')} rows of history were lost: they could not be written in time",
+        "lost": lost_rows(data),
     }.get(event.kind, event.kind)
     return Entry(event.wall, title)
+
+
+def lost_rows(data: Mapping[str, Any]) -> str:
+    """What was never written."""
+    return f"{several(int(data.get('rows') or 0), 'row')} of history lost: not written in time"
 
 
 def message(event: Event) -> tuple[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 
 from costguard import programs
+from costguard.engine.words import several
 from costguard.notify import terminal, terminals
 from costguard.notify.message import DeliveryError, Message
 
@@ -31,7 +32,7 @@ def counted(paths: Sequence[str], devfs: str = "/dev") -> str:
     """``2 terminals (pts/0, ttyS0)``."""
     names = [path.removeprefix(f"{devfs}/") for path in paths]
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return f"{len(names)} terminal{'' if len(names) == 1 else 's'} ({shown})"
+    return f"{several(len(names), 'terminal')} ({shown})"
 
 
 def _by_wall(message: Message, limit: float) -> None:

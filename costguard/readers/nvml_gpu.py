@@ -215,7 +215,7 @@ class Gpu:
         covers = self._unbroken(stamps, now - before if before else 0.0)
         self._since = stamps[-1]
         self._use = (min(values), peak)
-        return peak, covers, f"GPU peak {peak:g} % in {len(values)} samples"
+        return peak, covers, f"GPU peak {peak:g} % in {len(values)} sample{'' if len(values) == 1 else 's'}"
 
     def _unbroken(self, stamps: list[int], gap: float) -> float:
         """Seconds back to the last hole; the whole ``gap`` since the last read when there is none."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from costguard.engine.words import several
 from costguard.files import NoFileError, open_file
 from costguard.replay import parquet
 from costguard.replay.own import looks_like_own, read_own
@@ -128,7 +129,9 @@ def _listed(paths: Sequence[str]) -> tuple[list[str], list[str]]:
             )
         files += recordings
         if passed := len(every) - len(recordings):
-            notes.append(f"{path}: {passed} of its files end in none of {', '.join(SUFFIXES)}, and were passed over")
+            notes.append(
+                f"{path}: passed over {several(passed, 'file')} with another ending than {', '.join(SUFFIXES)}"
+            )
     return files, notes
 
 

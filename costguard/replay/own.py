@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from costguard import __version__
 from costguard.engine.observation import Device, Known, Reading, Unknown
+from costguard.engine.words import several
 from costguard.replay.group import NO_ROW
 from costguard.replay.source import Progress, Source, chunks
 from costguard.replay.trace import Palette, Recording, Trace, TraceError, step_of
@@ -158,7 +159,7 @@ class _Reader:
         if not math.isfinite(at):
             raise ValueError(f"{value[0]!r} is no time")
         if len(value) != len(self._places) + 1:
-            raise ValueError(f"{len(value) - 1} readings of {len(self._places)} GPUs")
+            raise ValueError(f"{several(len(value) - 1, 'reading')} of {several(len(self._places), 'GPU')}")
         if self._times and at < self._times[-1]:
             raise ValueError("time runs backwards")
         now: dict[int, int] = {}

@@ -67,11 +67,11 @@ def heading(name: str, recording: Recording) -> Iterator[str]:
     if len(traces) == 1:
         trace = traces[0]
         yield (
-            f"{name}: {several(len(trace.devices), 'GPU')}, {recording.rows} rows, "
+            f"{name}: {several(len(trace.devices), 'GPU')}, {several(recording.rows, 'row')}, "
             f"{date(trace.times[0])} to {date(trace.times[-1])} ({duration(spans[0])}), a sample each {trace.interval:g} s; times are local, {time.strftime('%Z')}"
         )
     else:
-        yield f"{name}: {several(len(traces), 'machine')}, {recording.rows} rows, {sum(spans) / 3600:.0f} machine-hours"
+        yield f"{name}: {several(len(traces), 'machine')}, {several(recording.rows, 'row')}, {sum(spans) / 3600:.0f} machine-hours"
 
 
 def warnings(results: Sequence[Result]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from operator import ne
 from typing import NamedTuple
 
 from costguard.engine.observation import Device, Known, Reading
+from costguard.engine.words import several
 from costguard.replay.cells import Moments, Numbers, is_local, load, moment
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.overlap import OverlapError
@@ -172,7 +173,7 @@ class Table:
 
     def _check(self, number: int, line: str, cells: list[str], found: Columns) -> None:
         if len(cells) != found.width:
-            raise self._error(number, f"{len(cells)} columns where {found.width} are expected", line)
+            raise self._error(number, f"{several(len(cells), 'column')} where {found.width} are expected", line)
         try:
             moment(cells[found.time])
             load(cells[found.load], self._numbers.scale)

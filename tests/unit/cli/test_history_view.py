@@ -25,3 +25,11 @@ def test_a_long_heading_stays_beside_its_time() -> None:
     first = next(number for number, line in enumerate(lines) if "NOT delivered" in line)
     assert [line[:10].strip() for line in lines[first + 1 :]] == [""] * len(lines[first + 1 :])
     assert len(lines[first + 1 :]) >= 2
+
+
+def test_one_message_is_no_messages() -> None:
+    """A count and its noun agree."""
+    head = Summary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
+    file = io.StringIO()
+    show(console(file), told("/h", head, [], [], {}))
+    assert "people    1 message delivered, 0 not" in file.getvalue()

@@ -110,3 +110,52 @@ def test_root_follows_no_settings_of_libraries_that_others_can_write(tmp_path: P
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(0o777)
     assert "At '--state-dir'" in problems(None, tmp_path)[0]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "#!{runner}",
+        "#! {runner} -u",
+        "#!/usr/bin/env runner",
+        "#!/usr/bin/env -S -i A=b runner -u",
+        "#!{script}",  # an interpreter that is a script itself
+    ],
+)
+def test_the_interpreter_of_a_script_is_nobody_elses(tmp_path: Path, first: str) -> None:
+    """The first line of a script names what really runs: a script of root's in another user's shell is that user's."""
+    runner = written(tmp_path / "runner", 0o777)
+    script = written(tmp_path / "script", 0o755, f"#!{runner}\n")
+    file = written(tmp_path / "file", 0o755, first.format(runner=runner, script=script) + "\nrelease the node\n")
+    search = f"{tmp_path}:/usr/bin:/bin"
+    (problem,) = problems(None, tmp_path, f"actions.command.run={file}", PATH=search)
+    assert problem.startswith("At 'actions.command.run': ")
+    assert f"everybody can write {runner}" in problem
+    runner.chmod(0o755)
+    assert problems(None, tmp_path, f"actions.command.run={file}", PATH=search) == []
+
+
+def test_what_env_finds_is_nobody_elses(tmp_path: Path) -> None:
+    """Also where the command itself begins with env."""
+    runner = written(tmp_path / "runner", 0o777)
+    (problem,) = problems(None, tmp_path, "actions.command.run=/usr/bin/env A=b runner", PATH=f"{tmp_path}:/usr/bin")
+    assert f"everybody can write {runner}" in problem
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"", b"#!", b"#!\xff\xfe", b"#!/nowhere/at/all", b"\x7fELF", b"#!/usr/bin/env", b"#!/usr/bin/env nobody-has-this"],
+)
+def test_a_first_line_that_names_nothing_leads_nowhere(tmp_path: Path, first: bytes) -> None:
+    """Whatever stands there, the check ends and the file itself was looked at."""
+    file = tmp_path / "file"
+    file.write_bytes(first + b"\n")
+    file.chmod(0o755)
+    assert problems(None, tmp_path, f"actions.command.run={file}") == []
+    assert str(file) in executed([str(file)], os.environ)
+
+
+def test_a_script_that_interprets_itself_ends(tmp_path: Path) -> None:
+    """A circle of interpreters is followed no further than the kernel follows it."""
+    file = written(tmp_path / "file", 0o755, f"#!{tmp_path}/file\n")
+    assert executed([str(file)], os.environ) == [str(file)]

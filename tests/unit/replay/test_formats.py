@@ -117,7 +117,7 @@ def test_a_folder_and_a_file(tmp_path: Path) -> None:
     found = read_all([str(folder), str(tmp_path / "a.csv")])
     assert [trace.name for trace in found.traces] == ["a.csv", "b.csv.gz", f"a.csv ({tmp_path / 'a.csv'})"]
     assert found.rows == 9
-    assert "1 of its files" in found.notes[0]
+    assert "passed over 1 file with" in found.notes[0]
     (tmp_path / "a.csv").unlink()
     with pytest.raises(TraceError, match="holds no recording"):
         read_all([str(tmp_path)])

@@ -1,0 +1,82 @@
+"""``costguard history``: from when on, and for whom."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import costguard
+from costguard.cli.history import nearest
+from costguard.cli.main import main
+from costguard.history import query, store
+from tests.unit.history.conftest import batch
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that everybody may enter; those of pytest are closed to others."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+@pytest.mark.parametrize(
+    ("since", "words"),
+    [
+        ("tomorrow", "'tomorrow' is neither a length of time nor a date"),
+        ("-3d", "'-3d' is neither a length of time nor a date"),
+        ("", "'' is neither a length of time nor a date"),
+        ("2199-01-01", "2199-01-01 lies in the future"),
+        ("7", "7 has no unit: write 7h or 7m"),
+    ],
+)
+def test_since_says_what_it_takes(folder: Path, since: str, words: str) -> None:
+    """With an example, and never a date that is still to come."""
+    store.save(str(folder / "history.sqlite"), batch())
+    done = CliRunner().invoke(main, ["history", f"--since={since}", "--state-dir", str(folder)])
+    assert done.exit_code == 2
+    assert (
+        f"--since: {words}; allowed: a length of time up to now, such as 7d or 12h, or a date that is past"
+        in done.stderr
+    )
+    assert "2026-11-21" in done.stderr
+
+
+@pytest.mark.parametrize("since", ["7d", "1h30m", "2020-11-21", "2020-11-21T15:00", "2020-11-21T15:00+01:00", "0s"])
+def test_since_takes_what_it_says(folder: Path, since: str) -> None:
+    """A length of time, a date, a date with a time of day."""
+    store.save(str(folder / "history.sqlite"), batch())
+    done = CliRunner().invoke(main, ["history", "--since", since, "--state-dir", str(folder), "--json"])
+    assert done.exit_code == 0, done.output
+
+
+def test_an_ordinary_user_reads_the_machines_history_or_hears_what_to_run(folder: Path) -> None:
+    """The file of root's agent is found where this user has none, also in a folder that is closed to others."""
+    machines, own, user = folder / "machines", folder / "own" / "history.sqlite", os.geteuid()
+    file = machines / "history.sqlite"
+    store.save(str(file), batch())
+    assert nearest(str(own), str(file)) == str(file)
+    assert nearest(str(own), str(folder / "none")) == str(own)
+    machines.chmod(0)
+    os.seteuid(user or 65534)
+    try:
+        assert nearest(str(own), str(file)) == str(file)
+        with (
+            pytest.raises(query.HistoryError, match="may not look into its folder") as caught,
+            query.reading(str(file)),
+        ):
+            pass
+    finally:
+        os.seteuid(user)
+        machines.chmod(0o755)
+    assert "sudo" in (caught.value.hint or "")
+
+
+def test_the_shipped_unit_keeps_the_history_where_everybody_can_read_it() -> None:
+    """As docs/history.md says; what is not for everybody has a mode of its own."""
+    unit = (Path(costguard.__file__).parent / "data" / "costguard.service").read_text().splitlines()
+    assert "StateDirectoryMode=0755" in unit
+    assert "UMask=0022" in unit
