@@ -147,7 +147,7 @@ class Bench:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
         if order.get("text") and not graft(order["module"], order["text"], order["function"]):
             return _UNFIT
-        tell = partial(os.write, into)
+        tell, start = partial(os.write, into), time.process_time()
         for item, after in zip(items, [*items[1:], None], strict=True):
             usual = self._seconds.get(item.nodeid, 1.0)
             signal.setitimer(signal.ITIMER_VIRTUAL, TEST_SECONDS + 5.0 * usual)
@@ -157,6 +157,8 @@ class Bench:
             if session.testsfailed:
                 return 1
             tell(f"end {time.process_time() - began:.3f} {item.nodeid}\n".encode())
+            if time.process_time() - start > order["within"]:
+                break
         return 0
 
 

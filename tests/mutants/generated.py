@@ -7,6 +7,7 @@ functions. What `survivors.toml` lists is left out. Exit code 1 when another one
 
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -71,8 +72,8 @@ def listed() -> dict[Key, str]:
 class Copy:
     """A copy of the tree with a warm pytest on it."""
 
-    def __init__(self, folder: Path, group: Group) -> None:
-        self._folder, self._group = folder, group
+    def __init__(self, folder: Path, group: Group, within: float) -> None:
+        self._folder, self._group, self._within = folder, group, within
         self._stamp = 1_000_000_000
         self.unsound: set[str] = set()
         """Tests that fail on the unbroken code, too: they tell nothing."""
@@ -123,6 +124,7 @@ class Copy:
             "function": mutant.function,
             "where": f"{mutant.file}:{mutant.function}",
             "processes": self._group.processes,
+            "within": self._within,
         }
         self._orders.write(json.dumps(order) + "\n")
         found = self._answer()
@@ -142,11 +144,11 @@ class Copy:
         self._log.close()
 
 
-def attempt(group: Group, mutants: Iterator[Mutant], jobs: int) -> Iterator[Result]:
+def attempt(group: Group, mutants: Iterator[Mutant], jobs: int, within: float) -> Iterator[Result]:
     """Try mutants of one group, some at a time."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as name, ThreadPoolExecutor(jobs) as pool:
         idle: SimpleQueue[Copy] = SimpleQueue()
-        copies = [Copy(Path(name) / str(number), group) for number in range(jobs)]
+        copies = [Copy(Path(name) / str(number), group, within) for number in range(jobs)]
         for one in copies:
             idle.put(one)
 
@@ -185,6 +187,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", default=os.environ.get("SEED") or commit())
     parser.add_argument("--group", help="only this one of modules.toml")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", "2")))
+    parser.add_argument(
+        "--within", type=float, default=math.inf, help="CPU seconds of tests for each, the likeliest first"
+    )
     parser.add_argument("--json", action="store_true", help="each result as a line of JSON")
     options = parser.parse_args(arguments)
     wanted = [group for group in groups() if options.group in {None, group.name}]
@@ -200,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for group in wanted:
         mutants = (made(ROOT, place) for place in chosen(group, options.words, count, options.seed))
         fresh = (mutant for mutant in mutants if mutant is not None and mutant.key not in known)
-        for result in attempt(group, fresh, options.jobs):
+        for result in attempt(group, fresh, options.jobs, options.within):
             results.append(result)
             _show(result, as_json=options.json)
     if not options.json:

@@ -1,0 +1,268 @@
+"""The one line that people read, in every situation: state, cause, next step."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from costguard.engine import Device, Devices, Known, Policy, Veto
+from costguard.engine.effects import Go, Prepare
+from costguard.engine.words import clock, duration, percent, several
+from tests.engine.test_acting import IDLE, until
+from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
+
+TASK = IDLE._replace(kill_action="command")
+
+
+def after(seconds: float, *readings: object, policy: Policy = BASE, **more: object) -> World:
+    """A machine after so long of the same."""
+    world = World(policy, len(readings), checked=False)
+    for name, value in more.items():
+        setattr(world, name, value)
+    world.run(seconds, *readings)  # type: ignore[arg-type]  # readings
+    return world
+
+
+def named(world: World, gpus: int, model: str = "H100") -> World:
+    """The readers learn what the GPUs are called."""
+    listed = tuple(Device(key, i, f"GPU-{i}", model) for i, key in enumerate(world.keys[:gpus]))
+    world.send(Devices(world.now, listed))
+    world.tick()
+    return world
+
+
+def held(world: World, *owners: str) -> World:
+    for number, owner in enumerate(owners, start=1):
+        world.hold(number * 3600.0, owner)
+    world.tick()
+    return world
+
+
+def asked(world: World) -> World:
+    world.ask_stop("ann")
+    world.tick()
+    return world
+
+
+def answer(world: World, kind: type, status: str, detail: str) -> None:
+    """Of everything that waits for an answer one kind gets this one."""
+    for identity, effect in list(world.pending.items()):
+        if isinstance(effect, kind):
+            world.answer(identity, status, detail=detail)
+    world.settle()
+
+
+def refused(world: World) -> World:
+    while world.phase() != "DONE":
+        world.tick(*world.readings)
+        answer(world, Prepare, "refuse", "the right is missing")
+    return world
+
+
+def failed(world: World) -> World:
+    while world.phase() != "FAILED":
+        world.tick(*world.readings)
+        answer(world, Prepare, "failed", "no room for a process")
+    return world
+
+
+def nobody(world: World, tries: int) -> World:
+    """A warning that nobody got."""
+    world = until(world, "WARNING")
+    for _ in range(tries):
+        while not any(getattr(e, "kind", "") == "warning" for e in world.pending.values()):
+            world.tick()
+        world.settle(Tell="failed")
+    world.tick()
+    return world
+
+
+def _used_up() -> World:
+    world = World(IDLE._replace(hold_total=200.0, hold_per_user=200.0), 1, checked=False)
+    world.hold(200.0)
+    world.run(330.0, QUIET)
+    return world
+
+
+NEAR = Veto("host", "bob types at pts/3")
+HATCH = Veto("tag", "costguard-hold is set", hatch=True)
+DUE = BASE._replace(lifetime=1000.0)
+
+STORIES: dict[str, Callable[[], World]] = {
+    "nothing read yet": lambda: after(10.0, policy=BASE),
+    "starting": lambda: after(30.0, QUIET, policy=BASE._replace(boot_grace=1200.0)),
+    "waiting for work": lambda: after(100.0, QUIET, QUIET),
+    "waiting for work for ever": lambda: after(100.0, QUIET, policy=BASE._replace(unused_after=None)),
+    "working": lambda: after(200.0, BUSY, QUIET),
+    "working, all eight": lambda: after(200.0, *[BUSY] * 8),
+    "working, three of eight": lambda: named(after(200.0, *[BUSY] * 3, *[QUIET] * 5), 8),
+    "a mean above": lambda: after(200.0, BUSY, QUIET, policy=TASK._replace(aggregate="mean")),
+    "a mean below": lambda: after(200.0, Known(0.04), QUIET, policy=TASK._replace(aggregate="mean")),
+    "any, one of two idle": lambda: after(100.0, BUSY, QUIET, policy=TASK._replace(aggregate="any")),
+    "any, none idle": lambda: after(100.0, BUSY, BUSY, policy=TASK._replace(aggregate="any")),
+    "idle after work": lambda: named(after(100.0, QUIET, QUIET, QUIET, policy=IDLE), 3),
+    "idle, dry run": lambda: after(100.0, QUIET, policy=IDLE._replace(mode="dry-run")),
+    "idle, at once": lambda: after(100.0, QUIET, policy=IDLE._replace(grace=0.0)),
+    "idle, higher threshold": lambda: after(100.0, QUIET, QUIET, policy=IDLE._replace(kill_threshold=0.15)),
+    "unknown": lambda: named(after(100.0, DARK, QUIET, policy=IDLE), 2),
+    "unknown, never armed": lambda: after(100.0, DARK),
+    "a name that fits none": lambda: named(after(100.0, QUIET, policy=IDLE._replace(gpu_devices=("0", "9"))), 1),
+    "names that fit none of many": lambda: named(
+        after(100.0, *[QUIET] * 9, policy=IDLE._replace(gpu_devices=("77", "78"))), 9
+    ),
+    "a veto": lambda: after(100.0, QUIET, policy=IDLE, vetoes=(NEAR,)),
+    "an escape hatch": lambda: after(100.0, QUIET, policy=IDLE, vetoes=(HATCH, NEAR)),
+    "the administrator": lambda: after(100.0, QUIET, policy=IDLE._replace(admin_hold="exam week")),
+    "held": lambda: held(after(100.0, QUIET, policy=IDLE), "ann", "bob"),
+    "announced": lambda: _noticed(after(100.0, QUIET, policy=IDLE)),
+    "a deadline ahead": lambda: after(100.0, BUSY, policy=DUE),
+    "a deadline has passed": lambda: after(1200.0, BUSY, policy=DUE),
+    "a deadline, dry run": lambda: after(1200.0, BUSY, policy=DUE._replace(mode="dry-run")),
+    "a deadline and rest": lambda: _rested(after(1200.0, BUSY, policy=DUE)),
+    "being warned": lambda: until(World(IDLE, 1), "WARNING"),
+    "nobody got it yet": lambda: nobody(World(IDLE, 1), 1),
+    "nobody got it": lambda: nobody(World(IDLE, 1), 3),
+    "counting down": lambda: after(330.0, QUIET, policy=IDLE),
+    "counting down, dry run": lambda: after(330.0, QUIET, policy=IDLE._replace(mode="dry-run")),
+    "counting down, any": lambda: after(330.0, BUSY, QUIET, policy=TASK._replace(aggregate="any")),
+    "counting down, mean": lambda: after(330.0, QUIET, QUIET, policy=TASK._replace(aggregate="mean")),
+    "counting down, holds used up": _used_up,
+    "a person asked": lambda: asked(after(100.0, BUSY)),
+    "acting": lambda: until(World(IDLE, 1), "ACTING"),
+    "confirming": lambda: until(World(IDLE, 1), "CONFIRMING"),
+    "asking": lambda: _asking(until(World(IDLE, 1), "ACTING")),
+    "a person's stop is tried again": lambda: _tried(asked(after(100.0, BUSY))),
+    "tried again": lambda: _tried(until(World(IDLE._replace(grace=0.0), 1), "WARNING")),
+    "refused": lambda: refused(after(100.0, QUIET, policy=IDLE)),
+    "would have": lambda: until(World(IDLE._replace(mode="dry-run"), 1), "DONE"),
+    "failed": lambda: failed(after(100.0, QUIET, policy=IDLE)),
+    "failed for a person": lambda: failed(asked(after(100.0, BUSY))),
+}
+
+
+def _noticed(world: World) -> World:
+    world.notice(120.0)
+    world.tick()
+    return world
+
+
+def _rested(world: World) -> World:
+    world.run(100.0, QUIET)
+    return world
+
+
+def _asking(world: World) -> World:
+    answer(world, Go, "unknown", "the network broke")
+    world.tick()
+    return world
+
+
+def _tried(world: World) -> World:
+    while world.state.core.incident and not world.state.core.incident.failures:
+        answer(world, Prepare, "failed", "no room for a process")
+        world.tick()
+    return world
+
+
+def sentence(world: World) -> str:
+    """What people read now."""
+    assert world.last is not None
+    return str(world.last.sentence)
+
+
+# ---- table
+
+SENTENCES = {
+    "nothing read yet": "STARTING: no GPU has been read yet; nothing is decided on what cannot be seen.",
+    "starting": "STARTING: the GPU quiet for 30s; warning at 22:32 UTC (unused for 15m), stop 1m later, unless work is seen.",
+    "waiting for work": "IDLE: both GPUs quiet for 1m 40s; warning at 22:28 UTC (unused for 15m), stop 1m later, unless work is seen.",
+    "waiting for work for ever": "IDLE: the GPU quiet for 1m 40s; waiting for load above 5 % for 30s; until then nothing stops it.",
+    "working": "ARMED: 0000:00:00.0 works; nothing stops work; stop needs 5m below 5 %.",
+    "working, all eight": "ARMED: 0000:00:00.0, 0000:01:00.0 and 6 more work; nothing stops work; stop needs 5m below 5 %.",
+    "working, three of eight": "ARMED: GPU 0, GPU 1 and 1 more work; nothing stops work; stop needs 5m below 5 %.",
+    "a mean above": "ARMED: the mean of the GPUs is not below 5 %; nothing stops work; command needs 5m below 5 %.",
+    "a mean below": "ARMED: the mean of the GPUs is below 5 % for 3m 20s; warning at 22:18 UTC (idle for 5m), command 1m later, unless the mean of the GPUs reaches 5 %.",
+    "any, one of two idle": "ARMED: 0000:01:00.0 below 5 % for 1m 40s; warning at 22:18 UTC (idle for 5m), command 1m later, unless every GPU works.",
+    "any, none idle": "ARMED: 0000:00:00.0 and 0000:01:00.0 work; nothing stops work; command needs 5m below 5 %.",
+    "idle after work": "ARMED: all 3 GPUs quiet for 1m 50s; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "idle, dry run": "ARMED: the GPU quiet for 1m 40s; DRY RUN: warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "idle, at once": "ARMED: the GPU quiet for 1m 40s; warning at 22:18 UTC (idle for 5m), stop at once, unless work is seen.",
+    "idle, higher threshold": "ARMED: both GPUs below 15 % for 1m 40s; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "unknown": "ARMED: GPU 0 cannot be read for 1m 50s, and unknown is never idle; nothing is decided on what cannot be seen.",
+    "unknown, never armed": "IDLE: 0000:00:00.0 cannot be read for 1m 40s, and unknown is never idle; nothing is decided on what cannot be seen.",
+    "a name that fits none": "ARMED: no GPU is called 9, as gpu_devices has it; there is 0; nothing is decided until every name in gpu_devices is that of a GPU.",
+    "names that fit none of many": "ARMED: no GPU is called 77 or 78, as gpu_devices has it; there are 0, 1, … 8; nothing is decided until every name in gpu_devices is that of a GPU.",
+    "a veto": "ARMED: host: bob types at pts/3; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "an escape hatch": "HELD: host: bob types at pts/3; tag: costguard-hold is set.",
+    "the administrator": "HELD: the GPU quiet for 1m 40s; the administrator holds this machine: exam week.",
+    "held": "HELD: the GPU quiet for 1m 50s; held by bob until 00:15 UTC.",
+    "announced": "HELD: the GPU quiet for 1m 50s; the cloud has announced that it takes this machine away, or interrupts it.",
+    "a deadline ahead": "ARMED: 0000:00:00.0 works; warning at 22:30 UTC (the deadline), stop 1m later, unless work is seen.",
+    "a deadline has passed": "ARMED: 0000:00:00.0 works; the deadline has passed; warning once work has been over for 5m, stop 1m later.",
+    "a deadline, dry run": "ARMED: 0000:00:00.0 works; the deadline has passed; DRY RUN: warning once work has been over for 5m, stop 1m later.",
+    "a deadline and rest": "ARMED: the GPU quiet for 1m 40s; warning at 22:38 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "being warned": "WARNING: the GPU quiet for 5m; the warning is being sent; stop 1m after that.",
+    "nobody got it yet": "WARNING: the GPU quiet for 5m 10s; nobody has got the warning yet (try 1 of 3); stop 1m after that.",
+    "nobody got it": "WARNING: the GPU quiet for 6m; stop in 50s, at 22:20 UTC, unless work returns or somebody runs `costguard hold 2h`; nobody could be reached in 3 tries, and the countdown goes on all the same.",
+    "counting down": "WARNING: the GPU quiet for 5m 30s; stop in 30s, at 22:19 UTC, unless work returns or somebody runs `costguard hold 2h`.",
+    "counting down, dry run": "WARNING: the GPU quiet for 5m 30s; DRY RUN: stop would come in 30s, at 22:19 UTC, unless work returns or somebody runs `costguard hold 2h`.",
+    "counting down, any": "WARNING: 0000:01:00.0 below 5 % for 5m 30s; command in 30s, at 22:19 UTC, unless every GPU works or somebody runs `costguard hold 2h`.",
+    "counting down, mean": "WARNING: the mean of the GPUs is below 5 % for 5m 30s; command in 30s, at 22:19 UTC, unless the mean of the GPUs reaches 5 % or somebody runs `costguard hold 2h`.",
+    "counting down, holds used up": "WARNING: the GPU quiet for 5m 30s; stop in 30s, at 22:19 UTC, unless work returns or root runs `costguard hold 2h`.",
+    "a person asked": "WARNING: 0000:00:00.0 works; ann asked for it: stop as soon as it is ready; `costguard hold 2h` takes it back.",
+    "acting": "ACTING: the GPU quiet for 6m 10s; stop was requested and is under way.",
+    "confirming": "CONFIRMING: the GPU quiet for 6m 10s; stop was requested; waiting for proof.",
+    "asking": "CONFIRMING: the GPU quiet for 6m 20s; stop was requested; asking what became of it.",
+    "a person's stop is tried again": "WARNING: 0000:00:00.0 works; ann asked for it: stop failed (no room for a process) and is tried again; `costguard hold 2h` takes it back.",
+    "tried again": "WARNING: the GPU quiet for 5m 20s; stop failed (no room for a process) and is tried again if nothing works.",
+    "refused": "DONE: the GPU quiet for 5m 10s; stop cannot be carried out (the right is missing); watching goes on when work is seen.",
+    "would have": "DONE: the GPU quiet for 6m 10s; DRY RUN: stop would have been carried out; watching goes on when work is seen.",
+    "failed": "FAILED: the GPU quiet for 7m; stop FAILED (no room for a process); THE BILL GOES ON; next try at 23:20 UTC.",
+    "failed for a person": "FAILED: 0000:00:00.0 works; stop FAILED (no room for a process); THE BILL GOES ON; given up: run `costguard stop` again.",
+}
+
+
+@pytest.fixture
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_utc")
+@pytest.mark.parametrize("name", STORIES)
+def test_each_situation_has_its_sentence(name: str) -> None:
+    """Whoever changes a word reads all of them again."""
+    assert sentence(STORIES[name]()) == SENTENCES[name]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "0s"), (-5.0, "0s"), (59.4, "59s"), (60.0, "1m"), (75.0, "1m 15s"), (599.0, "9m 59s"), (600.0, "10m"),
+        (659.0, "10m"), (3599.0, "59m"), (3600.0, "1h"), (3661.0, "1h 1m"), (5400.0, "1h 30m"), (86399.0, "23h 59m"),
+        (86400.0, "1d"), (90061.0, "1d 1h"), (172800.0, "2d"), (176400.0, "2d 1h"), (86460.0, "1d 1m"),
+    ],
+)  # fmt: skip
+def test_a_duration_has_two_units_at_most(seconds: float, words: str) -> None:
+    """From ten minutes on without seconds."""
+    assert duration(seconds) == words
+
+
+@pytest.mark.usefixtures("_utc")
+@pytest.mark.parametrize(
+    ("ahead", "words"),
+    [(0.0, "22:13 UTC"), (43199.0, "10:13 UTC"), (43200.0, "2023-11-15 10:13 UTC"), (-43200.0, "2023-11-14 10:13 UTC")],
+)
+def test_a_moment_far_away_has_its_date(ahead: float, words: str) -> None:
+    """Half a day ahead or back a time of day alone could be that of another day."""
+    assert clock(EPOCH + ahead, EPOCH) == words
+    assert clock(EPOCH + ahead) == words[-9:]
+
+
+def test_numbers_as_people_read_them() -> None:
+    """Shares and counts."""
+    assert [percent(share) for share in (0.05, 0.7, 0.123456, 1.0)] == ["5 %", "70 %", "12.3 %", "100 %"]
+    assert [several(count, "GPU") for count in (0, 1, 2)] == ["0 GPUs", "1 GPU", "2 GPUs"]

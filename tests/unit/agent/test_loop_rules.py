@@ -1,0 +1,130 @@
+"""The loop's own rules: its beat after a hole and a bug, what it writes how often, whose end it hears, for what it waits."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from costguard.agent.loop import LEAVE_WITHIN, LOG_EVERY, Loop
+from costguard.agent.ports import Instant
+from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
+from tests.unit.agent.test_bugs import Buggy
+
+INTERVAL = 10.0
+
+
+class Seen(Watch):
+    """Moments of ticks, words to the service manager, and lines."""
+
+    def __init__(self) -> None:
+        self.beats: list[float] = []
+        self.status: list[tuple[float, str]] = []
+        self.lines: list[tuple[float, str]] = []
+        self.messages: list[float] = []
+
+    def served(self, now: Instant, message: str) -> None:
+        if message.startswith("WATCHDOG=1"):
+            self.beats.append(now.boot)
+        if "STATUS=" in message:
+            self.status.append((now.boot, message.partition("STATUS=")[2]))
+
+    def said(self, now: Instant, line: str) -> None:
+        self.lines.append((now.boot, line))
+
+    def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
+        self.messages.append(now.boot)
+
+
+def lived(kind: type[SimHost] = SimHost, *, until: float = 3000.0, faults: Faults | None = None, stall: float = 0.0,
+          script: list[Phase] | None = None, **policy: Any) -> tuple[Seen, Loop, SimHost]:  # fmt: skip
+    """A guard until so many seconds."""
+    seen = Seen()
+    host = kind(Machine(gpus=1, script=script or [Phase(9**9, 0.9)]), seed=3, until=until, watch=seen, faults=faults)
+    loop = Loop(host, effective(interval=INTERVAL, **policy), host.start())
+    if stall:
+        host.world.at(1000.0, lambda: host.stall(stall))
+    try:
+        loop.run()
+    except SimOff:
+        host.die()
+    return seen, loop, host
+
+
+@pytest.mark.parametrize("stall", [0.0, 7.0, 12.0, 25.0, 400.0])
+def test_after_a_hole_the_beat_is_the_old_one(stall: float) -> None:
+    """No tick is made up for, and none is left out."""
+    seen, _, _ = lived(stall=stall)
+    gaps = [after - before for before, after in pairwise(seen.beats)]
+    assert max(gaps) <= stall + INTERVAL + 0.1
+    later = [gap for at, gap in zip(seen.beats, gaps, strict=False) if at > 1000.0 + stall + 4 * INTERVAL]
+    assert min(later) >= INTERVAL - 0.1
+    assert max(later) <= INTERVAL + 0.1
+    assert sum(gap < INTERVAL - 1.0 for gap in gaps) <= 2
+
+
+class BuggyBeat(Buggy):
+    """A bug at the end of a tick."""
+
+    bugs, where = (1000.0,), "WATCHDOG"
+
+
+def test_after_a_bug_the_beat_goes_on() -> None:
+    """One tick is lost, and the next one comes in time."""
+    seen, _, _ = lived(BuggyBeat)
+    gaps = [after - before for before, after in pairwise(seen.beats)]
+    assert max(gaps) <= 2 * INTERVAL + 0.1
+    assert sorted(gaps)[-2] <= INTERVAL + 0.1
+
+
+def test_a_sentence_that_differs_in_numbers_only_is_written_once() -> None:
+    """The status of the service is that of the journal, and neither changes while only the time does."""
+    seen, _, _ = lived()
+    sentences = [line for _, line in seen.lines if line.startswith("<6>")]
+    assert len(sentences) <= 4
+    assert [f"<6>{words}" for _, words in seen.status] == sentences
+
+
+def test_a_sentence_that_changes_within_its_state_is_written_once_a_minute() -> None:
+    """Load that comes and goes is no story; a change of the state is one at once."""
+    script = [Phase(seconds, load) for _ in range(60) for seconds, load in ((20.0, 0.9), (40.0, 0.0))]
+    seen, _, _ = lived(script=script, until=2400.0)
+    moments = [at for at, line in seen.lines if line.startswith("<6>IDLE")]
+    gaps = [after - before for before, after in pairwise(moments)]
+    assert len(moments) > 10
+    assert min(gaps) >= LOG_EVERY
+    assert max(gaps) <= LOG_EVERY + 5 * INTERVAL
+
+
+class Deathly(Faults):
+    """Messages die before they are sent, for a while."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "die" if subject == "notify" and host.now < 1530.0 else ""
+
+
+def test_the_end_of_a_worker_is_heard_at_once() -> None:
+    """A message that died is sent again after its pause, not after the time that it might have taken."""
+    rules: dict[str, Any] = {"mode": "live", "kill_action": "shutdown", "kill_duration": 900.0, "grace": 300.0}
+    seen, _, _ = lived(faults=Deathly(), script=[Phase(600.0, 0.9)], **rules)
+    warned = [at for at, line in seen.lines if "a warning goes out" in line]
+    gaps = [after - before for before, after in pairwise(warned)]
+    assert gaps
+    assert gaps[0] <= 10.0 + 1.0 + 2 * INTERVAL
+
+
+class Stuck(Faults):
+    """One kind of writer hangs at the end."""
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "hang" if subject == self.subject and host.now >= 2999.0 else ""
+
+
+@pytest.mark.parametrize(("subject", "waits"), [("persist", True), ("history", True), ("nothing", False)])
+def test_a_guard_that_ends_waits_for_its_files_a_moment(subject: str, waits: bool) -> None:
+    """For either of them, and not longer."""
+    _, _, host = lived(faults=Stuck(subject))
+    taken = host.now - 3000.0
+    assert taken == pytest.approx(LEAVE_WITHIN, abs=0.1) if waits else taken < 1.0
