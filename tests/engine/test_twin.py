@@ -144,6 +144,18 @@ class Twins:
         for _ in range(times):
             self.tick(self.policy.interval if seconds is None else seconds)
 
+    def flapping(self, reading: Reading, every: int, times: int) -> None:
+        """Quiet but for one tick in so many."""
+        for _ in range(times):
+            self.stay((QUIET, QUIET), every, None)
+            self.stay((QUIET, reading), 1, None)
+
+    def work_ends(self, ticks: int) -> None:
+        """Armed; then quiet until a decision is near."""
+        self.stay((BUSY, QUIET), 6, None)
+        self.stay((QUIET, QUIET), ticks, None)
+        self.near(0, 1e-11)
+
     def near(self, which: int, off: float) -> None:
         """Ticks up to one of the moments at which something may be decided, the last one ``off`` seconds from it."""
         moments = coming(self.quick, self.policy, self.wall)
@@ -162,6 +174,11 @@ class Twins:
     def nap(self, seconds: float) -> None:
         self.passed(seconds)
         self.suspended += seconds
+
+    def naps(self, seconds: float, times: int) -> None:
+        for _ in range(times):
+            self.nap(seconds)
+            self.tick(9.0)
 
     def set_clock(self, seconds: float) -> None:
         self.wall += seconds
@@ -245,7 +262,11 @@ DEEDS = st.one_of(
     deed("stay", st.just((QUIET, QUIET)), st.integers(5, 60), st.none()),
     deed("stay", st.just((BUSY, QUIET)), st.integers(3, 10), st.none()),
     deed("near", st.integers(0, 6), NEAR),
-    deed("near", st.integers(0, 6), NEAR),
+    deed("near", st.just(0), NEAR),
+    deed("near", st.just(0), st.sampled_from([-1e-11, 1e-11])),
+    deed("naps", SHORT, st.integers(2, 6)),
+    deed("flapping", READINGS, st.integers(2, 5), st.integers(2, 12)),
+    deed("work_ends", st.integers(1, 12)),
     deed("tick", st.sampled_from([0.5, 14.999, 15.0, 15.001, 100.0, 3700.0])),
     deed("nap", SHORT),
     deed("nap", st.sampled_from([60.0, 5000.0])),
