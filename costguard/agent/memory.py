@@ -124,7 +124,8 @@ class Memory:
         learnt = readers.handed.get("learnt")
         if core is before and at - self._saved_at < SAVE_EVERY and learnt is self._learnt:
             return
-        essence = (core.serial, core.phase, core.done, core.armed, core.started, core.holds, core.plans, core.alarm)
+        clocks = (core.started, core.suspended, core.synced)
+        essence = (core.serial, core.phase, core.done, core.armed, clocks, core.holds, core.plans, core.alarm)
         if told or essence != self._essence or at - self._saved_at >= SAVE_EVERY or learnt is not self._learnt:
             self._essence = essence
             self.save(state, readers)

@@ -186,14 +186,19 @@ def _budget(turn: Turn) -> None:
     if policy.budget is None or turn.synced is False:
         return
     if not core.spent_since:
-        turn.set(spent_since=turn.wall)
+        # what was spent before there was a budget belongs to none
+        turn.set(spent_since=turn.wall, spent=-_cost(turn, turn.at - core.suspended))
         return
     periods = (turn.wall - core.spent_since) // policy.budget_period
     if periods >= 1:
         since = core.spent_since + periods * policy.budget_period
         awake = min(turn.wall - since, turn.at - core.started)  # of the new period; `started`: no longer than awake
         earlier = max(0.0, turn.at - core.suspended - awake)  # running seconds of this boot before it
-        turn.set(spent_since=since, spent=-earlier / 3600.0 * (policy.price_per_hour or 0.0))
+        turn.set(spent_since=since, spent=-_cost(turn, earlier))
+
+
+def _cost(turn: Turn, seconds: float) -> float:
+    return seconds / 3600.0 * (turn.rules.policy.price_per_hour or 0.0)
 
 
 def _preflight(turn: Turn) -> None:

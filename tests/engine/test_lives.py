@@ -341,6 +341,23 @@ def test_with_everything_healthy_and_quiet_a_stop_comes(
     assert len(world.stops()) <= before + 1
 
 
+@pytest.mark.parametrize("boots", [1, 2])
+def test_a_budget_that_a_reload_brings_begins_then(boots: int) -> None:
+    """What was spent before there was a budget belongs to none: nobody is warned for it, least of all against work."""
+    hour = 3600.0
+    policy = POLICY._replace(unused_after=None, price_per_hour=1.0)
+    world = World(policy, 1, checked=False)
+    world.run(9 * hour, QUIET)
+    if boots == 2:
+        world.boot(off=600.0)
+        world.run(9 * hour, QUIET)
+    world.reload(policy._replace(budget=5.0))
+    world.run(4.9 * hour, QUIET)
+    assert "warning" not in world.kinds()
+    world.run(0.2 * hour, QUIET)
+    assert "warning" in world.kinds()
+
+
 def test_a_budget_counts_its_own_period_only() -> None:
     """What an earlier period cost is no reason to stop in this one; within a period reboots add up."""
     hour = 3600.0

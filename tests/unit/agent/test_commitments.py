@@ -1,10 +1,13 @@
 """What outlives a boot counts under the rules under which it came about."""
 
+import json
 from typing import Any
 
 import pytest
 
 from costguard.agent.loop import Loop
+from costguard.agent.state import STATE
+from costguard.engine.rules import RESUME_JUMP
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, World, effective
 from tests.unit.agent.test_bugs import Journal
 
@@ -62,3 +65,23 @@ def test_a_reload_before_the_first_tick_of_a_boot_takes_unused_time_back() -> No
     loop._adopt(world.configuration)  # a check that was quicker than the first answer of a reader
     loop.run()
     assert journal.kinds() == []
+
+
+def test_naps_before_a_crash_are_no_resume_after_it() -> None:
+    """Each nap of a second is on record at once: what the next guard finds asleep since then is no jump of the clocks."""
+    world = World(Machine(gpus=1, script=[Phase(600.0, 0.9), Phase(9**9, 0.0)]), seed=3)
+    config = effective({"mode": "live", **RULES})
+    host = SimHost(world=world, until=900.0)
+    for when in range(702, 899, 10):
+        world.at(float(when), lambda: world.suspend(1.0))
+    loop = Loop(host, config, host.start())
+    unsaved: list[float] = []
+
+    def look() -> None:
+        known = json.loads(world.runtime[STATE])["data"]["engine"]["core"]["suspended"]
+        unsaved.append(world.slept - known)
+
+    for when in range(720, 899):
+        world.at(float(when), look)
+    loop.run()
+    assert max(unsaved) < RESUME_JUMP
