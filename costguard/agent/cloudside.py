@@ -62,10 +62,12 @@ class CloudSide:
         if job == self._job:
             return
         self.stop()
+        heard = self.heard
         self._job, self.facts, self.settings, self._vetoes = job, {}, {}, ()
         if job["providers"] and cloud.get("provider") != "none" and cloud.get("metadata") != "never":
             asked = {**job, "wait": WAIT * share(self._instance)}
             self._reader = Reader(self._host, "cloud", asked, within=WITHIN)
+        self.remember(heard)
 
     @property
     def told(self) -> dict[str, Any]:
@@ -97,7 +99,7 @@ class CloudSide:
         return policy._replace(price_per_hour=float(price["amount"]), currency=str(price.get("currency")))
 
     def remember(self, saved: Mapping[str, Any]) -> None:
-        """What an earlier process of this boot heard of the tags, heeded until they can be read again; and the price."""
+        """What an earlier process of this boot, or reader, heard of the tags, heeded until they can be read again; and the price."""
         cloud = self._job["cloud"]
         self._asked = dict(saved.get("price") or {})
         if self._reader is None or cloud.get("tags") == "off" or not saved:

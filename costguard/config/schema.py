@@ -572,7 +572,7 @@ class Settings(Section):
         allowed=f"{_DURATION}; live machine actions at least 10m",
     )
     unused_after: DurationOrOff = option(
-        "Running time, counted over reboots, without any work at all after which the machine is unused.",
+        "Running time, counted over reboots under one policy, without any work at all after which the machine is unused.",
         "4h",
         example="off",
         unit="seconds",

@@ -1,9 +1,10 @@
 """The fast path and the full one are one rule: a life lived twice, by an engine that lets ticks pass unthought and by one that thinks about each."""
 
 import json
+import os
 
 import hypothesis.strategies as st
-from hypothesis import example, given
+from hypothesis import example, given, settings
 
 from costguard.engine import (
     AskHold,
@@ -85,6 +86,9 @@ NEAR = st.sampled_from([0.0, -1e-11, 1e-11, -5e-7, 5e-7, -1e-6, 1e-6, -2e-6, -1e
 """How far from the moment of a decision a tick comes, in seconds."""
 
 SHORT = st.sampled_from([0.001, 0.04, 0.09, 0.11, 0.5, 0.9, 1.0, 1.001, 1.5, 1.999, 2.0, 3.0])
+LIVES = {"thorough": 2000}.get(os.environ.get("COSTGUARD_HYPOTHESIS", ""), settings().max_examples)
+"""Paths that part do so in one life of a thousand: before a merge there are more than elsewhere."""
+
 CROWD = 40
 """At most so many ticks on the way to one moment."""
 
@@ -347,6 +351,7 @@ HALF, FULL = (Known(0.3), Known(0.3)), (Known(0.9), Known(0.9))
     ],
 )
 @given(st.sampled_from(POLICIES), st.sampled_from([0.0, 30.0, 5000.0, 1e7]), st.lists(DEEDS, min_size=8, max_size=40))
+@settings(max_examples=LIVES)
 def test_a_tick_that_is_let_pass_would_have_changed_nothing(policy: Policy, now: float, deeds: list[Deed]) -> None:
     """Same effects, same state, same sentence, at every step of every life, also a hair from the moment of a decision."""
     live(policy, now, deeds)

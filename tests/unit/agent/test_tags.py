@@ -122,6 +122,26 @@ def test_a_restart_forgets_no_tag() -> None:
     assert [kind for _, kind in again.told if kind == "warning"], "switched off, tags mean nothing"
 
 
+@pytest.mark.parametrize(
+    ("cloud", "heeded"),
+    [
+        ({"spread": 60.0}, True),
+        ({"tag_settings": False}, True),
+        ({"tags": "off"}, False),
+        ({"metadata": "never"}, False),
+    ],
+)
+def test_a_reload_forgets_no_tag(cloud: dict[str, Any], heeded: bool) -> None:
+    """A reader with other settings knows what the one before it heard, until it could ask: an escape hatch stays one."""
+    journal = Journal()
+    host = SimHost(machine(), seed=3, until=END, watch=journal, faults=Blind(WORK + 500.0))
+    host.world.tags = {"costguard-hold": "2999-01-01T00:00:00Z"}
+    host.world.configuration = config({**ALLOWED, **cloud})
+    host.world.at(WORK + 600.0, lambda: host.signal("HUP"))
+    life(host, config())
+    assert ("warning" not in [kind for _, kind in journal.told]) is heeded
+
+
 def test_nonsense_is_told_once_and_changes_nothing() -> None:
     """A tag with a mistake in it must not look as if it worked."""
     journal = Journal()
