@@ -36,6 +36,7 @@ STRETCHES = {
     "a busy host": Stretch((QUIET, QUIET), quiet_host=False),
     "load between two thresholds": Stretch((Known(0.3), QUIET), LONG._replace(arm_threshold=0.5)),
     "unknown": Stretch((DARK, QUIET), LONG._replace(unknown_alarm=9e5)),
+    "a mean that does not arm": Stretch((BUSY, QUIET), LONG._replace(aggregate="mean", arm_threshold=0.6)),
     "one selected": Stretch((QUIET, BUSY), LONG._replace(gpu_devices=("0",))),
 }
 

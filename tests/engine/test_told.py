@@ -178,3 +178,64 @@ def test_a_boot_that_slept_before_the_guard_looked_gets_its_grace(how: str) -> N
     world.run(4000.0, QUIET)
     assert world.times("warning")[0] >= began + 1200.0 - policy.grace - 20.0
     assert world.stops()[0] >= began + 1200.0
+
+
+@pytest.mark.parametrize("phase", ["WATCHING", "WARNING", "ACTING", "CONFIRMING", "DONE", "FAILED"])
+def test_an_announcement_ends_a_countdown_and_nothing_else(phase: str) -> None:
+    """At once, with its words; what is out, and how an incident ended, stays as it is."""
+    world = World(IDLE, 1)
+    if phase != "WATCHING":
+        world = until(world, phase, Prepare={"DONE": "refuse", "FAILED": "failed"}.get(phase, "ready"))
+    incident = world.state.core.incident
+    world.notice(600.0)
+    cancelled = messages(world, "cancelled")
+    assert [facts["why"] for _, facts in cancelled] == (["spot interruption"] if phase == "WARNING" else [])
+    assert world.phase() == ("WATCHING" if phase == "WARNING" else phase)
+    assert world.state.core.incident == (None if phase == "WARNING" else incident)
+    assert told(world, "notice")["why"] == "spot interruption"
+
+
+@pytest.mark.parametrize(("action", "mode", "kinds"), [
+    ("end_process", "live", ["warning", "acting", "done"]),
+    ("end_process", "dry-run", ["warning", "would_act"]),
+    ("command", "live", ["warning", "acting", "done"]),
+    ("stop", "dry-run", ["warning", "would_act"]),
+    ("stop", "live", ["warning", "acting", "accepted"]),
+])  # fmt: skip
+def test_an_incident_is_told_in_this_order(action: str, mode: str, kinds: list[str]) -> None:
+    """First that it comes, then that it begins, then what became of it; nothing twice."""
+    world = World(IDLE._replace(kill_action=action, mode=mode), 1)
+    while world.phase() not in {"CONFIRMING", "DONE"}:
+        world.tick(QUIET)
+        world.settle(**({"Go": "done"} if action == "command" else {}))
+    assert world.kinds() == kinds
+
+
+@pytest.mark.parametrize("grace", [60.0, 90.0, 120.0])
+def test_a_countdown_that_ends_with_a_look_ends_in_it(grace: float) -> None:
+    """Where delivery and looks fall on the same seconds nothing is rounded away."""
+    world = until(World(IDLE._replace(grace=grace), 1), "WARNING")
+    for identity, effect in list(world.pending.items()):
+        if isinstance(effect, Tell):
+            world.answer(identity, "delivered", after=0.0)
+    warned = world.now
+    while world.phase() == "WARNING":
+        world.tick(QUIET)
+        world.settle()
+    assert world.now == warned + grace
+
+
+@pytest.mark.parametrize("prices", [(None, None), (2.0, "EUR"), (0.0, "USD")])
+def test_what_a_stop_saved_is_told_at_the_next_boot(prices: tuple[float | None, str | None]) -> None:
+    """Seconds off are facts; money only where a price is known, and never less than nothing."""
+    price, currency = prices
+    policy = IDLE._replace(price_per_hour=price, currency=currency or "USD", saving_limit=None)
+    world = until(World(policy, 1), "CONFIRMING")
+    stopped = world.wall
+    world.boot(off=7200.0)
+    world.tick(QUIET)
+    facts = told(world, "closed")
+    assert facts["off_seconds"] == pytest.approx(7210.0, abs=11.0)
+    assert facts["stopped_wall"] == pytest.approx(stopped, abs=11.0)
+    assert facts["started_wall"] == world.wall
+    assert facts["saved"] == (None if price is None else pytest.approx(price * facts["off_seconds"] / HOUR))

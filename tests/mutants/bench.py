@@ -1,8 +1,8 @@
 """A warm pytest: the tests are collected once, and each mutant is tried in a fork of that process.
 
-``python tests/mutants/bench.py IN OUT TEST ...`` in a copy of the tree takes one mutant per line (JSON) from the descriptor
-IN and writes what became of it to OUT. A function that changed gets its new code in the fork; the file on disk is changed
-by whoever asks, for processes that the tests start.
+``python tests/mutants/bench.py IN OUT FILE TEST ...`` in a copy of the tree takes one mutant per line (JSON) from the
+descriptor IN and writes what became of it to OUT. A function that changed gets its new code in the fork; the file on disk is
+changed by whoever asks, for processes that the tests start. FILE keeps what a run on the unbroken code measured.
 """
 
 import inspect
@@ -14,8 +14,9 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -61,7 +62,8 @@ class Tracer:
 class Bench:
     """The plug-in that tries mutants instead of running the tests."""
 
-    def __init__(self, orders: int, answers: int) -> None:
+    def __init__(self, orders: int, answers: int, measured: Path) -> None:
+        self._measured = measured
         self._orders = os.fdopen(orders)
         self._answers = os.fdopen(answers, "w", buffering=1)
         self._seconds: dict[str, float] = {}  # of each test that ran
@@ -81,27 +83,17 @@ class Bench:
         return True
 
     def _measure(self, session: pytest.Session) -> None:
-        """Run everything once on the unbroken code: what passes, how long it takes, and which functions it calls."""
-        out, into = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(out)
-            tracer = Tracer(os.getcwd() + "/costguard/")
-            for item, after in zip(session.items, [*session.items[1:], None], strict=True):
-                failed, began = session.testsfailed, time.process_time()
-                with tracer:
-                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-                row = [item.nodeid, time.process_time() - began, session.testsfailed == failed, sorted(tracer.called)]
-                with os.fdopen(os.dup(into), "w") as lines:
-                    lines.write(json.dumps(row) + "\n")
-            os._exit(0)
-        os.close(into)
-        with os.fdopen(out) as lines:
-            for line in lines:
-                test, self._seconds[test], self._sound[test], called = json.loads(line)
-                for where in called:
-                    self._reach[where].add(test)
-        os.waitpid(child, 0)
+        """What passes on the unbroken code, how long it takes, and which functions it calls."""
+        rows = json.loads(self._measured.read_text()) if self._measured.exists() else {}
+        lacking = [item for item in session.items if item.nodeid not in rows]
+        if lacking:
+            rows |= _in_a_child(lambda: _traced(session, lacking))
+            self._measured.write_text(json.dumps(rows))
+        for item in session.items:
+            test = item.nodeid
+            self._seconds[test], self._sound[test], called = rows.get(test, (0.0, False, ()))
+            for where in called:
+                self._reach[where].add(test)
 
     def _sorted(self, items: Sequence[pytest.Item], order: dict[str, Any]) -> list[pytest.Item]:
         """Those that noticed something in the same function first, then the cheapest of those that call it."""
@@ -162,6 +154,33 @@ class Bench:
         return 0
 
 
+def _traced(session: pytest.Session, items: Sequence[pytest.Item]) -> dict[str, tuple[float, bool, list[str]]]:
+    """Run tests, each with its CPU seconds, whether it passed, and what it called."""
+    rows, tracer = {}, Tracer(os.getcwd() + "/costguard/")
+    for item, after in zip(items, [*items[1:], None], strict=True):
+        failed, began = session.testsfailed, time.process_time()
+        with tracer:
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+        rows[item.nodeid] = (time.process_time() - began, session.testsfailed == failed, sorted(tracer.called))
+    return rows
+
+
+def _in_a_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What ``work`` gives, without a trace of it in this process."""
+    out, into = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(out)
+        with os.fdopen(into, "w") as lines:
+            lines.write(json.dumps(work()))
+        os._exit(0)
+    os.close(into)
+    with os.fdopen(out) as lines:
+        found: dict[str, Any] = json.loads(lines.read() or "{}")
+    os.waitpid(child, 0)
+    return found
+
+
 def _lines(lines: Any, child: int, until: float) -> Iterator[str]:
     """What a child tells; one that does not end in time is killed with all that it started."""
 
@@ -209,8 +228,8 @@ OPTIONS = (
 
 def main(arguments: list[str]) -> int:
     """Collect the tests, then try mutants."""
-    orders, answers, *tests = arguments
-    return int(pytest.main([*OPTIONS, *tests], plugins=[Bench(int(orders), int(answers))]))
+    orders, answers, measured, *tests = arguments
+    return int(pytest.main([*OPTIONS, *tests], plugins=[Bench(int(orders), int(answers), Path(measured))]))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def listed() -> dict[Key, str]:
 class Copy:
     """A copy of the tree with a warm pytest on it."""
 
-    def __init__(self, folder: Path, group: Group, within: float) -> None:
+    def __init__(self, folder: Path, group: Group, within: float, measured: Path) -> None:
         self._folder, self._group, self._within = folder, group, within
         self._stamp = 1_000_000_000
         self.unsound: set[str] = set()
@@ -93,7 +93,7 @@ class Copy:
             "COSTGUARD_HYPOTHESIS": "mutants",
             "COSTGUARD_EXAMPLES": "25",
         }
-        command = [sys.executable, "tests/mutants/bench.py", str(theirs), str(theirs_too), *group.tests]
+        command = [sys.executable, "tests/mutants/bench.py", str(theirs), str(theirs_too), str(measured), *group.tests]
         self._log = (folder / "bench.log").open("w")
         self._process = subprocess.Popen(
             command, cwd=folder, env=environment, pass_fds=(theirs, theirs_too), stdin=subprocess.DEVNULL,
@@ -144,11 +144,14 @@ class Copy:
         self._log.close()
 
 
-def attempt(group: Group, mutants: Iterator[Mutant], jobs: int, within: float) -> Iterator[Result]:
+def attempt(group: Group, mutants: Iterator[Mutant], jobs: int, within: float, kept: Path | None) -> Iterator[Result]:
     """Try mutants of one group, some at a time."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as name, ThreadPoolExecutor(jobs) as pool:
         idle: SimpleQueue[Copy] = SimpleQueue()
-        copies = [Copy(Path(name) / str(number), group, within) for number in range(jobs)]
+        measured = Path(name) / "measured.json" if kept is None else kept / f"{group.name}.json"
+        copies = [
+            Copy(Path(name) / str(number), group, within, measured) for number in range(jobs)
+        ]  # the first measures
         for one in copies:
             idle.put(one)
 
@@ -187,6 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", default=os.environ.get("SEED") or commit())
     parser.add_argument("--group", help="only this one of modules.toml")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", "2")))
+    parser.add_argument("--measured", type=Path, help="folder that keeps what a run on the unbroken code measured")
     parser.add_argument(
         "--within", type=float, default=math.inf, help="CPU seconds of tests for each, the likeliest first"
     )
@@ -205,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for group in wanted:
         mutants = (made(ROOT, place) for place in chosen(group, options.words, count, options.seed))
         fresh = (mutant for mutant in mutants if mutant is not None and mutant.key not in known)
-        for result in attempt(group, fresh, options.jobs, options.within):
+        for result in attempt(group, fresh, options.jobs, options.within, options.measured):
             results.append(result)
             _show(result, as_json=options.json)
     if not options.json:

@@ -128,3 +128,41 @@ def test_a_guard_that_ends_waits_for_its_files_a_moment(subject: str, waits: boo
     _, _, host = lived(faults=Stuck(subject))
     taken = host.now - 3000.0
     assert taken == pytest.approx(LEAVE_WITHIN, abs=0.1) if waits else taken < 1.0
+
+
+@pytest.mark.parametrize("what", ["beat", "cloud", "configure", "notify"])
+def test_a_guard_that_ends_leaves_no_child_behind(what: str) -> None:
+    """One that acts finishes; nobody would hear what any other one says."""
+
+    class Hangs(Faults):
+        def take(self, subject: str, host: SimHost) -> str:
+            return "hang" if subject == what and host.now > 1000.0 else ""
+
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.0)]), seed=3, until=3000.0, faults=Hangs())
+    config = {
+        **effective(mode="live", unused_after=2450.0, boot_grace=600.0, grace=600.0, interval=INTERVAL),
+        "heartbeat": {"url": "https://beats.example/x", "every": 60.0},
+        "providers": ["x=costguard_x"],
+        "cloud": {"notices": "on"},
+    }
+    loop = Loop(host, config, host.start())
+    host.world.at(2999.5, lambda: host.signal("HUP"))
+    assert loop.run() == 0
+    assert host.children == {}
+
+
+def test_the_driver_is_let_go_and_taken_up_in_words() -> None:
+    """What was done, or that it was so already."""
+    words: list[str] = []
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=1000.0)
+    loop = Loop(host, effective(), host.start())
+    for moment, attach in enumerate((True, False, False, True, True), start=1):
+        host.world.at(100.0 * moment, lambda attach=attach: words.append(loop.drive(attach=attach)))  # type: ignore[misc]  # mypy cannot infer it
+    loop.run()
+    assert [one.partition(";")[0] for one in words] == [
+        "the driver was not let go",
+        "the driver is let go",
+        "the driver is let go already",
+        "the driver is taken up again",
+        "the driver was not let go",
+    ]
