@@ -23,6 +23,9 @@ SAVE_EVERY = 30.0
 COMMIT_EVERY = 600.0
 """Seconds between saves of the commitments (unused and running time) onto the disk."""
 
+UNUSABLE = (KeyError, TypeError, ValueError, AttributeError)
+"""What reading something that was never saved so may raise."""
+
 Complain = Callable[[str, str | None], None]
 Heed = Callable[[dict[str, Any]], Policy]
 
@@ -100,7 +103,7 @@ class Memory:
                 again = ("restart",) if proven and saved.get("rules") == self._rules() else ("restart", "reload")
                 handed = {name: saved.get(name) for name in HANDED}
                 return Found(state, handed, saved.get("detached") is True, again, proven)
-            except (KeyError, TypeError, ValueError) as error:
+            except UNUSABLE as error:
                 self._host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
         lost = boot.lost or boot.state is not None
         return Found(self._fresh(boot, now, lost=lost))
@@ -112,7 +115,7 @@ class Memory:
             if lasting and lasting.get("rules") != self._mark():
                 lasting["unused"] = 0.0  # quiet under another policy: a full time is needed under this one
             state = initial(boot.boot_id, boot.instance, lasting, now)
-        except (KeyError, TypeError, ValueError) as error:
+        except UNUSABLE as error:
             self._host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
             lost = True
             state = initial(boot.boot_id, boot.instance, None, now)

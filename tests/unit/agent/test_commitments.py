@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.state import STATE
+from costguard.agent.state import COMMITMENTS, STATE
 from costguard.engine.rules import RESUME_JUMP
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, World, effective
 from tests.unit.agent.test_bugs import Journal
@@ -85,3 +85,40 @@ def test_naps_before_a_crash_are_no_resume_after_it() -> None:
         world.at(float(when), look)
     loop.run()
     assert max(unsaved) < RESUME_JUMP
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *[(name, damage) for name in (STATE, COMMITMENTS) for damage in ([1], 7, "words")],
+        (STATE, {"engine": {"core": {"holds": [[1, 2, 3, 4]]}}}),
+        (STATE, {"engine": {"core": {"alarm": 5}}}),
+        (COMMITMENTS, {"holds": [[1, 2, 3, 4]]}),
+        (COMMITMENTS, {"earlier": 5}),
+    ],
+)
+def test_what_was_never_saved_so_is_told_and_the_guard_watches(name: str, damage: object) -> None:
+    """A guard that ends over a file would end over it again, for ever, and nothing would watch the machine."""
+    world = World(Machine(gpus=1, script=[Phase(9**9, 0.0)]), seed=3)
+    config = effective({"mode": "live", "unused_after": UNUSED, **RULES})
+    boot(world, config, 600.0)
+    folder = world.runtime
+    saved = json.loads(folder[name])
+    whole = isinstance(damage, dict) and isinstance(saved["data"], dict)
+    saved["data"] = merged(saved["data"], damage) if whole else damage
+    folder[name] = json.dumps(saved).encode()
+    if name == COMMITMENTS:
+        del folder[STATE]
+    journal = Journal()
+    host = SimHost(world=world, until=world.now + 600.0, watch=journal)
+    loop = Loop(host, config, host.start())
+    loop.run()
+    assert any("cannot be used" in line for line in journal.lines)
+    assert loop.last.state.gpus
+
+
+def merged(whole: Any, part: Any) -> Any:
+    """What was saved, with some of it replaced."""
+    if not (isinstance(whole, dict) and isinstance(part, dict)):
+        return part
+    return {**whole, **{name: merged(whole.get(name), value) for name, value in part.items()}}
