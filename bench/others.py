@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +49,19 @@ gpus = Device.all()
 def poll():
     for gpu in gpus:
         gpu.gpu_utilization(), gpu.memory_used(), gpu.power_usage(), gpu.processes()
+"""
+
+_PATIENT = """
+import sys, time
+{}
+for _ in range(3):
+    poll()
+print("ready", flush=True)
+every, due = float(sys.argv[1]), time.monotonic()
+while True:
+    due += every
+    time.sleep(max(0.0, due - time.monotonic()))
+    poll()
 """
 
 _GPUSTAT = """
@@ -100,6 +115,24 @@ def libraries(world: World, polls: int) -> dict[str, Cost]:
         )
         found[name] = Cost(*json.loads(done.stdout.splitlines()[-1]))
     return found
+
+
+@contextmanager
+def resident(world: World, interval: float) -> Iterator[int]:
+    """Nvitop in a process of its own, whose id this gives, polling every so many seconds."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PATIENT.format(_NVITOP), str(interval)],
+        env={**os.environ, **world.environment()},
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        process.stdout.readline()
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 def _compile(folder: Path) -> Path:

@@ -77,10 +77,8 @@ class AgentFailedError(Exception):
 
 def agent(world: World, seconds: float, interval: float) -> tuple[Resident, float]:
     """The whole agent, started as people start it; also milliseconds per tick of its short-lived workers."""
-    configuration = world.folder / "config.toml"
-    configuration.write_text(CONFIGURATION.format(sysfs=world.sysfs))
     calls = _agent_calls(world, interval)
-    with _Agent(world, interval, logging=False) as running:
+    with Agent(world, interval, logging=False) as running:
         time.sleep(max(2.0, 5 * interval))
         pids = tree(running.pid)
         before = {pid: cpu_ms(pid) for pid in pids}
@@ -95,7 +93,7 @@ def agent(world: World, seconds: float, interval: float) -> tuple[Resident, floa
 
 def _agent_calls(world: World, interval: float) -> float:
     world.log.write_text("")
-    with _Agent(world, interval, logging=True) as running:
+    with Agent(world, interval, logging=True) as running:
         time.sleep(1.0)
         world.log.write_text("")
         time.sleep(max(3.0, 10 * interval))
@@ -105,11 +103,13 @@ def _agent_calls(world: World, interval: float) -> float:
     return len([1 for line in lines if line[3] != "-"]) / max(1, ticks) / GPUS
 
 
-class _Agent:
+class Agent:
     """`costguard run`, ended with everything it started."""
 
     def __init__(self, world: World, interval: float, *, logging: bool) -> None:
-        command = [sys.executable, "-m", "costguard", "run", "--config", str(world.folder / "config.toml")]
+        configuration = world.folder / "config.toml"
+        configuration.write_text(CONFIGURATION.format(sysfs=world.sysfs))
+        command = [sys.executable, "-m", "costguard", "run", "--config", str(configuration)]
         command += ["--state-dir", str(world.folder / "state"), "--set", f"interval={interval}"]
         self._output = world.folder / "agent.log"
         with self._output.open("w") as output:

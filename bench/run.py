@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import clouds, engine, others, ours, replay, world
+from bench import beside, clouds, engine, others, ours, replay, world
 from costguard.testing.nvml import CompilerMissingError
 
 
@@ -51,6 +51,7 @@ class Sizes(NamedTuple):
     samples: int
     sessions: int
     plans: int
+    beside: tuple[tuple[float, int], ...]  # interval in seconds, and ticks of it
 
 
 FULL = Sizes(
@@ -64,6 +65,7 @@ FULL = Sizes(
     samples=replay.MONTH,
     sessions=replay.SESSIONS,
     plans=30,
+    beside=((1.0, 60), (10.0, 24)),
 )
 QUICK = Sizes(
     ticks=40,
@@ -76,6 +78,7 @@ QUICK = Sizes(
     samples=replay.MONTH // 6,
     sessions=replay.SESSIONS // 10,
     plans=8,
+    beside=((1.0, 15), (10.0, 3)),
 )
 
 
@@ -156,6 +159,19 @@ def measure_agent(place: world.World, sizes: Sizes) -> list[Figure]:
     ]
 
 
+def measure_beside(place: world.World, sizes: Sizes) -> list[Figure]:
+    """At intervals as they are in use, where caches are cold, beside nvitop in the same minutes."""
+    figures = []
+    for interval, ticks in sizes.beside:
+        found = beside.measure(place, interval, ticks)
+        every = f"every {interval:g} s"
+        figures.append(Figure(f"agent, all resident processes, {every}: CPU per tick", found.agent, "ms"))
+        figures.append(Figure(f"  the guard of it, {every}", found.guard, "ms"))
+        figures.append(Figure(f"nvitop, in the same minutes, {every}: CPU per poll", found.nvitop, "ms"))
+        figures.append(Figure(f"agent beside nvitop, {every}", 100 * found.agent / found.nvitop, "%", 40))
+    return figures
+
+
 def measure_processes(place: world.World, sizes: Sizes) -> list[Figure]:
     """A process for each poll."""
     return [
@@ -219,6 +235,7 @@ def measure_clouds(place: world.World, sizes: Sizes) -> list[Figure]:
 PARTS: dict[str, Callable[[world.World, Sizes], list[Figure]]] = {
     "the reader alone": measure_reader,
     "the whole agent": measure_agent,
+    "beside nvitop, with cold caches": measure_beside,
     "a process per poll": measure_processes,
     "nvitop and gpustat": measure_libraries,
     "the engine": measure_engine,

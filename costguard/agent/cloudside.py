@@ -127,6 +127,11 @@ class CloudSide:
         """Whether this child is the reader."""
         return self._reader is not None and self._reader.child == child
 
+    @property
+    def asks(self) -> bool:
+        """Whether there is a reader to ask."""
+        return self._reader is not None
+
     def ask(self, now: float) -> None:
         """Ask; no tick waits for the answer."""
         if self._reader is not None:

@@ -115,11 +115,15 @@ class Control:
 
     def next_expiry(self) -> float | None:
         """When `expire` has something to do next."""
+        if not self._clients:
+            return self._pause
         times = [client.expires for client in self._clients.values()]
         return min(times if self._pause is None else [*times, self._pause], default=None)
 
     def expire(self) -> None:
         """Drop the clients whose time is over; let others in again after a pause."""
+        if not self._clients and self._pause is None:
+            return
         now = self._now()
         if self._pause is not None and self._pause <= now and self._server is not None:
             self._pause = None

@@ -25,6 +25,8 @@ SAY_EVERY = 60.0
 
 Complain = Callable[[str, str | None], None]
 
+_NONE = object(), Observation((), ())
+
 
 class Eyes:
     """One reader of GPUs and what it has said. ``tell`` takes *nvml* and what is wrong, or None."""
@@ -48,6 +50,9 @@ class Eyes:
         """What is found out about a GPU now: a code and words."""
         self._said: dict[str, tuple[str, float]] = {}  # why a GPU cannot be read, as the journal has it, and since when
         self._answer: dict[str, Any] | None = None
+        self._whole: tuple[object, Observation] = (
+            _NONE  # the last answer that says everything: its number, what it says
+        )
         self._place: Mapping[str, Any] = config.get("host", {})
         self.reader = self._start(detached=detached)
 
@@ -86,14 +91,17 @@ class Eyes:
         """Whether the reader answered since it was last asked."""
         return self._answer is not None
 
-    def ask(self, now: float, *, look: bool) -> None:
-        """Ask for a reading; ``look`` as in `Reader.ask`."""
+    def ask(self, now: float, *, look: bool, then: tuple[float, float] | None = None) -> None:
+        """Ask for a reading; ``look`` and ``then`` as in `Reader.ask`."""
         self._answer = None
-        self.reader.ask(now, look=look)
+        self.reader.ask(now, look=look, then=then)
 
     def line(self, data: bytes, now: float) -> bool:
         """What the reader wrote; True when that was an answer."""
         answer = self.reader.line(data, now)
+        if answer is not None and "same" in answer and answer["same"] != self._whole[0]:
+            self.reader.lapse()  # the answer that it goes back to was not taken: it must say it again
+            return False
         self._answer = answer or self._answer
         return answer is not None
 
@@ -102,6 +110,9 @@ class Eyes:
         answer, met = self._answer, None
         if answer is None:
             return self._blind(), None
+        if "same" in answer:
+            return self._whole[1], None
+        self._whole = _NONE
         try:
             gpus, seen = decode.readings(answer)
             if "info" in answer:
@@ -118,7 +129,9 @@ class Eyes:
             extra: tuple[Reading, ...] = tuple([Unknown("not listed any more")] * len(missing))
             gpus, seen = gpus + missing, seen + extra
             self._known = self.reader.job["known"] = gpus
-        return Observation(gpus, seen), met
+        found = Observation(gpus, seen)
+        self._whole = answer.get("read"), found
+        return found, met
 
     def _blind(self) -> Observation:
         self.found = {}

@@ -16,9 +16,9 @@ from costguard.agent.control import Control
 from costguard.agent.poller import READ, Poller
 from costguard.agent.ports import HostEvent, Instant, Signal
 
-NAP = 5.0
+NAP = 20.0
 """Longest sleep of the kernel's select, in seconds. Its timer stands still while the machine is suspended, so a
-longer sleep would notice a resume late; one more wake-up per tick costs 0.02 ms of CPU."""
+longer sleep would notice a resume late; a shorter one than a tick takes would wake the guard for nothing."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _IGNORED = (signal.SIGPIPE, signal.SIGTTOU)  # TTOU: a write to a terminal must not stop a background guard

@@ -28,7 +28,7 @@ from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Observation, Unknown, Veto
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
-from costguard.engine.state import WARNING
+from costguard.engine.state import ACTING, CONFIRMING, WARNING
 from costguard.engine.turn import label
 
 LOG_EVERY = 60.0
@@ -44,6 +44,9 @@ KEPT = ("paths", "environment")
 BUGS_LIMIT = 10
 BUGS_WITHIN = 86400.0
 """So many bugs survived within so many seconds, the process ends and the service manager starts another one."""
+
+URGENT = frozenset((WARNING, ACTING, CONFIRMING))
+"""Phases in which each reading is asked for."""
 
 EMPTY = Observation((), ())
 
@@ -75,6 +78,7 @@ class Loop:
         self.last_wall = host.clock().wall  # date of the last tick
         self._next_tick = 0.0
         self._reading = False
+        self._due_at: float | None = None  # when something is due beside reader and tick; None: to be worked out
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
         self._logged_of: tuple[object, object] = (None, None)  # core and tracks whose sentence is the logged one
         self.preflight = Preflight()
@@ -129,14 +133,36 @@ class Loop:
     # -- time ------------------------------------------------------------------------------------------------
 
     def _until(self) -> float:
-        parts = (self.workers, self.eyes.reader, self.cloud, self.heartbeat, self.history, self.disk, self._reload)
-        deadline = min([part.deadline for part in parts])
-        return deadline if self._reading else min(deadline, self._next_tick)
+        if self._due_at is None:
+            parts = (self.workers, self.cloud, self.heartbeat, self.history, self.disk, self._reload)
+            self._due_at = min([part.deadline for part in parts])
+        reader = self.eyes.reader
+        soonest = min(self._due_at, reader.deadline)
+        return soonest if self._reading or reader.alone else min(soonest, self._next_tick)
 
     def _timers(self) -> Sequence[HostEvent]:
         """Do what is due, then wait for what comes."""
-        self._due()
-        return () if self.exit_code is not None else self.host.wait(self._until())
+        self._heed_rhythm()
+        until = self._until()
+        waits = self._effects or self._events or self._begin or (self._reading and not self.eyes.reader.waiting)
+        if waits or self.host.clock().boot >= until:
+            self._due()
+            self._due_at = None
+            until = self._until()
+        return () if self.exit_code is not None else self.host.wait(until)
+
+    def _heed_rhythm(self) -> None:
+        """The reader may come by itself while no countdown runs; else each reading is asked for, and closer."""
+        reader = self.eyes.reader
+        if reader.alone and (self._last.state.core.phase in URGENT or reader.every != self.policy.interval):
+            reader.lapse()
+
+    def _rhythm(self, now: float) -> tuple[float, float] | None:
+        """From when on, and how often, the reader may come by itself."""
+        if self._last.state.core.phase in URGENT:
+            return None
+        interval = self.policy.interval
+        return max(self._next_tick, now - interval) + interval, interval
 
     def _due(self) -> None:
         instant = self.host.clock()
@@ -155,10 +181,10 @@ class Loop:
         self.heartbeat.late(now)
         reader = self.eyes.reader
         late = reader.late(now)  # also an answer that no tick waits for: the first of a new process
-        if not self._reading and now >= self._next_tick:
+        if not self._reading and not reader.alone and now >= self._next_tick:
             self.cloud.ask(now)
             # what appears on the bus while a countdown runs must be seen before anything is released
-            self.eyes.ask(now, look=self._last.state.core.phase == WARNING)
+            self.eyes.ask(now, look=self._last.state.core.phase in URGENT, then=self._rhythm(now))
             self._reading = reader.waiting
             if not self._reading:
                 self._tick()
@@ -169,6 +195,9 @@ class Loop:
         self._reading = False
         now = self.host.clock()
         interval = self.policy.interval
+        if self.eyes.reader.alone and self.cloud.asks:  # else it was asked when the reader was
+            self.cloud.ask(now.boot)
+            self._due_at = None
         if now.boot >= self._next_tick + interval:  # after a hole (a suspend, a stall) begin a new rhythm
             self._next_tick = now.boot + interval
         elif now.boot >= self._next_tick:  # an answer that no tick waited for comes between two beats
@@ -185,12 +214,15 @@ class Loop:
         self.history.tick(now, self._last, self.seen, interval)
         self.host.service(f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self._log(now.boot) else "WATCHDOG=1")
         self.last_wall = now.wall
-        self.memory.commit_in_time(self._last.state, now.boot, now.wall)
+        if self.memory.commit_due(now.boot):
+            self._due_at = None
+            self.memory.commit(self._last.state, now.boot, now.wall)
 
     def _beat(self, at: float, wall: float) -> None:
         """A sign of life, while every reader answers."""
         if not self.heartbeat.due(at):
             return
+        self._due_at = None
         answering = self.eyes.answered and "nvml" not in self.troubles and "cloud" not in self.troubles
         facts = {"kind": "heartbeat", "instance": self.boot.instance, "state": self._last.sentence.word, "at": wall}
         self.heartbeat.tick(at, answering=answering, facts=facts)
@@ -222,10 +254,13 @@ class Loop:
         self._effects.extend(self._last.effects)
         core = self._last.state.core
         if core is not before:
+            self._due_at = None
             self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
         if isinstance(event, Outcome) and (found := self.preflight.heard(event, before)):
             self._events.append(found)
-        self.memory.follow(before, self._last.state, self._readers(), told=isinstance(event, Outcome))
+        if not self.memory.still(before, self._last.state, self.eyes.reader.job.get("learnt")):
+            self._due_at = None
+            self.memory.follow(before, self._last.state, self._readers(), told=isinstance(event, Outcome))
 
     def _readers(self) -> Readers:
         return Readers(self.eyes.handed, self.eyes.reader.detached, self.cloud.heard)
@@ -291,12 +326,15 @@ class Loop:
 
     def _handle(self, event: HostEvent) -> None:
         now = self.host.clock().boot
+        if type(event) is Line and event.child == self.eyes.reader.child:
+            self._heed_rhythm()
+            answer = self.eyes.line(event.data, now)
+            # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
+            if not self.eyes.reader.waiting and (self._reading or answer):
+                self._tick()
+            return
+        self._due_at = None
         match event:
-            case Line() if event.child == self.eyes.reader.child:
-                answer = self.eyes.line(event.data, now)
-                # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
-                if not self.eyes.reader.waiting and (self._reading or answer):
-                    self._tick()
             case Ended() if event.child == self.eyes.reader.child:
                 self.eyes.reader.ended(event.code, now)
             case Line() | Ended() if self.cloud.owns(event.child):
@@ -420,6 +458,7 @@ class Loop:
     def _survive(self, error: Exception) -> None:
         """A bug: told. What waits to act is ended, and the engine begins again: a stop can only come later by that."""
         now, where = self.host.clock(), requests.place(error)
+        self._due_at = None
         self._trouble("bug", f"BUG in costguard, please report it: {type(error).__name__}: {error} ({where})")
         self._bugs = [at for at in self._bugs if now.boot - at < BUGS_WITHIN] + [now.boot]
         if len(self._bugs) >= BUGS_LIMIT:

@@ -18,7 +18,10 @@ from costguard.engine.policy import Policy
 from costguard.engine.state import OPEN, Core, State, commitments, dump, initial, load
 
 SAVE_EVERY = 30.0
-"""Seconds between saves of a state in which only time passed."""
+"""Seconds between saves of a state in which only windows and times moved."""
+
+STILL_EVERY = 120.0
+"""The same of one in which nothing but the time is new: what a guard that is killed then leaves unsaved, counters of energy bridge."""
 
 COMMIT_EVERY = 600.0
 """Seconds between saves of the commitments (unused and running time) onto the disk."""
@@ -121,11 +124,15 @@ class Memory:
             state = initial(boot.boot_id, boot.instance, None, now)
         return state._replace(core=state.core._replace(fresh="lost")) if lost and not state.core.fresh else state
 
+    def still(self, before: Core, state: State, learnt: object) -> bool:
+        """Whether a step has left nothing to `follow`; ``learnt``: what the reader has learnt so far."""
+        return state.core is before and state.at - self._saved_at < STILL_EVERY and learnt is self._learnt
+
     def follow(self, before: Core, state: State, readers: Readers, *, told: bool) -> None:
         """After a step: save what is worth it. ``told``: the event was the outcome of an effect."""
         core, at = state.core, state.at
         learnt = readers.handed.get("learnt")
-        if core is before and at - self._saved_at < SAVE_EVERY and learnt is self._learnt:
+        if self.still(before, state, learnt):
             return
         clocks = (core.started, core.suspended, core.synced)
         essence = (core.serial, core.phase, core.done, core.armed, clocks, core.holds, core.plans, core.alarm)
@@ -155,10 +162,9 @@ class Memory:
         self._saved_at = state.at
         self._tell("state", failed)
 
-    def commit_in_time(self, state: State, at: float, wall: float) -> None:
-        """The commitments, when they have not been saved for long: running time adds up in them."""
-        if at - self._committed_at >= COMMIT_EVERY:
-            self.commit(state, at, wall)
+    def commit_due(self, at: float) -> bool:
+        """Whether the commitments have not been saved for long: running time adds up in them."""
+        return at - self._committed_at >= COMMIT_EVERY
 
     def commit(self, state: State, at: float, wall: float) -> None:
         """The commitments, at once in memory and soon on the disk."""

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from costguard.engine.observation import Known, Observation
 from costguard.engine.state import State
+from costguard.engine.window import Track
 
 MINUTE = 60
 
@@ -39,6 +40,9 @@ class Rollup:
         self._minute = 0
         self._gpus: dict[str, list[float]] = {}  # known, unknown, low, sum of load by seconds, high
         self._machine = [0.0, 0.0, 0.0]
+        self._seen = Observation((), ())
+        self._tracks: tuple[Track, ...] = ()
+        self._held = 0.0  # seconds of these two that are not counted yet
         self.gpus: list[GpuMinute] = []
         self.machine: list[MachineMinute] = []
 
@@ -48,7 +52,17 @@ class Rollup:
         if minute != self._minute:
             self.close()
             self._minute = minute
-        for key, reading in zip(seen.gpus, seen.readings, strict=True):
+        if seen.readings is self._seen.readings and state.tracks is self._tracks:  # as most ticks of a machine at rest
+            self._held += seconds
+            return
+        self._count()
+        self._seen, self._tracks, self._held = seen, state.tracks, seconds
+
+    def _count(self) -> None:
+        seconds, self._held = self._held, 0.0
+        if not seconds:
+            return
+        for key, reading in zip(self._seen.gpus, self._seen.readings, strict=True):
             counted = self._gpus.get(key)
             if counted is None:
                 counted = self._gpus[key] = [0.0, 0.0, 1.0, 0.0, 0.0]
@@ -61,10 +75,10 @@ class Rollup:
             else:
                 counted[1] += seconds
         loud = blind = False
-        for track in state.tracks:
+        for track in self._tracks:
             loud = loud or (track.loud and track.lost is None)
             blind = blind or track.lost is not None
-        self._machine[0 if loud else 2 if blind or not state.tracks else 1] += seconds
+        self._machine[0 if loud else 2 if blind or not self._tracks else 1] += seconds
 
     def redate(self, seconds: float) -> None:
         """The clock was set: what waits here was dated by the one before, as after a boot with a clock that was wrong."""
@@ -75,6 +89,7 @@ class Rollup:
 
     def close(self) -> None:
         """End the minute under way; what it holds joins the rows."""
+        self._count()
         for key, (known, unknown, low, load, high) in self._gpus.items():
             read = known > 0.0
             values = (round(low, 4), round(load / known, 4), round(high, 4)) if read else (None, None, None)

@@ -7,7 +7,12 @@ First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, mil
   with ``"findings":[[key,code,words],…]`` while there is something that people should know about a GPU,
   ``"info":{key:{"index","uuid","name"}}`` and ``"learnt":{key:{…}}`` when that changed, and ``"error"``, ``"hardware"`` when no GPU
   could be read because the driver or its library failed;
-- ``{"read":n,"look":true}`` is answered in the same way, after a look at which GPUs there are;
+- ``{"read":n,"look":true}`` is answered in the same way, after a look at which GPUs there are, and with no instance of a
+  divided GPU left for a later read;
+- ``{"read":n,"then":[at,every]}`` likewise, and then unasked, under the numbers after that, at the second ``at`` of the boot
+  clock and each ``every`` seconds after it, until the next line comes. Such an answer has ``"at"``, the second at which it was
+  read, and is just ``{"same":m,"read":n,"at":seconds}`` where it says what the last whole one, that with the number m, said, but
+  for small numbers in its words; a whole one comes once a minute at least;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
 
 Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone or said so;
@@ -15,8 +20,10 @@ Every GPU of the PCI bus or of the driver is in each answer, readable or not. Ex
 """
 
 import ctypes
+import gc
 import json
 import os
+import select
 import sys
 import time
 
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from costguard.readers.nvml_gpu import Reading
     from costguard.readers.nvml_library import Handle
 
 EXIT_FAILED = 3
@@ -56,6 +64,9 @@ _PATIENCE = 3  # reads without any GPU, after which a fresh process is the bette
 _REOPEN = (3, 6, 12)  # failed reads after which a GPU gets a fresh handle, and every 30th: opening may be slow
 _ON_THE_WAY = 0.1  # seconds that an answer may take to become a tick; less than a sample of the ring
 _REASON = 240  # characters
+_WHOLE_EVERY = 60.0  # seconds after which an answer tells everything again
+_RHYTHMS = (0.05, 3600.0)  # seconds between two answers that nobody asked for, at least and at most
+_GROUPS = 3  # of GPUs, by the moment at which what is rare is done
 _MOST = 1 << 64  # what no counter and no clock reaches
 # Not cured by a fresh process: the GPU cannot, may not, or needs a reset.
 _LASTING = (NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED)
@@ -66,7 +77,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 class _Slot:
     """The place of one expected GPU, readable or not."""
 
-    __slots__ = ("code", "failures", "gpu", "learnt", "reason")
+    __slots__ = ("code", "failures", "gpu", "learnt", "reading", "reason", "row")
 
     def __init__(self, reason: str = "not asked yet", learnt: object = None) -> None:
         self.gpu: Gpu | None = None
@@ -74,6 +85,8 @@ class _Slot:
         self.code = 0  # NVML's, of the last failure
         self.failures = 0
         self.learnt = Learnt(learnt)
+        self.reading: Reading | None = None  # that was told last
+        self.row: list[Any] = []  # as which it was told
 
     def close(self) -> None:
         """Forget the opened GPU."""
@@ -108,7 +121,10 @@ class Reader:
         self._count = 0  # GPUs in the driver's list at the last look
         self._info_due = True
         self._scan_due = 0.0
+        self._whole_due = 0.0
         self._blind = 0  # reads in a row that failed for every GPU in a way that a fresh process may cure
+        self.told = 0
+        """The number of the last answer that says everything."""
         self.failed = False
         """Whether only a fresh process can do better."""
         self._begin()
@@ -141,14 +157,19 @@ class Reader:
         """One answer."""
         if look or now >= self._scan_due:
             self._look(now)
-        if self._error:
-            rows: list[list[Any]] = [[key, None, [], 0, self._error] for key in self._slots]
-        else:
-            rows = [self._row(key, slot, now) for key, slot in self._slots.items()]
-            self._judge()
-            late = boottime() - now + _ON_THE_WAY
-            for row in rows:
-                row[3] = round(row[3] + late, 2) if row[3] else 0
+        return self._answer(number, self._rows(now, again=False, whole=look)[0], now)
+
+    def news(self, number: object, now: float) -> dict[str, object] | None:
+        """One answer; None where it would say what the last one said."""
+        if now >= self._scan_due:
+            self._look(now)
+        again = now < self._whole_due and not self._info_due
+        rows, news = self._rows(now, again=again, whole=False)
+        return self._answer(number, rows, now) if news or not again else None
+
+    def _answer(self, number: object, rows: "list[list[Any]]", now: float) -> dict[str, object]:
+        self.told = number if isinstance(number, int) else 0
+        self._whole_due = now + _WHOLE_EVERY
         answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
         findings = [
             (key, code, words)
@@ -170,19 +191,37 @@ class Reader:
             answer["hardware"] = None if self._driver and not found else found
         return answer
 
-    def _row(self, key: str, slot: _Slot, now: float) -> "list[Any]":
+    def _rows(self, now: float, *, again: bool, whole: bool) -> "tuple[list[list[Any]], bool]":
+        """What every GPU shows, and whether that is news."""
+        if self._error:
+            return [[key, None, [], 0, self._error] for key in self._slots], True
+        rows = [self._row(key, slot, now, again=again, whole=whole) for key, slot in self._slots.items()]
+        self._judge()
+        late, news = boottime() - now + _ON_THE_WAY, False
+        for slot, row in zip(self._slots.values(), rows, strict=True):
+            if row is not slot.row:
+                row[3] = round(row[3] + late, 2) if row[3] else 0
+                slot.row, news = row, True
+        return rows, news
+
+    def _row(self, key: str, slot: _Slot, now: float, *, again: bool, whole: bool) -> "list[Any]":
         if slot.failures in _REOPEN or (slot.failures and slot.failures % 30 == 0):
             self._reopen(key, slot)
         if slot.gpu is not None:
             try:
-                load, signs, covers, evidence = slot.gpu.read(now)
+                reading = slot.gpu.read(now, again=again, whole=whole)
             # Whatever a sick driver makes of one GPU must not cost the readings of the others.
             except Exception as error:  # noqa: BLE001 # becomes an unknown reading with its reason
                 slot.failed(error)
             else:
                 slot.failures = slot.code = 0
+                if reading is slot.reading:
+                    return slot.row
+                slot.reading = reading
+                load, signs, covers, evidence = reading
                 return [key, round(load, 4), signs, covers, evidence]
         slot.failures += 1
+        slot.reading = None
         return [key, None, [], 0, slot.reason]
 
     def _judge(self) -> None:
@@ -253,12 +292,16 @@ class Reader:
         self._keep_counters()
         slot.close()
         try:
-            slot.gpu = Gpu(self._nvml, handle, self._counters.get(key), slot.learnt)
+            slot.gpu = Gpu(self._nvml, handle, self._counters.get(key), slot.learnt, self._share(key))
         except Exception as error:  # noqa: BLE001 # one sick GPU must not cost the readings of the others
             slot.failed(error)
         else:
             if slot.gpu.index is None:
                 slot.gpu.index = index
+
+    def _share(self, key: str) -> float:
+        """When within a minute what is rare is done for this GPU: never for all of them at once, nor in every tick."""
+        return (list(self._slots).index(key) % _GROUPS + 1) / _GROUPS
 
     def _keep_counters(self) -> None:
         for key, slot in self._slots.items():
@@ -300,6 +343,33 @@ def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+class Rhythm:
+    """When answers are due that nobody asks for, and their numbers."""
+
+    __slots__ = ("due", "every", "number")
+
+    def __init__(self, number: int, due: float, every: float) -> None:
+        self.number, self.due, self.every = number, due, every
+        self.go_on()
+
+    def go_on(self) -> None:
+        """To the next one; what was missed is left out."""
+        self.number += 1
+        if (late := boottime() - self.due) >= 0:
+            self.due += self.every * (late // self.every + 1)
+
+
+def _rhythm(request: dict[str, object]) -> Rhythm | None:
+    """What is wanted after the answer to this request."""
+    number, then = request.get("read"), request.get("then")
+    if not isinstance(number, int) or not isinstance(then, list) or len(then) != 2:
+        return None
+    due, every = then
+    if type(due) not in (int, float) or type(every) not in (int, float):
+        return None
+    return Rhythm(number, due, every) if abs(due) < _MOST and _RHYTHMS[0] <= every <= _RHYTHMS[1] else None
+
+
 def _answer(reader: Reader, request: dict[str, object]) -> dict[str, object] | None:
     if "read" in request:
         return reader.read(request["read"], boottime(), look=bool(request.get("look")))
@@ -307,6 +377,16 @@ def _answer(reader: Reader, request: dict[str, object]) -> dict[str, object] | N
         reader.detach()
         return {"detached": True}
     return None
+
+
+def _further(reader: Reader, number: int, lines: "Lines") -> None:
+    """Answer without having been asked."""
+    now = boottime()
+    answer = reader.news(number, now)
+    if answer is None:
+        lines.send(b'{"same":%d,"read":%d,"at":%.3f}' % (reader.told, number, now))
+    else:
+        lines.write({**answer, "at": round(now, 3)})
 
 
 def serve(lines: "Lines") -> int:
@@ -322,13 +402,20 @@ def serve(lines: "Lines") -> int:
         [str(key) for key in known] if isinstance(known, list) else (),
         job.get("learnt"),
     )
-    while (request := lines.next()) is not None:
-        answer = _answer(reader, request)
-        if answer is not None:
-            lines.write(answer)
+    gc.collect()
+    gc.freeze()  # what is here to stay is not looked through again
+    rhythm: Rhythm | None = None
+    while (request := lines.next(None if rhythm is None else rhythm.due)) is not None:
+        if rhythm is not None and not request:
+            _further(reader, rhythm.number, lines)
+            rhythm.go_on()
+        else:
+            if (answer := _answer(reader, request)) is not None:
+                lines.write(answer)
+            rhythm = _rhythm(request)
         if "detach" in request:
             return 0
-        if reader.failed and "read" in request:
+        if reader.failed and (rhythm is not None or "read" in request):
             return EXIT_FAILED
     return 0
 
@@ -340,10 +427,17 @@ class Lines:
         self._source = source
         self._target = target
         self._rest = b""
+        self._poll = select.poll()
+        self._poll.register(source, select.POLLIN)
 
-    def next(self) -> dict[str, object] | None:
-        """The next object; None at the end, and for a line that is too long or no JSON: the guard is not itself."""
+    def next(self, until: float | None = None) -> dict[str, object] | None:
+        """The next object; an empty one when none came before the boot clock reads ``until``.
+
+        None at the end, and for a line that is too long or no JSON: the guard is not itself.
+        """
         while b"\n" not in self._rest:
+            if until is not None and not self._comes(until):
+                return {}
             data = os.read(self._source, _LINE)
             if not data or len(self._rest) > _LINE:
                 return None
@@ -355,9 +449,20 @@ class Lines:
             return None
         return found if isinstance(found, dict) else None
 
+    def _comes(self, until: float) -> bool:
+        """Whether there is something to read before that moment."""
+        while (left := until - boottime()) > 0:
+            if self._poll.poll(left * 1000):
+                return True
+        return False
+
     def write(self, answer: dict[str, object]) -> None:
         """Write it all. Raises BrokenPipeError."""
-        data = _encode(answer).encode() + b"\n"
+        self.send(_encode(answer).encode())
+
+    def send(self, data: bytes) -> None:
+        """The same for what is encoded already."""
+        data += b"\n"
         while data:
             data = data[os.write(self._target, data) :]
 

@@ -27,13 +27,31 @@ _HOLE = 1_500_000  # microseconds between two samples of an unbroken ring; the s
 _BUSY = 95  # percent of GPU use from which nothing else need be asked
 _LOOK_EVERY = 60.0  # seconds between looks at memory and processes, which cost the driver more, and at what was missing
 _MOST_MEMORY = 1 << 48  # bytes; more is garbage
+_ALIKE = (
+    0.15  # seconds by which readings that are the same may differ in what they cover; less than a sample of the ring
+)
+
+_NO_USE = (0.0, 0.0)
 
 Reading = tuple[float, list[str], float, str]
 """Load 0 to 1, signs of work, seconds covered, evidence."""
 
+if TYPE_CHECKING:
+    Use = str | tuple[str, float, int]
+    """What is said of the GPU use: words, or how to make them."""
+
 
 class UnreadableError(Exception):
     """The answers make no sense, or no activity signal is left; the words say which."""
+
+
+class Calm:
+    """A reading at rest, and of what its words were made."""
+
+    __slots__ = ("activity", "evidence", "memory", "reading")
+
+    def __init__(self, reading: Reading, evidence: "Use", activity: str, memory: int | None) -> None:
+        self.reading, self.evidence, self.activity, self.memory = reading, evidence, activity, memory
 
 
 class Gpu:
@@ -45,15 +63,20 @@ class Gpu:
         handle: "Handle",
         old_counter: tuple[float, int] | None = None,
         learnt: Learnt | None = None,
+        share: float = 1.0,
     ) -> None:
+        """``share``: of the time between two rare looks after which the second one is due; not all GPUs have theirs at once."""
         self._nvml = nvml
         self._handle = handle
         self._unsupported: set[str] = set()
         self._learnt = learnt = Learnt() if learnt is None else learnt
         self._since = 0  # newest sample of the ring that was seen
         self._ring_read = 0.0  # when
+        self._share = share
         self._look_due = 0.0
         self._again_due = 0.0  # when to ask again for what was missing
+        self._engines_idle: list[tuple[int, int]] | None = None  # what those answer that are there, at rest
+        self._calm: Calm | None = None  # the last reading, when it was one at rest
         self._memory: int | None = None  # bytes in use; None: unknown
         self._use = (0.0, 0.0)  # percent, lowest and highest of the samples since the last read
         self._ghost = Ghost()
@@ -64,6 +87,7 @@ class Gpu:
         self._signs: list[str] = []  # seen since the last answer
         self._traffic_next = True
         self._divided: Divided | None = None
+        self._whole = True  # whether this read asks every instance
         self._whole_due = 0.0  # when to ask again whether it still is, should its instances stay unknown
         self.meter = PowerMeter(nvml, handle, old_counter, learnt)
         code, index = nvml.index(handle)
@@ -81,17 +105,19 @@ class Gpu:
         self._gpm.close()
         self._undivide()
 
-    def read(self, now: float) -> Reading:
+    def read(self, now: float, *, again: bool = False, whole: bool = False) -> Reading:
         """One reading at ``now`` (seconds since boot, suspended time included).
 
-        Raises NvmlError or UnreadableError: the reading is unknown, and the next one reads the same
-        samples again and tells the same signs, so that nothing is lost.
+        ``again``: where this one would differ from the last in small numbers of its evidence alone, the last is given
+        again, the same object. ``whole``: nothing may wait for its turn. Raises NvmlError or UnreadableError: the reading
+        is unknown, and the next one reads the same samples again and tells the same signs, so that nothing is lost.
         """
-        place = self._since, self._ring_read
+        place, self._whole = (self._since, self._ring_read), whole
         try:
-            reading = self._read(now)
+            reading = self._read(now, again=again)
         except Exception:
             self._since, self._ring_read = place
+            self._calm = None
             self._ghost.forget()
             self._hung.forget()
             self.findings = []
@@ -99,13 +125,13 @@ class Gpu:
         self._signs = []
         return reading
 
-    def _read(self, now: float) -> Reading:
+    def _read(self, now: float, *, again: bool) -> Reading:
         if self._gpm.available and self._divided is None:
             self._gpm.read(now)
             self._signs += self._gpm.signs
-        self._use = (0.0, 0.0)
+        self._use = _NO_USE
         percent, ring_covers, evidence = self._gpu_use(now)
-        suspected = self._suspected()
+        suspected = percent > 0 and self._suspected()
         other = 0
         if percent < _BUSY or suspected or self._slack:
             other, name = self._engine_use()
@@ -118,22 +144,41 @@ class Gpu:
         if now >= self._again_due:
             self._ask_again(now)
         quiet = percent == 0 and not self._signs
-        power = self.meter.read(now, quiet=quiet, ring=ring_covers > 0, scene=self._scene() if quiet else None)
+        power = self.meter.read(now, quiet=quiet, ring=ring_covers > 0, scene=self._scene if quiet else None)
         covers = max(ring_covers, power.covers)
+        if again and quiet and power.steady and self._calm is not None and self._alike(self._calm, covers, evidence):
+            return self._calm.reading
         alike = suspected and other == 0 and self._nothing_behind()
         if self._ghost.see(now, ring_covers, self._use, alike=alike):
             self.findings = [("ghost", nvml_ghost.words(percent))]
-            percent, covers, evidence = 0.0, ring_covers, f"{evidence}, but nothing behind it"
+            percent, covers, evidence = 0.0, ring_covers, f"{_said(evidence)}, but nothing behind it"
         else:
             if power.sign:
                 self._signs.append(power.sign)
             hung = self._hangs(now, ring_covers, calm=other == 0)
             self.findings = [("suspect_hung", hung)] if hung else []
+        signs = list(dict.fromkeys(self._signs)) if self._signs else []
+        reading = percent / 100, signs, covers, self._words(evidence, power.evidence)
+        rests = quiet and not signs and not self.findings
+        self._calm = Calm(reading, evidence, self._gpm.words, self._memory) if rests else None
+        return reading
+
+    def _words(self, use: "Use", power: str) -> str:
         activity = self._gpm.words if self._divided is None else ""
         memory = "" if self._memory is None else f"{self._memory >> 20} MiB in use"
-        notes = [evidence, activity, power.evidence, self.meter.holders(), memory, self._gpm.note]
-        signs = list(dict.fromkeys(self._signs)) if self._signs else []
-        return percent / 100, signs, covers, ", ".join(filter(None, notes))
+        notes = (_said(use), activity, power, self.meter.holders(), memory, self._gpm.note)
+        return ", ".join(filter(None, notes))
+
+    def _alike(self, calm: "Calm", covers: float, evidence: "Use") -> bool:
+        """At rest, with a power that says nothing new: whether nothing else does."""
+        meter = self.meter
+        return (
+            -_ALIKE <= covers - calm.reading[2] <= _ALIKE
+            and (evidence == calm.evidence or (type(evidence) is tuple and evidence[:2] == calm.evidence[:2]))
+            and self._gpm.words == calm.activity
+            and self._memory == calm.memory
+            and (not meter.contexts or (meter.mean or 0.0) <= self._learnt.own)
+        )
 
     def _hangs(self, now: float, covers: float, *, calm: bool) -> str:
         """Words when the job looks as if it hung; "" also where too little of that is known."""
@@ -185,7 +230,7 @@ class Gpu:
             self._signs += self._users.read()
         self._traffic_next = not self._traffic_next
 
-    def _gpu_use(self, now: float) -> tuple[float, float, str]:
+    def _gpu_use(self, now: float) -> "tuple[float, float, Use]":
         """Highest GPU use since the last read, seconds that it covers without a hole, evidence."""
         if self._divided is not None:
             return self._parts(now, self._divided)
@@ -209,13 +254,16 @@ class Gpu:
             if self._gpm.still:
                 return 0, covers, "no GPU use sampled"
             return self._momentary(now, covers)
-        peak = max(values)
-        if not (min(values) >= 0 and peak <= 100 and sum(values) >= 0):  # the sum finds "not a number"
-            raise UnreadableError(f"corrupt answer: GPU use of {peak} % in the samples")
+        peak = 0.0
+        if any(values):
+            peak = max(values)
+            if not (min(values) >= 0 and peak <= 100 and sum(values) >= 0):  # the sum finds "not a number"
+                raise UnreadableError(f"corrupt answer: GPU use of {peak} % in the samples")
+            self._use = (min(values), peak)
         covers = self._unbroken(stamps, now - before if before else 0.0)
         self._since = stamps[-1]
-        self._use = (min(values), peak)
-        return peak, covers, f"GPU peak {peak:g} % in {len(values)} sample{'' if len(values) == 1 else 's'}"
+        words = "GPU peak %g %% in %d samples" if len(values) > 1 else "GPU peak %g %% in %d sample"
+        return peak, covers, (words, peak, len(values))
 
     def _unbroken(self, stamps: list[int], gap: float) -> float:
         """Seconds back to the last hole; the whole ``gap`` since the last read when there is none."""
@@ -232,7 +280,7 @@ class Gpu:
         if code in ABSENT:
             self._unsupported.discard("samples")  # ask both again: unknown now, but perhaps not for ever
             if self._nvml.mig(self._handle) == (SUCCESS, 1):
-                self._divided = Divided(self._nvml, self._handle)
+                self._divided = Divided(self._nvml, self._handle, self._share)
                 self._whole_due = now + _LOOK_EVERY
                 return self._parts(now, self._divided)
             raise UnreadableError(f"the driver gives no GPU use (NVML {code}, GetUtilizationRates)")
@@ -242,7 +290,7 @@ class Gpu:
     def _parts(self, now: float, divided: Divided) -> tuple[float, float, str]:
         """The same for a divided GPU."""
         try:
-            found = divided.read(now)
+            found = divided.read(now, whole=self._whole)
         except NvmlError:
             self._undivide()  # perhaps it is whole again: ask from the beginning
             raise
@@ -261,11 +309,15 @@ class Gpu:
 
     def _engine_use(self) -> tuple[int, str]:
         """The busiest of the engines that GPU use does not count, and its name."""
+        if self._divided is not None:
+            return 0, ""
+        asked = [number for number, name in enumerate(ENGINES) if name not in self._unsupported]
+        found = self._nvml.engines(self._handle, asked)
+        if found == self._engines_idle:
+            return 0, ""
         best, name = 0, ""
-        for number, engine in enumerate(ENGINES if self._divided is None else ()):
-            if engine in self._unsupported:
-                continue
-            code, percent = self._nvml.engine(number, self._handle)
+        for number, (code, percent) in zip(asked, found, strict=True):
+            engine = ENGINES[number]
             if code in ABSENT and engine not in self._learnt.engines:  # one that was there does not go away: it fails
                 self._unsupported.add(engine)
                 continue
@@ -274,11 +326,13 @@ class Gpu:
                 self._learnt.fresh = True
             if _percent(engine, self._value(engine, (code, percent))) > best:
                 best, name = percent, engine
+        self._engines_idle = [(SUCCESS, 0)] * len([n for n in asked if ENGINES[n] not in self._unsupported])
         return best, name
 
     def _look(self, now: float) -> None:
         """Processes and memory: words for people, and which power baseline applies."""
-        self._look_due = now + _LOOK_EVERY
+        if now >= self._look_due:
+            self._look_due = self._next(now, self._look_due)
         self.meter.look(now)
         code, used = self._nvml.memory_used(self._handle)
         self._memory = used if code == SUCCESS and used < _MOST_MEMORY else None
@@ -289,7 +343,11 @@ class Gpu:
             self._unsupported.clear()
             for part in (self.meter, self._traffic, self._users, self._gpm):
                 part.ask_again()
-        self._again_due = now + _LOOK_EVERY
+        self._again_due = self._next(now, self._again_due)
+
+    def _next(self, now: float, due: float) -> float:
+        """When something rare is due again: in a rhythm of this GPU's own."""
+        return now + _LOOK_EVERY * self._share if not due else now + _LOOK_EVERY - (now - due) % _LOOK_EVERY
 
     @staticmethod
     def _value(function: str, answer: tuple[int, int]) -> int:
@@ -297,6 +355,10 @@ class Gpu:
         if code != SUCCESS:
             raise NvmlError(code, function)
         return value
+
+
+def _said(use: "Use") -> str:
+    return use if isinstance(use, str) else use[0] % use[1:]
 
 
 def _percent(what: str, value: int) -> int:

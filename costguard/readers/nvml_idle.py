@@ -77,6 +77,13 @@ class Levels:
         level, ceiling = self.level(state), self.ceiling(state)
         return ceiling if level is None else min(level + self.margin, ceiling)
 
+    def calm(self, state: str) -> tuple[float, float] | None:
+        """The lowest and the highest mean that teach nothing and show nothing but that at most a context waits; None: none."""
+        level = self.level(state)
+        if level is None or not self.waits(level):
+            return None
+        return level, min(self.highest(state), self.ceiling(HELD))
+
     def words(self, mean: float, state: str) -> str:
         """The sign of work that a power above `highest` is."""
         level = self.level(state)

@@ -27,7 +27,7 @@ from costguard.readers.nvml_codes import (
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     Handle = Any
@@ -48,6 +48,8 @@ _PROCESS_ROOM = 32  # entries in the list of use by process
 _CONTEXT_ROOM = 64  # entries in the list of contexts; with more there is only their number
 _CONTEXT_WORDS = 3  # of 8 bytes in an entry, at most
 _MOST_CONTEXTS = 100_000  # more is garbage
+_GPM_VERSION = 1  # of the structures that ask for it
+_MEMORY_VERSION = 0x02000028  # of a structure of 40 bytes
 _ALL_LINKS = 0xFFFFFFFF  # the scope of an NVLink counter that is the sum of all links
 _COUNTER_BITS = {1: 32, 2: 64, 3: 64}  # NVML value types that a counter may have
 _ROOM_FOR_METRICS = 512  # more than NVML_GPM_METRIC_MAX, should the library clear its whole list
@@ -93,7 +95,12 @@ class Nvml:
         self._make_process_room(_PROCESS_ROOM)
         self._contexts = {kind: _lists(kind) for kind in ("Compute", "Graphics", "MPSCompute")}
         self._context_list = (_Q * (_CONTEXT_WORDS * _CONTEXT_ROOM))()
+        self._memory = (_Q * 5)()  # version, total, reserved, free, used; in the first version: total, free, used
+        self._memory_info = _function("nvmlDeviceGetMemoryInfo_v2")
+        self._old_memory_info = _function("nvmlDeviceGetMemoryInfo")
         self._fields = _function("nvmlDeviceGetFieldValues")
+        self._count = _function("nvmlDeviceGetCount_v2")
+        self._gpm_support = _function("nvmlGpmQueryDeviceSupport")
         self._gpm_sample = _function("nvmlGpmSampleGet")
         self._gpm_mig_sample = _function("nvmlGpmMigSampleGet")
         self._gpm_metrics = _function("nvmlGpmMetricsGet")
@@ -107,8 +114,9 @@ class Nvml:
 
     def count(self) -> tuple[int, int]:
         """How many GPUs the driver knows, unreadable ones included."""
-        code, count = _ask(pynvml.nvmlDeviceGetCount)
-        return (UNKNOWN, 0) if count and count > _MOST_GPUS else (code, count or 0)
+        code = self._count(self._at)
+        count = self._uints[0] if code == SUCCESS else 0
+        return (UNKNOWN, 0) if count > _MOST_GPUS else (code, count)
 
     def open_index(self, index: int) -> "tuple[int, Handle]":
         """The handle of a GPU; None when it cannot be opened."""
@@ -153,9 +161,10 @@ class Nvml:
         """Percent of the driver's last sampling period (1/6 to 1 s) in which a kernel ran."""
         return self._rates(handle, self._at), self._uints[0]
 
-    def engine(self, number: int, handle: "Handle") -> tuple[int, int]:
-        """Percent for one of ENGINES."""
-        return self._engines[number](handle, self._at, self._at_1), self._uints[0]
+    def engines(self, handle: "Handle", numbers: "Sequence[int]") -> list[tuple[int, int]]:
+        """Percent for some of ENGINES, each with its own code."""
+        uints, at, period, functions = self._uints, self._at, self._at_1, self._engines
+        return [(functions[number](handle, at, period), uints[0]) for number in numbers]
 
     def energy(self, handle: "Handle") -> tuple[int, int]:
         """Millijoules since the driver was loaded."""
@@ -172,10 +181,12 @@ class Nvml:
 
     def memory_used(self, handle: "Handle") -> tuple[int, int]:
         """Bytes of GPU memory in use, what the driver reserves for itself left out where it tells that apart."""
-        code, memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
-        if code != SUCCESS:
-            code, memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
-        return code, int(memory.used) if memory is not None else 0
+        self._memory[0] = _MEMORY_VERSION
+        code = self._memory_info(handle, self._memory)
+        if code == SUCCESS:
+            return code, self._memory[4]
+        code = self._old_memory_info(handle, self._memory)
+        return code, self._memory[2] if code == SUCCESS else 0
 
     def mig(self, handle: "Handle") -> tuple[int, int]:
         """1 when the GPU is divided into MIG instances."""
@@ -239,8 +250,9 @@ class Nvml:
 
     def gpm_supported(self, handle: "Handle") -> tuple[int, bool]:
         """Whether the GPU counts its own activity (GPM: Hopper and later)."""
-        code, support = _ask(pynvml.nvmlGpmQueryDeviceSupport, handle)
-        return code, bool(support.isSupportedDevice) if support is not None else False
+        self._uints[0], self._uints[1] = _GPM_VERSION, 0
+        code = self._gpm_support(handle, self._at)
+        return code, code == SUCCESS and bool(self._uints[1])
 
     def gpm_buffer(self) -> "tuple[int, Handle]":
         """Room for one GPM sample; to be given back."""
@@ -262,7 +274,7 @@ class Nvml:
     ) -> tuple[int, list[float | None]]:
         """The means of metrics between two samples, at least 0.1 s apart; None for one that is not given."""
         words, values = self._gpm_words, self._gpm_values
-        words[0] = 1 | len(metrics) << 32
+        words[0] = _GPM_VERSION | len(metrics) << 32
         words[1], words[2] = first.value, second.value
         for place, metric in enumerate(metrics):
             words[3 + 5 * place] = metric
@@ -287,14 +299,15 @@ class Nvml:
             return code, [], []
         got = min(self._uints[1], self._room)
         form, first, step = _LAYOUTS.get(self._uints[0], _LAYOUTS[3])
-        stamps = self._bytes.cast("Q")[: 2 * got : 2].tolist()
-        values = self._bytes[: 16 * got].cast(form)  # type: ignore[call-overload] # one of _LAYOUTS, all valid
-        return code, stamps, values[first::step].tolist()
+        values = self._views[form]
+        return code, self._stamps[: 2 * got : 2].tolist(), values[first : step * got : step].tolist()
 
     def _make_room(self, samples: int) -> None:
         self._room = samples
         self._ring = (_Q * (2 * samples))()
-        self._bytes = memoryview(self._ring).cast("B")
+        whole = memoryview(self._ring).cast("B")
+        self._stamps = whole.cast("Q")
+        self._views = {form: whole.cast(form) for form, _, _ in _LAYOUTS.values()}  # type: ignore[call-overload] # all valid
 
     def _make_process_room(self, entries: int) -> None:
         self._process_room = entries

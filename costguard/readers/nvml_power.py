@@ -7,23 +7,28 @@ from costguard.readers.nvml_library import Nvml
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from costguard.readers.nvml_idle import Scene
     from costguard.readers.nvml_library import Handle
 
 _MARGIN_SECONDS = 60.0  # the energy that may be hidden: the margin for so long, a second or two of full load
 _SHORTEST = 0.5  # seconds: the counter moves in steps of up to 0.1 s, so a shorter mean is noise
 _LISTS = ("Compute", "MPSCompute")  # of processes
+_NOISE_MW, _NOISE_SHARE = 2000.0, 0.02  # milliwatts, and share, by which a mean may differ from the one in the words
 
 
 class Power:
     """What one look at the counter gave: a sign of work or "", seconds proven quiet, words."""
 
-    __slots__ = ("covers", "evidence", "sign")
+    __slots__ = ("covers", "evidence", "sign", "steady")
 
     def __init__(self, sign: str = "", covers: float = 0.0, evidence: str = "") -> None:
         self.sign = sign
         self.covers = covers
         self.evidence = evidence
+        self.steady = False
+        """Whether it says what the look before said, its words included."""
 
 
 class PowerMeter:
@@ -44,6 +49,7 @@ class PowerMeter:
         self._state_since = 0.0
         self._looked = -1.0
         self._last = Power()
+        self._band: tuple[float, float, float] | None = None  # lowest and highest mean that say nothing new; the level
         self.mean: float | None = None
         """Milliwatts since the last read, or at this moment where there is no counter; None: not known."""
         self.anchor: tuple[float, int] | None = None
@@ -74,7 +80,7 @@ class PowerMeter:
     def look(self, now: float) -> None:
         """Count the contexts."""
         self._looked = now
-        state = self._state()
+        state, before = self._state(), (self.contexts, self.nobody)
         total: int | None = None
         answers = 0
         for kind in self._kinds:
@@ -88,14 +94,16 @@ class PowerMeter:
                 break  # without the main list, the other one tells nothing
         self.contexts = total
         self.nobody = total == 0 and answers == 2
+        if before != (total, self.nobody):
+            self._band = None
         if state != self._state() or not self._state_since:
             self._state_since = now
 
-    def read(self, now: float, *, quiet: bool, ring: bool, scene: "Scene | None" = None) -> Power:
+    def read(self, now: float, *, quiet: bool, ring: bool, scene: "Callable[[], Scene | None] | None" = None) -> Power:
         """Look at the counter. ``quiet``: the load was zero since the last read; ``ring``: samples prove it.
 
-        ``scene``: memory in use and contexts while nothing but the power could show work. Raises NvmlError when
-        the driver fails, rather than lacks, the call.
+        ``scene``: gives memory in use and contexts while nothing but the power could show work. Raises NvmlError
+        when the driver fails, rather than lacks, the call.
         """
         if not self._energy:
             return self._by_moment(now, quiet, scene)
@@ -113,12 +121,24 @@ class PowerMeter:
         if now - since < _SHORTEST:
             return self._last
         self.anchor = (now, energy)
-        self._last = self._take((energy - before) / (now - since), since, now, quiet, scene)
+        mean, seconds, band = (energy - before) / (now - since), now - since, self._band
+        if quiet and band is not None and band[0] <= mean <= band[1]:  # as most looks: nothing to judge or to learn
+            self.mean, last = mean, self._last
+            last.covers, last.steady = seconds if self._hides_nothing(mean - band[2], seconds) else 0.0, True
+            return last
+        self._last, self._band = self._take(mean, since, now, quiet, scene), None
+        if quiet and self.waits and not self._last.sign:
+            self._band = self._calm(mean)
         return self._last
 
-    def _by_moment(self, now: float, quiet: bool, scene: "Scene | None") -> Power:
+    def _calm(self, mean: float) -> tuple[float, float, float] | None:
+        """Around the mean that was just told."""
+        limits, noise = self.levels.calm(self._state()), max(_NOISE_MW, _NOISE_SHARE * mean)
+        return None if limits is None else (max(limits[0], mean - noise), min(limits[1], mean + noise), limits[0])
+
+    def _by_moment(self, now: float, quiet: bool, scene: "Callable[[], Scene | None] | None") -> Power:
         """Without a counter: the power of this moment, which covers nothing."""
-        self.waits, self.measured, self.mean = False, False, None
+        self.waits, self.measured, self.mean, self._band = False, False, None, None
         if not self._momentary:
             return Power()
         code, power = self._nvml.power(self._handle)
@@ -129,7 +149,9 @@ class PowerMeter:
             raise NvmlError(code, "GetPowerUsage")
         return self._take(power, now, now, quiet, scene)
 
-    def _take(self, mean: float, since: float, now: float, quiet: bool, scene: "Scene | None") -> Power:
+    def _take(
+        self, mean: float, since: float, now: float, quiet: bool, scene: "Callable[[], Scene | None] | None"
+    ) -> Power:
         """A power as evidence; one that no board draws (the driver was loaded again, a counter stands) says nothing."""
         self.mean, self.measured, self.waits = None, since < now, False
         if not 0 < mean <= ABSURD_MW:
@@ -140,7 +162,9 @@ class PowerMeter:
         self.waits = self.levels.waits(mean)
         return found
 
-    def _judge(self, mean: float, since: float, now: float, quiet: bool, scene: "Scene | None") -> Power:
+    def _judge(
+        self, mean: float, since: float, now: float, quiet: bool, give: "Callable[[], Scene | None] | None"
+    ) -> Power:
         evidence, levels = f"mean {mean / 1000:.0f} W", self.levels
         level = levels.level(self._state())
         surprising = level is None or mean < level or mean > levels.highest(self._state())
@@ -149,6 +173,7 @@ class PowerMeter:
             level = levels.level(self._state())
         state = self._state()
         if mean > levels.highest(state):
+            scene = give() if give is not None else None
             if scene is not None and levels.rises(now, mean, state, (self.contexts, scene[1])):
                 return Power("", 0.0, evidence)
             if scene is None:

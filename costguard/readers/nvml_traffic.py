@@ -17,6 +17,7 @@ _RAW = {138: 140, 139: 141}  # raw counters hold the protocol too, so they only 
 _NAMES = {
     197: "PCIe out", 198: "PCIe in", 138: "NVLink out", 139: "NVLink in", 140: "NVLink out", 141: "NVLink in",
 }  # fmt: skip
+_ALL = tuple(_NAMES)
 _MIB = {field: 1 << 10 if field in _LINKS else 1 << 20 for field in _NAMES}  # what the field counts, per MiB
 _PARTS = ("of the SMs", "of the memory bandwidth", "of the encoder", "of the decoder")
 
@@ -27,8 +28,8 @@ class Traffic:
     def __init__(self, nvml: Nvml, handle: "Handle") -> None:
         self._nvml = nvml
         self._handle = handle
-        self._numbers = tuple(_NAMES)
-        self._fields = Counters(self._numbers, _LINKS)
+        self._numbers = _ALL
+        self._fields = self._every = Counters(_ALL, _LINKS)
         self._at = 0.0
         self._last: dict[int, int] = {}
         self.available = True
@@ -68,7 +69,7 @@ class Traffic:
 
     def ask_again(self) -> None:
         """Perhaps there is by now what was missing."""
-        self._keep(tuple(_NAMES))
+        self._keep(_ALL)
 
     def _wanted(self, codes: list[int]) -> list[int]:
         """What is worth asking again: all but what is not there, and raw counters that are not needed."""
@@ -80,7 +81,8 @@ class Traffic:
         if numbers != self._numbers:
             self._numbers = numbers
             self.available = bool(numbers)
-            self._fields = Counters(numbers or (0,), _LINKS)
+            if numbers:
+                self._fields = self._every if numbers == _ALL else Counters(numbers, _LINKS)
             self._last = {field: value for field, value in self._last.items() if field in numbers}
 
 

@@ -15,6 +15,9 @@ from costguard.testing.simworld import MACHINE_ENDS
 if TYPE_CHECKING:
     from costguard.testing.simhost import SimHost
 
+WHOLE_EVERY = 60.0
+"""Seconds after which a reader says everything again."""
+
 SENSELESS = (b"Segmentation fault", b"[1,2]", b'{"read":"x"}', b'{"gpus":', b"\xff\xfe", b"null", b"NaN", b"")
 
 
@@ -77,28 +80,54 @@ class Reader(Program):
         self.last: float | None = None
         self.introduced = False
         self.detached = False
-        self.quick = False
+        self.hangs = False
+        self.busy_until = 0.0
+        self.turn = 0  # another line ends what was to come by itself
+        self.told: tuple[int, float, list[list[object]]] = (0, 0.0, [])  # the last whole answer: number, time, GPUs
 
     def line(self, data: bytes) -> None:
         """Answer a read, or misbehave."""
         asked = json.loads(data)
+        self.turn += 1
         if "read" not in asked:
             self.detached = "detach" in asked
             return
-        fault = self.host.faults.take("nvml", self.host)
-        if fault == "down":
-            self.fail(asked["read"])
-        elif not self.broken(fault):
-            self.respond(asked["read"], fault)
+        self.read(asked["read"])
+        if "then" in asked:
+            at, every = asked["then"]
+            self.come(asked["read"] + 1, at + self.world.boot_zero, every, self.turn)
 
-    def fail(self, number: int) -> None:
+    def read(self, number: int, at: float | None = None) -> None:
+        """One read; ``at``: the boot clock's second, of one that was not asked for."""
+        if self.hangs:
+            return
+        fault = self.host.faults.take("nvml", self.host)
+        self.hangs = fault == "hang"
+        if fault == "down":
+            self.fail(number, {} if at is None else {"at": at})
+        elif not self.broken(fault):
+            self.respond(number, fault, at)
+
+    def come(self, number: int, due: float, every: float, turn: int) -> None:
+        """Read without being asked, at that true time and on."""
+
+        def happen() -> None:
+            if turn == self.turn:
+                self.read(number, self.world.now - self.world.boot_zero)
+                self.come(number + 1, due + every, every, turn)
+
+        while due <= self.world.now:
+            due += every
+        self.world.at(due, lambda: happen() if self.child in self.host.children else None)
+
+    def fail(self, number: int, when: dict[str, float]) -> None:
         """The driver is down: said in one answer, then only a fresh process can do better."""
         words = "the driver is not loaded (NVML 9, Init)"
         rows: list[list[object]] = [[key, None, [], 0, words] for key in self.world.machine.keys]
-        self.write(0.05, {"read": number, "gpus": rows, "counters": {}, "error": words, "hardware": True})
+        self.write(0.05, {"read": number, **when, "gpus": rows, "counters": {}, "error": words, "hardware": True})
         self.end(0.1, 3)
 
-    def respond(self, number: int, fault: str) -> None:
+    def respond(self, number: int, fault: str, at: float | None) -> None:
         """Answer a read, rightly or by the letter of ``fault``."""
         delay = {"late": self.soon(6.0, 90.0), "slow": self.soon(1.0, 4.5)}.get(fault, 0.02)
         if fault == "flood":
@@ -109,7 +138,9 @@ class Reader(Program):
         elif fault == "nonsense":
             self.write(0.05, self.nonsense(number))
             return
-        self.host.later(self.child, delay, lambda: self.write(0.0, self.answer(number, fault)))
+        delay = max(delay, self.busy_until - self.world.now + 0.02)  # one after the other
+        self.busy_until = self.world.now + delay
+        self.host.later(self.child, delay, lambda: self.write(0.0, self.answer(number, fault, at)))
 
     def nonsense(self, number: int) -> dict[str, Any]:
         """An answer of the right form with impossible values."""
@@ -125,7 +156,7 @@ class Reader(Program):
         )
         return {"read": number, "gpus": [gpu], "counters": choice(({}, None, 7, {key: "x"}))}
 
-    def answer(self, number: int, fault: str) -> dict[str, Any]:
+    def answer(self, number: int, fault: str, at: float | None) -> dict[str, Any]:
         """What the GPUs show at this moment."""
         now, machine = self.world.now, self.world.machine
         keys = list(enumerate(machine.keys))
@@ -154,7 +185,18 @@ class Reader(Program):
             message["findings"] = [[machine.keys[0], "ghost", "use that nothing makes"]]
         if fault != "wrong_seq":  # which nobody believes
             self.host.watch.ticked(self.world.instant(), gpus)
-        return message
+        if at is None:
+            self.told = number, now, gpus
+            return message
+        if not fault and message.keys() <= {"read", "gpus", "counters"} and self.same(now, gpus):
+            return {"read": number, "at": at, "same": self.told[0]}
+        self.told = number, now, gpus
+        return {**message, "at": at}
+
+    def same(self, now: float, gpus: list[list[object]]) -> bool:
+        """Whether the last whole answer said that, and not long ago."""
+        _, since, told = self.told
+        return now - since < WHOLE_EVERY and [gpu[:4] for gpu in told] == [gpu[:4] for gpu in gpus]
 
     def gpu(self, i: int, key: str, now: float, boot: float, why: str) -> list[object]:
         """One GPU: the highest load since the last look, as far back as there is evidence."""

@@ -64,13 +64,17 @@ class ReaderProcess:
     def ask(self, request: Mapping[str, object], seconds: float = 10.0) -> Any:  # noqa: ANN401 # JSON
         """Write one line and wait for one. Raises NoAnswerError."""
         self.send(request)
+        return self.take(seconds, f"answer to {request}")
+
+    def take(self, seconds: float = 10.0, what: str = "further answer") -> Any:  # noqa: ANN401 # JSON
+        """Wait for the next line. Raises NoAnswerError."""
         assert self._process.stdout is not None
         while b"\n" not in self._rest:
             if not select.select([self._process.stdout], [], [], seconds)[0]:
-                raise NoAnswerError(f"no answer to {request} within {seconds} s")
+                raise NoAnswerError(f"no {what} within {seconds} s")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
-                raise NoAnswerError(f"the reader ended instead of answering {request}")
+                raise NoAnswerError(f"the reader ended: no {what}")
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         return json.loads(line)

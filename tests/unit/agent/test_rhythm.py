@@ -1,10 +1,19 @@
 """Ticks go on, whatever the reader does."""
 
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from costguard.agent import supervise
+from costguard.agent.eyes import Eyes
 from costguard.agent.loop import Loop
 from costguard.agent.ports import Instant
 from costguard.agent.supervise import ANSWER_WITHIN
 from costguard.engine.observation import Known
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
+from costguard.testing.simprograms import Reader
 
 INTERVAL = 15.0
 
@@ -103,7 +112,174 @@ def test_a_tick_between_two_beats_keeps_the_rhythm() -> None:
     """The answer that no tick waited for adds one tick and moves none."""
     watch = beats(SlowStart())
     first = watch.at[0]
-    off = [at for at in watch.at if at < 600.0 and (at - first) % INTERVAL > 0.5]
-    assert off == []
+    beside = [abs((at - first + INTERVAL / 2) % INTERVAL - INTERVAL / 2) for at in watch.at if at < 600.0]
+    assert max(beside) <= 0.5
     late = [at for at in watch.at if at > 1600.0]
     assert all((at - first) % INTERVAL <= 5.0 for at in late[-20:])
+
+
+class Asked(SimHost):
+    """Notes what the guard writes to its reader, and which readers it starts and kills."""
+
+    def __init__(self, machine: Machine, faults: Faults | None = None, *, until: float) -> None:
+        super().__init__(machine, seed=3, until=until, watch=Beats(), faults=faults or Faults())
+        self.asked: list[tuple[float, dict[str, object]]] = []
+        self.started: list[float] = []
+        self.killed: list[float] = []
+
+    def send(self, child: int, line: bytes) -> bool:
+        if isinstance(self.children.get(child), Reader):
+            self.asked.append((self.now, json.loads(line)))
+        return super().send(child, line)
+
+    def spawn(self, program: str, job: bytes) -> int:
+        if program == "nvml":
+            self.started.append(self.now)
+        return super().spawn(program, job)
+
+    def kill(self, child: int) -> None:
+        if isinstance(self.children.get(child), Reader):
+            self.killed.append(self.now)
+        super().kill(child)
+
+    def live(self, **policy: Any) -> Loop:
+        """The life of a guard here; what it saw stands in ``beats``."""
+        loop = Loop(self, effective(interval=INTERVAL, **policy), self.start())
+        assert isinstance(self.watch, Beats)
+        self.watch.loop = loop
+        loop.run()
+        return loop
+
+    @property
+    def beats(self) -> Beats:
+        assert isinstance(self.watch, Beats)
+        return self.watch
+
+
+RESTS = [Phase(9**9, 0.0)]
+
+
+def test_a_reader_at_rest_is_asked_once() -> None:
+    """Then it comes by itself, tick for tick, and wakes the guard but once in each."""
+    host = Asked(Machine(gpus=8, script=RESTS), until=900.0)
+    host.live(kill_duration=3600.0)
+    assert len(host.asked) == 1
+    assert len(host.beats.at) == 60
+    assert all(known for _, known, _ in host.beats.seen)
+
+
+def test_while_people_are_warned_each_reading_is_asked_for_with_a_look() -> None:
+    """From the tick that begins the countdown on, until it is over."""
+    host = Asked(Machine(gpus=2, script=RESTS), until=6000.0)
+    loop = host.live(kill_duration=600.0, unused_after=1800.0, grace=300.0, kill_action="shutdown")
+    asked = [at for at, line in host.asked if line.get("look")]
+    assert 300.0 / INTERVAL - 1 <= len(asked) <= 300.0 / INTERVAL + 4
+    assert max(b - a for a, b in pairwise(asked)) <= INTERVAL + 0.1
+    assert loop.last.state.core.phase != "WATCHING"
+
+
+class Late(Faults):
+    """One answer that comes by itself takes three seconds; or none comes."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return self.fault if subject == "nvml" and 300.0 < host.now < 316.0 else ""
+
+
+def test_a_slow_answer_is_used_and_its_reader_lives() -> None:
+    """It is asked when it does not come, and what it had on its way is as good."""
+    host = Asked(Machine(gpus=2, script=RESTS), Late("slow"), until=900.0)
+    host.live(kill_duration=3600.0)
+    assert host.killed == [host.killed[-1]], "at the end of the guard alone"
+    assert all(known for _, known, _ in host.beats.seen)
+    assert max(b - a for a, b in pairwise(host.beats.at)) <= INTERVAL + 5.0
+
+
+@pytest.mark.parametrize("away", [40.0, 7200.0])
+def test_a_guard_that_stood_still_asks_anew(away: float) -> None:
+    """What its reader said meanwhile is no reading of now, and no reader is killed for it."""
+    host = Asked(Machine(gpus=2, script=[Phase(320.0, 0.0), Phase(9**9, 0.9)]), until=8000.0)
+    host.world.at(305.0, lambda: host.stall(away))
+    loop = host.live(kill_duration=3600.0)
+    assert host.started == host.started[:1]
+    after = [at for at, _ in host.asked if at > 300.0]
+    assert 305.0 + away - 0.1 <= after[0] <= 305.0 + away + 2.0
+    assert all(known for at, known, _ in host.beats.seen)
+    assert isinstance(loop.seen.readings[0], Known)
+    assert loop.seen.readings[0].load == 0.9
+
+
+def test_a_machine_that_slept_loses_neither_reader_nor_reading() -> None:
+    """Its clock of the boot goes on meanwhile, and nobody was late."""
+    host = Asked(Machine(gpus=2, script=RESTS), until=8000.0)
+    host.world.at(305.0, lambda: host.world.suspend(5000.0))
+    host.live(kill_duration=3600.0)
+    assert host.started == host.started[:1]
+    assert all(known for _, known, _ in host.beats.seen)
+
+
+def test_a_reader_that_dies_between_two_ticks_leaves_nothing_known() -> None:
+    """What it said before is not said again."""
+    host = Asked(Machine(gpus=2, script=RESTS), until=330.0)
+    host.world.at(
+        306.0, lambda: host.expire(host.beats.loop.eyes.reader.child or 0, 0.0, -9) if host.beats.loop else None
+    )
+    host.live(kill_duration=3600.0)
+    (unknown,) = {at for at, known, _ in host.beats.seen if not known}
+    assert 306.0 < unknown - 20.0 <= 306.0 + INTERVAL
+
+
+def reader_of(host: SimHost) -> supervise.Reader:
+    """A reader that was asked, and answered."""
+    reader = supervise.Reader(host, "nvml", {})
+    reader.ask(100.0, then=(110.0, 10.0))
+    assert reader.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5) is not None
+    assert reader.alone
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("line", "now", "taken"),
+    [
+        (b'{"same":1,"read":2,"at":110.0}', 110.1, True),
+        (b'{"same":1,"read":2,"at":110.0}', 114.9, True),
+        (b'{"same":1,"read":2,"at":110.0}', 115.1, False),
+        (b'{"same":1,"read":2,"at":9110.0}', 110.1, False),
+        (b'{"same":1,"read":2,"at":NaN}', 110.1, False),
+        (b'{"read":2,"at":"now","gpus":[]}', 110.1, False),
+        (b'{"same":1,"read":3,"at":110.0}', 110.1, False),
+        (b'{"read":2,"gpus":[]}', 110.1, False),
+    ],
+)
+def test_an_answer_that_nobody_asked_for_must_be_the_next_and_fresh(line: bytes, now: float, taken: bool) -> None:
+    """Dated, under its number, and not old."""
+    reader = reader_of(SimHost(Machine(gpus=1, script=RESTS)))
+    assert (reader.line(line, now) is not None) is taken
+
+
+def test_what_came_by_itself_is_no_answer_to_a_question() -> None:
+    """A reader that wrote ahead while the guard stood still does not answer with that."""
+    reader = reader_of(SimHost(Machine(gpus=1, script=RESTS)))
+    reader.lapse()
+    reader.ask(300.0)
+    for number in range(2, 9):
+        assert reader.line(b'{"read":%d,"at":299.9,"gpus":[]}' % number, 300.1) is None
+    assert reader.waiting
+
+
+def test_the_same_as_what_was_not_taken_is_asked_for() -> None:
+    """Only what the guard has read itself can be said again."""
+    host = SimHost(Machine(gpus=1, script=RESTS))
+    eyes = Eyes(
+        host, effective(), Loop(host, effective(), host.start()).last.state, {}, lambda *_: None, detached=False
+    )
+    eyes.ask(100.0, look=False, then=(110.0, 10.0))
+    assert eyes.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5)
+    first, _ = eyes.observe(100.5)
+    assert eyes.line(b'{"same":1,"read":2,"at":110.0}', 110.1)
+    again, _ = eyes.observe(110.1)
+    assert again is first
+    assert not eyes.line(b'{"same":2,"read":3,"at":120.0}', 120.1)
+    assert not eyes.reader.alone

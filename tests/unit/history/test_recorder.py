@@ -209,7 +209,8 @@ def test_a_disk_that_fails_changes_no_decision_and_loses_nothing(word: str) -> N
         return [row for batch in host.world.history for row in batch["gpus"]]
 
     assert rows(bad) == rows(good)
-    assert [what(event) for event in events(bad)] == [what(event) for event in events(good)]
+    # a message and a plan that are under way together are done in any order
+    assert sorted(map(repr, map(what, events(bad)))) == sorted(map(repr, map(what, events(good))))
 
 
 def test_memory_is_bounded_and_the_loss_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,280 @@
+"""The NVML reader that reads by itself: what it leaves unsaid, what never, and how little it asks the driver."""
+
+import json
+import random
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Unpack
+
+import pynvml
+import pytest
+
+from costguard.readers.nvml import Reader
+from costguard.readers.nvml_mig import AT_ONCE
+from costguard.testing.nvml import NA, Process, Script, Values, write_sysfs
+from tests.faults.nvml_world import World, settle
+
+TICK = 10.0
+LOOK = "nvmlDeviceGetMemoryInfo_v2"
+REST: Values = {"util": 0, "power": 120, "memory_used": 1000, "processes": [Process(4000, 1000)]}
+STILL = {2: 0.0, 5: 0.0, 10: 0.0}
+SEVEN = {number: {2: 0.0, 5: 0.0} for number in range(1, 8)}
+
+
+class Alone:
+    """A machine with some GPUs and a reader in this process, on a time that only its ticks move."""
+
+    def __init__(self, folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
+        self.log = folder / "calls"
+        self.script = Script(folder / "gpus", gpus, **REST)
+        for name, value in self.script.environment(library, self.log).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(pynvml, "nvmlLib", pynvml.CDLL(str(library)))
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        self.now, self.number = 1000.0, 0
+        self.script.stand(self.now)
+        sysfs = write_sysfs(folder / "sys", [f"0000:{number + 1:02x}:00.0" for number in range(gpus)])
+        self.reader, self.twin = Reader(str(sysfs)), Reader(str(sysfs))
+        self.asked: list[list[Any]] = []  # what the twin, which is asked each time, says
+        self.rows: dict[str, list[Any]] = {}
+        self.made: dict[str, float] = {}  # when each row was
+
+    def tick(self, seconds: float = TICK, *, look: bool = False) -> dict[str, Any] | None:
+        """What it says without having been asked; None for nothing new."""
+        self.now += seconds
+        self.script.stand(self.now)
+        self.number += 1
+        answer: dict[str, Any] | None = (
+            self.reader.read(self.number, self.now, look=True) if look else self.reader.news(self.number, self.now)
+        )
+        if self.asked:
+            self.ask()
+        if answer is not None:
+            self.made |= {row[0]: self.now for row in answer["gpus"] if row is not self.rows.get(row[0])}
+            self.rows = {row[0]: row for row in answer["gpus"]}
+        return answer
+
+    def ask(self) -> None:
+        """Have the twin read, now and from now on with each tick."""
+        self.asked = list(self.twin.read(self.number, self.now)["gpus"])  # type: ignore[call-overload] # as read() makes it
+
+    def calls(self) -> Counter[tuple[str, str]]:
+        """Function and GPU of every call since the last time."""
+        found = Counter((line.split()[2], line.split()[3]) for line in self.log.read_text().splitlines())
+        self.log.write_text("")
+        return found
+
+
+class Machines:
+    """Makes one, with its first minutes behind it."""
+
+    def __init__(self, folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._made = folder, library, monkeypatch
+
+    def __call__(self, gpus: int, *, twin: bool = False, **values: Unpack[Values]) -> Alone:
+        machine = Alone(*self._made, gpus)
+        machine.script.set(**values)
+        if twin:
+            machine.tick()
+            machine.ask()
+        for _ in range(14):  # over two minutes: all that is rare has had its turn
+            machine.tick()
+        machine.calls()
+        return machine
+
+
+@pytest.fixture
+def machines(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Machines:
+    return Machines(tmp_path, library, monkeypatch)
+
+
+def test_a_machine_at_rest_says_nothing_new_but_once_a_minute(machines: Machines) -> None:
+    """What is the same is not built, sent and parsed again; the evidence is never older than a minute."""
+    machine = machines(8)
+    whole = [machine.tick() is not None for _ in range(36)]
+    assert 5 <= sum(whole) <= 7
+    assert all("mean 120 W, 1 compute process, 1000 MiB in use" in row[4] for row in machine.rows.values())
+
+
+def test_a_tick_of_a_machine_at_rest_makes_seven_calls_for_each_gpu(machines: Machines) -> None:
+    """Samples, four engines, use by process, energy; what is rare comes on top, at most one call a tick in the mean."""
+    machine = machines(8)
+    ticks = []
+    for _ in range(12):
+        machine.tick()
+        ticks.append(sum(machine.calls().values()))
+    assert min(ticks) == 7 * 8
+    assert sum(ticks) <= 8 * 8 * len(ticks)
+
+
+def test_the_rare_look_is_not_at_all_gpus_in_one_tick(machines: Machines) -> None:
+    """Each GPU's memory and processes once a minute, at a time of its own group."""
+    machine = machines(8)
+    looked = []
+    for _ in range(12):
+        machine.tick()
+        looked.append({gpu for function, gpu in machine.calls() if function == LOOK})
+    assert max(map(len, looked)) <= 4
+    assert [sum(str(gpu) in one for one in looked) for gpu in range(8)] == [2] * 8
+
+
+def test_a_closer_look_does_not_bring_the_rare_ones_together(machines: Machines) -> None:
+    """GPUs that look like ghosts are looked at in each tick; afterwards each is in its own rhythm again."""
+    machine = machines(8, util=40, memory_used=0, processes=[], power=70)
+    machine.script.set(**REST)
+    for _ in range(6):
+        machine.tick()
+    machine.calls()
+    looked = []
+    for _ in range(6):
+        machine.tick()
+        looked.append({gpu for function, gpu in machine.calls() if function == LOOK})
+    assert max(map(len, looked)) <= 4
+
+
+NEWS: dict[str, Values] = {
+    "use": {"util": 1},
+    "encoder": {"encoder": 3},
+    "decoder": {"decoder": 3},
+    "jpeg": {"jpeg": 3},
+    "ofa": {"ofa": 3},
+    "power of work": {"power": 400},
+    "a process that works": {"processes": [Process(4000, 1000, "compute", 9)]},
+    "use that cannot be read": {"util": NA},
+    "a lost GPU": {"lost": True},
+}
+
+
+@pytest.mark.parametrize("change", NEWS)
+def test_what_is_new_is_said_in_the_same_tick(machines: Machines, change: str) -> None:
+    """Load, a sign of work or unknown of one GPU of eight: the very next answer is a whole one with it."""
+    machine = machines(8)
+    assert [machine.tick() for _ in range(2)].count(None) >= 1
+    machine.script.set(5, **NEWS[change])
+    answer = machine.tick()
+    assert answer is not None
+    _, load, signs, _, _ = machine.rows["0000:06:00.0"]
+    assert load is None or load > 0 or signs
+
+
+@pytest.mark.parametrize("code", [2, 15, 999])
+@pytest.mark.parametrize(
+    "function", ["GetSamples", "GetDecoderUtilization", "GetTotalEnergyConsumption", "GetProcessUtilization"]
+)
+def test_a_call_that_fails_is_unknown_in_the_same_tick(machines: Machines, function: str, code: int) -> None:
+    """Unknown is never the same as before."""
+    machine = machines(2)
+    machine.tick()
+    machine.script.fail(f"nvmlDevice{function}", code, gpu=1)
+    if function == "GetSamples" and code == 2:
+        return  # a library that wants another room is asked again, and then answers
+    assert machine.tick() is not None
+    assert machine.rows["0000:02:00.0"][1] is None
+    machine.script.heal()
+    assert machine.tick() is not None
+    assert machine.rows["0000:02:00.0"][1] == 0.0
+
+
+@pytest.mark.parametrize("gpm", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_it_does_not_say_is_what_it_would_have_said(machines: Machines, seed: int, gpm: bool) -> None:
+    """A reader that is asked, and says everything each time, beside it through random days: loads, signs, cover."""
+    machine, random_, silent = machines(2, twin=True, gpm=gpm, gpm_metrics=STILL), random.Random(seed), 0
+    for _ in range(120):
+        if random_.random() < 0.15:
+            changes: list[Values] = [
+                {"util": random_.choice([0, 0, 3, 97])}, {"power": random_.choice([120, 121, 124, 130, 300])},
+                {"decoder": random_.choice([0, 20])}, {"memory_used": random_.choice([1000, 30000])},
+                {"processes": random_.choice([[], [Process(4000, 1000)], [Process(1), Process(2)]])},
+                {"gpm_metrics": STILL | {2: random_.choice([0.0, 1.0, 40.0])}},
+            ]  # fmt: skip
+            machine.script.set(random_.randrange(2), **random_.choice(changes))
+        elif random_.random() < 0.2:
+            machine.script.set(util=0, power=120, memory_used=1000, decoder=0, gpm_metrics=STILL)
+        silent += machine.tick(random_.choice([10.0, 10.0, 10.0, 9.9, 13.0, 45.0])) is None
+        for key, load, signs, covers, words in machine.asked:
+            said = machine.rows[key]
+            assert (said[1], said[2]) == (load, signs), words
+            # what an answer covers has in it how long the answer took, here from a time that stands to a clock that runs
+            assert abs(said[3] + bool(said[3]) * machine.made[key] - covers - bool(covers) * machine.now) <= 1.0, words
+    assert silent > 10
+
+
+def test_seven_instances_take_turns(machines: Machines) -> None:
+    """At rest a divided GPU is asked in at most eight calls a tick, and every instance within three ticks."""
+    machine = machines(1, util=NA, mig=1, gpm=True, instances=SEVEN)
+    plain = []
+    for _ in range(12):
+        machine.tick()
+        calls = machine.calls()
+        if not any(function in {LOOK, "nvmlDeviceGetMaxMigDeviceCount"} for function, _ in calls):
+            plain.append(sum(calls.values()))
+    assert len(plain) > 6
+    assert max(plain) <= 8
+    assert machine.rows["0000:01:00.0"][1] == 0.0
+
+
+@pytest.mark.parametrize("instance", sorted(SEVEN))
+def test_work_in_any_instance_is_seen_when_its_turn_comes(machines: Machines, instance: int) -> None:
+    """Whatever it did since it was asked last is in its mean."""
+    machine = machines(1, util=NA, mig=1, gpm=True, instances=SEVEN)
+    machine.script.set(instances={**SEVEN, instance: {2: 30.0}})
+    for _ in range(-(-len(SEVEN) // AT_ONCE)):
+        machine.tick()
+    assert machine.rows["0000:01:00.0"][1] == 0.3
+
+
+@pytest.mark.parametrize("instance", sorted(SEVEN))
+def test_a_read_with_a_look_leaves_no_instance_for_later(machines: Machines, instance: int) -> None:
+    """While a countdown runs, and after a hole, each reading is one of all instances."""
+    machine = machines(1, util=NA, mig=1, gpm=True, instances=SEVEN)
+    machine.script.set(instances={**SEVEN, instance: {2: 30.0}})
+    machine.tick(look=True)
+    assert machine.rows["0000:01:00.0"][1] == 0.3
+    machine.script.set(instances=SEVEN)
+    machine.tick(look=True)
+    machine.script.set(instances={**SEVEN, instance: {2: 30.0}})
+    machine.tick(45.0)
+    assert machine.rows["0000:01:00.0"][1] == 0.3
+
+
+# ---- the process ------------------------------------------------------------------------------
+
+
+def test_the_process_answers_by_itself_until_the_next_line(world: World) -> None:
+    """Numbered on, dated, short while nothing is new; a question ends that."""
+    world.script.set(**REST)
+    reader = world.reader()
+    settle(10.0)
+    first = reader.ask({"read": 7, "then": [world.clock.boottime() + 0.3, 0.3]})
+    assert "at" not in first
+    further = [reader.take() for _ in range(3)]
+    assert [one["read"] for one in further] == [8, 9, 10]
+    gaps = [later["at"] - one["at"] for one, later in pairwise(further)]
+    assert all(gap > 0.2 for gap in gaps)
+    reader.send({"read": 50})
+    while (answer := reader.take())["read"] != 50:
+        assert "at" in answer
+    assert "gpus" in answer
+    reader.send({"read": 51})
+    assert reader.take()["read"] == 51
+
+
+@pytest.mark.parametrize("then", [7, [], [1.0], ["x", 1.0], [1e300, 1.0], [1.0, 0.0], [1.0, -5.0], [None, 5.0]])
+def test_a_rhythm_that_makes_no_sense_is_none(world: World, then: object) -> None:
+    """The question is answered, and nothing more comes."""
+    reader = world.reader()
+    assert reader.ask({"read": 1, "then": then})["read"] == 1
+    assert reader.ask({"read": 2})["read"] == 2
+
+
+def test_a_short_answer_is_short() -> None:
+    """One write, and no parser, in each tick of a machine at rest."""
+    from costguard.agent import decode
+
+    line = b'{"same":12,"read":13,"at":86400.125}'
+    assert decode.message(line) == json.loads(line)
+    for broken in (b'{"same":', b'{"same":x,"read":1,"at":2}', b'{"same":1,"read":,"at":}'):
+        assert decode.message(broken) is None
+    assert decode.message(b'{"same":1,"at":2,"read":3}') == {"same": 1, "at": 2, "read": 3}
