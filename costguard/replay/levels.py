@@ -17,7 +17,7 @@ from costguard.engine.observation import Known, Reading
 from costguard.engine.rules import Rules
 from costguard.engine.tracks import is_loud
 from costguard.replay.spent import Spent
-from costguard.replay.trace import Codes, Trace
+from costguard.replay.trace import SMALL, Codes, Trace
 from costguard.replay.windows import Runs, Stretches, stretches
 
 LOUD, UNKNOWN, QUIET = 1, 2, 4
@@ -85,7 +85,7 @@ class Tables:
         """One byte for every reading; equal keys stand for the same question."""
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = bytes(int(bit(reading)) for reading in self._readings)
+            found = self._found[key] = bytes(int(bit(reading)) for reading in self._readings).ljust(SMALL, b"\0")
         return found
 
 
@@ -149,28 +149,33 @@ class Levels:
 
     def busy(self, rules: Rules, which: tuple[int, ...]) -> Signal:
         """1 where any of these GPUs is loud."""
-        return self._masked(rules, which, LOUD)
-
-    def _masked(self, rules: Rules, which: tuple[int, ...], bit: int) -> Signal:
-        key = (rules.quiet_threshold, rules.heeds_signs, (*which, -bit))
+        key = (rules.quiet_threshold, rules.heeds_signs, (*which, -LOUD))
         if key not in self._joined:
-            self._joined[key] = signal(self.joined(rules, which).levels.translate(_ONLY[bit]))
+            found = self.joined(rules, which)
+            flags = found.levels.translate(_ONLY[LOUD])
+            two = (
+                len(which) == 1 and UNKNOWN not in found.levels
+            )  # loud and quiet, which change together with the flags
+            self._joined[key] = Signal(flags, found.changes) if two else signal(flags)
         return self._joined[key]
 
     def above(self, rules: Rules, picked: tuple[int, ...]) -> Signal:
         """1 where the load that arms the guard is above its threshold."""
-        limit = rules.policy.arm_threshold
-        key = (limit, rules.by_mean, picked)
+        key = (rules.policy.arm_threshold, rules.by_mean, picked)
         if key not in self._above:
-            if rules.by_mean:
-                levels = bytes([mean > limit for mean in self.means(picked)])
-            else:
-                table = self._tables.table(
-                    ("above", limit), lambda reading: isinstance(reading, Known) and reading.load > limit
-                )
-                levels = either([_translate(self.trace.codes[i], table) for i in picked], len(self.times))
-            self._above[key] = signal(levels)
+            self._above[key] = signal(self.raised(rules, picked))
         return self._above[key]
+
+    def raised(self, rules: Rules, picked: tuple[int, ...]) -> bytes:
+        """The levels of `above` alone."""
+        limit = rules.policy.arm_threshold
+        if rules.by_mean:
+            return bytes([mean > limit for mean in self.means(picked)])
+        table = self._tables.table(
+            ("above", limit), lambda reading: isinstance(reading, Known) and reading.load > limit
+        )
+        columns = [_translate(self.trace.codes[i], table) for i in picked]
+        return columns[0] if len(columns) == 1 else either(columns, len(self.times))
 
     def means(self, picked: tuple[int, ...]) -> list[float]:
         """The mean load of these GPUs in every tick; not a number where one is unknown."""
@@ -250,5 +255,5 @@ def _unknown_bit(reading: Reading) -> int:
 
 def _translate(codes: Codes, table: bytes) -> bytes:
     if isinstance(codes, bytes):
-        return codes.translate(table.ljust(256, b"\0"))
+        return codes.translate(table[:SMALL])
     return bytes(map(table.__getitem__, codes))

@@ -16,6 +16,7 @@ from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, WARNING, WATCHING
 from costguard.engine.window import BUCKETS, NEVER, Track, advance, begin, clear_at, loud_seconds, tolerates
 from costguard.replay.levels import LOUD, UNKNOWN, Levels, Signal
+from costguard.replay.windows import SLACK
 
 YES, BLOCKED, NO = "yes", "blocked", "no"
 
@@ -68,9 +69,12 @@ class _Sketch:
         self._gpus = [found.levels for found in levels.gpus(rules)]
         self._busy = busy
         self._holes = levels.holes(rules.gap)
+        self._anew = frozenset((0, *self._holes))  # samples at which every window begins anew
         self._window = policy.kill_duration
         self._tolerance = rules.tolerance
         self._unused_after = policy.unused_after if policy.arm_duration is not None else None
+        longest = max(self._window, self._unused_after or 0.0)
+        self._kept = self._tolerance + 2 * longest / BUCKETS  # of what was loud, seconds that can count
         self._grace_over = policy.boot_grace - policy.grace if rules.ends_machine else -NEVER
         self._acts = policy.boot_grace if rules.ends_machine else -NEVER
         self._phase = WATCHING
@@ -85,16 +89,68 @@ class _Sketch:
     def draw(self) -> bool:
         """Go through the whole trace; False when the engine must."""
         arming = self._arming()
-        edges = {0, *self._levels.any_change(self._rules), *self._holes}
-        if arming is not None:
-            edges.add(arming)
-        holes = frozenset(self._holes)
-        for first, end in pairwise([*sorted(edges), len(self._times)]):
-            if first == arming and self._phase == WARNING and first:
-                return False  # the guard may have been armed by a look between two samples
-            loud = self._enter(first, hole=first in holes, armed=first == arming)
-            self._pass(first, end, loud=loud, hole=first in holes)
+        edges = [0, *self._levels.any_change(self._rules), len(self._times)]
+        if self._holes or arming is not None:
+            edges = sorted({*edges, *self._holes, *([] if arming is None else [arming])})
+        passed = 0  # blocks that were passed over just now
+        for place in range(len(edges) - 1):
+            first, end = edges[place], edges[place + 1]
+            if first == arming:
+                if self._phase == WARNING:
+                    return False  # the guard may have been armed by a look between two samples
+                self._armed = self._at(first)
+            if self._phase == WATCHING and self._decides_nothing(edges, place):
+                passed += 1
+                continue
+            if passed:
+                self._catch_up(edges, place)
+                passed = 0
+            self._see(first)
+            loud = self._busy.levels[first] == 1
+            self._judge(loud=loud)
+            self._pass(first, end, loud=loud, hole=first in self._anew)
         return True
+
+    # -- what may be passed over -----------------------------------------------------------------------------
+
+    def _decides_nothing(self, edges: list[int], place: int) -> bool:
+        """Whether nothing can be decided before the next change, whatever was before: work, or too short a rest after it."""
+        if len(self._gpus) > 1:
+            return False  # what each of them did would have to be found again
+        first = edges[place]
+        if self._busy.levels[first]:
+            return True
+        if first in self._anew:
+            quiet = self._times[first] - self._rules.policy.interval
+        else:
+            quiet = self._times[first - 1]
+            before = edges[place - 1]
+            if not self._busy.levels[before] or quiet - self._times[max(0, before - 1)] <= self._tolerance:
+                return False  # a burst that is tolerated may begin no window
+        unarmed = self._armed is None
+        least = min(
+            NEVER if unarmed and self._rules.policy.arm_duration is not None else self._window,
+            self._unused_after if unarmed and self._unused_after is not None else NEVER,
+        )
+        return self._times[edges[place + 1] - 1] < quiet + least - self._kept - SLACK
+
+    def _catch_up(self, edges: list[int], place: int) -> None:
+        """The tracks before a block, after some were passed over: work that is long enough says all about what was before it."""
+        start = place - 1
+        while edges[start] not in self._anew and not (self._busy.levels[edges[start]] and self._lasts(edges, start)):
+            start -= 1
+        first = edges[start]
+        if first not in self._anew:
+            hole = bisect_left(self._holes, first) - 1
+            since = (self._at(self._holes[hole]) if hole >= 0 else 0.0) - self._rules.policy.interval
+            self._tracks = [Track(True, self._at(first - 1), since)]
+            self._work = Track(True, self._at(first - 1), since if hole >= 0 else 0.0)
+            start += 1
+        for skipped in edges[start:place]:
+            self._see(skipped)
+
+    def _lasts(self, edges: list[int], place: int) -> bool:
+        return self._times[edges[place + 1] - 1] - self._times[edges[place] - 1] > self._kept
 
     def _at(self, k: int) -> float:
         return self._times[k] - self._start
@@ -119,7 +175,7 @@ class _Sketch:
             return None
         if policy.arm_duration <= 0:
             return 0
-        levels = self._levels.above(self._rules, tuple(range(len(self._gpus)))).levels
+        levels = self._levels.raised(self._rules, tuple(range(len(self._gpus))))
         start = levels.find(1)
         while start >= 0:
             end = levels.find(0, start)
@@ -133,30 +189,25 @@ class _Sketch:
             start = levels.find(1, end)
         return None
 
-    def _enter(self, k: int, *, hole: bool, armed: bool) -> bool:
-        """Carry the tracks to a sample at which something changes; whether any GPU is loud from it on."""
-        at, loud = self._at(k), bool(self._busy.levels[k])
+    def _see(self, k: int) -> None:
+        """Carry the tracks to a sample at which something changes."""
+        at, loud = self._at(k), self._busy.levels[k] == 1
         unused = self._unused_after is not None and self._armed is None
-        if k == 0 or hole:
+        if k in self._anew:
             since = at - self._rules.policy.interval
-            self._tracks = [begin(bool(levels[k] & LOUD), since) for levels in self._gpus]
-            self._work = begin(loud, 0.0 if k == 0 else since) if unused else None
-            together = self._tolerance > 0 and len(self._gpus) > 1
-            if together and k:
-                self._shadow = self._follow(self._shadow, loud, k, self._window)
-            elif together:
-                self._shadow = begin(loud, 0.0)
+            self._tracks = [begin(levels[k] & LOUD == LOUD, since) for levels in self._gpus]
+            self._work = begin(loud, since if k else 0.0) if unused else None
+            if k == 0:
+                together = self._tolerance > 0 and len(self._gpus) > 1
+                self._shadow = begin(loud, 0.0) if together else None
+                return
         else:
             for place, levels in enumerate(self._gpus):
-                if (now := bool(levels[k] & LOUD)) is not self._tracks[place].loud:
+                if (now := levels[k] & LOUD == LOUD) is not self._tracks[place].loud:
                     self._tracks[place] = self._advance(self._tracks[place], now, k, self._window)
-            self._shadow = self._follow(self._shadow, loud, k, self._window)
             if unused:
                 self._work = self._follow(self._work, loud, k, self._unused_after or self._window)
-        if armed:
-            self._armed = at
-        self._judge(loud=loud)
-        return loud
+        self._shadow = self._follow(self._shadow, loud, k, self._window)
 
     def _follow(self, track: Track | None, loud: bool, k: int, window: float) -> Track | None:
         return track if track is None or track.loud is loud else self._advance(track, loud, k, window)
@@ -164,7 +215,7 @@ class _Sketch:
     def _advance(self, track: Track, loud: bool, k: int, window: float) -> Track:
         """A level that changes with this sample; of what was loud, no more is kept than can count."""
         before = self._at(k - 1)
-        since = before - self._tolerance - 2 * window / BUCKETS
+        since = before - self._kept
         if track.loud and track.since < since:
             track = Track(True, since, track.known_since, track.past)
         return advance(track, loud, before, window)

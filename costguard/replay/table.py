@@ -197,7 +197,7 @@ class Table:
         self.count(len(columns[0]), columns)
         codes = self._codes(columns, found)
         gpus = _bare(columns[found.gpu]) if found.gpu is not None else None
-        machines = _bare(columns[found.machine]) if found.machine is not None else None
+        machines = columns[found.machine] if found.machine is not None else None
         self._hand_out(columns[found.time], gpus, codes, machines)
 
     def count(self, rows: int, columns: Sequence[Sequence[str]]) -> None:
@@ -227,7 +227,7 @@ class Table:
         changes = compress(range(1, len(machines)), map(ne, islice(machines, 1, None), machines))
         for start, end in pairwise([0, *changes, len(machines)]):
             of_gpus = gpus[start:end] if gpus else None
-            self.grouper(machines[start]).feed_dated(moments[start:end], of_gpus, codes[start:end], local=local)
+            self.grouper(machines[start].strip()).feed_dated(moments[start:end], of_gpus, codes[start:end], local=local)
 
     def grouper(self, name: str) -> Grouper:
         """Who collects the rows of one machine."""
