@@ -17,7 +17,7 @@ TELL_EVERY = 20_000
 """Samples between two reports of progress."""
 
 A_MACHINE = 150
-"""Samples that take as long as what is done once for each machine."""
+"""Samples that take as long as what the engine says of each machine once."""
 
 
 class Found(NamedTuple):
@@ -46,7 +46,7 @@ def compare(
     ``read``: somebody reads the decisions, so the engine makes every one; else they are only counted, which is much faster.
     ``processes``: how many share the work; by default as many as are worth it.
     """
-    samples = sum(len(trace.times) + A_MACHINE for trace in traces) * len(policies)
+    samples = sum(len(trace.times) + (A_MACHINE if read else 0) for trace in traces) * len(policies)
     keys = [(i, j) for i in range(len(traces)) for j in _alike(policies)]
     count = max(1, min(parts(samples) if processes is None else processes, len(keys)))
 

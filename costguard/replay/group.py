@@ -6,8 +6,8 @@ or when a row is later than half a step. Where rows come in an unbroken rhythm, 
 
 from array import array
 from collections.abc import Sequence
-from itertools import pairwise
-from operator import eq, itemgetter, le
+from itertools import islice
+from operator import eq, itemgetter, le, sub
 from typing import TypeAlias
 
 from costguard.engine.observation import Device
@@ -278,7 +278,7 @@ def _same_second(first: Sequence[Time], last: Sequence[Time]) -> bool:
 
 def _rows_in_a_tick(moments: Sequence[float]) -> int:
     """How many rows share a time, where no column tells the GPUs apart; 1 unless the rhythm is plain."""
-    steps = [b - a for a, b in pairwise(moments)]
+    steps = list(map(sub, islice(moments, 1, None), moments))
     if not steps or 0.0 < max(steps) < 4.0 * min(steps):
         return 1  # no rows are nearer to each other than to those of the next tick
     for count in range(2, MOST_GPUS + 1):

@@ -3,7 +3,8 @@
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
+from operator import sub
 from typing import NamedTuple
 
 IDLE, WORK, BLIND = 0, 1, 2
@@ -35,10 +36,19 @@ def spent(machine: bytes, changes: Sequence[int], times: "array[float]", holes: 
     """Sum up what a machine was in every tick; ``changes`` and ``holes`` are positions."""
     lost = [0.0, *accumulate(times[k] - times[k - 1] for k in holes)]
     edges = [0, *changes]
-    stretches = [_between(times, holes, lost, start, end - 1) for start, end in pairwise([*edges, len(times)])]
+    if holes:
+        stretches = [_between(times, holes, lost, start, end - 1) for start, end in pairwise([*edges, len(times)])]
+    else:
+        begin = [times[0], *map(times.__getitem__, [edge - 1 for edge in changes]), times[-1]]
+        stretches = list(map(sub, islice(begin, 1, None), begin))
     kinds = [machine[edge] for edge in edges]
-    before = [0.0, *accumulate(size if kind == IDLE else 0.0 for size, kind in zip(stretches, kinds, strict=True))]
-    work = sum(size for size, kind in zip(stretches, kinds, strict=True) if kind == WORK)
+    before, idle, work = [0.0], 0.0, 0.0
+    for size, kind in zip(stretches, kinds, strict=True):
+        if kind == IDLE:
+            idle += size
+        elif kind == WORK:
+            work += size
+        before.append(idle)
     return Spent(machine, times, holes, lost, edges, before, work)
 
 

@@ -91,10 +91,16 @@ def _count(times: "array[float]", found: Spent, decisions: "Sequence[Decision | 
             if recovered > 0:  # a stop between two samples
                 recovered -= min(recovered, decision.wall - times[decision.tick])
             stops.append(Stop(decision.wall, date, recovered))
-    doubts = [decision for decision in decisions if decision.in_doubt]
-    clean = sum(stop.recovered for stop in stops if stop.back is None)
-    torn = sum(stop.recovered for stop in stops if stop.back is not None)
     kinds = [decision.kind for decision in decisions]
+    clean, torn, back, within, doubts, doubts_within = 0.0, 0.0, 0, 0, 0, 0
+    for stop in stops:
+        if stop.back is None:
+            clean += stop.recovered
+        else:
+            torn, back, within = torn + stop.recovered, back + 1, within + (stop.back - stop.wall <= HOUR)
+    for decision in decisions:
+        if decision.in_doubt:
+            doubts, doubts_within = doubts + 1, doubts_within + (times[decision.tick + 1] - decision.wall <= HOUR)
     summary = Summary(
         machines=1,
         hours=whole / HOUR,
@@ -104,10 +110,10 @@ def _count(times: "array[float]", found: Spent, decisions: "Sequence[Decision | 
         warnings=kinds.count("warning"),
         cancelled=kinds.count("cancelled"),
         stops=len(stops),
-        back_within_hour=sum(stop.back is not None and stop.back - stop.wall <= HOUR for stop in stops),
-        back_ever=sum(stop.back is not None for stop in stops),
-        in_doubt=len(doubts),
-        in_doubt_within_hour=sum(times[doubt.tick + 1] - doubt.wall <= HOUR for doubt in doubts),
+        back_within_hour=within,
+        back_ever=back,
+        in_doubt=doubts,
+        in_doubt_within_hour=doubts_within,
         recovered=(clean + torn) / HOUR,
         recovered_clean=clean / HOUR,
         recovered_interrupted=torn / HOUR,
