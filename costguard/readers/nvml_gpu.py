@@ -27,9 +27,8 @@ _HOLE = 1_500_000  # microseconds between two samples of an unbroken ring; the s
 _BUSY = 95  # percent of GPU use from which nothing else need be asked
 _LOOK_EVERY = 60.0  # seconds between looks at memory and processes, which cost the driver more, and at what was missing
 _MOST_MEMORY = 1 << 48  # bytes; more is garbage
-_ALIKE = (
-    0.15  # seconds by which readings that are the same may differ in what they cover; less than a sample of the ring
-)
+_ALIKE = 0.15  # seconds by which readings that are the same may differ in what they cover
+_LATE = 1.5  # by which factor, where both reach back to the reading before them without a hole: ticks are late at times
 
 _NO_USE = (0.0, 0.0)
 
@@ -72,6 +71,7 @@ class Gpu:
         self._learnt = learnt = Learnt() if learnt is None else learnt
         self._since = 0  # newest sample of the ring that was seen
         self._ring_read = 0.0  # when
+        self._before = 0.0  # when the ring was read before that
         self._share = share
         self._look_due = 0.0
         self._again_due = 0.0  # when to ask again for what was missing
@@ -112,7 +112,7 @@ class Gpu:
         again, the same object. ``whole``: nothing may wait for its turn. Raises NvmlError or UnreadableError: the reading
         is unknown, and the next one reads the same samples again and tells the same signs, so that nothing is lost.
         """
-        place, self._whole = (self._since, self._ring_read), whole
+        place, self._whole, self._before = (self._since, self._ring_read), whole, self._ring_read
         try:
             reading = self._read(now, again=again)
         except Exception:
@@ -171,9 +171,10 @@ class Gpu:
 
     def _alike(self, calm: "Calm", covers: float, evidence: "Use") -> bool:
         """At rest, with a power that says nothing new: whether nothing else does."""
-        meter = self.meter
+        meter, told = self.meter, calm.reading[2]
+        unbroken = covers >= self._ring_read - self._before and told <= covers * _LATE and covers <= told * _LATE
         return (
-            -_ALIKE <= covers - calm.reading[2] <= _ALIKE
+            (unbroken or -_ALIKE <= covers - told <= _ALIKE)
             and (evidence == calm.evidence or (type(evidence) is tuple and evidence[:2] == calm.evidence[:2]))
             and self._gpm.words == calm.activity
             and self._memory == calm.memory
