@@ -121,9 +121,7 @@ class Alarm(NamedTuple):
 
     since: float  # the delay counts from here
     told: int = 0  # how often it was told
-    next: float = (
-        NEVER  # when it is told next; NEVER: something else delays the stop, and nobody heard yet that this is over
-    )
+    next: float = NEVER  # when it is told next; NEVER: something else delays the stop, and its end is still to be told
     counted: float = 0.0  # from when the pause until then counts
     lasted: float = 0.0  # seconds of delay before ``since``
 
@@ -180,10 +178,8 @@ class Core(NamedTuple):
     ran: float = 0.0  # running seconds of earlier boots
     spent_since: float = 0.0  # date at which the budget period began
     spent: float = 0.0  # money of this period in earlier boots
-    saved_wall: float = (
-        0.0  # a date as it was read, and the boot clock of that moment, by which other moments have dates
-    )
-    saved_at: float = 0.0
+    saved_wall: float = 0.0  # a date as it was read, by which other moments have theirs; of an earlier boot: its last
+    saved_at: float = 0.0  # its boot clock
     synced: bool | None = None  # whether the date could be trusted at the last tick
     fresh: str = ""  # boot | lost | restart | reload | resume: what the next tick begins again with
     next: float = -NEVER  # nothing changes before, if the levels stay

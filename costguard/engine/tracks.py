@@ -40,10 +40,8 @@ def is_strong(readings: tuple[Reading, ...], rules: Rules) -> bool:
 
 def above_arm(readings: tuple[Reading, ...], picked: tuple[int, ...], rules: Rules) -> bool:
     """Whether the load that `aggregate` forms of the selected GPUs is above the arm threshold."""
-    loads, threshold = (
-        [reading.load for i in picked if type(reading := readings[i]) is Known],
-        rules.policy.arm_threshold,
-    )
+    loads = [reading.load for i in picked if type(reading := readings[i]) is Known]
+    threshold = rules.policy.arm_threshold
     if not rules.by_mean:
         return any(load > threshold for load in loads)  # the highest of them is none where one is no number
     return bool(loads) and len(loads) == len(picked) and sum(loads) / len(loads) > threshold
