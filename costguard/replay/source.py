@@ -8,8 +8,8 @@ from typing import IO, NamedTuple
 from costguard.replay.trace import TraceError
 from costguard.replay.unpack import Unpacked
 
-CHUNK = 1 << 21
-"""Characters that are read at a time."""
+CHUNK, PIECE = 1 << 21, 1 << 18
+"""Characters that are read at a time: at first many, from which the rhythm is learnt, then as many as stay in the processor's caches."""
 
 LINE_LIMIT = 1 << 20
 """Bytes of one line; a recording of a thousand GPUs has shorter ones, and a longer one would be read into memory whole."""
@@ -92,9 +92,10 @@ def chunks(source: Source, progress: Progress | None) -> Iterator[tuple[list[str
 
 def _pieces(source: Source, text: io.TextIOWrapper, progress: Progress | None) -> Iterator[tuple[list[str], bool]]:
     waiting: list[str] | None = None
+    size = CHUNK
     while True:
         try:
-            lines = text.readlines(CHUNK)
+            lines = text.readlines(size)
         except OSError as error:
             raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
         if progress is not None and source.size:
@@ -103,4 +104,4 @@ def _pieces(source: Source, text: io.TextIOWrapper, progress: Progress | None) -
             yield waiting, not lines
         if not lines:
             return
-        waiting = lines
+        waiting, size = lines, PIECE

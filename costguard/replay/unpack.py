@@ -16,7 +16,7 @@ class Unpacked(io.RawIOBase):
         super().__init__()
         self._packed = packed
         self._member = zlib.decompressobj(wbits=31)
-        self._ready = b""
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         """It can be read."""
@@ -31,7 +31,7 @@ class Unpacked(io.RawIOBase):
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=31)
             try:
-                self._ready = self._member.decompress(piece, UNPACKED)
+                self._ready = memoryview(self._member.decompress(piece, UNPACKED))
             except zlib.error as error:
                 raise OSError("it is damaged, or no gzip file in spite of its first bytes") from error
         count = min(len(buffer), len(self._ready))
