@@ -42,6 +42,7 @@ soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
 
 mutants: $(DEV_STAMP) ## break rules on purpose, and functions by chance, and see the tests fail (SEED=… draws again)
 	$(PY) tests/mutants/run.py
+	$(PY) -m tests.simulation.planted
 	$(PY) -m tests.mutants.generated
 
 mutants-all: $(DEV_STAMP) ## break functions in every way there is (hours); a table by file

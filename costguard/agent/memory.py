@@ -139,8 +139,11 @@ class Memory:
         if told or essence != self._essence or at - self._saved_at >= SAVE_EVERY or learnt is not self._learnt:
             self._essence = essence
             self.save(state, readers)
-        # work that is seen while the disk still tells of unused time: a crash of the machine must not lose it
-        worked = self._unused and (core.armed is not None or (core.work is not None and core.work.loud))
+        # work, or what cannot be seen, while the disk still tells of unused time: a crash of the machine must not lose it
+        work = core.work
+        worked = self._unused and (
+            core.armed is not None or (work is not None and (work.loud or work.lost is not None))
+        )
         now_open = core.incident.id if core.incident is not None and core.phase in OPEN else ""
         lasting = (core.holds, core.stops, now_open, core.phase if now_open else "")
         if worked or lasting != self._lasting:

@@ -155,8 +155,8 @@ def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool)
             armed = turn.at + reasons.EPSILON >= began + policy.arm_duration
             turn.set(arm_since=began, armed=turn.at if armed else None)
     core = turn.core
-    work = core.work
-    worked = work is not None and work.loud and work.lost is None and turn.at - work.since >= WORK_FORGETS_STOPS
+    seen = core.shadow  # work beside a GPU that cannot be read is work
+    worked = seen is not None and seen.loud and turn.at - seen.since >= WORK_FORGETS_STOPS
     if (core.stops or core.held) and (worked or (core.armed == turn.at and policy.arm_duration)):
         turn.set(stops=())
         people.forgive(turn)

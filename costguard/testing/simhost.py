@@ -49,6 +49,18 @@ class Watch:
     def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:  # a callback
         """A notification worker had a message (id, kind, level, facts) and did or did not deliver it."""
 
+    def started(self, now: Instant, program: str, job: dict[str, Any]) -> None:
+        """The guard asked for a child, whether or not it could be started."""
+
+    def configured(self, now: Instant, effective: dict[str, Any]) -> None:
+        """The guard got a checked configuration, under which it works from this moment on."""
+
+    def planned(self, now: Instant, job: dict[str, Any], verdict: str) -> None:
+        """An action worker said what its plan says: go, consequences, another, refuse."""
+
+    def saved(self, now: Instant, *, done: bool) -> None:
+        """The guard saved its state; ``done``: nothing went wrong with that."""
+
     def released(self, now: Instant, job: dict[str, Any]) -> None:
         """The guard said *go* to a waiting action worker."""
 
@@ -220,12 +232,14 @@ class SimHost:
         """Start a simulated program."""
         if self.doom:
             self._boundary()
+        given = _decode(job)
+        self.watch.started(self.world.instant(), program, given)
         if self.faults.take(f"spawn:{program}", self):
             raise SpawnFailed(f"{program} could not be started: Resource temporarily unavailable")
         self._last_child += 1
         number = self._last_child
         made = PROGRAMS[program]
-        self.children[number] = made(self, number, _decode(job))
+        self.children[number] = made(self, number, given)
         return number
 
     def send(self, child: int, line: bytes) -> bool:
@@ -270,7 +284,9 @@ class SimHost:
         """The state file."""
         if self.doom:
             self._boundary()
-        if self.faults.take("save", self):
+        failed = bool(self.faults.take("save", self))
+        self.watch.saved(self.world.instant(), done=not failed)
+        if failed:
             return "state.json could not be written: No space left on device"
         self.world.runtime[STATE] = wrap("boot_id", self.world.boot_id, data)
         return None

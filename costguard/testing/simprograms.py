@@ -151,7 +151,7 @@ class Reader(Program):
                 [key, 0.0, None, 60.0, ""],
                 [key, 0.0],
                 None,
-                [key, 0.0, [], "much", ""],
+                [key, None, [], "much", ""],
             )
         )
         return {"read": number, "gpus": [gpu], "counters": choice(({}, None, 7, {key: "x"}))}
@@ -238,7 +238,8 @@ class Actor(Program):
         if self.fault == "refuse":
             finding = {"code": "denied", "text": "the right to do this is missing", "hint": "costguard permissions"}
             plan = {"verdict": "refuse", "findings": [finding]}
-        delay = self.soon(0.5, 4.0)
+        delay, verdict = self.soon(0.5, 4.0), plan["verdict"]
+        self.host.later(self.child, delay, lambda: self.host.watch.planned(self.world.instant(), self.job, verdict))
         self.write(delay, {"plan": {"action": self.job["action"], **plan}})
         if kind == "plan" or plan["verdict"] not in {"go", "consequences"}:
             self.end(delay + 0.05)
@@ -380,6 +381,7 @@ class Configurer(Program):
         if found is None or self.fault == "refuse":
             self.write(1.0, {"errors": ["At 'grace': not a duration"]})
         else:
+            self.host.later(self.child, 1.0, lambda: self.host.watch.configured(self.world.instant(), found))
             self.write(1.0, {"effective": found})
         self.end(1.1)
 

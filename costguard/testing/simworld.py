@@ -52,6 +52,7 @@ class World:
         self.notices: list[tuple[str, str, float | None, str]] = []  # id, kind, date, words of what the cloud announces
         self.off_delay = (5.0, 40.0)  # seconds from an accepted machine action to darkness
         self.verdicts: dict[str, dict[str, Any]] = {}  # action -> plan; everything else is "go"
+        self.hatch = ""  # the kernel parameter that forbids every action in this boot
         self.configuration: dict[str, Any] | None = None  # what a reload finds; None: what it had
         self.off_at: float | None = None
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -116,7 +117,7 @@ class World:
         if lasting is None:
             lasting = _content(self.disk, COMMITMENTS, "instance", self.instance, notes)
         lost = lost or (lasting is None and bool(notes))  # a note is of a file that cannot be used
-        return Start(self.boot_id, self.instance, state, lasting, tuple(notes), lost=lost)
+        return Start(self.boot_id, self.instance, state, lasting, tuple(notes), self.hatch, lost)
 
 
 def _content(folder: dict[str, bytes], name: str, key: str, value: str, notes: list[str]) -> bytes | None:

@@ -243,8 +243,18 @@ def test_unknown_is_not_the_work_that_forgives_stops() -> None:
     world = World(BASE._replace(arm_threshold=0.99, unknown_alarm=1e9), 2)
     world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 10.0, EPOCH - 5.0)))
     world.run(20.0, BUSY, QUIET)
-    world.run(120.0, BUSY, DARK)
+    world.run(120.0, DARK, QUIET)
     assert len(world.state.core.stops) == 2
+
+
+def test_work_beside_a_gpu_that_cannot_be_read_forgives_stops() -> None:
+    """I9: with one broken GPU of two, work on the other one is work; else every later stop needs a person."""
+    world = World(BASE._replace(arm_threshold=0.99, unknown_alarm=1e9), 2)
+    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 10.0, EPOCH - 5.0)))
+    world.run(120.0, QUIET, DARK)
+    assert len(world.state.core.stops) == 2
+    world.run(120.0, BUSY, DARK)
+    assert len(world.state.core.stops) == 0
 
 
 def test_never_within_boot_grace_of_boot_or_resume() -> None:

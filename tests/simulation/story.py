@@ -9,15 +9,19 @@ from typing import Any, NamedTuple
 from costguard.agent.loop import Loop
 from costguard.engine.state import Core
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
-from tests.simulation.monitor import Monitor, Violation
+from tests.simulation.judge import Judge, Violation
 from tests.simulation.surroundings import policy, script
 from tests.simulation.troubles import Troubles, strike
 
 DAY = 86400.0
-FAULT_EVERY = 3000.0
-"""Mean seconds between faults that come by themselves; more come with phases that are rare."""
+FAULTS_EVERY = (2400.0, 4800.0, 9600.0)
+"""Mean seconds between faults that come by themselves, in one boot or another; more come with phases that are rare."""
 
-RING = 90.0
+OWNER_EVERY = 5 * 3600.0
+"""Mean seconds between two configurations, beside those that come with a boot."""
+
+RING = 180.0
+"""Seconds that a reader's first look reaches back: more than an interval."""
 
 
 class Report(NamedTuple):
@@ -37,22 +41,25 @@ class Story:
     def __init__(self, seed: int, days: float, *, verbose: bool = False) -> None:
         self.seed, self.days, self.verbose = seed, days, verbose
         self.rng = random.Random(seed)
-        gpus = self.rng.choice((1, 1, 2, 3))
-        self.machine = Machine(gpus, script(self.rng, gpus), ring=RING, counters=self.rng.random() < 0.7)
+        gpus = self.rng.choice((1, 2, 2, 3))
+        self.money = self.rng.random() < 0.6
+        self.config: dict[str, Any] = self._owner()
+        self.ruled = self.config  # under which the guard works
+        self.machine = Machine(gpus, script(self.rng, gpus), ring=RING, counters=self.rng.random() < 0.5)
         self.world = World(self.machine, seed=seed + 1)
-        self.config: dict[str, Any] = policy(self.rng)
         self.log: deque[str] = deque(maxlen=60)
         self.damage: Callable[[], object] | None = None
         self.off_for: float | None = None
+        self.moves_to: str | None = None
         self.crashes = 0
         self.announcements = 0
         self.guards = 0
-        self.ran = 0.0
-        self.monitor = Monitor(self)
-        self.troubles = Troubles(self)
-        self.host: SimHost
+        self.ran = self.began = 0.0
         self.loop: Loop | None = None
-        self._fault_due = 0.0
+        self.troubles = Troubles(self)
+        self.judge = Judge(self)
+        self.host: SimHost
+        self._last_phase = "WATCHING"
 
     @property
     def phase(self) -> str:
@@ -60,33 +67,41 @@ class Story:
         return self.core().phase if self.loop is not None else "WATCHING"
 
     def core(self) -> Core:
-        """What the guard's engine remembers, to be looked at only."""
+        """What the guard's engine remembers: it draws trouble, and is never judged by."""
         assert self.loop is not None
         return self.loop.last.state.core
+
+    @property
+    def running(self) -> float:
+        """Seconds that the machine has run."""
+        return self.ran + self.world.now - self.began
+
+    def _owner(self) -> dict[str, Any]:
+        """Somebody's configuration; the price is the cloud's."""
+        return policy(self.rng, priced=self.money)
 
     # -- the life --------------------------------------------------------------------------------------------
 
     def run(self) -> Report:
         """Live; raises `Violation`, or whatever the guard could not bear, with the log's end."""
-        began = self.world.now
         self._plan_faults()
         try:
-            while self.ran + self.world.now - began < self.days * DAY:
+            while self.running < self.days * DAY:
                 try:
                     self._guard()
                     self.world.pass_time(self.rng.choice((0.5, 5.0, 60.0, 300.0)))
                 except SimOff:
-                    self.ran += self.world.now - began
+                    self.ran += self.world.now - self.began
                     self._off()
-                    began = self.world.now
+                    self.began = self.world.now
         except (Exception, Violation) as error:
             error.add_note(self._epilogue())
             raise
         return Report(
             self.seed,
-            self.ran + self.world.now - began,
+            self.running,
             dict(self.troubles.met),
-            dict(self.monitor.counts),
+            dict(self.judge.counts),
             self.guards,
             self.world.boots,
         )
@@ -97,8 +112,8 @@ class Story:
         if self.damage is not None:
             self.damage()
             self.damage = None
-        self.monitor.guard_began()
-        self.host = SimHost(world=self.world, watch=self.monitor, faults=self.troubles)
+        self.host = SimHost(world=self.world, watch=self.judge, faults=self.troubles)
+        self.judge.guard_begins()
         if self.crashes:
             self.crashes -= 1
             self.host.doom = self.rng.randint(1, 60)
@@ -109,6 +124,7 @@ class Story:
             code = self.loop.run()
         except SimCrash:
             self.note("the guard is killed")
+            self.judge.killed = self.world.now
             self.host.die()
             return
         except SimOff:
@@ -124,39 +140,74 @@ class Story:
 
     def _off(self) -> None:
         """The machine is off until a person, or the cloud, starts it again."""
-        seconds = self.off_for or self.rng.choice((60.0, 600.0, 3 * 3600.0, 30 * 3600.0)) * self.rng.uniform(0.5, 2)
+        seconds = self.off_for or self.rng.choice((60.0, 600.0, 3600.0, 3 * 3600.0)) * self.rng.uniform(0.5, 2)
         self.note(f"the machine is off for {seconds:.0f} s")
-        self.monitor.went_off()
-        self.off_for = None
-        self.damage = None
+        self.judge.going_off()
+        self.off_for, self.damage = None, None
         self.world.now += seconds
-        self.world.boot()
-        self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, 1500.0), 0.002, "boot"))
-        if self.rng.random() < 0.5:  # started and forgotten, or started to work
-            self.machine.cut(self.world.now, Phase(self.rng.uniform(1.0, 6.0) * 3600.0, 0.002, "forgotten"))
-        if self.rng.random() < 0.3:
-            self.config = policy(self.rng)
-        self.monitor.booted()
+        same = self.moves_to is None
+        self._boots()
+        self._next_act()
+        self.ruled = self.config
+        self.judge.booted(same=same)
         self._plan_faults()
         self.world.pass_time(15.0)
+
+    def _boots(self) -> None:
+        self.world.boot(instance=self.moves_to)
+        self.moves_to = None
+        self.machine.counters = self.rng.random() < 0.5
+        self.world.hatch = "costguard=off" if self.rng.random() < 0.05 else ""
+
+    def _next_act(self) -> None:
+        """Who starts the machine: its owner, to work; a timer, over and over; or somebody who has other plans for it."""
+        self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, 900.0), 0.002, "boot"))
+        choice = self.rng.random()
+        if choice < 0.35:  # started and forgotten, again and again
+            self.machine.cut(self.world.now, Phase(self.rng.uniform(3.0, 9.0) * 3600.0, 0.002, "forgotten"))
+        elif choice < 0.75:
+            self.config = self._owner()
 
     # -- faults ----------------------------------------------------------------------------------------------
 
     def _plan_faults(self) -> None:
-        self._fault_due += 1  # faults planned before a boot are void
-        self.world.after(self.rng.expovariate(1 / FAULT_EVERY), self._fault)
+        every = self.rng.choice(FAULTS_EVERY)
+        boot = self.world.boots
 
-    def _fault(self) -> None:
-        self.world.after(self.rng.expovariate(1 / FAULT_EVERY), self._fault)
-        if getattr(self, "host", None) is not None and self.host.alive:
-            strike(self, self.rng)
+        def fault() -> None:
+            if self.world.boots != boot:
+                return  # faults planned before a boot are void
+            self.world.after(self.rng.expovariate(1 / every), fault)
+            if getattr(self, "host", None) is not None and self.host.alive:
+                strike(self, self.rng)
 
-    def entered(self, phase: str) -> None:
+        def owner() -> None:
+            if self.world.boots != boot:
+                return
+            self.world.after(self.rng.expovariate(1 / OWNER_EVERY), owner)
+            if getattr(self, "host", None) is not None and self.host.alive:
+                self.edited() if self.rng.random() < 0.3 else self.reload(self.rng)
+
+        self.world.after(self.rng.expovariate(1 / every), fault)
+        self.world.after(self.rng.expovariate(1 / OWNER_EVERY), owner)
+
+    def look_around(self) -> None:
+        """The guard waits: a phase that began just now draws trouble."""
+        phase = self.phase
+        if phase != self._last_phase:
+            self._last_phase = phase
+            self._entered(phase)
+
+    def released(self, action: str) -> None:
+        """A request goes out: now and then the guard is killed in that very moment."""
+        if self.rng.random() < (0.5 if action == "command" else 0.1):
+            self.host.doom = self.rng.randint(1, 4)
+
+    def _entered(self, phase: str) -> None:
         """A phase began; the rare ones draw trouble."""
-        spread = {"WARNING": self.config["policy"]["grace"], "ACTING": 2.0, "CONFIRMING": 30.0, "FAILED": 3000.0}.get(
-            phase
-        )
-        if spread is None:
+        grace = self.config["policy"]["grace"]
+        spread = {"WARNING": grace, "ACTING": 2.0, "CONFIRMING": 30.0, "FAILED": 3000.0}.get(phase)
+        if spread is None or self.rng.random() < 0.4:  # and now and then all goes well
             return
         host = self.host
 
@@ -173,19 +224,25 @@ class Story:
 
     def reload(self, rng: random.Random) -> None:
         """HUP, with a good or a bad configuration."""
-        self.world.configuration = policy(rng) if rng.random() < 0.5 else None
+        self.world.configuration = self._owner() if rng.random() < 0.7 else None
         self.host.signal("HUP")
 
-    def ask(self, asked: dict[str, Any] | bytes, kind: str = "") -> None:
+    def edited(self) -> None:
+        """Somebody changes the configuration and starts the guard again."""
+        self.config = self._owner()
+        self.host.signal("TERM")
+
+    def ask(self, asked: dict[str, Any] | bytes, kind: str = "", seconds: float = 0.0) -> None:
         """A control client."""
         uid = 0 if kind == "stop" else self.rng.choice((0, 1000))
         client = self.host.request(uid, asked)
         if kind:
-            self.monitor.asked[client] = (kind, uid)
+            self.judge.asked[client] = (kind, uid, seconds)
 
     def hold(self, rng: random.Random) -> None:
         """A person postpones."""
-        self.ask({"command": "hold", "seconds": rng.choice((600, 3600, 4 * 3600, 90000)), "reason": "a run"}, "hold")
+        seconds = rng.choice((600, 1800, 3600, 3600, 3 * 3600, 90000))
+        self.ask({"command": "hold", "seconds": seconds, "reason": "a run"}, "hold", float(seconds))
 
     def stop(self) -> None:
         """Root wants the machine to stop, whatever it does."""

@@ -1,6 +1,7 @@
-"""A machine-year with at least twenty faults a day: no rule of the design is broken, every fault is met in its phases.
+"""Machines with at least twenty faults a day: no rule of the design is broken, every fault is met in its phases.
 
-A change is checked with sixty days; the year comes before a merge.
+A change is checked with some weeks, in which a judge notices a bug of any kind that we could think of (`planted.toml`)
+within days; the year comes before a merge.
 """
 
 import pytest
@@ -10,18 +11,18 @@ from tests.simulation.table import account, rare, required, table
 from tests.simulation.year import run, together
 
 STORIES, DAYS = 8, 46.0
-SIXTY_DAYS = (4, 15.0)
+WEEKS = (8, 3.0)
+"""So many machines, and the days of each: what a commit is checked with."""
 
 
-@pytest.mark.parametrize("seed", range(1, SIXTY_DAYS[0] + 1))
-def test_sixty_days(seed: int) -> None:
-    """I1 to I9, nothing leaks, nothing is silent: stories of a fortnight, in each of which much goes wrong."""
-    report = Story(seed, SIXTY_DAYS[1]).run()
+@pytest.mark.parametrize("seed", range(1, WEEKS[0] + 1))
+def test_weeks(seed: int) -> None:
+    """I1 to I9, nothing leaks, nothing is silent, nothing is late: days in each of which much goes wrong."""
+    report = Story(seed, WEEKS[1]).run()
     days = report.seconds / 86400
-    assert days >= SIXTY_DAYS[1]
+    assert days >= WEEKS[1]
     assert sum(report.met.values()) >= 20 * days
-    assert len(required() & report.met.keys()) >= len(required()) // 2, "too few faults, or always in the same phase"
-    assert sum(count for name, count in report.counts.items() if name.startswith("acted ")) >= 10
+    assert sum(count for name, count in report.counts.items() if name.startswith("acted ")) >= 5
 
 
 @pytest.mark.thorough
@@ -55,6 +56,6 @@ def test_machine_year() -> None:
 
 def test_same_seed_same_story() -> None:
     """A story is told by its seed alone, so that a failure can be seen again."""
-    first, second = Story(3, 2.0), Story(3, 2.0)
+    first, second = Story(3, 1.0), Story(3, 1.0)
     assert first.run() == second.run()
     assert list(first.log) == list(second.log)

@@ -61,6 +61,12 @@ class Troubles(Faults):
         self._story = story
         self._armed: dict[str, Armed] = {}
         self.met: Counter[tuple[str, str]] = Counter()
+        self.last = 0.0  # when something went wrong last
+        self._failed: dict[str, float] = {}  # subject -> when that last went wrong
+
+    def failed(self, subject: str) -> bool:
+        """Whether an operation went wrong just now."""
+        return self._failed.get(subject, -1.0) == self._story.world.now
 
     def take(self, subject: str, host: SimHost) -> str:
         """Hand out a fault that waits for this operation."""
@@ -75,6 +81,7 @@ class Troubles(Faults):
             self._armed[subject] = armed._replace(left=armed.left - 1)
         if host.now > armed.until:
             return ""
+        self._failed[subject] = host.now
         self.count(f"{subject} {armed.word}")
         return armed.word
 
@@ -85,6 +92,7 @@ class Troubles(Faults):
     def count(self, name: str) -> None:
         """A fault happened in the phase that the guard is in."""
         self.met[self._story.phase, name] += 1
+        self.last = self._story.world.now
         self._story.note(f"fault: {name} in {self._story.phase}")
 
 
@@ -99,8 +107,9 @@ def strike(story: "Story", rng: random.Random) -> None:
     }
     choice = rng.random()
     if choice < 0.25 and story.phase == "WARNING":  # the way to FAILED is long
-        story.troubles.arm("go", rng.choice(("fail", "fail", "nothing_happens", "hang_started")), 3)
-        story.troubles.arm("confirm", rng.choice(OPERATIONS["confirm"]), 3)
+        story.troubles.arm("go", rng.choice(("fail", "fail", "nothing_happens", "hang_started")), rng.choice((1, 3, 9)))
+        if rng.random() < 0.5:
+            story.troubles.arm("confirm", rng.choice(OPERATIONS["confirm"]), 3)
         return
     if choice < 0.5 and story.phase in wanted:
         subjects = list(wanted[story.phase])
@@ -123,7 +132,7 @@ def strike(story: "Story", rng: random.Random) -> None:
 
 def _jump(story: "Story", rng: random.Random) -> None:
     story.world.wall_offset += rng.choice((-1, 1)) * rng.choice((60.0, 3600.0, 6 * 3600.0)) * rng.uniform(0.5, 2)
-    story.monitor.wall_jumped()
+    story.judge.wall_jumped()
 
 
 def _unsynced(story: "Story", rng: random.Random) -> None:
@@ -133,13 +142,12 @@ def _unsynced(story: "Story", rng: random.Random) -> None:
 def _stall(story: "Story", rng: random.Random) -> None:
     seconds = rng.choice((5.0, 60.0, 600.0)) * rng.uniform(0.5, 2)
     story.host.stall(seconds)
-    story.monitor.stalled(seconds)
+    story.judge.stalls(seconds)
 
 
 def _suspend(story: "Story", rng: random.Random) -> None:
-    story.monitor.suspending()
-    story.world.suspend(rng.choice((10.0, 600.0, 4 * 3600.0)) * rng.uniform(0.5, 2))
-    story.monitor.resumed()
+    story.world.suspend(rng.choice((10.0, 600.0, 3600.0)) * rng.uniform(0.5, 2))
+    story.judge.resumed()
 
 
 def _kill(story: "Story", rng: random.Random) -> None:
@@ -185,15 +193,15 @@ def _reboot(story: "Story", rng: random.Random) -> None:
 
 def _moved(story: "Story", rng: random.Random) -> None:
     _reboot(story, rng)
-    story.world.instance = f"i-{rng.randrange(1 << 20):05x}"
+    story.moves_to = f"i-{rng.randrange(1 << 20):05x}"
 
 
 def _tag(story: "Story", rng: random.Random) -> None:
     """Somebody tags the machine, and takes the tag away again."""
-    seconds = rng.choice((600.0, 3600.0, 6 * 3600.0)) * rng.uniform(0.5, 2)
+    seconds = rng.choice((600.0, 3600.0, 2 * 3600.0)) * rng.uniform(0.5, 2)
     until = datetime.fromtimestamp(story.world.instant().wall + seconds, UTC).isoformat()
     story.world.tags = dict(
-        [rng.choice((("costguard", "off"), ("costguard-hold", until), ("costguard-kill-duration", "2h")))]
+        [rng.choice((("costguard", "off"), ("costguard-hold", until), ("costguard-kill-duration", "45m")))]
     )
     story.world.after(seconds, story.world.tags.clear)
 
@@ -224,6 +232,7 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "tag": _tag,
     "announcement": _announcement,
     "reload": lambda story, rng: story.reload(rng),
+    "edited": lambda story, _: story.edited(),
     "hold": lambda story, rng: story.hold(rng),
     "release": lambda story, _: story.release(),
     "stop by hand": lambda story, _: story.stop(),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from tests.simulation.monitor import Violation
+from tests.simulation.judge import Violation
 from tests.simulation.story import Report, Story, tell
 
 Result = tuple[int, Report | None, str]

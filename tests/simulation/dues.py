@@ -1,0 +1,263 @@
+"""What must happen, and when it is late. Whatever may have kept the guard from seeing counts in its favour."""
+
+from typing import TYPE_CHECKING, Any
+
+from costguard.agent.ports import Instant
+from tests.simulation.terms import NEVER
+
+if TYPE_CHECKING:
+    from tests.simulation.judge import Judge
+
+DAY = 86400.0
+LATE = 90.0
+"""Seconds that anything may come late, beside two ticks."""
+
+REST = 300.0
+RESTED = 30.0
+WISH_WITHIN = 5400.0
+"""Seconds in which a stop by hand must have been tried, or given up aloud: one attempt that is lost takes 70 minutes."""
+
+ATTEMPT_WITHIN = 6000.0
+CHECK_AGAIN = 2 * 3600.0
+"""Seconds in which an action's outcome is known; in which a check that failed is made again."""
+
+SPREAD = 600.0
+"""Seconds over which a fleet spreads its checks."""
+
+
+class Dues:
+    """Since when something is due, by its name."""
+
+    def __init__(self, judge: "Judge") -> None:
+        self._judge = judge
+        self._since: dict[str, float] = {}
+        self._waited = 0.0
+        self._promise = NEVER  # when FAILED tries again
+        self._checked: dict[str, float] = {}
+        self._unchecked: dict[str, float] = {}
+        self._alarmed: list[float] = []
+        self._blind_since: float | None = None
+        self._latch_loud = False
+        self._passed_since: float | None = None
+        self._pace = judge.law.interval
+        self._moved = False  # the alarm under way is of another policy
+
+    # -- what happened ---------------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Something disturbed the guard: whatever is due gets its time anew."""
+        self._since.clear()
+        self._waited = self._judge.at
+        self._unchecked.clear()
+        self._checked.clear()
+
+    def afresh(self) -> None:
+        """The guard remembers nothing of before: alarms begin anew."""
+        self._alarmed.clear()
+        self._blind_since = None
+        self._moved = False
+        self.wait()
+
+    def doubts(self) -> None:
+        """Nobody knows what the guard remembers of the alarm under way."""
+        self._moved = bool(self._alarmed) or self._judge.rest.blind is not None or self._moved
+        self.wait()
+
+    def ruled_anew(self) -> None:
+        """Another policy: an alarm under way keeps its time."""
+        self.doubts()
+
+    def told(self, kind: str, facts: dict[str, Any]) -> None:
+        """People were told something."""
+        at = self._judge.at
+        if kind == "unknown_alarm":
+            self._alarmed.append(at)
+        elif kind == "unknown_recovered":
+            self._alarmed.clear()
+            self._blind_since = None
+            self._moved = False
+        elif kind == "hold_ended":
+            self._judge.holds.ends = None
+        elif kind == "failed":
+            self._promise = at + facts["retry_in_seconds"] if "retry_in_seconds" in facts else NEVER
+        if kind in {"done", "would_act", "cannot", "outcome_unknown", "failed", "reminder"}:
+            self._latch_loud = self._latch_loud if kind == "reminder" else False
+
+    def checks(self, action: str) -> None:
+        """A check of an action begins."""
+        self._checked[action] = self._judge.at
+        self._unchecked.setdefault(action, self._judge.at)
+
+    def checked(self, action: str) -> None:
+        """A check of an action said something."""
+        self._unchecked.pop(action, None)
+
+    # -- every tick ------------------------------------------------------------------------------------------
+
+    def tick(self, now: Instant, before: float, *, doubtful: bool) -> None:
+        """Whatever is due is not late."""
+        judge, at = self._judge, self._judge.at
+        law = judge.law
+        late = at - max(before, judge.stalled, judge.guard_at, judge.began)
+        pace = max(law.interval, self._pace if before <= judge.anew else 0.0)
+        self._pace = law.interval
+        if late > pace + 45.0:
+            judge.breaks(f"liveness: no tick for {late:.0f} s")
+        if at - before > 1.5 * law.interval + 5.0 or doubtful:
+            self._since.clear()
+        self._latches()
+        self._due("a warning", self._owed(now), 2 * law.interval + LATE)
+        self._due("the end of a hold", self._hold_over(), 2 * law.interval + LATE)
+        self._attempts()
+        self._alarm()
+        self._checks()
+        self._leaks()
+
+    def _due(self, name: str, why: str, within: float) -> None:
+        if not why:
+            self._since.pop(name, None)
+            return
+        since = self._since.setdefault(name, self._judge.at)
+        if self._judge.at - since > within:
+            self._judge.breaks(f"silence: {name} is due for {self._judge.at - since:.0f} s: {why}")
+
+    def _latches(self) -> None:
+        """DONE and FAILED end when work is seen; a little work may or may not be enough."""
+        judge, at = self._judge, self._judge.at
+        if judge.stage not in {"done", "failed"}:
+            self._latch_loud = False
+            return
+        law, loud = judge.law, judge.rest.loud
+        if loud is None or loud < judge.stage_at:
+            if self._latch_loud or (loud is not None):
+                judge.enter("unsure")
+            return
+        self._latch_loud = True
+        by_work = judge.reason in {"idle", "unused"}
+        if by_work and at - loud > law.tolerance + 2 * law.interval:
+            judge.enter("watching")
+            self._latch_loud = False
+
+    def _blocked(self) -> bool:
+        """Whether anything may keep the guard from warning people."""
+        judge, at = self._judge, self._judge.at
+        law, tick = judge.law, judge.law.interval
+        return (
+            law.forbidden
+            or bool(judge.story.world.hatch)
+            or at < max(judge.holds.latest, judge.holds.perhaps) + tick
+            or judge.asks
+            or at < judge.noticed_until + 2 * tick
+            or at < judge.graced_at + max(law.boot_grace - law.grace, 0.0) + 2 * tick
+            or at < self._waited + 2 * tick
+        )
+
+    def _owed(self, now: Instant) -> str:
+        """Why people must be warned now; empty when they need not."""
+        judge, at, law = self._judge, self._judge.at, self._judge.law
+        retry = judge.stage == "failed" and at > self._promise + law.interval
+        if not (judge.stage == "watching" or retry) or self._blocked():
+            return ""
+        quiet, bucket = judge.rest.quiet(law, at), law.window / 60.0 + 1.0
+        if self._deadline(now) and (
+            law.stop_busy or judge.rest.unworked(law, at) >= min(REST, law.window) + 2 * law.interval
+        ):
+            return "a deadline has passed"
+        armed = judge.arming.surely or law.arm_for is None
+        since_armed = NEVER if law.arm_for is None else at - judge.arming.since
+        if armed and min(quiet, since_armed) >= law.window + bucket:
+            return "idle after work"
+        unworked = judge.rest.unworked(law, at)
+        if not judge.arming.maybe and law.unused is not None and unworked >= law.unused + bucket:
+            return "unused"
+        return ""
+
+    def _deadline(self, now: Instant) -> bool:
+        judge = self._judge
+        law, ran = judge.law, judge.ran_stored + judge.awake() - 2 * judge.law.interval
+        spent = ran - (judge.budget_since if judge.budget_since is not None else ran)
+        return ran > law.lifetime or spent > law.budget or (now.wall > law.lease and now.synced is True)
+
+    def _hold_over(self) -> str:
+        judge = self._judge
+        ends = judge.holds.ends
+        return "it is over" if ends is not None and judge.at > ends else ""
+
+    def _attempts(self) -> None:
+        """A countdown ends in time, and so does what was requested."""
+        judge, at, law = self._judge, self._judge.at, self._judge.law
+        stage = judge.stage
+        if stage == "gone" and at - judge.stage_at > ATTEMPT_WITHIN:
+            judge.breaks(f"leak: nothing is known of a request for {at - judge.stage_at:.0f} s")
+        if stage == "warned" and judge.reason != "person":
+            self._countdown(at, max(judge.stage_at, self._waited))
+            loud = judge.rest.loud
+            if loud is not None and loud > judge.stage_at and (judge.reason != "deadline" or not law.stop_busy):
+                why = "work goes on" if at - loud > law.tolerance + law.interval else ""
+                self._due("the end of a countdown", why, 2 * law.interval + LATE)
+                return
+        self._due("the end of a countdown", "", 0.0)
+        if judge.wish is not None and at - judge.wish > WISH_WITHIN:
+            judge.breaks(f"a stop by hand was neither tried nor given up aloud for {at - judge.wish:.0f} s")
+
+    def _countdown(self, at: float, since: float) -> None:
+        judge, law = self._judge, self._judge.law
+        grace = max(law.grace, judge.graced_at + law.boot_grace - since)
+        calm = judge.story.troubles.last < since - 300.0 and judge.rest.unworked(law, at) > at - since
+        limit = grace + 2 * law.interval + LATE + 30.0 if calm else 2 * grace + law.boot_grace + 3600.0
+        if at - since > limit:
+            judge.breaks(f"leak: a countdown of {law.grace:.0f} s lasts for {at - since:.0f} s")
+
+    # -- unknown ---------------------------------------------------------------------------------------------
+
+    def _alarm(self) -> None:
+        """I6: told once it lasted, then after twice as long, at most daily; and when it is over."""
+        judge, at, law = self._judge, self._judge.at, self._judge.law
+        blind = judge.rest.blind
+        if blind is not None:
+            self._blind_since = blind if self._blind_since is None else self._blind_since
+            since = max(blind, self._waited)
+            if not self._alarmed and not self._moved and at - since > law.alarm + 2 * law.interval + LATE:
+                judge.breaks(f"I6: GPUs cannot be read for {at - since:.0f} s, and nobody is told")
+            if len(self._alarmed) > 1 and self._alarmed[-1] == at:
+                self._not_too_often()
+            if self._alarmed and not self._moved:
+                pause = min(DAY, law.alarm * 2.0 ** (len(self._alarmed) - 1))
+                if at - max(self._alarmed[-1], self._waited) > pause + 2 * law.interval + LATE:
+                    judge.breaks(f"I6: nobody was told again for {at - self._alarmed[-1]:.0f} s")
+        known = judge.rest.all_known
+        if known is not None and not self._alarmed and at - known > law.window + (law.unused or 0.0) + 600.0:
+            self._moved = False
+        if known is not None and self._alarmed:
+            enough = max(law.window, law.unused or 0.0) * 61 / 60 + 4 * law.interval + LATE
+            if at - max(known, self._waited, self._alarmed[-1]) > enough and judge.stage != "gone":
+                judge.breaks(f"I6: GPUs can be read again for {at - known:.0f} s, and nobody is told")
+
+    def _not_too_often(self) -> None:
+        before, last = self._alarmed[-2:]
+        if last - before < min(DAY, self._judge.law.alarm) - 1.0 and not self._moved:
+            self._judge.breaks(f"I6: an alarm again after {last - before:.0f} s")
+
+    # -- checks ----------------------------------------------------------------------------------------------
+
+    def _checks(self) -> None:
+        """Rights are checked at the start and daily; what failed is checked again."""
+        judge, at = self._judge, self._judge.at
+        if judge.stage == "gone":
+            return
+        for action in judge.law.actions:
+            if action == "end_process":
+                continue
+            last = self._checked.get(action, self._waited + SPREAD)
+            if at - last > DAY + SPREAD + LATE:
+                judge.breaks(f"the plan of {action} was not checked for {at - last:.0f} s")
+            asked = self._unchecked.get(action)
+            if asked is not None and at - self._checked[action] > CHECK_AGAIN + SPREAD:
+                judge.breaks(f"the plan of {action} failed, and is not checked again for {at - asked:.0f} s")
+
+    def _leaks(self) -> None:
+        host = self._judge.story.host
+        if len(host.children) > 12:
+            self._judge.breaks(f"{len(host.children)} children at once")
+        if len(self._judge.story.world.runtime.get("state.json", b"")) > 65536:
+            self._judge.breaks("the state file grows without bound")

@@ -1,0 +1,505 @@
+"""The judge: it sees what the guard's surroundings see, and holds that against the design.
+
+It gets what readers and clouds answered, what people asked, which worker was started and released with which job, and
+what the machine truly did. It looks into no part of the guard and reads no words. `rules` says what must not
+happen, `dues` what must.
+"""
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from costguard.agent.ports import Instant
+from costguard.agent.state import COMMITMENTS
+from costguard.testing.simhost import Watch
+from tests.simulation import rules
+from tests.simulation.dues import Dues
+from tests.simulation.facts import BLINK, Arming, Look, Rest, Sights
+from tests.simulation.held import Holds
+from tests.simulation.terms import MACHINE, NEVER, Terms, terms
+
+if TYPE_CHECKING:
+    from tests.simulation.story import Story
+
+DAY = 86400.0
+SOON = 900.0
+"""Seconds: what the cloud announces for later keeps nothing back until then."""
+
+AFTERWARDS = 600.0
+"""Seconds after which an announcement that did not come true is forgotten."""
+
+LATCHES = {"done": "done", "would_act": "done", "cannot": "done", "outcome_unknown": "done", "failed": "failed"}
+ENDS = frozenset(("cancelled", "came_back", "closed", "state_lost"))
+TOLD = {"cannot": rules.gives_up, "failed": rules.failed, "unknown_alarm": rules.alarms}
+WISH_ENDS = frozenset((*LATCHES, *ENDS, "accepted"))
+
+
+class Violation(BaseException):  # the guard survives every Exception, and must not survive this
+    """The guard broke a rule."""
+
+
+class Judge(Watch):
+    """What happened, as far as rules speak of it."""
+
+    def __init__(self, story: "Story") -> None:
+        self.story = story
+        machine = story.machine
+        self.counts: Counter[str] = Counter()
+        self.sights, self.arming, self.rest = Sights(machine), Arming(), Rest(len(machine.keys))
+        self.holds = Holds(self)
+        self.wanted: dict[str, Any] = {}  # what tags of the machine ask for
+        self.law: Terms = terms(story.config, {}, len(machine.keys))
+        self.began = -20.0  # boot or resume
+        self.graced_at = -20.0  # from when on the guard may count boot_grace
+        self.ruled_at = -20.0  # boot, resume or reload
+        self.anew = -20.0  # every window begins again: boot, resume, reload
+        self.guard_at = 0.0  # the guard was started
+        self.ticks: list[float] = []
+        self.saved_at, self.unsaved = 0.0, False
+        self.configured_at = -NEVER
+        self.stalled = -NEVER  # the guard got no CPU until then
+        self.carried = 0.0  # quiet seconds of earlier boots
+        self.ran = self.ran_stored = 0.0  # running seconds of earlier boots, and those that are certainly remembered
+        self.stored_ran = 0.0
+        self.budget_from: float | None = None  # running seconds at which a budget began, at the earliest
+        self.budget_since: float | None = None  # and at the latest
+        # what the guard does
+        self.stage, self.stage_at = "watching", 0.0  # watching | warned | gone | done | failed | unsure
+        self.incident, self.reason = "", ""
+        self.warned: dict[str, list[float]] = {}  # incident -> deliveries
+        self.tried: dict[str, list[float]] = {}  # incident -> attempts to warn
+        self.gone: dict[tuple[str, str], list[tuple[float, str]]] = {}  # incident, action -> releases: when, attempt
+        self.acted_ids: set[str] = set()
+        self.prepared: Counter[tuple[str, str]] = Counter()
+        self.refused: dict[str, bool] = {}  # what the last plan of an action said
+        self.stops: list[float] = []  # own stops that ended this machine, with no work since
+        self.tried_stops: list[float] = []  # requests to, perhaps in vain
+        self.requested = -NEVER
+        self.killed = -NEVER  # the guard was
+        # what stands in the way
+        self.jumped = -NEVER
+        self.doubted = -NEVER  # the date was known to be wrong
+        self.hatch_since = NEVER
+        self.asks = False
+        self.taken: list[tuple[float, float]] = []
+        self.noticed_until = -NEVER
+        self._noticed: dict[str, float] = {}  # what this guard was told of, and when it comes
+        # a person's stop
+        self.asked: dict[int, tuple[str, int, float]] = {}
+        self.wish: float | None = None  # must end aloud
+        self.may_wish: float | None = None  # may be carried out
+        self.dates: dict[float, float] = {}
+        self._look: Look | None = None
+        self.dues = Dues(self)
+
+    @property
+    def at(self) -> float:
+        """True seconds."""
+        return self.story.world.now
+
+    def breaks(self, words: str) -> None:
+        """A rule was broken."""
+        raise Violation(words)
+
+    # -- what happens to the machine -------------------------------------------------------------------------
+
+    def awake(self) -> float:
+        """Running seconds of this boot."""
+        world = self.story.world
+        return world.now - world.boot_zero - world.slept
+
+    def going_off(self) -> None:
+        """The machine is off; by the guard's request, if that was just now."""
+        own = self.at - self.requested < 120.0
+        if own:
+            self.stops.append(self.requested)
+        own = own and self.killed < self.requested  # else nobody could write down that it was
+        unused = not own and not self.arming.surely
+        self.carried = self._unused_so_far() if unused else 0.0
+        self.ran += self.awake()
+
+    def _unused_so_far(self) -> float:
+        """Quiet seconds that the next boot may count."""
+        clear = self.sights.clear_from(self._all(), self.at, self.anew)
+        whole = clear <= self.anew + self.law.interval + 30.0
+        return self.at - clear + (self.carried if whole else 0.0)
+
+    def _all(self) -> Terms:
+        return self.law._replace(together="all")
+
+    def booted(self, *, same: bool) -> None:
+        """A new boot; ``same``: of the same instance."""
+        self.began = self.ruled_at = self.story.world.boot_zero
+        self.sights.looks.clear()
+        self.ticks.clear()
+        kept = self._commitments()
+        self.ran_stored = self.stored_ran if same and kept else 0.0
+        if not same:
+            self.ran, self.carried, self.budget_from = 0.0, 0.0, None
+            self.stops.clear()
+            self.tried_stops.clear()
+        self.wanted, self.asks, self.hatch_since = {}, False, NEVER
+        self.taken.clear()
+        self.noticed_until = -NEVER
+        self.refused.clear()
+        self.holds.booted(kept)
+        self._keep_stops(kept)
+        self._keep_wish()
+        self._afresh()
+
+    def _keep_stops(self, kept: dict[str, Any]) -> None:
+        """What else the commitments hold: the beginning of the budget, and own stops."""
+        self.budget_since = self.budget_since if kept.get("spent_since") else None
+        dates = kept.get("stops", ())
+        self.stops = [stop for stop in self.stops if any(abs(date - self.dates.get(stop, 0.0)) < 5.0 for date in dates)]
+
+    def _commitments(self) -> dict[str, Any]:
+        """What the disk holds for the next boot: what is lost there is lost."""
+        start = self.story.world.start()
+        try:
+            kept = json.loads(start.commitments) if start.commitments else {}
+        except ValueError:
+            return {}
+        return kept if isinstance(kept, dict) else {}
+
+    def _afresh(self) -> None:
+        """The guard remembers nothing of this boot."""
+        self.arming.forget()
+        self.enter("watching")
+        self.begin_again()
+        self.dues.afresh()
+        self.graced_at = self.at if self.story.world.slept else self.began  # nobody remembers when it woke up
+
+    def begin_again(self) -> None:
+        """Every window begins anew."""
+        self.anew = self.at
+        self.law = terms(self.story.ruled, self.wanted, len(self.story.machine.keys))
+        self.rest.anew()
+        self.dues.wait()
+
+    def resumed(self) -> None:
+        """The machine wakes up: that counts as a start."""
+        self.began = self.ruled_at = self.at
+        self.carried = 0.0
+        self.arming.forget()
+        self.enter("watching")
+        self.noticed_until = -NEVER
+        self.graced_at = self.at
+        self.begin_again()
+        self.dues.afresh()
+
+    def stalls(self, seconds: float) -> None:
+        """The guard gets no CPU for so long."""
+        self.stalled = self.at + seconds
+
+    def wall_jumped(self) -> None:
+        """The date was set."""
+        self.jumped = self.at
+
+    def guard_begins(self) -> None:
+        """A guard starts; unless its predecessor's state is there, it starts afresh."""
+        for kind, uid, seconds in self.asked.values():
+            if kind == "release":  # done, and the guard died before it could say so
+                self.holds.released(uid)
+                self.enter("unsure")
+            elif kind == "hold":
+                self.holds.perhaps = max(self.holds.perhaps, self.at + min(seconds, self.law.hold_max))
+                self.enter("unsure")
+        self.asked.clear()
+        self._noticed.clear()
+        self.guard_at = self.at
+        self._look = None
+        self.may_wish = None
+        self._keep_wish()
+        start = self.story.world.start()
+        if start.state is None:
+            self.story.ruled = self.story.config
+            self.carried = 0.0 if self.ticks else self.carried
+            self.wanted, self.asks, self.hatch_since = {}, False, NEVER
+            self.taken.clear()
+            self.noticed_until = -NEVER
+            kept = self._commitments()
+            self.ran_stored = self.ran_stored if kept else 0.0
+            self.holds.lost(kept)
+            self._keep_stops(kept)
+            self._afresh()
+            return
+        if self.unsaved or self.killed - self.saved_at < 0.1:  # what was decided is lost, or what was to be said
+            self.enter("unsure" if self.unsaved or self.stage != "gone" else "gone")
+            self.holds.ends = None
+            self.dues.doubts()
+        if self.arming.since > self.saved_at:
+            self.arming.surely = False
+        self.rest.restarted(self.saved_at - 1.1 * self.law.interval)
+        if self.story.ruled is not self.story.config or self.configured_at >= self.saved_at - 1.0:
+            self._ruled_anew()
+        self.dues.wait()
+
+    def _keep_wish(self) -> None:
+        """A stop by hand that the next guard finds must be ended aloud by it; one that was not saved is lost."""
+        start = self.story.world.start()
+        found: dict[str, Any] = {}
+        for content in (start.commitments, start.state):
+            try:
+                saved = json.loads(content) if content else {}
+            except ValueError:
+                continue
+            found = saved.get("incident") or saved.get("engine", {}).get("core", {}).get("incident") or {}
+        self.wish = None if found.get("reason") != "person" or self.wish is None else self.at
+
+    # -- the policy in force ---------------------------------------------------------------------------------
+
+    def configured(self, now: Instant, effective: dict[str, Any]) -> None:
+        """A reload: from now on the guard works under this configuration."""
+        self.story.note("reloaded")
+        self.story.config = effective
+        self.configured_at = self.at
+        self._ruled_anew()
+
+    def _ruled_anew(self) -> None:
+        before, self.story.ruled, self.ruled_at = self.story.ruled, self.story.config, self.at
+        if any(before.get(part) != self.story.config.get(part) for part in ("providers", "cloud")):
+            self.wanted, self.asks, self.hatch_since = {}, False, NEVER  # it looks elsewhere now
+        self.begin_again()
+        self.carried = 0.0
+        self.arming.again()
+        self.dues.ruled_anew()
+        self.may_wish = None
+        if self.stage != "gone":
+            self.enter("watching")
+
+    # -- what the guard sees ---------------------------------------------------------------------------------
+
+    def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
+        """The reader answered."""
+        self._look = self.sights.add(self.at, gpus)
+
+    def announced(self, now: Instant, answer: dict[str, Any]) -> None:
+        """The cloud reader answered."""
+        at = self.at
+        if answer["asks"] is not None:
+            self.asks = bool(answer["asks"])
+            off = any(left is None for _, left in answer["asks"])
+            self.hatch_since = min(self.hatch_since, at) if off else NEVER
+            if answer["settings"] != self.wanted:
+                before, self.wanted = self.law, dict(answer["settings"])
+                if terms(self.story.ruled, self.wanted, len(self.story.machine.keys)) != before:
+                    wish = self.may_wish
+                    self._ruled_anew()
+                    self.may_wish = wish
+        for name, kind, due_in, _ in answer["notices"]:
+            due = at + (30.0 if due_in is None else due_in)
+            if kind != "rebalance" and due <= at + SOON:
+                self._announces(name, due)
+        self.taken = [entry for entry in self.taken if at - entry[1] < 60.0]
+
+    def _announces(self, name: str, due: float) -> None:
+        """The cloud will take the machine: what is announced again is no news."""
+        if name in self._noticed and (due >= self._noticed[name] - 60.0):
+            return
+        self._noticed[name] = due
+        self.taken.append((self.at, due))
+        self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
+        if self.stage == "warned" and self.reason != "person":
+            self.enter("watching")
+
+    def served(self, now: Instant, message: str) -> None:
+        """A tick is over."""
+        if not message.startswith("WATCHDOG"):
+            return
+        if self.story.loop is not None and self.story.loop.troubles.get("bug"):
+            raise Violation(f"a bug: {self.story.loop.troubles['bug']}")
+        at, look = self.at, self._look
+        self._look = None
+        if now.synced is False:
+            self.doubted = at
+        if now.synced is not False and self.law.budget < NEVER:
+            self.budget_from = self.ran + self.awake() if self.budget_from is None else self.budget_from
+            low = self.ran_stored + self.awake()
+            self.budget_since = low if self.budget_since is None else self.budget_since
+        if look is None:
+            self.sights.missed(at)
+        doubtful = look is None or at - look.at > 4.0 or at <= self.stalled + 1.0
+        seen = (None,) * len(self.story.machine.keys) if look is None or doubtful else look.seen
+        armed = self.arming.maybe, self.arming.surely
+        self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
+        if self.arming.maybe > armed[0]:  # the machine counts as working
+            self.stops.clear()
+        if self.arming.surely > armed[1]:
+            self.tried_stops.clear()
+        self.rest.tick(at, seen, self.law)
+        self._forgive(at)
+        self.dues.tick(now, self.ticks[-1] if self.ticks else self.guard_at, doubtful=doubtful)
+        self.ticks.append(at)
+        if len(self.ticks) > 800:
+            del self.ticks[:400]
+
+    def _forgive(self, at: float) -> None:
+        """A minute of work forgives earlier stops; for the guard's own count it must be seen for sure."""
+        if not self.stops and not self.tried_stops:
+            return
+        before = self.ticks[-1] if self.ticks else self.began
+        law = self.law._replace(together="all", tolerance=0.0)
+        if self.sights.worked_before(law, law.judged, before, at + BLINK) > before:
+            self.stops.clear()
+        if self.rest.loud is not None and at - self.rest.loud >= 60.0 + self.law.interval:
+            self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
+
+    def saved(self, now: Instant, *, done: bool) -> None:
+        """The state was saved."""
+        self.unsaved = not done
+        if done:
+            self.saved_at = self.at
+
+    def stored(self, now: Instant, data: dict[str, Any]) -> None:
+        """The commitments are on the disk."""
+        if COMMITMENTS not in self.story.world.disk:
+            raise Violation("the commitments vanished")
+        self.stored_ran = self.ran_stored + self.awake() - 1.0
+
+    # -- what the guard says ---------------------------------------------------------------------------------
+
+    def enter(self, stage: str) -> None:
+        """The guard is in another stage from now on."""
+        if stage != self.stage:
+            self.stage, self.stage_at = stage, self.at
+
+    def started(self, now: Instant, program: str, job: dict[str, Any]) -> None:
+        """A worker is to be started: what the guard wants to say or to do."""
+        if program == "notify":
+            message = job["message"]
+            self._tells(now, message["kind"], message["facts"], job)
+        elif program == "act":
+            self._works(job)
+
+    def _tells(self, now: Instant, kind: str, facts: dict[str, Any], job: dict[str, Any]) -> None:
+        self.counts[kind] += 1
+        if job["channels"] != self.story.ruled["notify"]["channels"]:
+            raise Violation("a message goes to the channels of another configuration")
+        if kind == "warning":
+            self._warns(now, facts)
+        elif kind == "would_act" or (kind == "acting" and facts["action"] == "end_process"):
+            again = self.incident == facts["incident"] and self.stage not in {"warned", "watching"}
+            if not again and (self.law.live or self.at > self.guard_at + 1.0):  # else it was decided, and is told late
+                rules.acts(self, now, facts["action"], facts["incident"], facts["reason"])
+        elif kind in TOLD:
+            TOLD[kind](self, facts)
+        self._follow(kind, facts)
+        if kind in WISH_ENDS:
+            self.wish = None
+        self.dues.told(kind, facts)
+
+    def _follow(self, kind: str, facts: dict[str, Any]) -> None:
+        """The stage that a message tells of."""
+        if kind in LATCHES:
+            self.incident, self.reason = facts.get("incident", self.incident), facts.get("reason", self.reason)
+            self.enter(LATCHES[kind])
+            self.stage_at = self.at
+        elif kind in ENDS or (kind == "held" and self.stage == "warned"):
+            self.enter("watching")
+        elif kind == "preflight_passed" and self.stage == "done":
+            self.enter("unsure")
+        elif kind == "next_action":
+            self.enter("warned")
+
+    def _warns(self, now: Instant, facts: dict[str, Any]) -> None:
+        incident = facts["incident"]
+        if incident not in self.tried:
+            rules.begins(self, now, facts["reason"])
+        self.incident, self.reason = incident, facts["reason"]
+        self.tried.setdefault(incident, []).append(self.at)
+        self.enter("warned")
+        self.stage_at = self.at
+
+    def _works(self, job: dict[str, Any]) -> None:
+        action = job["action"]
+        if job["mode"] != self.story.ruled["policy"]["mode"]:
+            raise Violation(f"a worker is started for {job['mode']} under another policy")
+        if job["job"] in {"plan", "act"}:
+            if action not in self.law.actions:
+                raise Violation(f"a worker is started for {action}, which is not configured")
+            if job["settings"] != self.story.ruled["actions"].get(action, {}):
+                raise Violation("a worker is started with settings of another configuration")
+        if job["job"] == "plan":
+            self.dues.checks(action)
+        elif job["job"] == "act":
+            self.prepared[job["incident"], action] += 1
+
+    def planned(self, now: Instant, job: dict[str, Any], verdict: str) -> None:
+        """What a plan says."""
+        self.refused[job["action"]] = verdict in {"refuse", "another"}
+        self.dues.checked(job["action"])
+
+    def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
+        """A message was or was not delivered."""
+        self.story.note(f"message {message['kind']} {'delivered' if delivered else 'NOT delivered'}")
+        if message["kind"] == "warning" and delivered:
+            self.warned.setdefault(message["facts"]["incident"], []).append(self.at)
+
+    def said(self, now: Instant, line: str) -> None:
+        """A line of the journal, for whoever reads the log of a story."""
+        self.story.note(line)
+
+    # -- what people ask -------------------------------------------------------------------------------------
+
+    def answered(self, now: Instant, client: int, answer: bytes) -> None:
+        """A person got an answer."""
+        done = json.loads(answer).get("done")
+        kind, uid, seconds = self.asked.pop(client, ("", 0, 0.0))
+        self.story.note(f"answer: {answer[:160].decode()}")
+        if not done:
+            return
+        if kind == "hold":
+            self.holds.granted(uid, seconds)
+            if self.stage in {"warned", "gone"}:
+                self.enter("watching")
+        elif kind == "release":
+            self.holds.released(uid)
+            if uid == 0:
+                self.stops.clear()
+                self.tried_stops.clear()
+                if self.stage in {"done", "failed"}:
+                    self.enter("watching")
+                elif self.stage == "unsure":
+                    self.dues.wait()
+        elif kind == "stop" and self.law.live:
+            self.wish = self.may_wish = self.at
+        if kind == "stop":
+            self.enter("warned")
+            self.reason = "person"
+
+    # -- what the guard does ---------------------------------------------------------------------------------
+
+    def released(self, now: Instant, job: dict[str, Any]) -> None:
+        """The request goes out: every rule must hold at this moment."""
+        action, incident, reason = job["action"], job["incident"], job["reason"]
+        self.story.note(f"GO {action} ({reason}) for {incident}")
+        self.counts[f"go {action}"] += 1
+        rules.goes(self, now, job)
+        self.gone.setdefault((incident, action), []).append((self.at, job["attempt"]))
+        self.incident, self.reason = incident, reason
+        self.enter("gone")
+        self.stage_at = self.at
+        if action in MACHINE and reason != "person":
+            self.requested = self.at
+            self.tried_stops.append(self.at)
+            self.dates[self.at] = now.wall
+        self.story.released(action)
+
+    def is_out(self) -> bool:
+        """Whether a request is out of which nobody knows that it failed for certain."""
+        tried = [entry for key, entries in self.gone.items() if key[0] == self.incident for entry in entries]
+        last = max(tried, default=(0.0, ""))[1]
+        return self.stage == "gone" and self.story.world.results.get(last, {}).get("status") != "failed"
+
+    def acted(self, now: Instant, job: dict[str, Any]) -> None:
+        """An action was carried out, for good."""
+        self.story.note(f"ACTED {job['action']}")
+        self.counts[f"acted {job['action']}"] += 1
+        if job["attempt"] in self.acted_ids:
+            raise Violation(f"I4: attempt {job['attempt']} was carried out twice")
+        self.acted_ids.add(job["attempt"])
+
+    def turned(self, now: Instant, until: float) -> None:
+        """The loop waits: a stage that began just now is seen here."""
+        self.story.look_around()

@@ -1,0 +1,88 @@
+"""Plant one bug at a time in a copy of the package, and see after how many simulated days the judge notices.
+
+``python -m tests.simulation.planted [WORD ...]`` takes every bug of `planted.toml` whose text contains one of the words
+(default: all); ``--seeds N`` lives so many lives with each (default 1), ``--days`` their length. Exit code 1 when
+a bug was noticed in no life.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.mutants.run import copy
+
+TABLE = Path(__file__).with_name("planted.toml")
+LIFE = "from tests.simulation.planted import lives; lives({seed}, {days})"
+STORY = 2.5
+"""Days of one story: several machines show more than one."""
+
+
+def lives(seed: int, days: float) -> None:
+    """Live some stories, and print after how many days in all which rule was broken."""
+    from tests.simulation.judge import Violation
+    from tests.simulation.story import Story
+
+    lived = 0.0
+    while lived < days:
+        story = Story(1000 * seed + int(lived), min(STORY, days - lived))
+        try:
+            story.run()
+        except (Exception, Violation) as error:  # noqa: BLE001  # a bug may show itself in any way
+            words = (str(error).splitlines() or [""])[0][:120]
+            print(f"{lived + story.running / 86400.0:.2f} {type(error).__name__}: {words}")
+            return
+        lived += story.running / 86400.0
+    print("-")
+
+
+def noticed(planted: dict[str, str], seeds: range, days: float) -> list[str]:
+    """What each life says about one bug."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as name:
+        folder = Path(name)
+        copy(folder)
+        path = folder / planted["file"]
+        text = path.read_text()
+        if (found := text.count(planted["old"])) != 1:
+            return [f"old text found {found} times"]
+        path.write_text(text.replace(planted["old"], planted["new"]))
+        return [one(folder, seed, days) for seed in seeds]
+
+
+def one(folder: Path, seed: int, days: float) -> str:
+    """One life in a process of its own."""
+    command = [sys.executable, "-c", LIFE.format(seed=seed, days=days)]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or f"0 {(done.stderr.strip().splitlines() or ['nothing'])[-1]}"
+
+
+def main() -> int:
+    """Print a table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.planted")
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--days", type=float, default=10.0)
+    given = parser.parse_args()
+    began = time.monotonic()
+    table = tomllib.loads(TABLE.read_text())["planted"]
+    chosen = [bug for bug in table if not given.words or any(word in str(bug) for word in given.words)]
+    seeds, missed = range(given.seed, given.seed + given.seeds), 0
+    with ThreadPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:
+        for bug, results in zip(chosen, pool.map(lambda bug: noticed(bug, seeds, given.days), chosen), strict=True):
+            days = " ".join(result.partition(" ")[0] for result in results)
+            words = next((result.partition(" ")[2] for result in results if result != "-"), "NOT NOTICED")
+            missed += all(result == "-" for result in results)
+            print(f"{bug['rule']:6} {days:24} {bug['why']}: {words}", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} noticed, in {time.monotonic() - began:.0f} s")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

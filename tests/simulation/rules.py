@@ -1,0 +1,241 @@
+"""What must not happen: each rule is looked up in the raw answers and in the truth, at the moment of the deed."""
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from costguard.agent.ports import Instant
+from tests.simulation.terms import CLOUD, MACHINE
+
+if TYPE_CHECKING:
+    from tests.simulation.judge import Judge
+
+DAY = 86400.0
+ATTEMPTS = 3
+"""Deliveries of a warning that are tried before nobody can be reached."""
+
+TRIES = 4
+PAUSES = (15.0, 30.0, 60.0)
+"""A request of which certainly nothing was accepted is decided again after these pauses, before the next action."""
+
+HEARD = 60.0
+HUNG = 1500.0
+"""Seconds that what is still being carried out may take, before it counts as a failure."""
+
+REST = 300.0
+"""Seconds of quiet before a deadline that has passed goes by it."""
+
+
+def begins(judge: "Judge", now: Instant, reason: str) -> None:
+    """People are warned: the reason holds, and nothing stands in the way."""
+    law, at = judge.law, judge.at
+    _free(judge, at)
+    if law.machine and at < judge.began + law.boot_grace - law.grace - 1.0:
+        judge.breaks("I9: people are warned too early after boot or resume")
+    _holds_good(judge, now, reason, at)
+
+
+def _holds_good(judge: "Judge", now: Instant, reason: str, at: float) -> None:
+    if reason == "idle":
+        _idle(judge, at)
+    elif reason == "unused":
+        _unused(judge, at)
+    elif reason == "deadline":
+        _deadline(judge, now, at)
+    elif reason != "person":
+        judge.breaks(f"{reason}: nobody asked for that")
+
+
+def _free(judge: "Judge", at: float) -> None:
+    """No hold, no veto, no announcement."""
+    law = judge.law
+    if law.forbidden:
+        judge.breaks("it acts against the administrator")
+    if judge.story.world.hatch:
+        judge.breaks("I9: it acts against the kernel parameter")
+    if at < judge.holds.latest:
+        judge.breaks(f"I8: it acts during a hold that lasts {judge.holds.latest - at:.0f} s more")
+    known = at - 2 * law.interval - HEARD  # it had the time to hear and to save that
+    if judge.hatch_since < known:
+        judge.breaks(f"I9: it acts against a tag that it was told of {at - judge.hatch_since:.0f} s ago")
+    if any(told < known and at < due for told, due in judge.taken):
+        judge.breaks("it acts although the cloud is about to take the machine")
+
+
+def _idle(judge: "Judge", at: float) -> None:
+    law = judge.law
+    if law.arm_for is not None and not judge.arming.maybe:
+        judge.breaks("idle after work, and it never worked")
+    start, slack = at - law.window, law.interval + 1.0
+    if start < judge.anew - slack:
+        judge.breaks(f"I1: {at - judge.anew:.0f} s after everything began anew, less than a window")
+    awake = max(start, judge.began)  # nobody works on a machine that is off
+    clear = judge.sights.clear_from(law, at, awake, first=slack)
+    if clear > awake + 1e-3:
+        judge.breaks(f"I1: known and quiet for {at - clear:.0f} s of a window of {law.window:.0f} s")
+
+
+def _unused(judge: "Judge", at: float) -> None:
+    law = judge.law._replace(together="all")
+    if law.unused is None:
+        judge.breaks("unused is off")
+        return
+    if judge.arming.surely:
+        judge.breaks("unused, and it was armed")
+    start = max(at - law.unused, judge.anew)
+    clear = judge.sights.clear_from(law, at, start)
+    whole = clear <= judge.anew + law.interval + 30.0
+    quiet = at - clear + (judge.carried if whole else 0.0)
+    if quiet < law.unused - 2 * law.interval - 1.0:
+        judge.breaks(f"I1: unused for {quiet:.0f} s of {law.unused:.0f} s")
+
+
+def _deadline(judge: "Judge", now: Instant, at: float) -> None:
+    law = judge.law
+    dated = now.wall >= law.lease - 1.0 and now.synced is not False
+    ran = judge.ran + judge.awake()
+    # without a date no budget can begin: until then all that this machine has cost counts
+    spent = ran - (judge.budget_from or 0.0)
+    if ran < law.lifetime - law.interval and spent < law.budget - law.interval and not dated:
+        judge.breaks("a deadline that has not passed")
+    if law.stop_busy:
+        return
+    rest = min(REST, law.window) if judge.stage != "warned" else 0.0
+    for gpu in law.judged:
+        _rested(judge, gpu, at, rest)
+
+
+def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
+    """When it was seen last, a GPU did not work; or that is a whole window ago."""
+    law, sights = judge.law._replace(together="all", tolerance=0.0), judge.sights
+    if at - judge.anew < 2 * law.interval:
+        return
+    seen = next((look.at for look in reversed(sights.looks) if look.seen[gpu] is not None), None)
+    if seen is None:
+        return
+    if at - seen < law.window and sights.worked_before(law, (gpu,), seen - 1.0, seen + 6.0) > seen - 1.0:
+        judge.breaks("a deadline stops work")
+    readable = sights.known_from(gpu, law, at, at - rest) <= at - rest
+    if readable and at - rest + 2 * law.interval < at:
+        loud = sights.worked_before(law, (gpu,), at - rest + 2 * law.interval, at)
+        if loud > at - rest + 2 * law.interval:
+            judge.breaks("a deadline takes a pause for the end of the work")
+
+
+def acts(judge: "Judge", now: Instant, action: str, incident: str, reason: str) -> None:
+    """Something is done, or would be: the reason still holds, and people were warned."""
+    law, at = judge.law, judge.at
+    if reason == "person":
+        _wished(judge, at)
+        return
+    if at <= judge.stalled:
+        return  # what came meanwhile reaches the guard now
+    _free(judge, at)
+    _holds_good(judge, now, reason, at)
+    _warned(judge, at, incident)
+    if law.machine and at < judge.began + law.boot_grace - 1e-3:
+        judge.breaks(f"I9: {action} {at - judge.began:.0f} s after boot or resume")
+
+
+def _warned(judge: "Judge", at: float, incident: str) -> None:
+    grace, interval = judge.law.grace, judge.law.interval
+    delivered = [told for told in judge.warned.get(incident, ()) if told <= at - grace + 1e-3]
+    tried = judge.tried.get(incident, [])
+    if delivered:
+        warned = max(delivered)  # after a hole people are warned anew, and that countdown counts
+    elif len(tried) >= ATTEMPTS and tried[-1] <= at - grace:
+        warned = tried[-1]
+    else:
+        judge.breaks(f"I2: it acts without a warning {grace:.0f} s before")
+        return
+    if warned < judge.ruled_at:
+        judge.breaks("a warning of another policy, or of before the machine slept")
+    ticks = [warned, *(tick for tick in judge.ticks if tick > warned), at]
+    hole = max(b - a for a, b in pairwise(ticks))
+    if hole > max(60.0, 1.5 * interval) + interval + 6.0:  # the last tick before a crash is not seen here
+        judge.breaks(f"I7: it acts on a warning although it saw nothing for {hole:.0f} s of the countdown")
+
+
+def _wished(judge: "Judge", at: float) -> None:
+    """A person's stop heeds neither work nor holds, and does not outlive a guard that was away."""
+    if judge.law.forbidden:
+        judge.breaks("a person's stop acts against the administrator")
+    if judge.law.live and judge.may_wish is None:
+        judge.breaks("a stop by hand that nobody asked for, or that was taken back")
+    if judge.may_wish is None:
+        return
+    ticks = [judge.may_wish, *(tick for tick in judge.ticks if tick > judge.may_wish), at]
+    hole = max(b - a for a, b in pairwise(ticks))
+    if hole > max(60.0, 1.5 * judge.law.interval) + judge.law.interval + 6.0:
+        judge.breaks(f"a stop by hand acts although nobody watched for {hole:.0f} s since it was asked for")
+
+
+def goes(judge: "Judge", now: Instant, job: dict[str, Any]) -> None:
+    """A waiting worker is released."""
+    at, action, incident = judge.at, job["action"], job["incident"]
+    if not judge.law.live or job["mode"] != "live":
+        judge.breaks("a dry run released a worker")
+    _once(judge, action, incident, at)
+    acts(judge, now, action, incident, job["reason"])
+    again = any(key[0] == incident for key in judge.gone)
+    recent = [stop for stop in judge.stops if at - stop < DAY]
+    if action in MACHINE and job["reason"] != "person" and not again and len(recent) >= 2 and judge.jumped < recent[-2]:
+        judge.breaks("I9: a third stop within a day and no work in between")
+
+
+def _once(judge: "Judge", action: str, incident: str, at: float) -> None:
+    """I4: an incident acts once; only what certainly failed is tried again, after a pause."""
+    results = judge.story.world.results
+    for (before, done), releases in judge.gone.items():
+        if before != incident:
+            continue
+        for released, attempt in releases:
+            result = results.get(attempt, {"status": "never started"})
+            if result["status"] == "started" and not (result["running"] and at - released > HUNG):
+                judge.breaks(f"I4: {action} although nobody knows what became of {done}")
+            if done == action and (action not in CLOUD or result["status"] == "accepted"):
+                judge.breaks(f"I4: {action} twice in {incident}, and the first time it was {result}")
+    same = judge.gone.get((incident, action), [])
+    if same and at - same[-1][0] < PAUSES[min(len(same), len(PAUSES)) - 1]:
+        judge.breaks(f"{action} is tried again after {at - same[-1][0]:.0f} s")
+    if not same:
+        _not_too_soon(judge, incident, action)
+
+
+def _not_too_soon(judge: "Judge", incident: str, action: str) -> None:
+    """The next action of the list, or giving up, comes after the tries of the one before."""
+    results = judge.story.world.results
+    for (before, done), releases in judge.gone.items():
+        failed = [results.get(attempt, {}).get("status") == "failed" for _, attempt in releases]
+        if before != incident or done == action or done not in CLOUD or not all(failed):
+            continue
+        if judge.prepared[incident, done] < TRIES and releases[0][0] > max(judge.guard_at, judge.anew):
+            judge.breaks(f"{done} failed for certain and was tried {judge.prepared[incident, done]} times only")
+
+
+def failed(judge: "Judge", facts: dict[str, Any]) -> None:
+    """It is given up, and the time of the next try is promised."""
+    if judge.stage == "gone":
+        _not_too_soon(judge, facts["incident"], "")
+
+
+def gives_up(judge: "Judge", facts: dict[str, Any]) -> None:
+    """Not possible: a plan was refused, or it would be the third stop in a day."""
+    del facts
+    at = judge.at
+    recent = [stop for stop in judge.tried_stops if at - stop < DAY + 60.0]
+    doubt = max(judge.jumped, judge.doubted) > at - 3 * DAY and judge.tried_stops
+    if len(recent) < 2 and not any(judge.refused.values()) and not doubt and judge.may_wish is None:
+        judge.breaks("it says that it cannot, and no plan was refused")
+
+
+def alarms(judge: "Judge", facts: dict[str, Any]) -> None:
+    """People hear that GPUs cannot be read: then one could not be, lately, or nobody was there to read it."""
+    del facts
+    law = judge.law
+    since = judge.at - (law.window + law.alarm + (law.unused or 0.0)) - 2 * law.interval
+    ticks = [*(tick for tick in judge.ticks if tick > since), judge.at]
+    if law.lacking or len(ticks) > len(judge.ticks) or max(b - a for a, b in pairwise(ticks)) > 1.5 * law.interval:
+        return
+    recent = (look for look in judge.sights.looks if look.at > since)
+    if all(look.seen[gpu] is not None for look in recent for gpu in law.judged):
+        judge.breaks("I6: an alarm for GPUs that were read all the time")
