@@ -126,7 +126,9 @@ def _title(names: Sequence[str]) -> str:
     """What was read, for a heading."""
     if len(names) > 1:
         return f"{len(names)} files and folders"
-    return "standard input" if names[0] == "-" else os.path.basename(os.path.normpath(names[0]))
+    if names[0] == "-" or names[0].startswith(("/dev/", "/proc/")):  # where a name says nothing
+        return "standard input" if names[0] in {"-", "/dev/stdin"} else names[0]
+    return os.path.basename(os.path.normpath(names[0]))
 
 
 def _decide(

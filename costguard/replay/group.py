@@ -138,7 +138,7 @@ class Grouper:
     def take(self, rows: Sequence[Sequence[Time]], columns: Sequence[Sequence[int]]) -> bool:
         """Whole ticks: the times and the loads of each GPU; False when they are none. Raises ValueError for a wrong time."""
         first, last = rows[0], rows[-1]
-        ends = self._learnt[1] if last == self._learnt[0] else self._moments(last)
+        ends = self._learnt[1] if not self._dated and last == self._learnt[0] else self._moments(last)
         self._learnt = ([], [])
         if len(self._rhythm) > 1 and not (self.spread > 1.0 and _same_second(first, last)):
             apart = [b - a for a, b in zip(self._moments(first), ends, strict=True)]
