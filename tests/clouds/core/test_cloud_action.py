@@ -337,3 +337,32 @@ def test_a_plug_in_that_hangs_is_named_with_its_step(rented: Rented, step: str) 
     answers = rented.ask("plan", before=hang)
     assert (answers["plan"]["verdict"], codes(answers)) == ("failed", ["unreachable"])
     assert f"did not come back from `{step}`" in answers["plan"]["findings"][0]["text"]
+
+
+PROVES = """
+from costguard.actions.base import Finding
+from costguard_example import Example, ExampleMachine
+
+class Machine(ExampleMachine):
+    def plan(self, verb, facts):
+        made = super().plan(verb, facts)
+        return made._replace(findings=(*made.findings, Finding("shutdown_stops", "a shutdown ends the bill")))
+
+class Proves(Example):
+    def open(self, site, identity):
+        machine = super().open(site, identity)
+        machine.__class__ = Machine
+        return machine
+
+PROVIDER = Proves()
+"""
+
+
+@pytest.mark.parametrize("kind", ["plan", "act"])
+def test_what_a_plan_proves_is_kept_for_the_fall_back(rented: Rented, tmp_path: Path, kind: str) -> None:
+    """Whoever made the plan: when the cloud cannot be asked any more, a shutdown rests on it."""
+    (tmp_path / "proves.py").write_text(PROVES, encoding="utf-8")
+    rented.providers = ["example=proves"]
+    rented.ask(kind, before=f"import sys; sys.path.insert(0, {str(tmp_path)!r}); ")
+    kept = json.loads((rented.root / "results/shutdown.json").read_text())
+    assert kept == {"boot_id": "boot-1", "says": "stops"}
