@@ -41,9 +41,9 @@ soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
 	$(PY) -m tests.simulation.soak
 
 mutants: $(DEV_STAMP) ## break rules on purpose, and functions by chance, and see the tests fail (SEED=… draws again)
-	$(PY) tests/mutants/run.py
+	$(PY) -m tests.mutants.run
 	$(PY) -m tests.simulation.planted
-	$(PY) -m tests.mutants.generated
+	$(PY) -m tests.mutants.generated --count 30 --within 10
 
 mutants-all: $(DEV_STAMP) ## break functions in every way there is (hours); a table by file
 	$(PY) -m tests.mutants.generated --all

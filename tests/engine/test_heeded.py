@@ -165,3 +165,16 @@ def test_a_check_that_failed_is_repeated_ever_more_rarely_and_not_only_tomorrow(
         world.settle(Check="failed")
     daily, again = checks(world)[-2:]
     assert (round(daily - good, -2), round(again - daily, -2)) == (86400.0, 300.0)
+
+
+def test_what_was_unknown_delays_nothing_before_the_boots_grace_is_over() -> None:
+    """From then on it does, and that is noticed although nothing else happens at that moment."""
+    world = World(IDLE._replace(boot_grace=2000.0, unknown_alarm=9e5), 1)
+    world.run(1800.0, QUIET)
+    world.tick(DARK)
+    world.run(120.0, QUIET)
+    assert world.state.core.alarm is None
+    world.run(40.0, QUIET)
+    alarm = world.state.core.alarm
+    assert alarm is not None
+    assert alarm.since == 2000.0 - IDLE.grace - IDLE.interval

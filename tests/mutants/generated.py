@@ -29,6 +29,7 @@ from tests.mutants.generate import Mutant, Place, made, places
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 COPIED = ("costguard", "providers", "tests", "docs", "pyproject.toml")
+QUICK = ("-m", "not thorough")
 Key = tuple[str, str, str, str]
 
 
@@ -37,7 +38,7 @@ class Group(NamedTuple):
 
     name: str
     files: tuple[str, ...]
-    tests: tuple[str, ...]
+    tests: tuple[str, ...]  # and options of pytest
     processes: bool  # whether tests start processes that import them
     closed: frozenset[str]  # files of which every survivor is listed
 
@@ -58,7 +59,7 @@ def groups() -> list[Group]:
         files = {str(path.relative_to(ROOT)) for pattern in entry["files"] for path in ROOT.glob(pattern)}
         kept = tuple(sorted(files - set(entry.get("except", ()))))
         closed = frozenset(entry.get("closed", ()))
-        found.append(Group(entry["name"], kept, tuple(entry["tests"]), entry.get("processes", False), closed))
+        found.append(Group(entry["name"], kept, (*entry["tests"], *QUICK), entry.get("processes", False), closed))
     return found
 
 
@@ -72,7 +73,7 @@ def listed() -> dict[Key, str]:
 class Copy:
     """A copy of the tree with a warm pytest on it."""
 
-    def __init__(self, folder: Path, group: Group, within: float, measured: Path) -> None:
+    def __init__(self, folder: Path, group: Group, within: float, measured: Path, change: Mutant | None = None) -> None:
         self._folder, self._group, self._within = folder, group, within
         self._stamp = 1_000_000_000
         self.unsound: set[str] = set()
@@ -80,11 +81,11 @@ class Copy:
         for name in COPIED:
             source, place = ROOT / name, folder / name
             if source.is_dir():
-                shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__", "mutants"))
+                shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
             elif source.exists():
                 shutil.copy(source, place)
-        (folder / "tests/mutants").mkdir()
-        shutil.copy(HERE / "bench.py", folder / "tests/mutants")
+        if change is not None:
+            (folder / change.file).write_text(change.text)
         theirs, ours = os.pipe()
         answers, theirs_too = os.pipe()
         environment = {
@@ -112,8 +113,8 @@ class Copy:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def verdict(self, mutant: Mutant) -> Result:
-        """Try one."""
+    def verdict(self, mutant: Mutant, tests: str = "") -> Result:
+        """Try one, with all tests or with those whose name begins so."""
         began = time.monotonic()
         path = self._folder / mutant.file
         before = path.read_text()
@@ -123,6 +124,7 @@ class Copy:
             "text": mutant.text,
             "function": mutant.function,
             "where": f"{mutant.file}:{mutant.function}",
+            "tests": tests,
             "processes": self._group.processes,
             "within": self._within,
         }

@@ -1,53 +1,25 @@
 """Break one rule at a time in a copy of the package, and see that the tests notice.
 
-``python tests/mutants/run.py [WORD ...]`` runs every mutant whose text contains one of the words (default: all),
+``python -m tests.mutants.run [WORD ...]`` runs every mutant whose text contains one of the words (default: all),
 two at a time (``JOBS`` changes that). Exit code 1 when one survives, or when its ``old`` is no longer found once.
 """
 
+import math
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
-ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("costguard", "tests", "pyproject.toml")
-LIMIT = 120.0
-CAUGHT = {"failed", "hung"}
+from tests.mutants.bench import FAILED, HUNG, PASSED, UNFIT
+from tests.mutants.generate import Mutant, written
+from tests.mutants.generated import HERE, ROOT, Copy, Group
 
-
-def copy(target: Path) -> None:
-    """The package and the tests of rules, away from the checkout."""
-    for name in COPIED:
-        source, place = ROOT / name, target / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, place)
-
-
-def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run this interpreter on the copy."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(folder),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "COSTGUARD_HYPOTHESIS": "mutants",
-    }
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+CAUGHT = {FAILED, HUNG}
 
 
 def place(tests: str) -> str:
@@ -55,61 +27,80 @@ def place(tests: str) -> str:
     return tests if tests.startswith("tests/") else f"tests/engine/{tests}"
 
 
-def verdict(folder: Path, tests: str) -> str:
-    """``passed``, ``failed`` or ``hung``; raises RuntimeError when the tests could not even run."""
-    try:
-        options = ("-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
-        done = python(folder, *options, place(tests))
-    except subprocess.TimeoutExpired:
-        return "hung"
-    if done.returncode not in {0, 1}:
-        raise RuntimeError(f"pytest ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return "failed" if done.returncode else "passed"
+def broken(mutant: dict[str, str]) -> tuple[str, str]:
+    """The text of the file before and after; the same text twice where ``old`` is not found exactly once."""
+    text = (ROOT / mutant["file"]).read_text()
+    return text, text.replace(mutant["old"], mutant["new"]) if text.count(mutant["old"]) == 1 else text
 
 
-def try_mutant(mutant: dict[str, str]) -> str:
-    """What the tests say about one mutant."""
-    with tempfile.TemporaryDirectory(prefix="mutant-") as name:
-        folder = Path(name)
-        copy(folder)
-        path = folder / mutant["file"]
-        text = path.read_text()
-        found = text.count(mutant["old"])
-        if found != 1:
-            return f"old text found {found} times"
-        path.write_text(text.replace(mutant["old"], mutant["new"]))
-        return verdict(folder, mutant["tests"])
+class Bench:
+    """Copies with a warm pytest, and one mutant after the other."""
+
+    def __init__(self, folder: Path, tests: Sequence[str], jobs: int) -> None:
+        self._folder = folder
+        group = Group("written", (), tuple(tests), processes=True, closed=frozenset())
+        self._copies = [Copy(folder / str(number), group, math.inf, folder / "measured") for number in range(jobs)]
+        self._idle: SimpleQueue[Copy] = SimpleQueue()
+        for one in self._copies:
+            self._idle.put(one)
+        self.unsound = sorted(self._copies[0].unsound)
+
+    def try_mutant(self, mutant: dict[str, str]) -> str:
+        """What the tests say about one."""
+        before, after = broken(mutant)
+        if before == after:
+            return "old text not found once"
+        tests = place(mutant["tests"])
+        change = written(mutant["file"], before, after)
+        fate = UNFIT if change is None else self._warm(change, tests)
+        # a value outside functions is there only for who imports everything again
+        return self._cold(Mutant(mutant["file"], "", "", "", "", after), tests) if fate == UNFIT else fate
+
+    def _warm(self, change: Mutant, tests: str) -> str:
+        copy = self._idle.get()
+        try:
+            return copy.verdict(change, tests).fate
+        finally:
+            self._idle.put(copy)
+
+    def _cold(self, change: Mutant, tests: str) -> str:
+        with tempfile.TemporaryDirectory(dir=self._folder) as name:
+            group = Group("written", (), (tests,), processes=True, closed=frozenset())
+            copy = Copy(Path(name) / "tree", group, math.inf, Path(name) / "measured", change)
+            copy.close()
+            return FAILED if copy.unsound else PASSED
+
+    def close(self) -> None:
+        """End all processes."""
+        for one in self._copies:
+            one.close()
 
 
-def sound(tests: list[str]) -> bool:
-    """Whether the tests pass on the unbroken copy; otherwise catching means nothing."""
-    with tempfile.TemporaryDirectory(prefix="mutant-") as name:
-        copy(Path(name))
-        where = python(Path(name), "-c", "import costguard.engine; print(costguard.engine.__file__)").stdout.strip()
-        if not Path(where).is_relative_to(Path(name)):
-            print(f"the tests would import {where}, not the copy")
-            return False
-        broken = [file for file in tests if verdict(Path(name), file) != "passed"]
-    for file in broken:
-        print(f"{place(file)} does not pass on the unbroken code")
-    return not broken
+def chosen(words: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The mutants in which one of the words stands."""
+    for mutant in tomllib.loads((HERE / "mutants.toml").read_text())["mutant"]:
+        if not words or any(word in str(mutant) for word in words):
+            yield mutant
 
 
-def main(words: list[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """Print a table and the sum."""
-    began = time.monotonic()
-    mutants = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())["mutant"]
-    chosen = [mutant for mutant in mutants if not words or any(word in str(mutant) for word in words)]
-    if not chosen or not sound(sorted({mutant["tests"] for mutant in chosen})):
+    began, jobs = time.monotonic(), int(os.environ.get("JOBS", "2"))
+    mutants = list(chosen(words))
+    if not mutants:
         return 1
-    with ThreadPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:
-        results = list(pool.map(try_mutant, chosen))
-    for mutant, result in zip(chosen, results, strict=True):
-        word = "caught" if result in CAUGHT else "SURVIVED" if result == "passed" else result.upper()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as name, ThreadPoolExecutor(jobs) as pool:
+        bench = Bench(Path(name), sorted({place(mutant["tests"]) for mutant in mutants}), jobs)
+        for test in bench.unsound:
+            print(f"{test} does not pass on the unbroken code")
+        results = [] if bench.unsound else list(pool.map(bench.try_mutant, mutants))
+        bench.close()
+    for mutant, result in zip(mutants, results, strict=False):
+        word = "caught" if result in CAUGHT else "SURVIVED" if result == PASSED else result.upper()
         print(f"{mutant['invariant']:6} {word:9} {mutant['file'].removeprefix('costguard/'):22} {mutant['why']}")
     caught = sum(result in CAUGHT for result in results)
-    print(f"{caught} caught, {len(chosen) - caught} survived, in {time.monotonic() - began:.0f} s")
-    return 0 if caught == len(chosen) else 1
+    print(f"{caught} caught, {len(mutants) - caught} survived, in {time.monotonic() - began:.0f} s")
+    return 0 if caught == len(mutants) else 1
 
 
 if __name__ == "__main__":

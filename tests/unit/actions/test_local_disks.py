@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from costguard.actions import local_disks, superblock
+from costguard.actions import mounts as tables
 from costguard.actions.local_disks import Place, Use
 
 MIB = 1 << 20
@@ -314,3 +315,22 @@ def test_a_disk_that_hangs_holds_nothing_up(box: Box, monkeypatch: pytest.Monkey
         use = box.use("nvme1n1")
         answers.set()
     assert use == Use("used", ("nvme1n1 (does not answer)",))
+
+
+@pytest.mark.parametrize(
+    ("names", "use"),
+    [
+        ({"/scratch": [], "/data": []}, Use("empty", ("/scratch", "/data"))),
+        ({"/scratch": ["lost+found/"], "/data": ["model.pt"]}, Use("used", ("/data",))),
+        ({"/scratch": ["a"], "/data": ["b"]}, Use("used", ("/scratch", "/data"))),
+        ({}, Use("unused", ())),
+    ],
+)
+def test_mounts_are_judged_by_what_they_show(box: Box, names: dict[str, list[str]], use: Use) -> None:
+    """Where nothing is known of the disks below: those that hold something are named, and no other."""
+    for number, (target, shown) in enumerate(names.items()):
+        box.mounts(f"4{number} 30 0:5{number} / {target} rw - xfs /dev/x{number} rw")
+        box.folder(target, *shown)
+    place = Place(str(box.root / "proc"), str(box.root / "sys"), "")
+    every = [mount for mount in tables.read(place.procfs) or () if mount.target in names]
+    assert local_disks.points(place, every) == use

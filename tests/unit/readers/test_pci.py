@@ -70,3 +70,19 @@ def test_no_bus_is_not_no_gpu(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/nvidiactl").touch()
     assert bus(tmp_path).hardware() is None
+
+
+def test_a_bus_that_cannot_be_listed_says_nothing(tmp_path: Path) -> None:
+    """Neither that there are GPUs nor that there are none; what was known of it stays."""
+    (tmp_path / "sick/bus/pci").mkdir(parents=True)
+    (tmp_path / "sick/bus/pci/devices").symlink_to("devices")  # a loop: there, and not to be listed
+    found = bus(tmp_path / "sick")
+    assert (found.look(), found.expected, found.elsewhere, found.hardware()) == (False, [], [], None)
+    write_sysfs(tmp_path, ["0000:01:00.0"])
+    known, devices = bus(tmp_path), tmp_path / "bus/pci/devices"
+    devices.rename(tmp_path / "aside")
+    devices.symlink_to("devices")
+    assert (known.look(), known.expected, known.hardware()) == (False, ["0000:01:00.0"], True)
+    devices.unlink()
+    (tmp_path / "aside").rename(devices)
+    assert (known.look(), known.look(), known.expected) == (True, False, ["0000:01:00.0"])

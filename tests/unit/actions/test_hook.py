@@ -1,0 +1,52 @@
+"""The pre-stop hook: run once for an occasion, and whatever becomes of it is words, never an exception."""
+
+from pathlib import Path
+
+import pytest
+
+from costguard.actions import hook
+from costguard.actions.base import Context, Plan
+
+PLAN = Plan("stop", "go")
+
+
+def context(folder: Path, *argv: str, mode: str = "live") -> Context:
+    return Context("stop", mode, incident="b-i1", attempt="b-a1", hook={"pre_stop": list(argv)}, results=str(folder))
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "words"),
+    [
+        (["/nonexistent/save"], "failed", "the pre-stop hook could not be started: No such file or directory"),
+        (["/bin/sh", "-c", "echo disk full; exit 3"], "failed", "failed with exit code 3; it said: disk full"),
+        (["/bin/sh", "-c", "sleep 60"], "failed", "was ended after 0.2 s"),
+        (["/bin/true"], "done", "the pre-stop hook ran"),
+    ],
+)
+def test_each_end_has_its_words(tmp_path: Path, argv: list[str], status: str, words: str) -> None:
+    """And a second time for the same occasion it is not run."""
+    found = hook.run(context(tmp_path, *argv), "b-i1", 0.2)
+    assert (found.status, words in found.detail) == (status, True), found
+    again = hook.run(context(tmp_path, *argv), "b-i1", 0.2)
+    assert (again.status, again.detail) == ("done", "the pre-stop hook ran before")
+
+
+@pytest.mark.parametrize(
+    ("argv", "verdict"), [(["/nonexistent/save"], "consequences"), (["/bin/true"], "go"), ([], "go")]
+)
+def test_an_action_goes_on_without_a_hook_that_failed(tmp_path: Path, argv: list[str], verdict: str) -> None:
+    """A stop that a broken program prevents would be a bill; people are told what was not saved."""
+    decided = hook.before_action(PLAN, context(tmp_path, *argv))
+    assert (decided.verdict, len(decided.findings)) == (verdict, int(verdict == "consequences"))
+    dry = hook.before_action(PLAN, context(tmp_path / "dry", *argv, mode="dry-run"))
+    assert dry == PLAN
+    refused = PLAN._replace(verdict="refuse")
+    assert hook.before_action(refused, context(tmp_path / "refused", *argv)) == refused
+
+
+@pytest.mark.parametrize(
+    ("timeout", "seconds"), [(30, 30.0), (2.5, 2.5), (None, hook.DEFAULT_TIMEOUT), ("x", hook.DEFAULT_TIMEOUT)]
+)
+def test_its_time_is_what_is_configured(timeout: object, seconds: float) -> None:
+    """Or the default, where that is no number."""
+    assert hook.time_of({"timeout": timeout}) == seconds
