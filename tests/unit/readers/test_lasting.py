@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costguard.readers.nvml import _counters
 from costguard.readers.nvml_ghost import Ghost
 from costguard.readers.nvml_gpu import RING_SECONDS, Gpu
 from costguard.readers.nvml_hung import HOLD, OWN_SHARE, Hung
-from costguard.readers.nvml_learnt import Learnt
+from costguard.readers.nvml_idle import RISE_AFTER, Levels
+from costguard.readers.nvml_learnt import BARE, Learnt
 
 MARGIN = 10_000.0
 TICK = 10.0
@@ -112,3 +114,53 @@ def test_a_ghost_is_one_after_two_minutes_without_a_hole() -> None:
     assert not ghost.see(150.0, TICK, (100.0, 100.0), alike=False)
     assert not ghost.see(160.0, TICK, (100.0, 100.0), alike=True)
     assert not any(ghost.see(1000.0 + 20.0 * number, TICK, (100.0, 100.0), alike=True) for number in range(20))
+
+
+MOST = float(1 << 64)
+
+
+@pytest.mark.parametrize(
+    ("one", "kept"),
+    [
+        ([10.0, 500], (10.0, 500)), ([-10.0, 0], (-10.0, 0)), ([10, 7.9], (10.0, 7)), ([10.0, -1], None),
+        ([10.0, MOST], None), ([MOST, 5], None), ([-MOST, 5], None), ([float("nan"), 5], None), ([10.0, float("nan")], None),
+        ([10.0], None), ([10.0, 5, 5], None), ([True, 5], None), (["10", 5], None), ((10.0, 5), None), (None, None),
+    ],
+)  # fmt: skip
+def test_a_counter_that_makes_no_sense_is_left_out(one: object, kept: tuple[float, int] | None) -> None:
+    """Each part of it by itself; the others stay."""
+    found = _counters({"a": one, "b": [1.0, 2]})
+    assert found == ({"a": kept} if kept else {}) | {"b": (1.0, 2)}
+    assert _counters(one) == {}
+
+
+MIB = 1 << 20
+SCENE = (1, 500 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("scene", "lasts"),
+    [
+        ((1, 500 * MIB), True), ((1, 515 * MIB), True), ((1, 517 * MIB), False), ((2, 500 * MIB), False),
+        ((None, 500 * MIB), False), ((1, None), False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_idle_power_rises_while_nobody_comes_or_goes(
+    scene: tuple[int | None, int | None], lasts: bool, turned: bool
+) -> None:
+    """Contexts stay as they are, and memory but for noise, whichever comes first; what is not known is as it was."""
+    learnt = Learnt()
+    levels = Levels(300_000, learnt)
+    before, after = (scene, SCENE) if turned else (SCENE, scene)
+    for number in range(60):
+        assert not levels.rises(1000.0 + TICK * number, 60e3, BARE, before if number < 30 else after)
+    assert levels.rises(1000.0 + RISE_AFTER, 60e3, BARE, after) is lasts
+    assert (learnt.idle.get(BARE), learnt.fresh) == ((60e3, True) if lasts else (None, False))
+
+
+@pytest.mark.parametrize("scene", [(None, None), (0, None), (None, 5)])
+def test_what_is_not_known_and_stays_so_is_alike(scene: tuple[int | None, int | None]) -> None:
+    """The rise needs the same, not the known."""
+    levels = Levels(300_000, Learnt())
+    assert [levels.rises(1000.0 + TICK * number, 60e3, BARE, scene) for number in range(61)].index(True) == 60
