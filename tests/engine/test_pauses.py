@@ -98,3 +98,21 @@ def test_a_worker_that_waited_when_the_guard_ended_is_started_again(ready: bool)
     assert len(times(world, Prepare)) == before + 1
     until(world, "ACTING", 120.0)
     assert due <= times(world, Go)[0] <= due + 20.0
+
+
+@pytest.mark.parametrize("hole", [0.0, 400.0])
+@pytest.mark.parametrize("phase", ["ACTING", "CONFIRMING"])
+def test_after_a_hole_the_next_try_is_warned_of_in_full(phase: str, hole: float) -> None:
+    """While a request was out nobody looked: who came meanwhile knows of nothing. Without a hole the warning stands."""
+    world = until(World(IDLE._replace(fallback=("terminate",), grace=120.0), 1), phase)
+    if hole:
+        world.tick(Known(0.0, (), 500.0), dt=hole)
+    failed, warned, asked = world.now, len(world.times("warning")), len(times(world, Go))
+    while len(times(world, Go)) == asked:
+        world.settle(**({"Go": "failed"} if phase == "ACTING" else {"Confirm": "failed"}))
+        world.tick(QUIET)
+        assert world.now < failed + 1000.0
+    again = world.times("warning")[warned:]
+    assert bool(again) is bool(hole)
+    if hole:
+        assert times(world, Go)[asked] >= again[-1] + 120.0

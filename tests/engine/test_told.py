@@ -239,3 +239,53 @@ def test_what_a_stop_saved_is_told_at_the_next_boot(prices: tuple[float | None, 
     assert facts["stopped_wall"] == pytest.approx(stopped, abs=11.0)
     assert facts["started_wall"] == world.wall
     assert facts["saved"] == (None if price is None else pytest.approx(price * facts["off_seconds"] / HOUR))
+
+
+LEVELS = {
+    "warning": "warning", "acting": "critical", "accepted": "critical", "stopping": "critical", "done": "info",
+    "cannot": "critical", "failed": "critical", "next_action": "critical", "asking": "critical", "would_act": "info",
+    "held": "info", "hold_ended": "info", "notice": "critical", "unknown_alarm": "critical", "unknown_recovered": "info",
+    "preflight_refused": "critical", "preflight_passed": "info", "deadline_passed": "warning", "came_back": "info",
+    "reminder": "critical", "outcome_unknown": "critical", "closed": "info",
+}  # fmt: skip
+"""How loudly people hear of each; *cancelled* depends on whose stop it was."""
+
+
+@pytest.mark.parametrize("person", [False, True])
+def test_a_persons_own_stop_is_taken_back_more_loudly(person: bool) -> None:
+    """Somebody waits for it; of the machine's own countdown people hear that they need not hurry."""
+    world = World(IDLE, 1)
+    world.run(100.0, QUIET)
+    if person:
+        world.ask_stop()
+    else:
+        until(world, "WARNING")
+    world.notice(600.0) if not person else world.hold(3600.0)
+    levels = [e.level for _, e in world.effects if isinstance(e, Tell) and e.kind == "cancelled"]
+    assert levels == (["warning"] if person else ["info"])
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {}, {"Prepare": "refuse"}, {"Prepare": "failed"}, {"Go": "unknown", "Confirm": "unknown"}, {"Go": "done"},
+        {"Confirm": "pending"}, {"Check": "refuse"}, {"Go": "refused"}, {"Confirm": "failed"},
+    ],
+)  # fmt: skip
+def test_each_message_is_as_loud_as_it_is_grave(wishes: dict[str, str]) -> None:
+    """In every story of an attempt, with a hold, an announcement, a reading that is missing and a boot."""
+    world = World(IDLE._replace(fallback=("terminate",), unknown_alarm=60.0, lifetime=30000.0), 1, checked=False)
+    world.run(100.0, DARK)
+    world.run(20.0, QUIET)
+    world.hold(100.0)
+    end = world.now + 6000.0
+    while world.now < end:
+        world.tick(QUIET)
+        world.settle(**wishes)
+    world.notice(60.0)
+    world.boot()
+    world.tick(QUIET)
+    for _, effect in world.effects:
+        if isinstance(effect, Tell) and effect.kind != "cancelled":
+            assert (effect.kind, effect.level) == (effect.kind, LEVELS[effect.kind])
+    assert len(set(world.kinds())) > 5
