@@ -41,6 +41,7 @@ class Group(NamedTuple):
     tests: tuple[str, ...]  # and options of pytest
     processes: bool  # whether tests start processes that import them
     closed: frozenset[str]  # files of which every survivor is listed
+    examples: int = 25  # random cases of each property
 
 
 class Result(NamedTuple):
@@ -92,7 +93,7 @@ class Copy:
             **os.environ,
             "PYTHONPATH": f"{folder}:{folder}/providers",
             "COSTGUARD_HYPOTHESIS": "mutants",
-            "COSTGUARD_EXAMPLES": "25",
+            "COSTGUARD_EXAMPLES": str(group.examples),
         }
         command = [sys.executable, "tests/mutants/bench.py", str(theirs), str(theirs_too), str(measured), *group.tests]
         self._log = (folder / "bench.log").open("w")

@@ -38,7 +38,7 @@ class Bench:
 
     def __init__(self, folder: Path, tests: Sequence[str], jobs: int) -> None:
         self._folder = folder
-        group = Group("written", (), tuple(tests), processes=True, closed=frozenset())
+        group = Group("written", (), tuple(tests), processes=True, closed=frozenset(), examples=60)
         self._copies = [Copy(folder / str(number), group, math.inf, folder / "measured") for number in range(jobs)]
         self._idle: SimpleQueue[Copy] = SimpleQueue()
         for one in self._copies:
@@ -65,7 +65,7 @@ class Bench:
 
     def _cold(self, change: Mutant, tests: str) -> str:
         with tempfile.TemporaryDirectory(dir=self._folder) as name:
-            group = Group("written", (), (tests,), processes=True, closed=frozenset())
+            group = Group("written", (), (tests,), processes=True, closed=frozenset(), examples=60)
             copy = Copy(Path(name) / "tree", group, math.inf, Path(name) / "measured", change)
             copy.close()
             return FAILED if copy.unsound else PASSED
