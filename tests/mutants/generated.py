@@ -71,6 +71,17 @@ def listed() -> dict[Key, str]:
     return {(one["file"], one["function"], one["old"], one["new"]): one["reason"] for one in entries}
 
 
+def copy(folder: Path) -> None:
+    """The package, the plug-ins and the tests, away from the checkout."""
+    for name in COPIED:
+        source, place = ROOT / name, folder / name
+        if source.is_dir():
+            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, place)
+
+
 class Copy:
     """A copy of the tree with a warm pytest on it."""
 
@@ -79,12 +90,7 @@ class Copy:
         self._stamp = 1_000_000_000
         self.unsound: set[str] = set()
         """Tests that fail on the unbroken code, too: they tell nothing."""
-        for name in COPIED:
-            source, place = ROOT / name, folder / name
-            if source.is_dir():
-                shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
-            elif source.exists():
-                shutil.copy(source, place)
+        copy(folder)
         if change is not None:
             (folder / change.file).write_text(change.text)
         theirs, ours = os.pipe()
@@ -159,11 +165,11 @@ def attempt(group: Group, mutants: Iterator[Mutant], jobs: int, within: float, k
             idle.put(one)
 
         def one_of(mutant: Mutant) -> Result:
-            copy = idle.get()
+            bench = idle.get()
             try:
-                return copy.verdict(mutant)
+                return bench.verdict(mutant)
             finally:
-                idle.put(copy)
+                idle.put(bench)
 
         yield from pool.map(one_of, mutants)
         for one in copies:
