@@ -12,7 +12,7 @@ First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, mil
 - ``{"read":n,"then":[at,every]}`` likewise, and then unasked, under the numbers after that, at the second ``at`` of the boot
   clock and each ``every`` seconds after it, until the next line comes. Such an answer has ``"at"``, the second at which it was
   read, and is just ``{"same":m,"read":n,"at":seconds}`` where it says what the last whole one, that with the number m, said, but
-  for small numbers in its words; a whole one comes once a minute at least;
+  for small numbers in its words; a whole one comes every two minutes at least;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
 
 Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone or said so;
@@ -26,6 +26,7 @@ import os
 import select
 import sys
 import time
+from operator import is_
 
 from costguard.readers.nvml_codes import (
     DRIVER_NOT_LOADED,
@@ -64,9 +65,9 @@ _PATIENCE = 3  # reads without any GPU, after which a fresh process is the bette
 _REOPEN = (3, 6, 12)  # failed reads after which a GPU gets a fresh handle, and every 30th: opening may be slow
 _ON_THE_WAY = 0.1  # seconds that an answer may take to become a tick; less than a sample of the ring
 _REASON = 240  # characters
-_WHOLE_EVERY = 60.0  # seconds after which an answer tells everything again
+_WHOLE_EVERY = 120.0  # seconds after which an answer tells everything again
 _RHYTHMS = (0.05, 3600.0)  # seconds between two answers that nobody asked for, at least and at most
-_GROUPS = 3  # of GPUs, by the moment at which what is rare is done
+_GROUPS = 2  # of GPUs, by the moment at which what is rare is done
 _MOST = 1 << 64  # what no counter and no clock reaches
 # Not cured by a fresh process: the GPU cannot, may not, or needs a reset.
 _LASTING = (NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED)
@@ -195,7 +196,10 @@ class Reader:
         """What every GPU shows, and whether that is news."""
         if self._error:
             return [[key, None, [], 0, self._error] for key in self._slots], True
+        told = [slot.row for slot in self._slots.values()]
         rows = [self._row(key, slot, now, again=again, whole=whole) for key, slot in self._slots.items()]
+        if again and all(map(is_, rows, told)):  # as most reads of a machine at rest
+            return rows, False
         self._judge()
         late, news = boottime() - now + _ON_THE_WAY, False
         for slot, row in zip(self._slots.values(), rows, strict=True):

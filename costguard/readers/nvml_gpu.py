@@ -31,6 +31,7 @@ _ALIKE = 0.15  # seconds by which readings that are the same may differ in what 
 _LATE = 1.5  # by which factor, where both reach back to the reading before them without a hole: ticks are late at times
 
 _NO_USE = (0.0, 0.0)
+_ENGINES = tuple(range(len(ENGINES)))
 
 Reading = tuple[float, list[str], float, str]
 """Load 0 to 1, signs of work, seconds covered, evidence."""
@@ -263,8 +264,7 @@ class Gpu:
             self._use = (min(values), peak)
         covers = self._unbroken(stamps, now - before if before else 0.0)
         self._since = stamps[-1]
-        words = "GPU peak %g %% in %d samples" if len(values) > 1 else "GPU peak %g %% in %d sample"
-        return peak, covers, (words, peak, len(values))
+        return peak, covers, ("GPU peak %g %% in %d sample%s", peak, len(values))
 
     def _unbroken(self, stamps: list[int], gap: float) -> float:
         """Seconds back to the last hole; the whole ``gap`` since the last read when there is none."""
@@ -312,7 +312,9 @@ class Gpu:
         """The busiest of the engines that GPU use does not count, and its name."""
         if self._divided is not None:
             return 0, ""
-        asked = [number for number, name in enumerate(ENGINES) if name not in self._unsupported]
+        asked = _ENGINES
+        if self._unsupported:
+            asked = tuple([number for number in _ENGINES if ENGINES[number] not in self._unsupported])
         found = self._nvml.engines(self._handle, asked)
         if found == self._engines_idle:
             return 0, ""
@@ -359,7 +361,7 @@ class Gpu:
 
 
 def _said(use: "Use") -> str:
-    return use if isinstance(use, str) else use[0] % use[1:]
+    return use if isinstance(use, str) else use[0] % (*use[1:], "" if use[2] == 1 else "s")
 
 
 def _percent(what: str, value: int) -> int:

@@ -15,7 +15,7 @@ from costguard.testing.simworld import MACHINE_ENDS
 if TYPE_CHECKING:
     from costguard.testing.simhost import SimHost
 
-WHOLE_EVERY = 60.0
+WHOLE_EVERY = 120.0
 """Seconds after which a reader says everything again."""
 
 SENSELESS = (b"Segmentation fault", b"[1,2]", b'{"read":"x"}', b'{"gpus":', b"\xff\xfe", b"null", b"NaN", b"")
