@@ -258,9 +258,14 @@ def _loads(trace: Trace, slot: float) -> dict[int, str]:
 
 
 def as_json(
-    names: Sequence[str], recording: Recording, results: Sequence[Result], notes: Sequence[str]
+    names: Sequence[str],
+    recording: Recording,
+    results: Sequence[Result],
+    notes: Sequence[str],
+    *,
+    timeline: bool = True,
 ) -> dict[str, object]:
-    """Everything for programs: seconds since the epoch, hours."""
+    """Everything for programs: seconds since the epoch, hours. ``timeline``: with every decision."""
     policies: dict[str, list[Result]] = {}
     for result in results:
         policies.setdefault(result.label, []).append(result)
@@ -286,7 +291,7 @@ def as_json(
                 "summary": _numbers(total(result.account.summary for result in group)),
                 "money": _amounts(total(result.account.summary for result in group), group[0].policy),
                 "fleet": fleet.facts([result.machine for result in group]),
-                "machines": [_machine(result) for result in group],
+                "machines": [_machine(result, timeline=timeline) for result in group],
             }
             for label, group in policies.items()
         ],
@@ -307,7 +312,7 @@ def _numbers(summary: Summary) -> dict[str, object]:
     }
 
 
-def _machine(result: Result) -> dict[str, object]:
+def _machine(result: Result, *, timeline: bool) -> dict[str, object]:
     decisions = [
         {
             "at": decision.wall,
@@ -318,10 +323,11 @@ def _machine(result: Result) -> dict[str, object]:
         }
         for decision in result.decisions
     ]
+    walked = result.walked if timeline else None
     stops = [{"at": stop.wall, "back": stop.back, "recovered": stop.recovered / 3600} for stop in result.account.stops]
     return {
         "machine": result.trace.name,
-        "decisions": decisions,
+        "decisions": decisions if walked else None,
         "stops": stops,
-        "steps": result.walked.steps if result.walked else 0,
+        "steps": walked.steps if walked else None,
     }

@@ -98,6 +98,18 @@ def test_the_summary_of_many_machines_names_them(tmp_path: Path) -> None:
     assert fleet["wrong_stops"][0] == {"machine": "m00", "at": START + 950, "back": START + 1050, "after": 100.0}
 
 
+def test_without_the_time_line_programs_get_the_same_numbers(tmp_path: Path) -> None:
+    """The decisions are null, and everything that is counted stands there."""
+    asked = ["replay", str(fleet_file(tmp_path, 3)), "--policy", POLICY, "--json"]
+    whole, short = (json.loads(CliRunner().invoke(main, [*asked, *more]).stdout) for more in ([], ["--no-timeline"]))
+    machines = short["policies"][0]["machines"]
+    assert [(machine["decisions"], machine["steps"]) for machine in machines] == [(None, None)] * 3
+    for machine, other in zip(machines, whole["policies"][0]["machines"], strict=True):
+        assert other["decisions"]
+        machine.update(decisions=other["decisions"], steps=other["steps"])
+    assert short == whole
+
+
 def test_one_machine_has_no_list_of_machines(tmp_path: Path) -> None:
     """Its time line says it all."""
     out = CliRunner().invoke(main, ["replay", str(fleet_file(tmp_path, 1)), "--policy", POLICY]).stdout
