@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from costguard.engine import Policy
-from costguard.engine.effects import Go, Tell
+from costguard.engine.effects import Answer, Go, Tell
 from tests.engine.test_acting import IDLE, until
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
@@ -289,3 +289,41 @@ def test_each_message_is_as_loud_as_it_is_grave(wishes: dict[str, str]) -> None:
         if isinstance(effect, Tell) and effect.kind != "cancelled":
             assert (effect.kind, effect.level) == (effect.kind, LEVELS[effect.kind])
     assert len(set(world.kinds())) > 5
+
+
+def test_whoever_asks_for_a_stop_is_answered() -> None:
+    """That it begins, that it is under way already and by whom, or why not."""
+    world = World(IDLE, 1)
+    world.run(100.0, BUSY)
+    said: list[tuple[str, bool, str]] = []
+    for moment in ("asked", "again", "acting", "held by the administrator"):
+        if moment == "acting":
+            until(world, "ACTING")
+        elif moment.startswith("held"):
+            world.reload(IDLE._replace(admin_hold="exam week"))
+        (answer,) = [effect for effect in world.ask_stop("bob").effects if isinstance(effect, Answer)]
+        said.append((moment, answer.done, answer.words))
+    assert said == [
+        ("asked", True, "stop begins"),
+        ("again", True, "already under way: bob asked for it"),
+        ("acting", False, "already under way"),
+        ("held by the administrator", False, "refused: the administrator holds this machine: exam week"),
+    ]
+
+
+def test_tries_after_a_wake_begin_at_an_hour_again() -> None:
+    """What failed before the machine slept is no reason to wait longer."""
+    world = World(IDLE, 1, checked=False)
+
+    def fails() -> float:
+        while world.phase() == "FAILED":
+            world.tick(QUIET)
+        while world.phase() != "FAILED":
+            world.tick(QUIET)
+            world.settle(Prepare="failed")
+        return round(world.state.core.again - world.now)
+
+    assert [fails(), fails()] == [3600, 7200]
+    world.suspend(500.0)
+    world.tick(QUIET)
+    assert [fails(), fails()] == [3600, 7200]

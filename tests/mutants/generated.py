@@ -10,7 +10,6 @@ import json
 import math
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,10 +24,9 @@ from typing import Any, NamedTuple
 
 from tests.mutants.bench import PASSED, UNFIT
 from tests.mutants.generate import Mutant, Place, made, places
+from tests.mutants.tree import ROOT, copy
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-COPIED = ("costguard", "providers", "tests", "docs", "pyproject.toml")
 QUICK = ("-m", "not thorough")
 Key = tuple[str, str, str, str]
 
@@ -69,17 +67,6 @@ def listed() -> dict[Key, str]:
     path = HERE / "survivors.toml"
     entries = tomllib.loads(path.read_text()).get("survivor", []) if path.exists() else []
     return {(one["file"], one["function"], one["old"], one["new"]): one["reason"] for one in entries}
-
-
-def copy(folder: Path) -> None:
-    """The package, the plug-ins and the tests, away from the checkout."""
-    for name in COPIED:
-        source, place = ROOT / name, folder / name
-        if source.is_dir():
-            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
-        elif source.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, place)
 
 
 class Copy:

@@ -17,7 +17,8 @@ from queue import SimpleQueue
 
 from tests.mutants.bench import FAILED, HUNG, PASSED, UNFIT
 from tests.mutants.generate import Mutant, written
-from tests.mutants.generated import HERE, ROOT, Copy, Group
+from tests.mutants.generated import HERE, Copy, Group
+from tests.mutants.tree import ROOT
 
 CAUGHT = {FAILED, HUNG}
 

@@ -15,7 +15,7 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.mutants.generated import copy
+from tests.mutants.tree import copy
 
 TABLE = Path(__file__).with_name("planted.toml")
 LIFE = "from tests.simulation.planted import lives; lives({seed}, {days})"
