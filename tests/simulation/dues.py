@@ -18,7 +18,7 @@ WISH_WITHIN = 5400.0
 """Seconds in which a stop by hand must have been tried, or given up aloud: one attempt that is lost takes 70 minutes."""
 
 ATTEMPT_WITHIN = 6000.0
-CHECK_AGAIN = 2 * 3600.0
+CHECK_AGAIN = 4200.0
 """Seconds in which an action's outcome is known; in which a check that failed is made again."""
 
 SPREAD = 600.0
@@ -191,6 +191,9 @@ class Dues:
             judge.breaks(f"leak: nothing is known of a request for {at - judge.stage_at:.0f} s")
         if stage == "warned" and judge.reason != "person":
             self._countdown(at, max(judge.stage_at, self._waited))
+            tried = judge.tried.get(judge.incident, [at])
+            if judge.incident not in judge.warned and len(tried) < 3 and tried[-1] < judge.guard_at:
+                self._due("a warning that nobody got", "the guard died meanwhile", law.interval + LATE)
             loud = judge.rest.loud
             if loud is not None and loud > judge.stage_at and (judge.reason != "deadline" or not law.stop_busy):
                 why = "work goes on" if at - loud > law.tolerance + law.interval else ""

@@ -33,7 +33,7 @@ class Holds:
         judge, at = self._judge, self._judge.at
         if judge.is_out():
             judge.breaks("I3: a hold is granted although the request is out")
-        before = self.until.get(uid, -NEVER)
+        before = max(self.until.get(uid, -NEVER), self.perhaps)
         until = self._kept(uid)
         if until is None:
             judge.breaks("I8: a hold is granted and not remembered")
@@ -41,7 +41,7 @@ class Holds:
         if until <= at or until > max(before, at + min(asked, judge.law.hold_max)) + 2.0:
             judge.breaks(f"a hold of {asked:.0f} s lasts for {until - at:.0f} s")
         self.until[uid] = until
-        self.ends = self.latest
+        self.ends = self.latest if self.perhaps < at else None
 
     def _kept(self, uid: int) -> float | None:
         """The end of a user's hold, as the commitments have it; when they cannot be written, as the guard has it."""

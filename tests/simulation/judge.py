@@ -423,6 +423,7 @@ class Judge(Watch):
         if job["job"] == "plan":
             self.dues.checks(action)
         elif job["job"] == "act":
+            rules.prepares(self, job["incident"], action)
             self.prepared[job["incident"], action] += 1
 
     def planned(self, now: Instant, job: dict[str, Any], verdict: str) -> None:

@@ -212,6 +212,17 @@ def _not_too_soon(judge: "Judge", incident: str, action: str) -> None:
             judge.breaks(f"{done} failed for certain and was tried {judge.prepared[incident, done]} times only")
 
 
+def prepares(judge: "Judge", incident: str, action: str) -> None:
+    """What certainly failed is decided again after a pause that grows."""
+    same = judge.gone.get((incident, action), [])
+    results = judge.story.world.results
+    if not same or any(results.get(attempt, {}).get("status") != "failed" for _, attempt in same):
+        return
+    pause = PAUSES[min(len(same), len(PAUSES)) - 1]
+    if judge.at - same[-1][0] < pause + 0.05 and judge.guard_at < same[-1][0]:
+        judge.breaks(f"{action} is decided again {judge.at - same[-1][0]:.0f} s after it failed")
+
+
 def failed(judge: "Judge", facts: dict[str, Any]) -> None:
     """It is given up, and the time of the next try is promised."""
     if judge.stage == "gone":

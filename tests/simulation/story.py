@@ -52,6 +52,7 @@ class Story:
         self.off_for: float | None = None
         self.moves_to: str | None = None
         self.crashes = 0
+        self.timer = False  # what starts the machine, and nobody works on it
         self.announcements = 0
         self.guards = 0
         self.ran = self.began = 0.0
@@ -157,13 +158,14 @@ class Story:
         self.world.boot(instance=self.moves_to)
         self.moves_to = None
         self.machine.counters = self.rng.random() < 0.5
-        self.world.hatch = "costguard=off" if self.rng.random() < 0.05 else ""
+        self.world.hatch = "costguard=off" if self.rng.random() < 0.1 else ""
 
     def _next_act(self) -> None:
         """Who starts the machine: its owner, to work; a timer, over and over; or somebody who has other plans for it."""
         self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, 900.0), 0.002, "boot"))
         choice = self.rng.random()
-        if choice < 0.35:  # started and forgotten, again and again
+        self.timer = choice < (0.85 if self.timer else 0.2)
+        if self.timer:  # started and forgotten, again and again
             self.machine.cut(self.world.now, Phase(self.rng.uniform(3.0, 9.0) * 3600.0, 0.002, "forgotten"))
         elif choice < 0.75:
             self.config = self._owner()
@@ -211,10 +213,18 @@ class Story:
             return
         host = self.host
 
+        def held() -> None:
+            if host.alive:
+                self.hold(self.rng)
+
         def trouble() -> None:
             if host.alive:
                 strike(self, self.rng)
 
+        if phase == "WARNING" and self.rng.random() < 0.3:
+            self.troubles.arm("go", self.rng.choice(("fail", "fail", "die_after")), self.rng.choice((1, 3, 9)))
+        if phase in {"ACTING", "CONFIRMING"} and self.rng.random() < 0.3:
+            self.world.after(self.rng.uniform(0.5, 5.0), held)
         for _ in range(self.rng.choice((1, 3, 5) if phase == "FAILED" else (0, 1, 2))):
             self.world.after(self.rng.uniform(0.0, spread), trouble)
 
@@ -241,7 +251,7 @@ class Story:
 
     def hold(self, rng: random.Random) -> None:
         """A person postpones."""
-        seconds = rng.choice((600, 1800, 3600, 3600, 3 * 3600, 90000))
+        seconds = rng.choice((600, 600, 1800, 1800, 3600, 7200, 90000))
         self.ask({"command": "hold", "seconds": seconds, "reason": "a run"}, "hold", float(seconds))
 
     def stop(self) -> None:

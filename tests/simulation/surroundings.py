@@ -20,7 +20,7 @@ BUSY = (0.06, 0.14, 0.3, 0.6, 0.97)
 def script(rng: random.Random, gpus: int) -> Iterator[Phase]:
     """Jobs, sessions of people, idle spans, single bursts, broken GPUs; for ever. Nobody works right after a boot."""
     yield Phase(rng.uniform(MINUTE, 15 * MINUTE), QUIET, "boot")
-    makers = (_job, _job, _session, _idle, _idle, _blip, _burst, _signs, _broken, _flaps, _flaps)
+    makers = (_job, _job, _session, _idle, _idle, _blip, _burst, _burst, _signs, _broken, _flaps, _flaps)
     while True:
         yield from rng.choice(makers)(rng, gpus)
         yield from _idle(rng, gpus)
@@ -30,7 +30,7 @@ def _job(rng: random.Random, gpus: int) -> Iterator[Phase]:
     busy = [rng.random() < 0.5 for _ in range(gpus)]
     busy[rng.randrange(gpus)] = True
     load = tuple(rng.choice(BUSY) if works else QUIET for works in busy)
-    yield Phase(rng.choice((10 * MINUTE, HOUR)) * rng.uniform(0.5, 2), load, "job")
+    yield Phase(rng.choice((10 * MINUTE, 30 * MINUTE)) * rng.uniform(0.5, 2), load, "job")
 
 
 def _session(rng: random.Random, gpus: int) -> Iterator[Phase]:
@@ -47,7 +47,7 @@ def _one(rng: random.Random, gpus: int) -> tuple[float, ...]:
 
 def _idle(rng: random.Random, gpus: int) -> Iterator[Phase]:
     del gpus
-    yield Phase(rng.choice((0.3, 0.7, 1.5, 2.5)) * rng.uniform(0.5, 1.5) * HOUR, QUIET, "idle")
+    yield Phase(rng.choice((0.2, 0.4, 0.8, 1.5)) * rng.uniform(0.5, 1.5) * HOUR, QUIET, "idle")
 
 
 def _blip(rng: random.Random, gpus: int) -> Iterator[Phase]:
@@ -69,7 +69,7 @@ def _signs(rng: random.Random, gpus: int) -> Iterator[Phase]:
 
 def _broken(rng: random.Random, gpus: int) -> Iterator[Phase]:
     yield Phase(
-        rng.choice((0.2, 1.0, 3.0)) * rng.uniform(0.5, 1.5) * HOUR,
+        rng.choice((0.2, 0.5, 1.5)) * rng.uniform(0.5, 1.5) * HOUR,
         rng.choice((QUIET, 0.8)),
         "broken",
         unknown=_lost(rng, gpus),
@@ -95,9 +95,7 @@ ACTIONS = (
     ("stop", ("terminate", "shutdown")),
     ("hibernate", ()),
     ("reboot", ()),
-    ("command", ()),
-    ("command", ()),
-    ("command", ()),
+    *[("command", ())] * 5,
     ("command", ("shutdown",)),
     ("end_process", ()),
 )
@@ -113,26 +111,28 @@ def policy(rng: random.Random, *, priced: bool) -> dict[str, Any]:
         interval=rng.choice((60.0, 60.0, 120.0)),
         arm_duration=rng.choice((60.0, 300.0, 420.0, None)),
         kill_threshold=rng.choice((0.05, 0.05, 0.1, 0.5)),
-        kill_duration=rng.choice((10.0, 15.0, 20.0, 30.0, 60.0)) * MINUTE,
+        kill_duration=rng.choice((10.0, 10.0, 15.0, 20.0, 30.0, 60.0)) * MINUTE,
         window_rule="share" if rng.random() < 0.6 else "unbroken",
         window_share=rng.choice((0.01, 0.1)),
         aggregate=rng.choice(("all", "any", "mean")),
-        gpu_devices=rng.choice(((), (), (), (), ("0",), ("GPU-00000000",), ("0", "7"))),
+        gpu_devices=rng.choice(
+            ((), (), (), (), ("0",), ("GPU-00000000",), ("0", "7") if rng.random() < 0.4 else ("0",))
+        ),
         stop_below_load=machine and rng.random() < 0.1,
-        grace=rng.choice((1.0, 5.0, 10.0, 20.0)) * MINUTE,
-        boot_grace=rng.choice((10.0, 20.0)) * MINUTE,
-        unused_after=rng.choice((1 * HOUR, 2 * HOUR, None)),
+        grace=rng.choice((1.0, 5.0, 5.0, 10.0)) * MINUTE,
+        boot_grace=rng.choice((10.0, 10.0, 20.0)) * MINUTE,
+        unused_after=rng.choice((0.5 * HOUR, 1 * HOUR, 2 * HOUR, None)),
         unknown_alarm=rng.choice((10.0, 20.0)) * MINUTE,
         lifetime=rng.choice((None, None, None, 3 * HOUR, 8 * HOUR)),
-        lease_until=EPOCH + rng.uniform(0.0, 20.0) * 24 * HOUR if rng.random() < 0.15 else None,
+        lease_until=EPOCH + rng.uniform(0.0, 3.0) * 24 * HOUR if rng.random() < 0.2 else None,
         budget=rng.choice((None, None, 10.0, 50.0)) if priced else None,
         stop_busy=rng.random() < 0.2,
-        hold_max=rng.choice((2 * HOUR, 24 * HOUR)),
+        hold_max=rng.choice((HOUR, 2 * HOUR, 24 * HOUR)),
         hold_total=48 * HOUR,
         price_per_hour=3.5 if priced else None,
         kill_action=kill_action,
         fallback=fallback,
-        admin_hold="billing tests" if rng.random() < 0.04 else "",
+        admin_hold="billing tests" if rng.random() < 0.06 else "",
     )
     made["actions"] = {name: {**given, "timeout": rng.choice((50, 60))} for name, given in made["actions"].items()}
     made["notify"] = {**made["notify"], "channels": rng.choice((["wall"], ["wall", "mail"]))}

@@ -114,7 +114,7 @@ def strike(story: "Story", rng: random.Random) -> None:
     if choice < 0.5 and story.phase in wanted:
         subjects = list(wanted[story.phase])
     elif choice > 0.6 or story.phase in {"ACTING", "CONFIRMING", "FAILED"}:
-        name = rng.choice(names)
+        name = rng.choice((*names, *OFTEN))
         story.troubles.count(name)
         EVENTS[name](story, rng)
         return
@@ -132,6 +132,8 @@ def strike(story: "Story", rng: random.Random) -> None:
 
 def _jump(story: "Story", rng: random.Random) -> None:
     story.world.wall_offset += rng.choice((-1, 1)) * rng.choice((60.0, 3600.0, 6 * 3600.0)) * rng.uniform(0.5, 2)
+    if rng.random() < 0.5:
+        story.world.synced = False
     story.judge.wall_jumped()
 
 
@@ -196,9 +198,24 @@ def _moved(story: "Story", rng: random.Random) -> None:
     story.moves_to = f"i-{rng.randrange(1 << 20):05x}"
 
 
+def _held_over(story: "Story", rng: random.Random) -> None:
+    """A hold, and a boot soon after."""
+    story.hold(rng)
+    story.off_for = rng.uniform(20.0, 300.0)
+    story.world.after(rng.uniform(5.0, 120.0), story.world.power_off)
+
+
+def _stop(story: "Story", rng: random.Random) -> None:
+    """Root wants the machine to stop; now and then the guard dies meanwhile."""
+    story.stop()
+    host = story.host
+    if rng.random() < 0.4:
+        story.world.after(rng.uniform(1.0, 60.0), lambda: setattr(host, "doom", 1))
+
+
 def _tag(story: "Story", rng: random.Random) -> None:
     """Somebody tags the machine, and takes the tag away again."""
-    seconds = rng.choice((600.0, 3600.0, 2 * 3600.0)) * rng.uniform(0.5, 2)
+    seconds = rng.choice((600.0, 1200.0, 3600.0)) * rng.uniform(0.5, 2)
     until = datetime.fromtimestamp(story.world.instant().wall + seconds, UTC).isoformat()
     story.world.tags = dict(
         [rng.choice((("costguard", "off"), ("costguard-hold", until), ("costguard-kill-duration", "45m")))]
@@ -214,6 +231,9 @@ def _announcement(story: "Story", rng: random.Random) -> None:
     story.world.notices = [(f"n{story.announcements}", kind, at, "maintenance")]
     story.world.after(rng.uniform(30.0, 3600.0), story.world.notices.clear)
 
+
+OFTEN = ("suspend", "hold", "tag", "announcement", "stop by hand", "held over a boot")
+"""Events that come twice as often."""
 
 EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "wall jump": _jump,
@@ -235,7 +255,8 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "edited": lambda story, _: story.edited(),
     "hold": lambda story, rng: story.hold(rng),
     "release": lambda story, _: story.release(),
-    "stop by hand": lambda story, _: story.stop(),
+    "stop by hand": _stop,
+    "held over a boot": _held_over,
     "status": lambda story, _: story.ask({"command": "status"}),
     "senseless request": lambda story, rng: story.ask(rng.choice((b"", b"x", b'{"command":["hold"]}', b"[]"))),
     "senseless hold": lambda story, rng: story.ask(

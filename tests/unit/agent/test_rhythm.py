@@ -283,3 +283,38 @@ def test_the_same_as_what_was_not_taken_is_asked_for() -> None:
     assert again is first
     assert not eyes.line(b'{"same":2,"read":3,"at":120.0}', 120.1)
     assert not eyes.reader.alone
+
+
+class Deeds(Watch):
+    """When people were warned, and whether anything was done."""
+
+    def __init__(self) -> None:
+        self.warned: list[float] = []
+        self.done: list[str] = []
+
+    def started(self, now: Instant, program: str, job: dict[str, Any]) -> None:
+        if program == "notify" and job["message"]["kind"] == "warning":
+            self.warned.append(now.boot)
+
+    def acted(self, now: Instant, job: dict[str, Any]) -> None:
+        self.done.append(job["action"])
+
+
+def guarded(*script: Phase) -> Deeds:
+    deeds = Deeds()
+    host = SimHost(Machine(gpus=1, script=script), seed=1, until=2400.0, watch=deeds)
+    config = effective(
+        mode="live", kill_action="command", kill_duration=900.0, grace=300.0, window_rule="unbroken", interval=10.0
+    )
+    Loop(host, config, host.start()).run()
+    return deeds
+
+
+def test_an_answer_that_crosses_a_question_is_not_lost() -> None:
+    """I1: at rest a reader answers by itself; the first question of a countdown must not lose what it has just seen."""
+    quiet = guarded(Phase(600.0, 0.9))
+    assert quiet.done == ["command"]
+    burst = quiet.warned[0] - 20.0 + 3.0  # the boot clock read 20 at the beginning
+    worked = guarded(Phase(600.0, 0.9), Phase(burst - 600.0), Phase(4.0, 0.9))
+    assert worked.warned[0] == quiet.warned[0]
+    assert worked.done == []
