@@ -150,7 +150,7 @@ def checks(world: World) -> list[float]:
 
 def test_a_check_that_failed_is_repeated_ever_more_rarely_and_not_only_tomorrow() -> None:
     """5, 10, 20, 30, 30 … minutes; with a good answer daily again, and the next failure begins at 5."""
-    world = World(BASE, 1)
+    world = World(BASE, 1, checked=False)
     for seconds, wish in ((7500.0, "failed"), (2000.0, "go")):
         end = world.now + seconds
         while world.now < end:

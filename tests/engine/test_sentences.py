@@ -7,7 +7,7 @@ import pytest
 
 from costguard.engine import Device, Devices, Known, Policy, Veto
 from costguard.engine.effects import Go, Prepare
-from costguard.engine.words import clock, duration, percent, several
+from costguard.engine.words import clock, duration, hanging, percent, several
 from tests.engine.test_acting import IDLE, until
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
@@ -266,3 +266,5 @@ def test_numbers_as_people_read_them() -> None:
     """Shares and counts."""
     assert [percent(share) for share in (0.05, 0.7, 0.123456, 1.0)] == ["5 %", "70 %", "12.3 %", "100 %"]
     assert [several(count, "GPU") for count in (0, 1, 2)] == ["0 GPUs", "1 GPU", "2 GPUs"]
+    assert hanging(1) == "1 reader hangs in the driver and cannot be ended"
+    assert hanging(2) == "2 readers hang in the driver and cannot be ended"

@@ -89,8 +89,8 @@ def test_the_kernel_parameter_keeps_the_machine_up(worked: bool) -> None:
     """An escape hatch that needs no login: no countdown even begins, and it is shown why."""
     journal = Journal()
     machine = Machine(gpus=1, script=[Phase(WORKED, 0.9 if worked else 0.0)])
-    host = SimHost(machine, seed=3, until=5 * 3600.0, watch=journal)
-    loop = Loop(host, effective(**RULES), host.start()._replace(hatch="costguard=off"))
+    host = SimHost(machine, seed=3, until=2 * 3600.0, watch=journal)
+    loop = Loop(host, effective(**RULES, unused_after=2400.0), host.start()._replace(hatch="costguard=off"))
     assert loop.run() == 0
     assert (journal.acts, journal.kinds()) == ([], [])
     assert "costguard=off" in str(loop.last.sentence)
