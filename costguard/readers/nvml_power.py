@@ -134,7 +134,10 @@ class PowerMeter:
     def _calm(self, mean: float) -> tuple[float, float, float] | None:
         """Around the mean that was just told."""
         limits, noise = self.levels.calm(self._state()), max(_NOISE_MW, _NOISE_SHARE * mean)
-        return None if limits is None else (max(limits[0], mean - noise), min(limits[1], mean + noise), limits[0])
+        level = self.levels.level(self._state())
+        if limits is None or level is None:
+            return None
+        return (max(limits[0], mean - noise), min(limits[1], mean + noise), level)
 
     def _by_moment(self, now: float, quiet: bool, scene: "Callable[[], Scene | None] | None") -> Power:
         """Without a counter: the power of this moment, which covers nothing."""
