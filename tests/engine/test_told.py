@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from costguard.engine import Policy
-from costguard.engine.effects import Answer, Go, Tell
+from costguard.engine import Device, Devices, Known, Policy
+from costguard.engine.effects import Answer, Go, Prepare, Tell
 from tests.engine.test_acting import IDLE, until
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
@@ -88,7 +88,7 @@ def test_the_end_of_a_hold_is_told_with_whose_it_was() -> None:
     assert messages(world, "hold_ended") == []
     world.run(400.0, QUIET)
     assert (told(world, "hold_ended")["owner"], told(world, "hold_ended")["hold"]) == ("bob", "why")
-    assert world.times("hold_ended")[0] == pytest.approx(1250.0, abs=11.0)
+    assert world.times("hold_ended") == [1250.0], "in the look that falls on its very end"
 
 
 def test_an_announcement_that_did_not_come_true_is_forgotten() -> None:
@@ -327,3 +327,39 @@ def test_tries_after_a_wake_begin_at_an_hour_again() -> None:
     world.suspend(500.0)
     world.tick(QUIET)
     assert [fails(), fails()] == [3600, 7200]
+
+
+def test_a_gpu_is_called_by_its_number_and_its_name_where_they_are_known() -> None:
+    """Else by its number alone, or by its address."""
+    world = World(IDLE, 3)
+    world.send(Devices(0.0, (Device(world.keys[0], 0, "GPU-0", "A100"), Device(world.keys[1], 1, "GPU-1", ""))))
+    world.run(310.0, QUIET, QUIET, QUIET)
+    assert told(world, "warning")["gpus"] == ["GPU 0 (A100)", "GPU 1", "0000:02:00.0"]
+
+
+@pytest.mark.parametrize("said", ["", "r-2"])
+def test_the_receipt_of_the_plan_stays_unless_the_outcome_has_its_own(said: str) -> None:
+    """Whoever asks the cloud later needs one."""
+    world = until(World(IDLE, 1), "WARNING")
+    while world.phase() != "DONE":
+        for identity, effect in list(world.pending.items()):
+            if isinstance(effect, Prepare):
+                world.answer(identity, "ready", receipt="r-1")
+            elif isinstance(effect, Go):
+                world.answer(identity, "done", receipt=said)
+        world.settle()
+        world.tick(QUIET)
+    incident = world.state.core.incident
+    assert incident is not None
+    assert incident.receipt == (said or "r-1")
+
+
+def test_a_gpu_that_cannot_be_read_holds_a_countdown_up_and_does_not_end_it() -> None:
+    """While it is so nothing is decided; what follows depends on what reaches over the hole."""
+    for covers, phase in ((0.0, "WATCHING"), (400.0, "WARNING")):
+        world = World(IDLE._replace(grace=300.0), 2)
+        world.run(320.0, QUIET, QUIET)
+        world.run(60.0, DARK, QUIET)
+        assert (world.phase(), world.times("cancelled")) == ("WARNING", [])
+        world.tick(Known(0.0, (), covers), QUIET)
+        assert world.phase() == phase
