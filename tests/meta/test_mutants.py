@@ -56,3 +56,10 @@ def test_the_table_of_modules_names_what_exists() -> None:
         assert files
         assert files >= set(group.get("closed", ())) | set(group.get("except", ()))
         assert all((ROOT / test).exists() for test in group["tests"])
+
+
+def test_every_planted_bug_finds_its_text() -> None:
+    """`python -m tests.simulation.planted` says after how many simulated days each is noticed."""
+    planted = tomllib.loads((ROOT / "tests/simulation/planted.toml").read_text())["planted"]
+    stale = [bug["why"] for bug in planted if source_of(bug["file"]).read_text().count(bug["old"]) != 1]
+    assert stale == []
