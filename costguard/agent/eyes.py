@@ -11,7 +11,7 @@ from costguard.agent import decode
 from costguard.agent.ports import Host
 from costguard.agent.supervise import HANDED, NOT_YET, Reader
 from costguard.engine.events import Devices, Finding
-from costguard.engine.observation import Device, Observation, Reading, Unknown
+from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.state import State
 
 FIND_EVERY = 86400.0
@@ -23,7 +23,12 @@ NOTES = {"ghost": "a ghost, use that nothing makes", "suspect_hung": "the job ma
 SAY_EVERY = 60.0
 """Seconds between two lines of the journal about one GPU that cannot be read."""
 
+NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
+"""What reading an answer that makes no sense may raise."""
+
 Complain = Callable[[str, str | None], None]
+
+SIGNS_KEPT = 16  # more kinds than there are
 
 _NONE = object(), Observation((), ())
 
@@ -53,6 +58,8 @@ class Eyes:
         self._whole: tuple[object, Observation] = (
             _NONE  # the last answer that says everything: its number, what it says
         )
+        self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
+        self._met: dict[str, Device] = {}  # the devices that they told of
         self._place: Mapping[str, Any] = config.get("host", {})
         self.reader = self._start(detached=detached)
 
@@ -62,7 +69,7 @@ class Eyes:
         if place != self._place:
             self._place = place
             self.reader.stop()
-            self._handed = self.handed
+            self._handed, self._whole = self.handed, _NONE  # the next one numbers its answers anew
             self.reader = self._start(detached=self.reader.detached)
 
     def _start(self, *, detached: bool) -> Reader:
@@ -99,11 +106,35 @@ class Eyes:
     def line(self, data: bytes, now: float) -> bool:
         """What the reader wrote; True when that was an answer."""
         answer = self.reader.line(data, now)
+        if self.reader.refused is not None:
+            self._overhear(self.reader.refused)
         if answer is not None and "same" in answer and answer["same"] != self._whole[0]:
             self.reader.lapse()  # the answer that it goes back to was not taken: it must say it again
             return False
         self._answer = answer or self._answer
         return answer is not None
+
+    def _overhear(self, answer: dict[str, Any]) -> None:
+        """Keep what no later answer says again, for a reader tells only what is since its last one: work, and devices."""
+        try:
+            gpus, seen = decode.readings(answer) if "gpus" in answer else ((), ())
+            if "info" in answer:
+                self._met |= {device.key: device for device in decode.devices(answer)}
+        except NONSENSE:
+            return
+        for gpu, reading in zip(gpus, seen, strict=True):
+            if type(reading) is Known and (reading.load or reading.signs) and gpu in self._known:
+                self._work[gpu] = _both(reading, self._work.get(gpu, reading))
+
+    def _with_work(self, found: Observation) -> Observation:
+        """The same with what was overheard; that waits for a reading of its GPU."""
+        if not self._work:
+            return found
+        seen = [
+            _both(reading, self._work.pop(gpu)) if type(reading) is Known and gpu in self._work else reading
+            for gpu, reading in zip(found.gpus, found.readings, strict=True)
+        ]
+        return found._replace(readings=tuple(seen))
 
     def observe(self, now: float) -> tuple[Observation, Devices | None]:
         """The answer as an observation, and the devices when they are others than before."""
@@ -111,13 +142,14 @@ class Eyes:
         if answer is None:
             return self._blind(), None
         if "same" in answer:
-            return self._whole[1], None
+            return self._with_work(self._whole[1]), None
         self._whole = _NONE
         try:
             gpus, seen = decode.readings(answer)
-            if "info" in answer:
-                met = self._meet(decode.devices(answer), now)
-        except (KeyError, TypeError, ValueError) as error:
+            if "info" in answer or self._met:
+                met = self._meet((*self._met.values(), *(decode.devices(answer) if "info" in answer else ())), now)
+                self._met = {}
+        except NONSENSE as error:
             self.reader.words = f"the reader's answer makes no sense ({error})"
             return self._blind(), None
         self.found = self._find(answer) if "findings" in answer else {}
@@ -131,7 +163,7 @@ class Eyes:
             self._known = self.reader.job["known"] = gpus
         found = Observation(gpus, seen)
         self._whole = answer.get("read"), found
-        return found, met
+        return self._with_work(found), met
 
     def _blind(self) -> Observation:
         self.found = {}
@@ -179,3 +211,11 @@ class Eyes:
         """The same in a few words, for beside a reading."""
         code = self.found.get(gpu, ("", ""))[0]
         return NOTES.get(code, code.replace("_", " "))
+
+
+def _both(now: Known, before: Known) -> Known:
+    """A reading that also tells of the work seen before it, in the words of that one where it adds any."""
+    signs = tuple(dict.fromkeys(now.signs + before.signs))[:SIGNS_KEPT]
+    if now.load >= before.load and signs == now.signs:
+        return now
+    return now._replace(load=max(now.load, before.load), signs=signs, evidence=before.evidence)

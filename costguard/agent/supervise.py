@@ -67,6 +67,8 @@ class Reader:
         self.detached = detached
         """Whether a person wants no process to run, until he says otherwise."""
         self.words = NOT_YET
+        self.refused: dict[str, Any] | None = None
+        """What the last line said, where it was an answer that was not taken."""
         self.error = ""  # why the last answer names no GPU
         self._asked: tuple[int, float] | None = None  # sequence number and deadline
         self._rhythm: _Rhythm | None = None  # while it answers by itself
@@ -163,7 +165,7 @@ class Reader:
 
     def line(self, data: bytes, now: float) -> dict[str, Any] | None:
         """Take a line of the process; gives the answer to the read under way, or the one that is due, if it is one."""
-        answer = decode.message(data)
+        answer, self.refused = decode.message(data), None
         if answer is None:
             self._lost(now, "the reader wrote something that is no answer")
             return None
@@ -171,7 +173,7 @@ class Reader:
             self.error = str(answer["last_words"])[:300]
             return None
         self._keep(answer)
-        late = False
+        self.refused, late = answer, False
         if "at" in answer:
             if not self._due(answer.get("read"), answer["at"], now):
                 return None
@@ -190,6 +192,7 @@ class Reader:
             return None
         if any(isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer.get("gpus", ())):
             self._pause = FIRST_PAUSE
+        self.refused = None
         return answer
 
     def _due(self, number: object, at: object, now: float) -> bool:

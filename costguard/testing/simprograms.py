@@ -168,7 +168,10 @@ class Reader(Program):
                 continue
             why = "detached on request" if self.detached else "NVML 999: unknown error" if i == victim else ""
             gpus.append(self.gpu(i, key, now, boot, why or ("NVML 15: the GPU is lost" if fault == "blind" else "")))
-        self.last = now
+        if fault == "wrong_seq":  # a lie, for the truth in it would count
+            gpus = [[gpu[0], 0.0, [], *gpu[3:]] for gpu in gpus]
+        else:
+            self.last = now
         message: dict[str, Any] = {"read": number, "gpus": gpus, "counters": self.counters}
         if not self.introduced:
             self.introduced = True

@@ -16,7 +16,7 @@ from tests.simulation import rules
 from tests.simulation.dues import Dues
 from tests.simulation.facts import BLINK, Arming, Look, Rest, Sights
 from tests.simulation.held import Holds
-from tests.simulation.terms import MACHINE, NEVER, Terms, terms
+from tests.simulation.terms import MACHINE, NEVER, Seen, Terms, terms
 
 if TYPE_CHECKING:
     from tests.simulation.story import Story
@@ -272,7 +272,10 @@ class Judge(Watch):
 
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """The reader answered."""
-        self._look = self.sights.add(self.at, gpus)
+        look = self.sights.add(self.at, gpus)
+        if self._look is not None:  # no tick took that one: its work counts in the next
+            look = look._replace(seen=tuple(_busier(*two) for two in zip(look.seen, self._look.seen, strict=True)))
+        self._look = look
 
     def announced(self, now: Instant, answer: dict[str, Any]) -> None:
         """The cloud reader answered."""
@@ -504,3 +507,7 @@ class Judge(Watch):
     def turned(self, now: Instant, until: float) -> None:
         """The loop waits: a stage that began just now is seen here."""
         self.story.look_around()
+
+
+def _busier(now: Seen | None, before: Seen | None) -> Seen | None:
+    return now if now is None or before is None else (max(now[0], before[0]), now[1] or before[1], now[2])

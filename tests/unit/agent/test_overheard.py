@@ -1,0 +1,140 @@
+"""What a reader said in an answer that the guard did not take is not said again: its work must count all the same."""
+
+import json
+from typing import Any
+
+import pytest
+
+from costguard.agent.eyes import SIGNS_KEPT, Eyes
+from costguard.agent.loop import Loop
+from costguard.engine.observation import Known
+from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
+
+KEY = "0000:01:00.0"
+BOOTED = 20.0
+"""Seconds since boot when a simulated guard starts."""
+
+FOREVER = Phase(9**9, 0.0)
+
+
+class Told(Watch):
+    """When people were warned, and when that was taken back."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, float] = {}
+
+    def said(self, now: Any, line: str) -> None:
+        self.at.setdefault(line[3:].partition(":")[0], now.boot)
+
+
+def life(
+    script: list[Phase], until: float, stall: tuple[float, float] | None = None, interval: float = 10.0
+) -> dict[str, float]:
+    """A guard on a machine without an energy counter: when it said what first."""
+    watch = Told()
+    host = SimHost(Machine(gpus=2, script=script, counters=False, ring=16.0), seed=3, until=until, watch=watch)
+    if stall is not None:
+        host.world.at(stall[0], lambda: host.stall(stall[1]))
+    settings = effective(interval=interval, kill_duration=1200.0, grace=300.0, mode="live", unused_after=0.0)
+    Loop(host, settings, host.start()).run()
+    return watch.at
+
+
+@pytest.mark.parametrize("after", [0.7, 2.0, 5.0, 8.0])
+def test_work_right_after_the_warning_began_takes_it_back(after: float) -> None:
+    """The reader may have told of it by itself, in the moment in which the guard began to ask."""
+    warned = life([Phase(100.0, 0.9), FOREVER], 1500.0)["a warning goes out"] - BOOTED
+    script = [Phase(100.0, 0.9), Phase(warned + after - 100.0, 0.0), Phase(1.0, 0.9), FOREVER]
+    told = life(script, warned + 60.0)
+    assert told["cancelled"] <= warned + BOOTED + 2 * 10.0
+
+
+@pytest.mark.parametrize("stall", [5.2, 6.5, 7.4])
+def test_work_that_was_told_while_the_guard_stood_still_counts(stall: float) -> None:
+    """The answer is too old to be a reading; what it saw happened since the last one nevertheless."""
+    told = life([Phase(100.0, 0.9), FOREVER], 1500.0, interval=15.0)["a warning goes out"] - BOOTED
+    script = [Phase(100.0, 0.9), Phase(375.0, 0.0), Phase(2.0, 0.9), FOREVER]
+    later = life(script, 1900.0, (479.0, 1.0 + stall), interval=15.0)["a warning goes out"] - BOOTED
+    assert later >= told + 300.0
+
+
+def eyes() -> Eyes:
+    """Of a guard whose reader answers by itself; its first answer was observed."""
+    host = SimHost(Machine(gpus=1, script=[FOREVER]))
+    state = Loop(host, effective(), host.start()).last.state
+    made = Eyes(host, effective(), state, {}, lambda *_: None, detached=False)
+    made.ask(100.0, look=False, then=(110.0, 10.0))
+    assert made.line(answer(1), 100.5)
+    made.observe(100.5)
+    return made
+
+
+def answer(number: int, load: float = 0.0, signs: tuple[str, ...] = (), **more: Any) -> bytes:
+    """A whole one."""
+    row = [KEY, load, signs, 10.0, f"load {load:.0%}"]
+    return json.dumps({"read": number, "gpus": [row], "counters": {}, **more}).encode()
+
+
+def seen(found: Eyes, now: float) -> tuple[float, tuple[str, ...]]:
+    """Load and signs of the GPU in a tick."""
+    (reading,) = found.observe(now)[0].readings
+    assert isinstance(reading, Known)
+    return reading.load, reading.signs
+
+
+def test_both_answers_of_a_slow_reader_count() -> None:
+    """The one that it had on its way is taken; the other, to the question, says what is since then."""
+    found = eyes()
+    assert not found.reader.late(111.1)
+    found.ask(111.1, look=False)
+    assert found.line(answer(2, at=110.0), 113.0)
+    assert seen(found, 113.0) == (0.0, ())
+    assert not found.line(answer(3, 0.8, ("SM 70 %",)), 113.5)
+    found.ask(120.0, look=False)
+    assert found.line(answer(4), 120.1)
+    assert seen(found, 120.1) == (0.8, ("SM 70 %",))
+    found.ask(130.0, look=False)
+    assert found.line(answer(5), 130.1)
+    assert seen(found, 130.1) == (0.0, ()), "told once"
+
+
+def test_it_waits_for_a_reading_of_its_gpu() -> None:
+    """Unknown stays unknown."""
+    found = eyes()
+    assert not found.line(answer(2, 0.0, ("decoder 3 %",), at=104.0), 110.0)
+    found.ask(110.0, look=False)
+    assert found.line(answer(3).replace(b'0.0, [], 10.0, "load 0%"', b'null, [], 0, "lost"'), 110.1)
+    assert not isinstance(found.observe(110.1)[0].readings[0], Known)
+    found.ask(120.0, look=False, then=(130.0, 10.0))
+    assert found.line(answer(4), 120.1)
+    assert seen(found, 120.1) == (0.0, ("decoder 3 %",))
+    assert found.line(b'{"same":4,"read":5,"at":130.0}', 130.1)
+    assert seen(found, 130.1) == (0.0, ()), "nor is it a part of what is the same"
+
+
+def test_what_is_kept_has_a_bound() -> None:
+    """Whatever a reader writes meanwhile."""
+    found = eyes()
+    for number in range(1000):
+        assert not found.line(answer(0, number / 2000, (f"sign {number}",)), 101.0)
+    found.ask(110.0, look=False)
+    assert not found.line(b'{"read":0,"gpus":[7],"info":[]}', 110.0)
+    assert found.line(answer(2), 110.1)
+    load, signs = seen(found, 110.1)
+    assert load == 0.4995
+    assert len(signs) == SIGNS_KEPT
+
+
+def test_devices_that_an_answer_that_came_too_late_named_are_known() -> None:
+    """They are named once: else a guard told to watch GPU 0 would miss it for as long as its reader lives."""
+    host = SimHost(Machine(gpus=1, script=[FOREVER]))
+    state = Loop(host, effective(), host.start()).last.state
+    found = Eyes(host, effective(), state, {}, lambda *_: None, detached=False)
+    found.ask(100.0, look=False)
+    info = {KEY: {"index": 0, "uuid": "GPU-1", "name": "H100"}}
+    assert not found.line(answer(1, info=info), 900.0)
+    found.ask(900.0, look=False)
+    assert found.line(answer(2), 900.1)
+    _, met = found.observe(900.1)
+    assert met is not None
+    assert [device.number for device in met.devices] == [0]
