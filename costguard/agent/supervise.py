@@ -177,7 +177,7 @@ class Reader:
         if "at" in answer:
             if not self._due(answer.get("read"), answer["at"], now):
                 return None
-        elif self._asked is None or answer.get("read") != self._asked[0]:
+        elif self._asked is None or answer.get("read") != self._asked[0] or "same" in answer:
             return None
         else:
             late = now >= self._asked[1]

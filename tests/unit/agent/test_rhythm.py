@@ -318,3 +318,14 @@ def test_an_answer_that_crosses_a_question_is_not_lost() -> None:
     worked = guarded(Phase(600.0, 0.9), Phase(burst - 600.0), Phase(4.0, 0.9))
     assert worked.warned[0] == quiet.warned[0]
     assert worked.done == []
+
+
+def test_a_question_is_not_answered_with_the_same() -> None:
+    """It asks for what is seen now, not for what was said before."""
+    reader = reader_of(SimHost(Machine(gpus=1, script=RESTS)))
+    reader.lapse()
+    reader.ask(300.0, look=True)
+    asked = 2 + 1  # after the one that was due by itself
+    assert reader.line(b'{"same":1,"read":%d}' % asked, 300.1) is None
+    assert reader.waiting
+    assert reader.line(b'{"read":%d,"gpus":[]}' % asked, 300.2) is not None
