@@ -21,6 +21,11 @@ _SPELLING = (
 )
 
 
+def configured(settings: Mapping[str, object]) -> bool:
+    """Whether the section ``[sink]`` names any place."""
+    return bool(settings.get("url") or settings.get("syslog")) or settings.get("tag") is True
+
+
 def outlives(settings: Mapping[str, object]) -> bool:
     """Whether one of these places is there when the machine is gone, and keeps every record."""
     return bool(settings.get("syslog") or (settings.get("url") and not overwrites(settings)))

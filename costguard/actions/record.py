@@ -7,7 +7,7 @@ the request. The machine's tag gets the first alone: to write tags of a machine 
 import os
 import time
 
-from costguard.actions import marks, sink
+from costguard.actions import marks, names
 from costguard.actions.base import Context, Finding, Outcome, Plan, worst
 from costguard.actions.provider import CloudError
 from costguard.engine import deadlines
@@ -16,8 +16,10 @@ from costguard.masking import mask
 
 def announce(decided: Plan, context: Context) -> Plan:
     """Send what is about to be done. A plan that needs the record to survive fails when no sink took it."""
-    if not context.live or not decided.may_act or not sink.configured(context.sink):
+    if not context.live or not decided.may_act or not names.configured(context.sink):
         return decided
+    from costguard.actions import sink  # HTTP and TLS: here, while there is time, and only for those who send
+
     record = _record("prepared", context) | {"receipt": dict(decided.receipt)}
     tag = (lambda within: _mark(context, within)) if context.sink.get("tag") is True else None
     fate = sink.deliver(context.sink, record, deadlines.RECORD, tag)
@@ -39,7 +41,9 @@ def announce(decided: Plan, context: Context) -> Plan:
 
 def conclude(outcome: Outcome, context: Context) -> None:
     """Send what became of it, as long as the machine lives; people have heard of it already."""
-    if context.live and sink.configured(context.sink):
+    if context.live and names.configured(context.sink):
+        from costguard.actions import sink
+
         sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, deadlines.RESULT)
 
 

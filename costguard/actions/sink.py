@@ -50,11 +50,6 @@ class Delivery(NamedTuple):
     proof: str = ""
 
 
-def configured(settings: Mapping[str, object]) -> bool:
-    """Whether the section ``[sink]`` names any place."""
-    return bool(settings.get("url") or settings.get("syslog")) or settings.get("tag") is True
-
-
 def deliver(
     settings: Mapping[str, object],
     record: Mapping[str, object],

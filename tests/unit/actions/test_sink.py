@@ -192,9 +192,9 @@ def test_syslog_over_tcp_is_framed_as_its_rfc_says() -> None:
 
 def test_nothing_is_configured_by_default() -> None:
     """No place, no delivery, and it can be asked."""
-    assert not sink.configured({})
+    assert not names.configured({})
     assert sink.deliver({}, RECORD, 1.0) == ()
-    assert sink.configured({"syslog": "log.example.org:601"})
+    assert names.configured({"syslog": "log.example.org:601"})
 
 
 def test_the_worker_of_the_heartbeat_sends_or_says_why_not(receiver: Receiver) -> None:
