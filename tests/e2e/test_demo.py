@@ -121,6 +121,7 @@ def test_the_account_adds_up(events: list[dict[str, Any]]) -> None:
     assert account["estimate"]["price"] == "an assumption"
 
 
+@pytest.mark.thorough
 def test_the_day_is_the_same_every_time(events: list[dict[str, Any]]) -> None:
     """No clock and no chance of this computer reaches the decisions."""
     assert [json.loads(line) for line in demo("--json").stdout.splitlines()] == events
@@ -185,7 +186,9 @@ def test_colour_is_left_out_when_asked() -> None:
         assert not re.search(r"\x1b\[[0-9;]*3[1-7]", terminal.raw)
 
 
-@pytest.mark.parametrize("poor", [{"TERM": "dumb"}, {"PYTHONIOENCODING": "latin-1"}])
+@pytest.mark.parametrize(
+    "poor", [pytest.param({"TERM": "dumb"}, marks=pytest.mark.thorough), {"PYTHONIOENCODING": "latin-1"}]
+)
 def test_a_poor_terminal_gets_plain_text(poor: dict[str, str]) -> None:
     """Where pictures cannot be drawn it prints lines, and no character is an error."""
     with Terminal([*COMMAND, "demo"], ENVIRONMENT | poor) as terminal:

@@ -94,7 +94,7 @@ def test_a_dry_run_would_be_guarded_and_says_how_to_change_that(agent: Agent) ->
     assert found["why"] == ["mode is dry-run: it warns, and stops nothing"]
 
 
-@pytest.mark.parametrize("action", ["end_process", "reboot"])
+@pytest.mark.parametrize("action", ["reboot", pytest.param("end_process", marks=pytest.mark.thorough)])
 def test_an_action_that_ends_no_bill_guards_nothing(agent: Agent, action: str) -> None:
     """The agent would do as it was told, and the machine would be billed on: no success, in live mode neither."""
     live = ("mode=live", f"kill_action={action}")

@@ -126,6 +126,7 @@ def test_events_behind_a_bug_are_handled() -> None:
     assert [line for line in journal.lines if "BUG" in line]
 
 
+@pytest.mark.thorough
 def test_bugs_are_forgotten_after_a_day() -> None:
     """One now and then does not end the guard."""
     host, loop = guard(BuggyRarely, 62 * HOUR, Journal(), kill_action="command", mode="dry-run")
