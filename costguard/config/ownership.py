@@ -99,11 +99,12 @@ def _interpreters(file: str, path: str | None) -> Iterator[str]:
     for _ in range(NESTED):
         try:
             with open_file(file) as script:
-                first = script.read(FIRST_LINE).partition(b"\n")[0]
+                first, end, _rest = script.read(FIRST_LINE).partition(b"\n")
         except OSError:
             return
         words = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
-        if not words:
+        cut = not end and len(first) == FIRST_LINE and len(words) == 1 and not first[-1:].isspace()
+        if not words or cut:  # of a name that is too long the kernel runs nothing
             return
         file = os.path.join("/", words[0])
         yield file

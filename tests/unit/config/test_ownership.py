@@ -1,6 +1,8 @@
 """A configuration that somebody else could change is refused, with the command that mends it."""
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,13 @@ def written(path: Path, mode: int, text: str = "") -> Path:
     path.write_text(text)
     path.chmod(mode)
     return path
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose name leaves room in the 256 bytes that the kernel reads of a script."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        yield Path(name)
 
 
 def test_a_configuration_that_others_can_write(tmp_path: Path) -> None:
@@ -122,17 +131,17 @@ def test_root_follows_no_settings_of_libraries_that_others_can_write(tmp_path: P
         "#!{script}",  # an interpreter that is a script itself
     ],
 )
-def test_the_interpreter_of_a_script_is_nobody_elses(tmp_path: Path, first: str) -> None:
+def test_the_interpreter_of_a_script_is_nobody_elses(short: Path, first: str) -> None:
     """The first line of a script names what really runs: a script of root's in another user's shell is that user's."""
-    runner = written(tmp_path / "runner", 0o777)
-    script = written(tmp_path / "script", 0o755, f"#!{runner}\n")
-    file = written(tmp_path / "file", 0o755, first.format(runner=runner, script=script) + "\nrelease the node\n")
-    search = f"{tmp_path}:/usr/bin:/bin"
-    (problem,) = problems(None, tmp_path, f"actions.command.run={file}", PATH=search)
+    runner = written(short / "runner", 0o777)
+    script = written(short / "script", 0o755, f"#!{runner}\n")
+    file = written(short / "file", 0o755, first.format(runner=runner, script=script) + "\nrelease the node\n")
+    search = f"{short}:/usr/bin:/bin"
+    (problem,) = problems(None, short, f"actions.command.run={file}", PATH=search)
     assert problem.startswith("At 'actions.command.run': ")
     assert f"everybody can write {runner}" in problem
     runner.chmod(0o755)
-    assert problems(None, tmp_path, f"actions.command.run={file}", PATH=search) == []
+    assert problems(None, short, f"actions.command.run={file}", PATH=search) == []
 
 
 def test_what_env_finds_is_nobody_elses(tmp_path: Path) -> None:
@@ -155,7 +164,15 @@ def test_a_first_line_that_names_nothing_leads_nowhere(tmp_path: Path, first: by
     assert str(file) in executed([str(file)], os.environ)
 
 
-def test_a_script_that_interprets_itself_ends(tmp_path: Path) -> None:
+def test_a_script_that_interprets_itself_ends(short: Path) -> None:
     """A circle of interpreters is followed no further than the kernel follows it."""
-    file = written(tmp_path / "file", 0o755, f"#!{tmp_path}/file\n")
+    file = written(short / "file", 0o755, f"#!{short}/file\n")
     assert executed([str(file)], os.environ) == [str(file)]
+
+
+def test_an_interpreter_whose_name_is_too_long_is_none(short: Path) -> None:
+    """The kernel reads 256 bytes of a script: half a name leads nowhere, and nothing beside it is judged."""
+    file = written(short / "file", 0o755, f"#!{short}/" + "x" * 300 + "\n")
+    assert executed([str(file)], os.environ) == [str(file)]
+    file.write_text(f"#!{short}/runner" + " " * 300 + "\n")
+    assert executed([str(file)], os.environ) == [str(file), f"{short}/runner"]
