@@ -36,9 +36,9 @@ class Dues:
         self._checked: dict[str, float] = {}
         self._unchecked: dict[str, float] = {}
         self._alarmed: list[float] = []
-        self._blind_since: float | None = None
+        self._earlier = 0  # so often the alarm under way was told before the machine slept
+        self._paused = False  # something else has delayed the stop since the alarm began
         self._latch_loud = False
-        self._passed_since: float | None = None
         self._pace = judge.law.interval
         self._moved = False  # the alarm under way is of another policy
 
@@ -53,10 +53,19 @@ class Dues:
 
     def afresh(self) -> None:
         """The guard remembers nothing of before: alarms begin anew."""
-        self._alarmed.clear()
-        self._blind_since = None
-        self._moved = False
+        self._forget()
         self.wait()
+
+    def slept(self) -> None:
+        """The machine slept: an alarm under way goes on, and is told anew once that has lasted; then as rarely as before."""
+        self._earlier += len(self._alarmed)
+        self._alarmed.clear()
+        self.wait()
+
+    def _forget(self) -> None:
+        self._alarmed.clear()
+        self._earlier, self._paused = 0, False
+        self._moved = False
 
     def doubts(self) -> None:
         """Nobody knows what the guard remembers of the alarm under way."""
@@ -73,9 +82,7 @@ class Dues:
         if kind == "unknown_alarm":
             self._alarmed.append(at)
         elif kind == "unknown_recovered":
-            self._alarmed.clear()
-            self._blind_since = None
-            self._moved = False
+            self._forget()
         elif kind == "hold_ended":
             self._judge.holds.ends = None
         elif kind == "failed":
@@ -218,16 +225,19 @@ class Dues:
         judge, at, law = self._judge, self._judge.at, self._judge.law
         blind = judge.rest.blind
         if blind is not None:
-            self._blind_since = blind if self._blind_since is None else self._blind_since
             since = max(blind, self._waited)
             if not self._alarmed and not self._moved and at - since > law.alarm + 2 * law.interval + LATE:
                 judge.breaks(f"I6: GPUs cannot be read for {at - since:.0f} s, and nobody is told")
             if len(self._alarmed) > 1 and self._alarmed[-1] == at:
                 self._not_too_often()
             if self._alarmed and not self._moved:
-                pause = min(DAY, law.alarm * 2.0 ** (len(self._alarmed) - 1))
-                if at - max(self._alarmed[-1], self._waited) > pause + 2 * law.interval + LATE:
+                pause = min(DAY, law.alarm * 2.0 ** (self._earlier + len(self._alarmed) - 1))
+                due = max(self._alarmed[-1], self._waited) + pause
+                due = max(due, blind + law.alarm) if self._paused else due
+                if at > due + 2 * law.interval + LATE:
                     judge.breaks(f"I6: nobody was told again for {at - self._alarmed[-1]:.0f} s")
+        elif self._alarmed and (self._blocked() or judge.stage not in {"watching", "warned"}):
+            self._paused = True  # what cannot be read after that delays the stop from then on
         known = judge.rest.all_known
         if known is not None and not self._alarmed and at - known > law.window + (law.unused or 0.0) + 600.0:
             self._moved = False

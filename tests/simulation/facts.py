@@ -161,8 +161,8 @@ class Rest:
         self._mean = self.loud = self.blind = self.all_known = None
         self._again = True
 
-    def tick(self, at: float, seen: Sequence[Seen | None], law: Terms) -> None:
-        """One more tick."""
+    def tick(self, at: float, seen: Sequence[Seen | None], law: Terms, given: Sequence[Seen | None]) -> None:
+        """One more tick: what the guard has seen for sure, and what the reader gave, which it may have seen."""
         reach = 0.0 if self._again else 1.5 * law.interval
         self._again, before, self._before = False, self._before, at
         for gpu, one in enumerate(seen):
@@ -178,12 +178,13 @@ class Rest:
                 self._since[gpu] = None
             elif self._since[gpu] is None:
                 self._since[gpu] = at
+        hidden = law.lacking or not law.judged or any(given[gpu] is None for gpu in law.judged)
+        self.blind = (self.blind if self.blind is not None else at) if hidden else None
         self._together(at, seen, law)
 
     def _together(self, at: float, seen: Sequence[Seen | None], law: Terms) -> None:
         judged = [seen[gpu] for gpu in law.judged]
         unknown = law.lacking or not judged or None in judged
-        self.blind = (self.blind if self.blind is not None else at) if unknown else None
         self.all_known = None if unknown else self.all_known if self.all_known is not None else at
         loads = [one[0] for one in judged if one is not None]
         low = not unknown and sum(loads) / len(loads) < law.limit

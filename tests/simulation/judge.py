@@ -74,7 +74,7 @@ class Judge(Watch):
         self.refused: dict[str, bool] = {}  # what the last plan of an action said
         self.stops: list[float] = []  # own stops that ended this machine, with no work since
         self.tried_stops: list[float] = []  # requests to, perhaps in vain
-        self.requested = -NEVER
+        self.requests: list[tuple[float, str]] = []  # to end this machine: when, and which attempt
         self.killed = -NEVER  # the guard was
         # what stands in the way
         self.jumped = -NEVER
@@ -110,13 +110,21 @@ class Judge(Watch):
 
     def going_off(self) -> None:
         """The machine is off; by the guard's request, if that was just now."""
-        own = self.at - self.requested < 120.0
+        requested = self._requested()
+        own = self.at - requested < 120.0
         if own:
-            self.stops.append(self.requested)
-        own = own and self.killed < self.requested  # else nobody could write down that it was
+            self.stops.append(requested)
+        own = own and self.killed < requested  # else nobody could write down that it was
         unused = not own and not self.arming.surely
         self.carried = self._unused_so_far() if unused else 0.0
         self.ran += self.awake()
+
+    def _requested(self) -> float:
+        """When a request went out that may have been what ended this machine: what certainly failed was not."""
+        results = self.story.world.results
+        own = [at for at, attempt in self.requests if results.get(attempt, {}).get("status") != "failed"]
+        self.requests.clear()
+        return max(own, default=-NEVER)
 
     def _unused_so_far(self) -> float:
         """Quiet seconds that the next boot may count."""
@@ -142,10 +150,10 @@ class Judge(Watch):
         self.taken.clear()
         self.noticed_until = -NEVER
         self.refused.clear()
-        self.holds.booted(kept)
         self._keep_stops(kept)
         self._keep_wish()
         self._afresh()
+        self.holds.booted(kept)  # the policy of this boot bounds them
 
     def _keep_stops(self, kept: dict[str, Any]) -> None:
         """What else the commitments hold: the beginning of the budget, and own stops."""
@@ -186,7 +194,7 @@ class Judge(Watch):
         self.noticed_until = -NEVER
         self.graced_at = self.at
         self.begin_again()
-        self.dues.afresh()
+        self.dues.slept()
 
     def stalls(self, seconds: float) -> None:
         """The guard gets no CPU for so long."""
@@ -330,7 +338,7 @@ class Judge(Watch):
             self.stops.clear()
         if self.arming.surely > armed[1]:
             self.tried_stops.clear()
-        self.rest.tick(at, seen, self.law)
+        self.rest.tick(at, seen, self.law, seen if look is None else look.seen)
         self._forgive(at)
         self.dues.tick(now, self.ticks[-1] if self.ticks else self.guard_at, doubtful=doubtful)
         self.ticks.append(at)
@@ -485,7 +493,7 @@ class Judge(Watch):
         self.enter("gone")
         self.stage_at = self.at
         if action in MACHINE and reason != "person":
-            self.requested = self.at
+            self.requests.append((self.at, job["attempt"]))
             self.tried_stops.append(self.at)
             self.dates[self.at] = now.wall
         self.story.released(action)
