@@ -412,6 +412,7 @@ class Loop:
         """Go on under this policy, as after a reload; ``proven``: plans rest on nothing else than before."""
         self.ruled = self.policy = policy
         self.memory.adopt(policy)
+        self.workers.abandon_all("check")  # under the rules of before: the engine asks anew for what still counts
         self._step(Began(self.host.clock().boot, why, proven))
 
     def drive(self, *, attach: bool) -> str:

@@ -35,6 +35,18 @@ class Checks(Faults):
         return subject.startswith("spawn:") == (self.fault == "spawn")
 
 
+class Plans(Watch):
+    """Which actions are asked about from some moment on, and in which mode."""
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.asked: list[tuple[str, str]] = []
+
+    def started(self, now: Instant, program: str, job: dict[str, Any]) -> None:
+        if program == "act" and now.boot > self.since:
+            self.asked.append((job["action"], job["mode"]))
+
+
 class FirstHangs(Checks):
     """Only the check that began first hangs."""
 
@@ -97,3 +109,38 @@ def test_the_reader_stays_when_its_host_does() -> None:
     loop, _, _ = guard(Faults())
     loop.run()
     assert loop.eyes.reader.restarts == 0
+
+
+@pytest.mark.parametrize(("found", "asked"), [("stop", [("stop", "live")]), ("command", [("command", "live")])])
+def test_a_plan_that_waits_for_its_moment_does_not_outlive_its_configuration(
+    found: str, asked: list[tuple[str, str]]
+) -> None:
+    """A check is put off to this machine's own moment: then nothing may be asked of an action that nobody configured."""
+    rented = {"providers": ["simulated=none"], "cloud": {"spread": 12000.0}}
+    plans = Plans(since=40.0)
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=4000.0, watch=plans)
+    host.world.configuration = {**effective(mode="live", kill_action=found), **rented}
+    loop = Loop(host, {**effective(mode="live", kill_action="stop"), **rented}, host.start())
+    host.world.at(15.0, lambda: host.signal("HUP"))
+    loop.run()
+    assert plans.asked == asked
+
+
+class PlanHangs(Checks):
+    """A plan takes for ever."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "hang" if subject == "plan" else ""
+
+
+def test_a_plan_under_way_ends_with_its_configuration() -> None:
+    """What it finds out speaks of settings of before, and nobody waits for it."""
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=60.0, faults=PlanHangs("hang"))
+    host.world.configuration = effective(mode="live", kill_action="command")
+    loop = Loop(host, effective(mode="live", kill_action="shutdown"), host.start())
+    left: list[str] = []
+    for when in (5.0, 30.0):
+        host.world.at(when, lambda: left.extend(child.job.get("action", "") for child in host.children.values()))
+    host.world.at(6.0, lambda: host.signal("HUP"))
+    loop.run()
+    assert [action for action in left if action] == ["shutdown", "command"]
