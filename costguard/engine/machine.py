@@ -130,7 +130,9 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     _preflight(turn)
     handle.advance(
         turn,
-        bridged=reasons.bridged(gap, rules, restarted=seen.restarted) or not state.gpus,
+        # a boot has no past to bridge; within the boot a lost state is a hole
+        bridged=state.core.fresh != "lost"
+        and (reasons.bridged(gap, rules, restarted=seen.restarted) or not state.gpus),
         watched=reasons.bridged(gap, rules, restarted=False) or not state.gpus,
     )
     turn.set(fresh="", next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))

@@ -116,3 +116,18 @@ def test_after_a_hole_the_next_try_is_warned_of_in_full(phase: str, hole: float)
     assert bool(again) is bool(hole)
     if hole:
         assert times(world, Go)[asked] >= again[-1] + 120.0
+
+
+@pytest.mark.parametrize("phase", ["ACTING", "CONFIRMING"])
+def test_after_a_lost_state_the_next_try_is_warned_of_in_full(phase: str) -> None:
+    """I7: the commitments hold the request and its old warning; nobody looked while the guard was away."""
+    world = until(World(IDLE._replace(lifetime=100.0, fallback=("terminate",), grace=600.0), 1), phase)
+    world.lose_state(down=100.0)
+    lost, asked = world.now, len(times(world, Go))
+    while len(times(world, Go)) == asked:
+        world.tick(QUIET)
+        world.settle(Go="failed" if phase == "ACTING" else "never", Confirm="failed")
+        assert world.now < lost + 2000.0
+    again = [at for at in world.times("warning") if at >= lost]
+    assert again, "people are warned anew"
+    assert times(world, Go)[asked] >= again[-1] + 600.0
