@@ -9,7 +9,7 @@ JOBS ?= 4
 WHEEL ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough elsewhere lint soak mutants mutants-all bench docs wheel clean
+.PHONY: help demo test thorough elsewhere lint soak mutants mutants-all planted bench docs wheel clean
 
 help: ## show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 20
@@ -42,8 +42,10 @@ soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
 
 mutants: $(DEV_STAMP) ## break rules on purpose, and functions by chance, and see the tests fail (SEED=… draws again)
 	$(PY) -m tests.mutants.run
-	$(PY) -m tests.simulation.planted
 	$(PY) -m tests.mutants.generated --count 30 --within 10
+
+planted: $(DEV_STAMP) ## plant bugs that nobody tuned for, and see after how many simulated days the simulation notices
+	$(PY) -m tests.simulation.planted
 
 mutants-all: $(DEV_STAMP) ## break functions in every way there is (hours); a table by file
 	$(PY) -m tests.mutants.generated --all
