@@ -72,6 +72,7 @@ class Judge(Watch):
         self.acted_ids: set[str] = set()
         self.prepared: Counter[tuple[str, str]] = Counter()
         self.refused: dict[str, bool] = {}  # what the last plan of an action said
+        self.ever_refused = False  # in this boot: a guard that was killed may not have kept what came after
         self.stops: list[float] = []  # own stops that ended this machine, with no work since
         self.tried_stops: list[float] = []  # requests to, perhaps in vain
         self.requests: list[tuple[float, str]] = []  # to end this machine: when, and which attempt
@@ -150,6 +151,7 @@ class Judge(Watch):
         self.taken.clear()
         self.noticed_until = -NEVER
         self.refused.clear()
+        self.ever_refused = False
         self._keep_stops(kept)
         self._keep_wish()
         self._afresh()
@@ -440,6 +442,7 @@ class Judge(Watch):
     def planned(self, now: Instant, job: dict[str, Any], verdict: str) -> None:
         """What a plan says."""
         self.refused[job["action"]] = verdict in {"refuse", "another"}
+        self.ever_refused |= self.refused[job["action"]]
         self.dues.checked(job["action"])
 
     def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:

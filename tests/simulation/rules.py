@@ -235,7 +235,8 @@ def gives_up(judge: "Judge", facts: dict[str, Any]) -> None:
     at = judge.at
     recent = [stop for stop in judge.tried_stops if at - stop < DAY + 60.0]
     doubt = max(judge.jumped, judge.doubted) > at - 3 * DAY and judge.tried_stops
-    if len(recent) < 2 and not any(judge.refused.values()) and not doubt and judge.may_wish is None:
+    refused = any(judge.refused.values()) or (judge.ever_refused and at - judge.guard_at <= judge.law.interval)
+    if len(recent) < 2 and not refused and not doubt and judge.may_wish is None:
         judge.breaks("it says that it cannot, and no plan was refused")
 
 
