@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 RUN_STAMP := $(VENV)/.ready-to-run
 DEV_STAMP := $(VENV)/.ready-to-develop
 # more than there are cores: many tests wait for processes
-JOBS ?= 4
+JOBS ?= 5
 WHEEL ?=
 
 .DEFAULT_GOAL := help

@@ -59,7 +59,7 @@ def test_without_a_terminal_it_is_plain_text() -> None:
         "{bin}/costguard",
         pytest.param("./bin/costguard", marks=pytest.mark.thorough),
         pytest.param("costguard", marks=pytest.mark.thorough),
-        f"{sys.executable} -m costguard",
+        pytest.param(f"{sys.executable} -m costguard", marks=pytest.mark.thorough),
     ],
 )
 def test_the_next_steps_work_when_typed(start: str, tmp_path: Path) -> None:

@@ -180,6 +180,7 @@ def test_a_receipt_of_a_plug_in_that_is_missing(machine: Machine) -> None:
     assert "pip install 'costguard-agent[far]'" in done.stderr
 
 
+@pytest.mark.thorough
 def test_permissions_come_from_the_plug_in(machine: Machine) -> None:
     """The rights with what for, and the policy as the cloud takes it; only what was asked for."""
 

@@ -91,6 +91,7 @@ def misjudged(fleet: Fleet) -> str:
 
 
 @pytest.mark.parametrize("booted", [60.0, pytest.param(200_000.0, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
 def test_the_checks_are_spread(hours: Hours, tmp_path: Path, booted: float) -> None:
     """After a boot, and when every agent of a fleet is started for the first time; no machine is misjudged."""
     fleet = Fleet(hours, tmp_path, RESTING, booted)

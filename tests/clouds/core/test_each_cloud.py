@@ -156,6 +156,7 @@ def test_a_terminate_without_a_sink_is_refused(rented: Rented, tmp_path: Path) -
     assert "[sink]" in done.stderr
 
 
+@pytest.mark.thorough
 def test_the_incident_stands_in_the_machines_tag(rented: Rented, tmp_path: Path) -> None:
     """Where the right for it was given; where not, the doctor says so before it is needed."""
     wanted = {"sink.tag": "true", "heartbeat.tag": "true"}
