@@ -73,7 +73,6 @@ class Reader:
         self._asked: tuple[int, float] | None = None  # sequence number and deadline
         self._rhythm: _Rhythm | None = None  # while it answers by itself
         self._missed: int | None = None  # the number of an answer that should have come by itself, and did not
-        self._overtaken: _Rhythm | None = None  # whose next answer may be on its way while another one is asked for
         self._alone_from = 0.0  # when it may be left to itself again
         self._answered_once = False
         self._pause = FIRST_PAUSE
@@ -130,10 +129,10 @@ class Reader:
     def lapse(self) -> None:
         """Wait for no answer that was not asked for; the next question ends them.
 
-        One that crosses that question holds what happened since the answer before: it counts.
+        One that crosses that question is `refused`, and what it holds of work is not lost with it.
         """
         if self._rhythm is not None and self._asked is None:
-            self._sequence, self._overtaken = self._rhythm.number, self._rhythm
+            self._sequence = self._rhythm.number
         self._rhythm = None
 
     @property
@@ -159,7 +158,7 @@ class Reader:
         """The next read may start a process again, which loads whatever library is there now."""
         if self.detached:
             self.stop()
-            self.detached, self._asked, self._missed, self._overtaken = False, None, None, None
+            self.detached, self._asked, self._missed = False, None, None
             self._start_at, self._pause = 0.0, FIRST_PAUSE
             self.words = NOT_YET
 
@@ -181,7 +180,7 @@ class Reader:
             return None
         else:
             late = now >= self._asked[1]
-        self._asked = self._missed = self._overtaken = None
+        self._asked = self._missed = None
         if self._rhythm is not None:
             self._sequence = self._rhythm.number
             self._rhythm.go_on(now)
@@ -198,9 +197,6 @@ class Reader:
     def _due(self, number: object, at: object, now: float) -> bool:
         """Whether an answer that nobody asked for is the one that is due, or that was missed, and fresh."""
         alone = self._rhythm.number if self._rhythm is not None and self._asked is None else self._missed
-        over = self._overtaken
-        if over is not None and isinstance(at, int | float) and abs(at - over.due) <= COMES_WITHIN:
-            alone = over.number
         if alone is None or number != alone:
             return False
         fresh = isinstance(at, int | float) and now - self._usually < at <= now + COMES_WITHIN
