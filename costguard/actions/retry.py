@@ -14,6 +14,9 @@ from costguard.actions.provider import CloudError
 FIRST, LONGEST = 0.25, 8.0
 """Seconds of the first and of the longest pause."""
 
+LEAST = 1.0
+"""Seconds that another try needs at least: one that is cut off makes a certain failure an unknown one."""
+
 T = TypeVar("T")
 
 
@@ -41,15 +44,15 @@ def until(
 ) -> T:
     """Call, with the seconds that are left, until it answers. ``end`` is a moment of the monotonic clock.
 
-    Raises the last CloudError: one that ``again`` does not allow to be repeated, one after which no time is left, or
-    that of the last of ``tries``.
+    Raises the last CloudError: one that ``again`` does not allow to be repeated, one after which no time is left for
+    another try, or that of the last of ``tries``.
     """
     for number, pause in enumerate(pauses(longest), 1):
         try:
             return call(end - time.monotonic())
         except CloudError as error:
             asked = again(error)
-            if asked is None or number == tries or time.monotonic() + max(pause, asked) >= end:
+            if asked is None or number == tries or time.monotonic() + max(pause, asked) + LEAST >= end:
                 raise
         time.sleep(max(pause, asked))
     raise AssertionError  # the pauses never end

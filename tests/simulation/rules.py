@@ -219,7 +219,7 @@ def prepares(judge: "Judge", incident: str, action: str) -> None:
     if not same or any(results.get(attempt, {}).get("status") != "failed" for _, attempt in same):
         return
     pause = PAUSES[min(len(same), len(PAUSES)) - 1]
-    if judge.at - same[-1][0] < pause + 0.05 and judge.guard_at < same[-1][0]:
+    if judge.at - same[-1][0] < pause - 1e-6 and judge.guard_at < same[-1][0]:
         judge.breaks(f"{action} is decided again {judge.at - same[-1][0]:.0f} s after it failed")
 
 

@@ -220,7 +220,7 @@ def test_a_trouble_that_lasts_is_a_technical_failure(world: World, kind: str, co
     """The next link of the fall-back list may follow; a person reads what to run."""
     world.api.faults.append(Fault(kind, ".stop", times=99))  # type: ignore[arg-type] # as above
     session = world.open()
-    outcome = session.execute("stop", session.facts("stop"), Ticket("i", "a", 1.5))
+    outcome = session.execute("stop", session.facts("stop"), Ticket("i", "a", 2.5))
     assert (outcome.status, outcome.proof) == ("failed", "")
     assert code in outcome.detail
     assert "run it again" in outcome.detail
