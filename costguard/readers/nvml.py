@@ -49,7 +49,7 @@ from costguard.readers.pci import Bus
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from costguard.readers.nvml_gpu import Reading
@@ -111,7 +111,10 @@ class Reader:
         counters: object = None,
         known: "Sequence[str]" = (),
         learnt: object = None,
+        clock: "Callable[[], float] | None" = None,
     ) -> None:
+        """``clock``: gives the seconds since boot, suspended time included; the machine's where there is none."""
+        self._clock = boottime if clock is None else clock
         self._bus = Bus(sysfs, devfs)
         self._counters = _counters(counters)
         self._learnt: dict[str, object] = learnt if isinstance(learnt, dict) else {}
@@ -143,7 +146,7 @@ class Reader:
         except NvmlError as error:
             self._error, self._driver = str(error), error.code != DRIVER_NOT_LOADED
         self.failed = bool(self._error)
-        self._look_at_bus(boottime())
+        self._look_at_bus(self._clock())
         if not self.failed:
             self._list()
 
@@ -201,7 +204,7 @@ class Reader:
         if again and all(map(is_, rows, told)):  # as most reads of a machine at rest
             return rows, False
         self._judge()
-        late, news = boottime() - now + _ON_THE_WAY, False
+        late, news = self._clock() - now + _ON_THE_WAY, False
         for slot, row in zip(self._slots.values(), rows, strict=True):
             if row is not slot.row:
                 row[3] = round(row[3] + late, 2) if row[3] else 0

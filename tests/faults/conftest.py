@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import pynvml
 import pytest
 
 from costguard.testing.nvml import Script
 from tests.clock import Clock
-from tests.faults.nvml_world import Machine, World, running
+from tests.faults.nvml_world import Apart, Machine, World, running, take_library
 from tests.libraries import Libraries
 
 
@@ -30,18 +29,26 @@ def own_time(libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def world(tmp_path: Path, libraries: Libraries, own_time: Clock) -> Iterator[World]:
+def apart(tmp_path: Path, libraries: Libraries, own_time: Clock) -> Iterator[Apart]:
+    """Readers are processes of their own."""
     with ExitStack() as stack:
-        yield World(tmp_path, libraries, stack, own_time)
+        yield Apart(tmp_path, libraries, stack, own_time)
+
+
+@pytest.fixture
+def world(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Readers are in this process."""
+    with ExitStack() as stack:
+        made = World(tmp_path, library, monkeypatch, stack)
+        running.append(made.clock)
+        stack.callback(running.clear)
+        yield made
 
 
 @pytest.fixture
 def machine(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     script = Script(tmp_path / "gpus", ring_dry=False, ring=400)
-    for name, value in script.environment(library).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(pynvml, "nvmlLib", pynvml.CDLL(str(library)))
-    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    take_library(library, script.environment(library), monkeypatch)
     found = Machine(script)
     found.tick(3)  # the baseline of the idle GPU
     yield found

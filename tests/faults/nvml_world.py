@@ -1,11 +1,15 @@
-"""Two GPUs on a bus, the stand-in library, and readers that look at them."""
+"""Two GPUs on a bus, the stand-in library, and readers that look at them: in this process, or in others."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import pynvml
+import pytest
+
+from costguard.readers.nvml import Reader
 from costguard.readers.nvml_codes import SUCCESS
 from costguard.readers.nvml_gpu import Gpu, Reading
 from costguard.readers.nvml_learnt import Learnt
@@ -20,8 +24,94 @@ TICK = 10.0
 KEYS = ["0000:01:00.0", "0000:02:00.0"]
 
 
+class Time(Protocol):
+    """Of the machine as readers see it."""
+
+    def pass_over(self, seconds: float) -> None: ...
+
+    def boottime(self) -> float: ...
+
+
+class Standing:
+    """A time that nothing but the test moves."""
+
+    def __init__(self, script: Script, at: float = 86400.0) -> None:
+        self._script, self._now = script, at
+        script.stand(at)
+
+    def pass_over(self, seconds: float) -> None:
+        self._now += seconds
+        self._script.stand(self._now)
+
+    def boottime(self) -> float:
+        return self._now
+
+
+def take_library(library: Path, environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give this process the library, as a driver would."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(pynvml, "nvmlLib", pynvml.CDLL(str(library)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+
+
+class Inner:
+    """A reader in this process. Its answers pass through JSON as those of others do."""
+
+    def __init__(self, sysfs: Path, devfs: Path, time: Time, given: Mapping[str, Any]) -> None:
+        self._time, self._number = time, 0
+        given = json.loads(json.dumps(given))
+        self.reader = Reader(
+            str(sysfs), str(devfs), given["counters"], given["known"], given["learnt"], clock=time.boottime
+        )
+
+    def read(self, *, look: bool = False) -> Answer:
+        """The answer to the next question, which takes its time."""
+        self._number += 1
+        self._time.pass_over(0.01)
+        answer: Answer = json.loads(json.dumps(self.reader.read(self._number, self._time.boottime(), look=look)))
+        assert answer["read"] == self._number
+        return answer
+
+
 class World:
-    """Two GPUs on a bus, a script for them, and readers on demand."""
+    """Two GPUs on a bus, a script for them, and readers in this process on demand."""
+
+    def __init__(self, folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+        self.folder = folder
+        self.sysfs = write_sysfs(folder / "sys", KEYS)
+        self.script = Script(folder / "gpus", gpus=2, ring_dry=False)
+        self.clock = Standing(self.script)
+        self.log = folder / "calls"
+        self._stack, self._monkeypatch = stack, monkeypatch
+        self.take(library)
+
+    def take(self, library: Path) -> None:
+        """Another driver, before the first reader."""
+        take_library(library, self.script.environment(library, self.log), self._monkeypatch)
+
+    def reader(
+        self,
+        sysfs: Path | None = None,
+        counters: object = None,
+        known: Sequence[str] = (),
+        learnt: object = None,
+    ) -> Inner:
+        made = Inner(
+            sysfs or self.sysfs,
+            self.folder / "dev",
+            self.clock,
+            {"counters": counters, "known": known, "learnt": learnt},
+        )
+        self._stack.callback(made.reader.detach)
+        return made
+
+    def calls(self) -> list[tuple[str, str]]:
+        return called(self.log)
+
+
+class Apart:
+    """The same for readers in processes of their own."""
 
     def __init__(self, folder: Path, libraries: Libraries, stack: ExitStack, clock: Clock) -> None:
         self.folder = folder
@@ -44,7 +134,12 @@ class World:
         )
 
     def calls(self) -> list[tuple[str, str]]:
-        return [(line.split()[2], line.split()[3]) for line in self.log.read_text().splitlines()]
+        return called(self.log)
+
+
+def called(log: Path) -> list[tuple[str, str]]:
+    """The functions that were called, each with its GPU."""
+    return [(line.split()[2], line.split()[3]) for line in log.read_text().splitlines()]
 
 
 def loads(answer: Answer) -> list[float | None]:
@@ -56,7 +151,7 @@ def words(answer: Answer, gpu: int = 0) -> str:
     return text
 
 
-running: list[Clock] = []
+running: list[Time] = []
 """The time of the test that runs: a fixture of it puts it here."""
 
 
@@ -65,7 +160,7 @@ def settle(seconds: float = 0.6) -> None:
     running[-1].pass_over(seconds)
 
 
-def signs(reader: ReaderProcess, reads: int = 1, seconds: float = 0.6) -> list[str]:
+def signs(reader: ReaderProcess | Inner, reads: int = 1, seconds: float = 0.6) -> list[str]:
     """What the first GPU shows after so many reads, each over a measurable time."""
     found: list[str] = []
     for _ in range(reads):

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pynvml
 import pytest
 
 from costguard.readers.nvml import Reader, boottime
 from costguard.testing.nvml import Process, Script, Values, write_sysfs
-from tests.faults.nvml_world import KEYS, TICK, Answer
+from tests.faults.nvml_world import KEYS, TICK, Answer, take_library
 
 pytestmark = pytest.mark.thorough
 
@@ -72,10 +71,7 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     script = Script(tmp_path / "gpus", gpus=2, ring_dry=False)
-    for name, value in script.environment(library, tmp_path / "calls").items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(pynvml, "nvmlLib", pynvml.CDLL(str(library)))
-    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    take_library(library, script.environment(library, tmp_path / "calls"), monkeypatch)
     return Bench(tmp_path, script, tmp_path / "calls")
 
 

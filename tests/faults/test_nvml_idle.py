@@ -3,7 +3,7 @@
 import pytest
 
 from costguard.readers.nvml_learnt import Learnt
-from costguard.testing.nvml import Process, ReaderProcess, Values
+from costguard.testing.nvml import Process, Values
 from tests.faults.nvml_world import KEYS, Machine, World, settle
 
 HELD: Values = {"processes": [Process(42)], "memory_used": 2000}
@@ -168,13 +168,11 @@ def test_what_was_learnt_is_told_when_it_changes(world: World) -> None:
     assert set(told) == {"0000:01:00.0", "0000:02:00.0"}
     assert "learnt" not in reader.read()
     counters = reader.read()["counters"]
-    reader.kill()
     world.script.set(0, power=110)
-    environment = world.script.environment(world.library)
-    with ReaderProcess(environment, sysfs=world.sysfs, counters=counters, known=KEYS, learnt=told) as fresh:
-        fresh.read()
-        settle(0.6)
-        assert ["above idle" in sign for sign in fresh.read()["gpus"][0][2]] == [True]
+    fresh = world.reader(counters=counters, known=KEYS, learnt=told)
+    fresh.read()
+    settle(0.6)
+    assert ["above idle" in sign for sign in fresh.read()["gpus"][0][2]] == [True]
 
 
 @pytest.mark.parametrize("saved", [
@@ -196,9 +194,8 @@ def test_a_level_that_was_handed_over_is_bounded_again(machine: Machine) -> None
 @pytest.mark.parametrize("counters", [7, {"0000:01:00.0": "x"}, {"0000:01:00.0": [float("nan"), 1]}, {"x": [1]}])
 def test_garbage_counters_cost_no_reader_its_life(world: World, counters: dict[str, object]) -> None:
     """They come from another process."""
-    environment = world.script.environment(world.library)
-    with ReaderProcess(environment, sysfs=world.sysfs, counters=counters, learnt={"0000:01:00.0": 5}) as reader:
-        assert [row[1] for row in reader.read()["gpus"]] == [0, 0]
+    reader = world.reader(counters=counters, learnt={"0000:01:00.0": 5})
+    assert [row[1] for row in reader.read()["gpus"]] == [0, 0]
 
 
 # ---- rising -----------------------------------------------------------------------------------

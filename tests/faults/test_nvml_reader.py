@@ -15,16 +15,17 @@ import pytest
 import costguard
 from costguard.agent.programs import command_lines
 from costguard.testing.nvml import NA, NoAnswerError, Process, Script, Values, write_sysfs
-from tests.faults.nvml_world import KEYS, World, loads, settle, signs, words
+from tests.faults.nvml_world import KEYS, Apart, World, loads, settle, signs, words
+from tests.libraries import Libraries
 
 # ---- the library or the driver fails altogether ----------------------------------------------
 
 
 @pytest.mark.parametrize("code", [9, 12, 17, 18, 999, 12345])
-def test_failed_init_is_unknown_for_every_gpu_and_ends_the_process(world: World, code: int) -> None:
+def test_failed_init_is_unknown_for_every_gpu_and_ends_the_process(apart: Apart, code: int) -> None:
     """Init fails: one answer, every GPU of the bus unknown with the code, exit 3 for a fresh process."""
-    world.script.fail("nvmlInit", code)
-    reader = world.reader()
+    apart.script.fail("nvmlInit", code)
+    reader = apart.reader()
     answer = reader.read()
     assert [row[0] for row in answer["gpus"]] == KEYS
     assert loads(answer) == [None, None]
@@ -33,9 +34,9 @@ def test_failed_init_is_unknown_for_every_gpu_and_ends_the_process(world: World,
     assert reader.wait() == 3
 
 
-def test_missing_library(world: World) -> None:
+def test_missing_library(apart: Apart) -> None:
     """No driver library but GPUs on the bus: unknown, never "no GPU"."""
-    answer = world.reader(environment={"LD_LIBRARY_PATH": ""}).read()
+    answer = apart.reader(environment={"LD_LIBRARY_PATH": ""}).read()
     assert loads(answer) == [None, None]
     assert "NVML 12" in words(answer)
 
@@ -45,54 +46,54 @@ def test_missing_library(world: World) -> None:
     [(True, None, False), (False, None, None), (True, "dxg", None), (True, "nvidia0", None)],
 )
 def test_no_gpu_is_only_said_when_it_is_certain(
-    world: World, bus: bool, node: str | None, hardware: bool | None
+    apart: Apart, bus: bool, node: str | None, hardware: bool | None
 ) -> None:
     """An empty bus means no GPU; an unreadable bus, or a GPU's device node, means "cannot tell"."""
-    sysfs = world.folder / "other"
+    sysfs = apart.folder / "other"
     if bus:
         write_sysfs(sysfs, [])
     if node:
-        (world.folder / "dev").mkdir()
-        (world.folder / "dev" / node).touch()
-    answer = world.reader(environment={"LD_LIBRARY_PATH": ""}, sysfs=sysfs).read()
+        (apart.folder / "dev").mkdir()
+        (apart.folder / "dev" / node).touch()
+    answer = apart.reader(environment={"LD_LIBRARY_PATH": ""}, sysfs=sysfs).read()
     assert answer["gpus"] == []
     assert answer["error"]
     assert answer["hardware"] is hardware
 
 
-def test_a_driver_that_lists_nothing_does_not_prove_that_there_is_nothing(world: World) -> None:
+def test_a_driver_that_lists_nothing_does_not_prove_that_there_is_nothing(apart: Apart) -> None:
     """As one that gets no memory for it; neither does a bus that cannot be read to its end, or a loaded module."""
-    empty = write_sysfs(world.folder / "other", [])
-    nothing = Script(world.folder / "none", gpus=0).environment(world.library)
-    assert world.reader(environment=nothing, sysfs=empty).read()["hardware"] is None
+    empty = write_sysfs(apart.folder / "other", [])
+    nothing = Script(apart.folder / "none", gpus=0).environment(apart.library)
+    assert apart.reader(environment=nothing, sysfs=empty).read()["hardware"] is None
     missing = {"LD_LIBRARY_PATH": ""}
-    assert world.reader(environment=missing, sysfs=empty).read()["hardware"] is False
+    assert apart.reader(environment=missing, sysfs=empty).read()["hardware"] is False
     (empty / "module/nvidia").mkdir(parents=True)
-    assert world.reader(environment=missing, sysfs=empty).read()["hardware"] is None
-    sick = write_sysfs(world.folder / "sick", [])
+    assert apart.reader(environment=missing, sysfs=empty).read()["hardware"] is None
+    sick = write_sysfs(apart.folder / "sick", [])
     (sick / "bus/pci/devices/0000:01:00.0/vendor").mkdir(parents=True)  # cannot be read, by root neither
-    assert world.reader(environment=missing, sysfs=sick).read()["hardware"] is None
+    assert apart.reader(environment=missing, sysfs=sick).read()["hardware"] is None
 
 
-def test_driver_swapped_under_a_running_reader(world: World) -> None:
+def test_driver_swapped_under_a_running_reader(apart: Apart) -> None:
     """Library and kernel module of different versions: unknown at once, then exit for a fresh process."""
-    old = world.libraries.nvml("550.54.15")
-    reader = world.reader(environment=world.script.environment(old))
+    old = apart.libraries.nvml("550.54.15")
+    reader = apart.reader(environment=apart.script.environment(old))
     assert loads(reader.read()) == [0, 0]
-    world.script.system(driver="570.10")
+    apart.script.system(driver="570.10")
     answers = [reader.read() for _ in range(3)]
     assert [loads(answer) for answer in answers] == [[None, None]] * 3
     assert "NVML 18" in words(answers[0])
     assert reader.wait() == 3
-    fresh = world.libraries.nvml("570.10")
-    assert loads(world.reader(environment=world.script.environment(fresh)).read()) == [0, 0]
+    fresh = apart.libraries.nvml("570.10")
+    assert loads(apart.reader(environment=apart.script.environment(fresh)).read()) == [0, 0]
 
 
-def test_a_library_that_was_never_initialised_needs_a_fresh_process_at_once(world: World) -> None:
+def test_a_library_that_was_never_initialised_needs_a_fresh_process_at_once(apart: Apart) -> None:
     """As after a fork, or when somebody shut it down: told for the GPU that said so, and this process ends."""
-    reader = world.reader()
+    reader = apart.reader()
     reader.read()
-    world.script.fail("nvmlDeviceGetSamples", 1, gpu=1)
+    apart.script.fail("nvmlDeviceGetSamples", 1, gpu=1)
     answer = reader.read()
     assert loads(answer) == [0, None]
     assert "NVML 1," in words(answer, 1)
@@ -198,12 +199,12 @@ def test_gpu_that_the_driver_does_not_list_is_said_to_be_that(world: World, look
     assert "not listed by the driver" in words(answer, 2)
 
 
-def test_a_reader_that_cannot_even_begin_says_why(world: World) -> None:
+def test_a_reader_that_cannot_even_begin_says_why(apart: Apart) -> None:
     """The binding is missing or broken: its last words are the exception, in one line."""
-    (world.folder / "pynvml.py").write_text("raise ImportError('half installed')")
+    (apart.folder / "pynvml.py").write_text("raise ImportError('half installed')")
     package = Path(costguard.__file__).parent
-    (world.folder / "costguard").symlink_to(package)  # what lies beside the package is found first
-    argv = [word.replace(str(package), f"{world.folder}/costguard") for word in command_lines()["nvml"]]
+    (apart.folder / "costguard").symlink_to(package)  # what lies beside the package is found first
+    argv = [word.replace(str(package), f"{apart.folder}/costguard") for word in command_lines()["nvml"]]
     done = subprocess.run(argv, input=b"{}\n", capture_output=True, check=False)
     assert json.loads(done.stdout) == {"last_words": "ImportError: half installed"}
     assert done.returncode == 1
@@ -281,11 +282,11 @@ def test_samples_not_supported_falls_back_to_the_moment(world: World) -> None:
     assert answer["gpus"][0][1:4] == [0.4, [], 0]
 
 
-def test_old_driver_without_version_3_process_lists(world: World) -> None:
+def test_old_driver_without_version_3_process_lists(world: World, libraries: Libraries) -> None:
     """The older call counts the contexts."""
     world.script.set(processes=[Process(42), Process(43, kind="graphics")])
-    library = world.libraries.nvml(old_driver=True)
-    answer = world.reader(environment=world.script.environment(library)).read()
+    world.take(libraries.nvml(old_driver=True))
+    answer = world.reader().read()
     assert "1 compute process" in words(answer)
 
 
@@ -372,29 +373,29 @@ def test_energy_bridges_a_restart_of_the_reader(world: World, power: float, gap:
     assert all((cover > gap - 1) is bridged for cover in covers)
 
 
-def test_detach_lets_go_of_the_driver(world: World) -> None:
+def test_detach_lets_go_of_the_driver(apart: Apart) -> None:
     """The driver is let go in order, and the process ends: what takes it up again is a fresh one."""
-    reader = world.reader()
+    reader = apart.reader()
     reader.read()
     assert reader.ask({"detach": True}) == {"detached": True}
-    assert world.calls()[-1] == ("nvmlShutdown", "-")
+    assert apart.calls()[-1] == ("nvmlShutdown", "-")
     assert reader.wait() == 0
 
 
-def test_end_of_input_ends_the_reader(world: World) -> None:
+def test_end_of_input_ends_the_reader(apart: Apart) -> None:
     """The guard is gone: exit 0, nothing said."""
-    reader = world.reader()
+    reader = apart.reader()
     reader.read()
     reader.close()
     assert reader.wait() == 0
 
 
 @pytest.mark.parametrize("uninterruptible", [False, True])
-def test_hung_call_ends_with_sigkill(world: World, uninterruptible: bool) -> None:
+def test_hung_call_ends_with_sigkill(apart: Apart, uninterruptible: bool) -> None:
     """A call that hangs gives no answer; the process can be killed without waiting for it."""
-    reader = world.reader()
+    reader = apart.reader()
     reader.read()
-    world.script.hang("nvmlDeviceGetSamples", gpu=0, uninterruptible=uninterruptible)
+    apart.script.hang("nvmlDeviceGetSamples", gpu=0, uninterruptible=uninterruptible)
     with pytest.raises(NoAnswerError):
         reader.read(seconds=0.5)
     state = Path(f"/proc/{reader.pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -403,9 +404,9 @@ def test_hung_call_ends_with_sigkill(world: World, uninterruptible: bool) -> Non
     assert reader.wait() == -signal.SIGKILL
 
 
-def test_hung_reader_dies_with_the_guard(world: World) -> None:
+def test_hung_reader_dies_with_the_guard(apart: Apart) -> None:
     """The guard dies while a call hangs: the kernel ends the reader too."""
-    world.script.hang("nvmlInit")
+    apart.script.hang("nvmlInit")
     guard = (
         "import subprocess, sys, time\n"
         "code = 'import sys; sys.path.insert(0, sys.argv[1]); from costguard.readers.nvml import main; main()'\n"
@@ -414,11 +415,11 @@ def test_hung_reader_dies_with_the_guard(world: World) -> None:
         "print(child.pid, flush=True); time.sleep(60)"
     )
     root = str(Path(costguard.__file__).parents[1])
-    environment = {**os.environ, **world.script.environment(world.library, world.log)}
+    environment = {**os.environ, **apart.script.environment(apart.library, apart.log)}
     with subprocess.Popen([sys.executable, "-c", guard, root], stdout=subprocess.PIPE, env=environment) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        assert until(world.log.exists)
+        assert until(apart.log.exists)
         parent.kill()
     assert until(lambda: not Path(f"/proc/{pid}").exists() or gone(pid))
 

@@ -4,6 +4,7 @@ import pytest
 
 from costguard.testing.nvml import NA, Process
 from tests.faults.nvml_world import World, loads, settle, signs, words
+from tests.libraries import Libraries
 
 LONG = 0.6
 SHORT = 0.15  # seconds: enough between two GPM samples, too little for a mean of power
@@ -277,9 +278,9 @@ def test_calls_stay_within_the_budget_with_every_signal(world: World, gpm: bool)
     assert {f"nvmlDeviceGet{engine}Utilization" for engine in ENGINES} <= {name for name, _ in calls}
 
 
-def test_old_driver_counts_processes_behind_mps(world: World) -> None:
+def test_old_driver_counts_processes_behind_mps(world: World, libraries: Libraries) -> None:
     """A driver without version 3 of the lists is asked for version 2 of each."""
     world.script.set(processes=[Process(42, kind="mps")])
-    library = world.libraries.nvml(old_driver=True)
-    answer = world.reader(environment=world.script.environment(library)).read()
+    world.take(libraries.nvml(old_driver=True))
+    answer = world.reader().read()
     assert "1 compute process" in words(answer)
