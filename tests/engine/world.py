@@ -27,7 +27,17 @@ from costguard.engine import (
     step,
 )
 from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Leave, Prepare, Tell
-from costguard.engine.state import commitments, dump, load
+from costguard.engine.state import (
+    ACTING,
+    CONFIRMING,
+    DONE,
+    FAILED,
+    WARNING,
+    WATCHING,
+    commitments,
+    dump,
+    load,
+)
 from tests.engine.monitor import Monitor
 
 QUIET = Known(0.0)
@@ -78,6 +88,42 @@ def no_wish_just_disappears(before: State, done: Step) -> None:
         assert done.state.core.wish.fate, "whoever waits for it is not told"
 
 
+def each_phase_has_what_belongs_to_it(state: State, *, ticked: bool) -> None:
+    """No phase keeps what another one left behind, and none lacks that by which it goes on."""
+    core, now = state.core, state.core.incident
+    if core.fresh in {"boot", "lost"}:
+        return  # what an earlier guard left is closed by the first tick
+    phase, never = core.phase, float("inf")
+    assert (core.done != "") is (phase == DONE)
+    assert (core.again < never) is (phase == FAILED)
+    assert (now is not None) is (phase != WATCHING)
+    if phase not in {DONE, FAILED}:
+        assert core.remind == never
+    elif core.done not in {"acted", "would"}:
+        assert core.remind < never, "nobody is reminded"
+    assert phase != DONE or core.rounds == 0
+    if now is not None:
+        assert (now.asked is not None) is (phase in {ACTING, CONFIRMING}) or phase in {DONE, FAILED}
+        assert now.worker or not now.ready
+        assert phase != ACTING or (now.ready and now.released)
+        assert phase != CONFIRMING or bool(now.confirm) != (now.recheck < never), "asked, or to be asked"
+        if phase == WARNING:
+            assert now.warned is not None or bool(now.told) != (now.retell < never), "told, or to be told"
+            assert not now.worker or now.ready or now.lost < never, "nobody waits for ever"
+            assert (now.confirm, now.recheck, now.stopping) == ("", never, False)
+    wish = core.wish
+    assert wish is None or wish.fate or (now is not None and now.id == wish.incident and phase not in {DONE, FAILED})
+    assert wish is None or (wish.ended >= wish.asked) is bool(wish.fate) or wish.asked == 0.0
+    assert core.check_since is not None or not core.checking
+    assert core.check_tries or not core.check_soon
+    assert len({hold.key for hold in core.holds}) == len(core.holds)
+    if ticked:
+        assert all(hold.until > state.at for hold in core.holds)
+        alarm = core.alarm
+        assert alarm is None or (alarm.since <= state.at < alarm.next and alarm.lasted >= 0.0)
+        assert alarm is None or alarm.told or alarm.next < never, "an end that nobody was told the beginning of"
+
+
 class World:
     """Plays events to the engine and keeps what it asked for."""
 
@@ -115,6 +161,7 @@ class World:
             assert str(done.sentence).endswith(".")
             hash(done.sentence.key)
         no_wish_just_disappears(self.state, done)
+        each_phase_has_what_belongs_to_it(done.state, ticked=isinstance(event, Tick))
         self.state, self.last = done.state, done
         for effect in done.effects:
             self.effects.append((self.now, effect))

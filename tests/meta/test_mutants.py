@@ -4,7 +4,10 @@ import tomllib
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 import costguard
+from tests.mutants.floor import TO_BE_KILLED, allowed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,6 +59,13 @@ def test_the_table_of_modules_names_what_exists() -> None:
         assert files
         assert files >= set(group.get("closed", ())) | set(group.get("except", ()))
         assert all((ROOT / test).exists() for test in group["tests"])
+
+
+@pytest.mark.parametrize(("tried", "most"), [(0, 0), (1, 1), (30, 9), (150, 27), (3000, 352)])
+def test_a_sample_fails_for_what_is_no_chance(tried: int, most: int) -> None:
+    """Of thirty mutants a third survives by bad luck in less than one run of a thousand; of thousands hardly more than a tenth."""
+    assert allowed(tried) == most
+    assert tried * (1.0 - TO_BE_KILLED) <= most
 
 
 def test_every_planted_bug_finds_its_text() -> None:
