@@ -11,6 +11,8 @@ import pytest
 from costguard.testing.nvml import build
 
 CLOCK = Path(__file__).with_name("clock.c")
+OTHER = Path(__file__).with_name("other_nvml.c")
+_COMPILER = ("cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
 
 
 class Libraries:
@@ -29,11 +31,16 @@ class Libraries:
     def clock(self) -> Path:
         """What gives programs another time, with LD_PRELOAD."""
         made = self._folder / "clock.so"
-        compiler = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-        return self._made(made, lambda: subprocess.run([*compiler, "-o", made, CLOCK], check=True))
+        return self._made(made, lambda: subprocess.run([*_COMPILER, "-o", made, CLOCK], check=True))
+
+    def other_nvml(self, *kinds: str) -> Path:
+        """A second stand-in of NVML, as these words of its source choose it."""
+        made = self._folder / "-".join(("other", *kinds)) / "libnvidia-ml.so.1"
+        flags = [*(f"-D{kind}" for kind in kinds), f"-Wl,-soname,{made.name}"]
+        return self._made(made, lambda: subprocess.run([*_COMPILER, *flags, "-o", made, OTHER], check=True))
 
     def _made(self, file: Path, make: Callable[[], object]) -> Path:
-        self._folder.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not file.exists():

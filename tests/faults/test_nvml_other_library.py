@@ -1,6 +1,5 @@
 """The reader on a second stand-in library with other habits: a very old one, a very new one, and one with next to nothing."""
 
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,44 +7,68 @@ from pathlib import Path
 import pytest
 
 from costguard.testing.nvml import ReaderProcess, write_sysfs
-from tests.clock import Clock
-from tests.faults.nvml_world import KEYS, Answer, loads, settle, words
-
-pytestmark = pytest.mark.thorough
+from tests.faults.nvml_world import KEYS, Answer, Inner, loads, running, settle, take_library, words
+from tests.libraries import Libraries
 
 KINDS = ("OLD", "NEW", "BARE")
-SOURCE = Path(__file__).parents[1] / "other_nvml.c"
 IDLE, WORKING, ENCODING, LOST = "0 0 70000 0 0", "90 0 500000 2 0", "0 40 75000 1 0", "0 0 70000 0 15"
 
 
-class Other:
-    """Two GPUs of the other library, on a bus where it can tell their addresses."""
+class Others:
+    """Makes one for each test."""
 
-    def __init__(self, folder: Path, kind: str, stack: ExitStack, *more: str) -> None:
-        self.kind, self._folder, self._stack = kind, folder, stack
-        library = folder / "libnvidia-ml.so.1"
-        flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-D{kind}", *more]
-        subprocess.run(["cc", *flags, f"-Wl,-soname,{library.name}", "-o", library, SOURCE], check=True)
-        self._state = folder / "other"
+    def __init__(self, folder: Path, libraries: Libraries, monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+        self.folder, self.libraries, self.monkeypatch, self.stack = folder, libraries, monkeypatch, stack
+
+    def __call__(self, kind: str, *more: str) -> "Other":
+        made = Other(self, kind, *more)
+        running.append(made)
+        self.stack.callback(running.clear)
+        return made
+
+
+class Other:
+    """Two GPUs of the other library, on a bus where it can tell their addresses, and a time of its own."""
+
+    def __init__(self, given: Others, kind: str, *more: str) -> None:
+        self.kind, self._given, self._seconds = kind, given, 1000.0
+        self._state = given.folder / "other"
+        self.library = given.libraries.other_nvml(kind, *more)
+        self.environment = {"OTHER_NVML": str(self._state), "LD_LIBRARY_PATH": str(self.library.parent)}
+        take_library(self.library, self.environment, given.monkeypatch)
+        self.pass_over(0.0)
         self.keys = ["index:0", "index:1"] if kind == "BARE" else KEYS
-        self.sysfs = write_sysfs(folder / "sys", [] if kind == "BARE" or more else KEYS)
+        self.sysfs = write_sysfs(given.folder / "sys", [] if kind == "BARE" or more else KEYS)
+        self.devfs = given.folder / "dev"
         self.gpus(IDLE, IDLE)
+
+    def pass_over(self, seconds: float) -> None:
+        self._seconds += seconds
+        self._given.monkeypatch.setenv("OTHER_NVML_SECONDS", str(self._seconds))
+
+    def boottime(self) -> float:
+        return self._seconds
 
     def gpus(self, *lines: str) -> None:
         partial = self._state.with_suffix(".new")
         partial.write_text("".join(f"{line}\n" for line in lines))
         partial.replace(self._state)
 
-    def reader(self, known: Sequence[str] = ()) -> ReaderProcess:
-        environment = {"LD_LIBRARY_PATH": str(self._folder), "OTHER_NVML": str(self._state)}
-        made = ReaderProcess(environment, sysfs=self.sysfs, devfs=self._folder / "dev", known=known)
-        return self._stack.enter_context(made)
+    def reader(self, known: Sequence[str] = ()) -> Inner:
+        made = Inner(self.sysfs, self.devfs, self, {"counters": None, "known": known, "learnt": None})
+        self._given.stack.callback(made.reader.detach)
+        return made
+
+
+@pytest.fixture
+def others(tmp_path: Path, libraries: Libraries, monkeypatch: pytest.MonkeyPatch) -> Iterator[Others]:
+    with ExitStack() as stack:
+        yield Others(tmp_path, libraries, monkeypatch, stack)
 
 
 @pytest.fixture(params=KINDS)
-def other(tmp_path: Path, request: pytest.FixtureRequest, own_time: Clock) -> Iterator[Other]:
-    with ExitStack() as stack:
-        yield Other(tmp_path, request.param, stack)
+def other(others: Others, request: pytest.FixtureRequest) -> Other:
+    return others(request.param)
 
 
 def keys(answer: Answer) -> list[str]:
@@ -121,29 +144,33 @@ def test_a_gpu_that_appears_is_seen_at_the_next_look(other: Other) -> None:
     reader.read()
     other.gpus(IDLE, IDLE, WORKING)
     assert len(reader.read()["gpus"]) == 2
-    answer = reader.ask({"read": 7, "look": True})
+    answer = reader.read(look=True)
     assert loads(answer) == [0, 0, 0.9]
 
 
-def test_gpus_that_tell_the_same_address_are_two(tmp_path: Path) -> None:
+def test_gpus_that_tell_the_same_address_are_two(others: Others) -> None:
     """One must not stand for both: the second one is known by its place in the list, and its work is seen."""
-    with ExitStack() as stack:
-        other = Other(tmp_path, "NEW", stack, "-DALIKE")
-        other.gpus(IDLE, WORKING)
-        answer = other.reader().read()
-        assert (keys(answer), loads(answer)) == ([KEYS[0], "index:1"], [0, 0.9])
+    other = others("NEW", "ALIKE")
+    other.gpus(IDLE, WORKING)
+    answer = other.reader().read()
+    assert (keys(answer), loads(answer)) == ([KEYS[0], "index:1"], [0, 0.9])
 
 
-def test_a_gpu_without_a_name_keeps_its_place_when_it_gets_one(tmp_path: Path) -> None:
+def test_a_gpu_without_a_name_keeps_its_place_when_it_gets_one(others: Others, tmp_path: Path) -> None:
     """No bus tells its address and it cannot be opened: its place in the list is its name for the rest of the boot."""
-    with ExitStack() as stack:
-        other = Other(tmp_path, "NEW", stack)
-        empty = write_sysfs(tmp_path / "empty", [])
-        other.sysfs = empty
-        other.gpus(IDLE, LOST)
-        reader = other.reader()
-        answer = reader.read()
-        assert (keys(answer), loads(answer)) == ([KEYS[0], "index:1"], [0, None])
-        other.gpus(IDLE, WORKING)
-        for again in ([reader.read() for _ in range(5)][-1], other.reader(known=keys(answer)).read()):
-            assert (keys(again), loads(again)) == (keys(answer), [0, 0.9])
+    other = others("NEW")
+    other.sysfs = write_sysfs(tmp_path / "empty", [])
+    other.gpus(IDLE, LOST)
+    reader = other.reader()
+    answer = reader.read()
+    assert (keys(answer), loads(answer)) == ([KEYS[0], "index:1"], [0, None])
+    other.gpus(IDLE, WORKING)
+    for again in ([reader.read() for _ in range(5)][-1], other.reader(known=keys(answer)).read()):
+        assert (keys(again), loads(again)) == (keys(answer), [0, 0.9])
+
+
+def test_what_a_library_prints_is_no_answer(other: Other) -> None:
+    """It goes where errors go; the guard hears the reader alone."""
+    other.gpus(IDLE, WORKING)
+    with ReaderProcess(other.environment, sysfs=other.sysfs, devfs=other.devfs) as reader:
+        assert loads(reader.read()) == [0, 0.9]
