@@ -134,12 +134,17 @@ class Eyes:
         return found
 
 
-def serve(job: "Mapping[str, Any]", lines: "Callable[[], bytes]", write: "Callable[[bytes], None]") -> None:
+def serve(
+    job: "Mapping[str, Any]",
+    lines: "Callable[[], bytes]",
+    write: "Callable[[bytes], None]",
+    clock: "Callable[[], float]" = time.monotonic,
+) -> None:
     """Answer until the end of the input."""
     eyes, none = None, ""
     try:
-        place = Host.of(job.get("host") or {})
-        eyes = Eyes(choose(job.get("providers") or (), job.get("cloud") or {}, place), wait=float(job.get("wait") or 0))
+        chosen = choose(job.get("providers") or (), job.get("cloud") or {}, Host.of(job.get("host") or {}))
+        eyes = Eyes(chosen, wait=float(job.get("wait") or 0), clock=clock)
     except NobodyError as error:
         none = mask(str(error))[:_WORDS]
     while line := lines():

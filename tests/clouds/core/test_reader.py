@@ -4,17 +4,22 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from costguard.actions.base import Host
-from costguard.actions.choose import choose
+from costguard.actions.choose import Chosen, choose
+from costguard.actions.provider import CloudError, Identity, Site
 from costguard.agent.cloudside import NEAR, CloudSide
 from costguard.agent.moments import share
 from costguard.agent.ports import Ended, Line
 from costguard.engine.events import Finding, Notice
 from costguard.engine.policy import Policy
+from costguard.readers import cloud as reading
 from costguard.readers.cloud import Eyes
 from costguard.readers.cloud_tags import asks, mistakes, settings
 from tests.clouds.core.conftest import EXAMPLE, Rented
@@ -23,56 +28,69 @@ from tests.contract.cloud_server import Cloud
 READER = "import sys; from costguard.readers import cloud; sys.exit(cloud.main())"
 
 
-class Process:
-    """The reader, asked line by line."""
+class Inside:
+    """The reader in this process, asked line by line; ``now`` is its time."""
 
     def __init__(self, job: dict[str, Any]) -> None:
-        self.child = subprocess.Popen(
-            [sys.executable, "-c", READER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={"PYTHONPATH": str(EXAMPLE)},
-        )
-        self.number = 0
-        self.write(job)
+        self.now = 1000.0
+        self._number, self._lines = 0, Queue[bytes]()
+        self._answers = Queue[bytes]()
+        self._thread = Thread(target=self._serve, args=[json.loads(json.dumps(job))], daemon=True)
+        self._thread.start()
 
-    def write(self, message: dict[str, Any]) -> None:
-        assert self.child.stdin
-        self.child.stdin.write(json.dumps(message).encode() + b"\n")
-        self.child.stdin.flush()
+    def _serve(self, job: dict[str, Any]) -> None:
+        try:
+            reading.serve(job, self._lines.get, self._answers.put, clock=lambda: self.now)
+        finally:
+            self._answers.put(b"")
 
     def read(self) -> dict[str, Any]:
-        self.number += 1
-        self.write({"read": self.number})
-        assert self.child.stdout
-        answer = json.loads(self.child.stdout.readline())
-        assert answer["read"] == self.number
+        self._number += 1
+        self._lines.put(json.dumps({"read": self._number}).encode() + b"\n")
+        answer = json.loads(self._answers.get(timeout=10.0))
+        assert answer["read"] == self._number
         assert isinstance(answer, dict)
         return answer
 
-    def end(self) -> int:
-        assert self.child.stdin
-        assert self.child.stdout
-        self.child.stdin.close()
-        code = self.child.wait(10)
-        self.child.stdout.close()
-        return code
+    def end(self) -> bool:
+        """Whether it ends with its input, and says no more."""
+        self._lines.put(b"")
+        return self._answers.get(timeout=10.0) == b""
 
 
 @pytest.fixture
-def job(rented: Rented) -> dict[str, Any]:
+def job(rented: Rented, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.syspath_prepend(str(EXAMPLE))
     given = rented.job("plan")
     return {"providers": given["providers"], "cloud": given["cloud"], "host": given["host"], "wait": 0}
 
 
 @pytest.fixture
-def reader(job: dict[str, Any]) -> Iterator[Process]:
-    process = Process(job)
-    yield process
-    assert process.end() == 0
+def reader(job: dict[str, Any]) -> Iterator[Inside]:
+    made = Inside(job)
+    yield made
+    assert made.end()
 
 
-def test_it_says_who_this_machine_is_and_what_it_costs(reader: Process) -> None:
+def test_as_a_process_it_answers_until_the_guard_is_gone(job: dict[str, Any]) -> None:
+    """One line for each, and exit code 0, also for a guard that is not itself."""
+    lines = [json.dumps(job).encode(), b'{"read":1}', b'{"read":2}']
+    for more, answers in ((b"", 2), (b"\nno JSON\n", 2), (b"\n7\n", 2)):
+        done = process(b"\n".join(lines) + more)
+        assert [json.loads(line)["read"] for line in done.stdout.splitlines()] == [1, 2][:answers]
+        assert done.returncode == 0
+    for nothing in (b"", b"\n", b"no JSON\n", b"7\n"):
+        done = process(nothing)
+        assert (done.stdout, done.returncode) == (b"", 0)
+
+
+def process(lines: bytes) -> subprocess.CompletedProcess[bytes]:
+    """The reader as the guard starts it."""
+    command = [sys.executable, "-c", READER]
+    return subprocess.run(command, input=lines, capture_output=True, env={"PYTHONPATH": str(EXAMPLE)}, check=False)
+
+
+def test_it_says_who_this_machine_is_and_what_it_costs(reader: Inside) -> None:
     """Identity with its evidence, the list price with its date, and no notice."""
     answer = reader.read()
     assert answer["cloud"] == "Example Cloud"
@@ -82,7 +100,7 @@ def test_it_says_who_this_machine_is_and_what_it_costs(reader: Process) -> None:
     assert (answer["notices"], answer["asks"], "error" in answer) == ([], [], False)
 
 
-def test_a_notice_is_seen_at_the_next_read(reader: Process, cloud: Cloud) -> None:
+def test_a_notice_is_seen_at_the_next_read(reader: Inside, cloud: Cloud) -> None:
     """It has as many seconds as are left, by this machine's own date."""
     reader.read()
     cloud.notices = [{"id": "n1", "kind": "stop", "at": None, "words": "taken back"}]
@@ -92,14 +110,14 @@ def test_a_notice_is_seen_at_the_next_read(reader: Process, cloud: Cloud) -> Non
     assert notice[2] < -1e9
 
 
-def test_who_it_is_is_asked_once(reader: Process, cloud: Cloud) -> None:
+def test_who_it_is_is_asked_once(reader: Inside, cloud: Cloud) -> None:
     """Only notices are asked for at every read."""
     for _ in range(5):
         reader.read()
     assert [call for call in cloud.calls if "notices" not in call] == ["GET /machine", "GET /tags"]
 
 
-def test_a_service_that_fails_is_left_alone_for_a_while(reader: Process, cloud: Cloud) -> None:
+def test_a_service_that_fails_is_left_alone_for_a_while(reader: Inside, cloud: Cloud) -> None:
     """What was known stays, and the reader answers at once."""
     cloud.tags = {"costguard": "off"}
     reader.read()
@@ -114,7 +132,7 @@ def test_a_service_that_fails_is_left_alone_for_a_while(reader: Process, cloud: 
     assert again["asks"] == [["costguard = off", None]]
 
 
-def test_announcements_that_fail_do_not_hide_the_tags(reader: Process, cloud: Cloud) -> None:
+def test_announcements_that_fail_do_not_hide_the_tags(reader: Inside, cloud: Cloud) -> None:
     """A tag may be all that keeps the machine up."""
     cloud.fail["/notices"] = 503
     cloud.tags = {"costguard": "off"}
@@ -147,7 +165,7 @@ def test_announcements_that_fail_for_hours_do_not_delay_the_tags(
     assert eyes.error == ""
 
 
-def test_a_reader_that_never_saw_the_tags_says_so(reader: Process, cloud: Cloud) -> None:
+def test_a_reader_that_never_saw_the_tags_says_so(reader: Inside, cloud: Cloud) -> None:
     """Unknown is not *nothing*: an escape hatch that an earlier reader saw stays open."""
     cloud.fail["/machine"] = 500
     answer = reader.read()
@@ -158,18 +176,132 @@ def test_a_reader_that_never_saw_the_tags_says_so(reader: Process, cloud: Cloud)
 def test_without_a_cloud_it_says_so(job: dict[str, Any], rented: Rented, cloud: Cloud) -> None:
     """And asks nobody."""
     rented.dmi(sys_vendor="QEMU")
-    process = Process(job)
-    assert "no plug-in knows" in process.read()["none"]
-    assert process.end() == 0
+    made = Inside(job)
+    assert "no plug-in knows" in made.read()["none"]
+    assert made.end()
     assert cloud.calls == []
 
 
 def test_it_waits_before_its_first_question(job: dict[str, Any], cloud: Cloud) -> None:
     """A fleet that boots together asks one after the other."""
-    process = Process({**job, "wait": 60})
-    assert process.read()["identity"] is None
-    assert process.end() == 0
+    made = Inside({**job, "wait": 60})
+    assert made.read()["identity"] is None
+    assert made.end()
     assert cloud.calls == []
+
+
+@pytest.mark.parametrize(("path", "every"), [("/machine", 3600.0), ("/tags", 60.0)])
+def test_what_hardly_changes_is_asked_again_in_its_time(reader: Inside, cloud: Cloud, path: str, every: float) -> None:
+    """Who the machine is each hour, its tags each minute: neither earlier nor later."""
+    for seconds, asked in ((0.0, 1), (every - 0.5, 1), (0.5, 2), (1.0, 2)):
+        reader.now += seconds
+        reader.read()
+        assert cloud.calls.count(f"GET {path}") == asked
+
+
+def test_a_wait_ends(job: dict[str, Any]) -> None:
+    """From the first second after it the service is asked."""
+    made = Inside({**job, "wait": 60})
+    for seconds, known in ((0.0, False), (59.5, False), (0.5, True)):
+        made.now += seconds
+        assert (made.read()["identity"] is not None) is known
+    assert made.end()
+
+
+def test_a_machine_that_nobody_can_name_is_asked_nothing_else(reader: Inside, cloud: Cloud) -> None:
+    """A metadata service that does not know who asks tells of somebody else's machine, perhaps."""
+    cloud.fail["/machine"] = 500
+    reader.read()
+    assert cloud.calls == ["GET /machine"]
+    del cloud.fail["/machine"]
+    reader.now += 10.0
+    assert "error" not in reader.read()
+    assert len(cloud.calls) == 4
+
+
+def test_a_pause_doubles_up_to_five_minutes_and_begins_anew_after_an_answer(reader: Inside, cloud: Cloud) -> None:
+    """Each failure by itself: what ended long ago delays nothing."""
+    for _ in range(2):
+        cloud.fail["/tags"] = 500
+        reader.now += 60.0
+        moments: list[float] = []
+        for _ in range(70):
+            before = cloud.calls.count("GET /tags")
+            reader.read()
+            if cloud.calls.count("GET /tags") > before:
+                moments.append(reader.now)
+            reader.now += 10.0
+        assert [later - one for one, later in pairwise(moments)] == [10.0, 20.0, 40.0, 80.0, 160.0, 300.0]
+        del cloud.fail["/tags"]
+        reader.now += 300.0
+        assert "error" not in reader.read()
+
+
+@pytest.mark.parametrize(("section", "silent"), [({"notices": "off"}, "/notices"), ({"tags": "off"}, "/tags")])
+def test_what_the_owner_switched_off_is_not_asked(
+    job: dict[str, Any], cloud: Cloud, section: dict[str, object], silent: str
+) -> None:
+    """And is not known: no tag was read, so none is said to ask for nothing."""
+    made = Inside({**job, "cloud": {**job["cloud"], **section}})
+    answer = made.read()
+    assert made.end()
+    assert {call.partition(" ")[2] for call in cloud.calls} == {"/machine", "/notices", "/tags"} - {silent}
+    assert (answer["asks"] is None, answer["settings"] is None) == (
+        (True, True) if silent == "/tags" else (False, False)
+    )
+
+
+@pytest.mark.parametrize("allowed", [True, False, "yes", 1, None])
+def test_settings_of_tags_count_where_the_owner_said_so(job: dict[str, Any], cloud: Cloud, allowed: object) -> None:
+    """Plainly: anything but true is no. A hold that is no date is told in any case."""
+    cloud.tags = {"costguard-grace": "1h", "costguard-kill-duration": "long", "costguard-hold": "tomorrow"}
+    made = Inside({**job, "cloud": {**job["cloud"], "tag_settings": allowed}})
+    answer = made.read()
+    assert made.end()
+    assert answer["settings"] == ({"grace": 3600.0} if allowed is True else {})
+    told = [words.split(":")[0] for words in answer["nonsense"]]
+    assert told == ["tag costguard-hold", *(["tag costguard-kill-duration"] if allowed is True else [])]
+
+
+def test_what_a_stranger_wrote_is_cut_and_masked(job: dict[str, Any], cloud: Cloud) -> None:
+    """Words of a tag and of a failure go to a log: no secret, and no novel."""
+    cloud.tags = {"costguard-hold": "token=abcdefghij " + "x" * 500}
+    made = Inside(job)
+    (told,) = made.read()["nonsense"]
+    assert made.end()
+    assert (len(told), "abcdefghij" in told) == (300, False)
+    odd = Inside({**job, "cloud": {**job["cloud"], "provider": "a password=abcdefghij " + "x " * 200}})
+    none = odd.read()["none"]
+    assert odd.end()
+    assert (len(none), "abcdefghij" in none) == (300, False)
+
+
+class Broken:
+    """A plug-in that raises whatever it likes."""
+
+    name = "Broken"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def identify(self, site: Site) -> Identity:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (CloudError("denied", "not for you: password=abcdefghij"), "not for you: password=***"),
+        (KeyError("zone"), "the plug-in failed: KeyError: 'zone'"),
+        (ValueError("y" * 500), "the plug-in failed: ValueError: " + "y" * 268),
+    ],
+)
+def test_a_plug_in_that_fails_is_told_in_its_own_words(error: Exception, words: str) -> None:
+    """Its bug is none of the reader's life."""
+    eyes = Eyes(Chosen("broken", Broken(error), Site({}, {}, {})), wait=0.0)  # type: ignore[arg-type] # it gets no further
+    eyes.look()
+    assert eyes.error == words
+    assert eyes.answer(7, 0.0)["error"] == words
 
 
 def test_it_loads_no_sdk_and_nothing_heavy(job: dict[str, Any]) -> None:
@@ -205,7 +337,7 @@ def test_what_tags_can_ask_for(tags: dict[str, str], found: list[object]) -> Non
     ("until", "complaints"),
     [("1970-01-01T00:20:00Z", 0), ("", 0), ("1970-01-01T00:20:00", 1), ("tomorrow", 1), ("2h", 1)],
 )
-def test_a_hold_that_is_no_date_is_told(reader: Process, cloud: Cloud, until: str, complaints: int) -> None:
+def test_a_hold_that_is_no_date_is_told(reader: Inside, cloud: Cloud, until: str, complaints: int) -> None:
     """Nobody shall believe that a machine is held which is not; no setting allows or forbids that word."""
     assert len(mistakes({"costguard-hold": until})) == complaints
     cloud.tags = {"costguard-hold": until}
