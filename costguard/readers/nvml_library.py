@@ -52,13 +52,21 @@ _GPM_VERSION = 1  # of the structures that ask for it
 _MEMORY_VERSION = 0x02000028  # of a structure of 40 bytes
 _ALL_LINKS = 0xFFFFFFFF  # the scope of an NVLink counter that is the sum of all links
 _COUNTER_BITS = {1: 32, 2: 64, 3: 64}  # NVML value types that a counter may have
-_ROOM_FOR_METRICS = 512  # more than NVML_GPM_METRIC_MAX, should the library clear its whole list
+_MOST_INSTANCES = 64  # places of MIG instances that are looked at
 # NVML value type -> how memory holds it: format, first element, step (a sample is 16 bytes, its value the last 8).
 _LAYOUTS = {
     0: ("d", 1, 2), 1: ("I", 2, 4), 2: ("Q", 1, 2), 3: ("Q", 1, 2), 4: ("q", 1, 2), 5: ("i", 2, 4), 6: ("H", 4, 8),
 }  # fmt: skip
+_WIDEST = _LAYOUTS[3]
 
 _Q = ctypes.c_ulonglong
+_PAIR = ctypes.c_uint * 2
+_MEMORY = _Q * 5  # version, total, reserved, free, used; in the first version: total, free, used
+_SAMPLE = _Q * 2
+_USE = _Q * 4  # by one process
+_CONTEXTS = _Q * (_CONTEXT_WORDS * _CONTEXT_ROOM)
+_COUNTER = _Q * 5
+_METRICS = _Q * (3 + 5 * 512)  # more than NVML_GPM_METRIC_MAX, should the library clear its whole list
 
 
 class Nvml:
@@ -79,8 +87,8 @@ class Nvml:
                 code = _function("nvmlInit_v2")()
             if code != SUCCESS:
                 raise NvmlError(code, "Init") from error
-        self._uints = (ctypes.c_uint * 4)()
-        self._long = (ctypes.c_ulonglong * 1)()
+        self._uints = _PAIR()
+        self._long = _Q()
         self._at = ctypes.byref(self._uints)
         self._at_1 = ctypes.byref(self._uints, 4)
         self._at_long = ctypes.byref(self._long)
@@ -94,8 +102,8 @@ class Nvml:
         self._process_use = _function("nvmlDeviceGetProcessUtilization")
         self._make_process_room(_PROCESS_ROOM)
         self._contexts = {kind: _lists(kind) for kind in ("Compute", "Graphics", "MPSCompute")}
-        self._context_list = (_Q * (_CONTEXT_WORDS * _CONTEXT_ROOM))()
-        self._memory = (_Q * 5)()  # version, total, reserved, free, used; in the first version: total, free, used
+        self._context_list = _CONTEXTS()
+        self._memory = _MEMORY()
         self._memory_info = _function("nvmlDeviceGetMemoryInfo_v2")
         self._old_memory_info = _function("nvmlDeviceGetMemoryInfo")
         self._fields = _function("nvmlDeviceGetFieldValues")
@@ -104,13 +112,13 @@ class Nvml:
         self._gpm_sample = _function("nvmlGpmSampleGet")
         self._gpm_mig_sample = _function("nvmlGpmMigSampleGet")
         self._gpm_metrics = _function("nvmlGpmMetricsGet")
-        self._gpm = (_Q * (3 + 5 * _ROOM_FOR_METRICS))()
+        self._gpm = _METRICS()
         self._gpm_words = memoryview(self._gpm).cast("B").cast("Q")
         self._gpm_values = memoryview(self._gpm).cast("B").cast("d")
 
-    def shutdown(self) -> int:
+    def shutdown(self) -> None:
         """Let go of every GPU, so that the driver can be unloaded."""
-        return _ask(pynvml.nvmlShutdown)[0]
+        _ask(pynvml.nvmlShutdown)
 
     def count(self) -> tuple[int, int]:
         """How many GPUs the driver knows, unreadable ones included."""
@@ -168,7 +176,7 @@ class Nvml:
 
     def energy(self, handle: "Handle") -> tuple[int, int]:
         """Millijoules since the driver was loaded."""
-        return self._energy(handle, self._at_long), self._long[0]
+        return self._energy(handle, self._at_long), self._long.value
 
     def power(self, handle: "Handle") -> tuple[int, int]:
         """Milliwatts now."""
@@ -197,7 +205,7 @@ class Nvml:
         """The numbers of the MIG GPU instances that can be seen."""
         code, most = _ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle)
         found = set()
-        for index in range(min(most or 0, 64)):
+        for index in range(min(most, _MOST_INSTANCES)) if most else ():
             code, device = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
             if code == NOT_FOUND:  # places may be empty
                 continue
@@ -259,9 +267,9 @@ class Nvml:
         code, buffer = _ask(pynvml.nvmlGpmSampleAlloc)
         return code, ctypes.cast(buffer, ctypes.c_void_p) if buffer is not None else None
 
-    def gpm_give_back(self, buffer: "Handle") -> int:
+    def gpm_give_back(self, buffer: "Handle") -> None:
         """The end of `gpm_buffer`."""
-        return _ask(pynvml.nvmlGpmSampleFree, buffer)[0]
+        _ask(pynvml.nvmlGpmSampleFree, buffer)
 
     def gpm_sample(self, handle: "Handle", instance: int | None, buffer: "Handle") -> int:
         """Take a sample of a GPU, or of one MIG instance of it."""
@@ -298,20 +306,20 @@ class Nvml:
         if code != SUCCESS:
             return code, [], []
         got = min(self._uints[1], self._room)
-        form, first, step = _LAYOUTS.get(self._uints[0], _LAYOUTS[3])
+        form, first, step = _LAYOUTS.get(self._uints[0], _WIDEST)
         values = self._views[form]
         return code, self._stamps[: 2 * got : 2].tolist(), values[first : step * got : step].tolist()
 
     def _make_room(self, samples: int) -> None:
         self._room = samples
-        self._ring = (_Q * (2 * samples))()
+        self._ring = (_SAMPLE * samples)()
         whole = memoryview(self._ring).cast("B")
         self._stamps = whole.cast("Q")
         self._views = {form: whole.cast(form) for form, _, _ in _LAYOUTS.values()}  # type: ignore[call-overload] # all valid
 
     def _make_process_room(self, entries: int) -> None:
         self._process_room = entries
-        self._process_list = (_Q * (4 * entries))()
+        self._process_list = (_USE * entries)()
         self._process_words = memoryview(self._process_list).cast("B").cast("I")
 
 
@@ -319,7 +327,7 @@ class Counters:
     """The byte counters that one GPU is asked for in one call: numbers of NVML fields."""
 
     def __init__(self, numbers: tuple[int, ...], links: tuple[int, ...]) -> None:
-        self._buffer = (_Q * (5 * len(numbers)))()
+        self._buffer = (_COUNTER * len(numbers))()
         self._as_parameter_ = self._buffer
         self.words = memoryview(self._buffer).cast("B").cast("Q")
         for place, number in enumerate(numbers):
@@ -355,10 +363,7 @@ def _ask(function: "Callable[..., Any]", *arguments: object) -> "tuple[int, Any]
 
 def _code(error: Exception) -> int:
     """The NVML code of what the binding raised."""
-    if isinstance(error, pynvml.NVMLError):
-        return int(error.value)
-    # NVMLLibraryMismatchError is no NVMLError: the driver lacks the version of the call that the binding wants
-    return FUNCTION_NOT_FOUND if type(error).__name__ == "NVMLLibraryMismatchError" else UNKNOWN
+    return int(error.value) if isinstance(error, pynvml.NVMLError) else UNKNOWN
 
 
 def _lists(kind: str) -> "tuple[Callable[..., int], ...]":
@@ -377,5 +382,4 @@ def _function(name: str) -> "Callable[..., int]":
         function = pynvml.nvmlLib[name]
     except AttributeError:
         return _missing
-    function.restype = ctypes.c_int
     return function  # type: ignore[no-any-return] # a ctypes function; the binding has no types

@@ -41,6 +41,15 @@ def test_missing_library(apart: Apart) -> None:
     assert "NVML 12" in words(answer)
 
 
+def test_a_library_that_cannot_be_loaded_proves_that_there_is_a_driver(apart: Apart) -> None:
+    """Half installed, or for another machine: its own words, and never "no GPU"."""
+    (apart.folder / "libnvidia-ml.so.1").write_text("no library")
+    empty = write_sysfs(apart.folder / "other", [])
+    answer = apart.reader(environment={"LD_LIBRARY_PATH": str(apart.folder)}, sysfs=empty).read()
+    assert "cannot be loaded" in answer["error"]
+    assert answer["hardware"] is None
+
+
 @pytest.mark.parametrize(
     ("bus", "node", "hardware"),
     [(True, None, False), (False, None, None), (True, "dxg", None), (True, "nvidia0", None)],
