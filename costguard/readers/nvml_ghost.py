@@ -26,7 +26,7 @@ class Ghost:
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self._last = 0.0
+        self._last: float  # look, where there is a begin
         self._use = (0.0, 0.0)  # lowest and highest since then
 
     def see(self, now: float, covers: float, use: tuple[float, float], *, alike: bool) -> bool:

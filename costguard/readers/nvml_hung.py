@@ -33,7 +33,7 @@ class Hung:
     def __init__(self, learnt: Learnt) -> None:
         self._learnt = learnt
         self._since: float | None = None
-        self._last = 0.0
+        self._last: float  # look, where there is a begin
         self._power = self._sm = (0.0, 0.0)  # lowest and highest since then
 
     def off_baseline(self, mean: float, job: int, margin: float) -> bool:

@@ -78,12 +78,15 @@ class Levels:
         level, ceiling = self.level(state), self.ceiling(state)
         return ceiling if level is None else min(level + self.margin, ceiling)
 
-    def calm(self, state: str) -> tuple[float, float] | None:
-        """The lowest and the highest mean that teach nothing and show nothing but that at most a context waits; None: none."""
+    def calm(self, state: str) -> tuple[float, float, float] | None:
+        """The lowest and the highest mean that teach nothing and show nothing but that at most a context waits, and the level.
+
+        None: no mean does.
+        """
         level = self.level(state)
         if level is None or not self.waits(level):
             return None
-        return level - _GRAIN_MW, min(self.highest(state), self.ceiling(HELD))
+        return level - _GRAIN_MW, min(self.highest(state), self.ceiling(HELD)), level
 
     def words(self, mean: float, state: str) -> str:
         """The sign of work that a power above `highest` is."""

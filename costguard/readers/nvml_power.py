@@ -48,7 +48,7 @@ class PowerMeter:
         self._kinds: tuple[str, ...] = _LISTS
         self._state_since = 0.0
         self._looked = -1.0
-        self._last = Power()
+        self._last: Power  # there is one where there is an anchor
         self._band: tuple[float, float, float] | None = None  # lowest and highest mean that say nothing new; the level
         self.mean: float | None = None
         """Milliwatts since the last read, or at this moment where there is no counter; None: not known."""
@@ -134,10 +134,10 @@ class PowerMeter:
     def _calm(self, mean: float) -> tuple[float, float, float] | None:
         """Around the mean that was just told."""
         limits, noise = self.levels.calm(self._state()), max(_NOISE_MW, _NOISE_SHARE * mean)
-        level = self.levels.level(self._state())
-        if limits is None or level is None:
+        if limits is None:
             return None
-        return (max(limits[0], mean - noise), min(limits[1], mean + noise), level)
+        low, high, level = limits
+        return max(low, mean - noise), min(high, mean + noise), level
 
     def _by_moment(self, now: float, quiet: bool, scene: "Callable[[], Scene | None] | None") -> Power:
         """Without a counter: the power of this moment, which covers nothing."""
@@ -224,5 +224,5 @@ class PowerMeter:
 
 def _limit(nvml: Nvml, handle: "Handle") -> int:
     """The board's own power limit: an owner may lower the one that is enforced, and its idle power stays what it is."""
-    found = [limit for code, limit in nvml.power_limits(handle) if code == SUCCESS and 0 < limit < ABSURD_MW]
+    found = [limit for code, limit in nvml.power_limits(handle) if code == SUCCESS and limit < ABSURD_MW]
     return max(found, default=0)

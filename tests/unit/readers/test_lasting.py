@@ -1,5 +1,7 @@
 """What must have lasted before it is said: a job that may hang, use that nothing makes, a ring without a hole."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,8 +10,9 @@ from costguard.readers.nvml import _counters
 from costguard.readers.nvml_ghost import Ghost
 from costguard.readers.nvml_gpu import RING_SECONDS, Gpu
 from costguard.readers.nvml_hung import HOLD, OWN_SHARE, Hung
+from costguard.readers.nvml_hung import words as hung_words
 from costguard.readers.nvml_idle import RISE_AFTER, Levels
-from costguard.readers.nvml_learnt import BARE, Learnt
+from costguard.readers.nvml_learnt import ABSURD_MW, BARE, Learnt
 
 MARGIN = 10_000.0
 TICK = 10.0
@@ -35,6 +38,42 @@ def test_ten_minutes_of_nothing_that_moves() -> None:
     assert not any(hangs([100e3] * looks * 2, alike=False))
 
 
+def test_whatever_shows_that_it_works_begins_the_ten_minutes_again() -> None:
+    """Another look that is not like the others, another job, or somebody who says so."""
+    for interruption in ("look", "job", "word"):
+        hung = Hung(Learnt())
+        hung.off_baseline(100e3, 7, MARGIN)
+        for number in range(55):
+            assert not hung.see(TICK * number, TICK, 100e3, 50.0, MARGIN, alike=True)
+        if interruption == "look":
+            hung.see(550.0, TICK, 100e3, 50.0, MARGIN, alike=False)
+        elif interruption == "job":
+            hung.off_baseline(100e3, 8, MARGIN)
+        else:
+            hung.forget()
+        found = [hung.see(551.0 + TICK * number, TICK, 100e3, 50.0, MARGIN, alike=True) for number in range(62)]
+        assert found.index(True) == 60
+
+
+def test_parts_within_two_per_cent_are_flat() -> None:
+    """As is power within the margin; the words say what it was compared with."""
+    looks = int(HOLD / TICK)
+    assert hangs([100e3] * (looks + 1), [50.0, 52.0] * (looks // 2) + [50.0])[-1]
+    assert not any(hangs([100e3] * (looks + 1), [50.0, 52.1] * (looks // 2) + [50.0]))
+    assert "far below what the job drew before, memory idle)" in hung_words(less=True, still=", memory idle")
+    assert "so low that nothing may run)" in hung_words(less=False, still="")
+
+
+def test_what_a_job_draws_is_news_when_it_is_more() -> None:
+    """Less, or as much, teaches nothing."""
+    learnt = Learnt()
+    hung = Hung(learnt)
+    for mean, fresh in ((100e3, True), (100e3, False), (90e3, False), (101e3, True)):
+        learnt.fresh = False
+        hung.off_baseline(mean, 7, MARGIN)
+        assert learnt.fresh is fresh
+
+
 @pytest.mark.parametrize("step", [0.2, -0.2])
 @pytest.mark.parametrize("of", ["power", "use"])
 def test_what_drifts_slowly_moves_too(of: str, step: float) -> None:
@@ -58,6 +97,8 @@ def test_a_single_move_begins_the_ten_minutes_again(at: int) -> None:
     ("own", "mean", "less"),
     [
         (400e3, 400e3 * OWN_SHARE, True),
+        (60e3, 30e3, True),
+        (80e3, 45e3, True),
         (400e3, 400e3 * OWN_SHARE + 1.0, False),
         (60e3, 31e3, False),
         (400e3, 0.0, False),
@@ -116,6 +157,95 @@ def test_a_ghost_is_one_after_two_minutes_without_a_hole() -> None:
     assert not any(ghost.see(1000.0 + 20.0 * number, TICK, (100.0, 100.0), alike=True) for number in range(20))
 
 
+@pytest.mark.parametrize("step", [0.5, -0.5, 5.0, 5.1])
+def test_a_ghost_does_not_move(step: float) -> None:
+    """Its samples lie within five per cent from begin to end: none of a drift that is slow, of a swing that is wide."""
+    ghost = Ghost()
+    if abs(step) < 1.0:
+        uses = [(50.0 + step * number,) * 2 for number in range(24)]
+        assert not any(ghost.see(TICK * number, TICK, use, alike=True) for number, use in enumerate(uses))
+    else:
+        looks = [ghost.see(TICK * number, TICK, (90.0, 90.0 + step), alike=True) for number in range(24)]
+        assert any(looks) is (step == 5.0)
+
+
+@pytest.mark.parametrize("uses", [((90.0, 90.0), (90.0, 96.0)), ((96.0, 96.0), (90.0, 96.0))])
+def test_both_ends_of_the_samples_count(uses: tuple[tuple[float, float], tuple[float, float]]) -> None:
+    """A dip between two looks moves as a peak does."""
+    ghost = Ghost()
+    assert not any(ghost.see(TICK * number, TICK, uses[number % 2], alike=True) for number in range(24))
+
+
+def test_a_ghost_that_was_lost_sight_of_begins_anew() -> None:
+    """What was not seen is not known to have been one."""
+    ghost = Ghost()
+    for number in range(12):
+        ghost.see(TICK * number, TICK, (100.0, 100.0), alike=True)
+    ghost.forget()
+    looks = [ghost.see(TICK * number, TICK, (100.0, 100.0), alike=True) for number in range(12, 26)]
+    assert looks.index(True) == 12
+
+
+# ---- what is handed over ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"bare": 70_000, "held": 120_000.9, "unsure": 1}, {"bare": 70_000, "held": 120_000, "unsure": 1}),
+        ({"bare": ABSURD_MW, "held": ABSURD_MW + 1, "unsure": 0.9}, {"bare": ABSURD_MW}),
+        ({"job": 1, "own": 5.7}, {"job": 1, "own": 5}), ({"job": 100_000, "own": 5}, {"job": 100_000, "own": 5}),
+        ({"job": 100_001, "own": 5}, {}), ({"job": 0, "own": 5}, {}), ({"job": 2.0, "own": 5}, {}), ({"own": 5}, {}), ({"job": 2, "own": None}, {}),
+        ({"engines": ["OFA", "encoder", 7, None]}, {"engines": ["OFA", "encoder"]}),
+        ({"engines": [f"{number:02}" for number in range(40)]}, {"engines": [f"{number:02}" for number in range(16)]}),
+        ({"engines": []}, {}), ({"other": 70_000}, {}),
+    ],
+)  # fmt: skip
+def test_what_was_learnt_is_taken_over_where_it_makes_sense(given: dict[str, object], kept: dict[str, object]) -> None:
+    """Each part by itself; in whole milliwatts, and nothing that is not there."""
+    learnt = Learnt(given)
+    assert learnt.saved() == kept
+    assert Learnt(learnt.saved()).saved() == kept
+    assert (learnt.job, learnt.own) == (given["job"] if "job" in kept else None, given["own"] if "job" in kept else 0.0)
+    assert learnt.news() is None
+
+
+@pytest.mark.parametrize(
+    ("change", "news"),
+    [
+        ({"bare": 71_000}, True), ({"bare": 69_000}, True), ({"bare": 70_999}, False), ({"bare": 69_001}, False),
+        ({"held": 5_000}, True), ({"job": 8}, True), ({"own": 300_999}, False), ({"own": 301_000}, True), ({"engines": ["OFA"]}, True),
+        ({"engines": []}, True), ({"job": 0}, True), ({}, False),
+    ],
+)  # fmt: skip
+def test_news_are_what_differs_by_a_watt_or_in_kind(change: dict[str, Any], news: bool) -> None:
+    """Told once; what was not worth telling is not lost, and counts from what was told."""
+    base: dict[str, Any] = {"bare": 70_000, "job": 7, "own": 300_000, "engines": ["encoder"]}
+    learnt = Learnt(base)
+    for name, value in change.items():
+        if name == "engines":
+            learnt.engines = set(value)
+        elif name in {"job", "own"}:
+            setattr(learnt, name, value)
+        else:
+            learnt.idle[name] = value
+    assert learnt.news() is None, "nothing was learnt"
+    learnt.fresh = True
+    assert learnt.news() == (learnt.saved() if news else None)
+    assert learnt.news() is None
+    learnt.fresh = True
+    assert learnt.news() is None
+    learnt.idle["bare"] = 50_000
+    learnt.fresh = True
+    assert learnt.news() == learnt.saved()
+    learnt.idle["bare"] = 49_500
+    learnt.fresh = True
+    assert learnt.news() is None
+    learnt.idle["bare"] = 49_000
+    learnt.fresh = True
+    assert learnt.news() == learnt.saved()
+
+
 MOST = float(1 << 64)
 
 
@@ -141,7 +271,7 @@ SCENE = (1, 500 * MIB)
 @pytest.mark.parametrize(
     ("scene", "lasts"),
     [
-        ((1, 500 * MIB), True), ((1, 515 * MIB), True), ((1, 517 * MIB), False), ((2, 500 * MIB), False),
+        ((1, 500 * MIB), True), ((1, 515 * MIB), True), ((1, 516 * MIB), False), ((2, 500 * MIB), False),
         ((None, 500 * MIB), False), ((1, None), False),
     ],
 )  # fmt: skip

@@ -1,11 +1,7 @@
 """How each call of the driver's library is made and read, against one whose functions are written here: what it was given, what it gives."""
 
 import ctypes
-import struct
-from collections.abc import Callable
-from typing import Any
 
-import pynvml
 import pytest
 
 from costguard.readers.nvml_codes import (
@@ -21,63 +17,10 @@ from costguard.readers.nvml_codes import (
     NvmlError,
 )
 from costguard.readers.nvml_library import Counters, Nvml
+from tests.unit.readers.driver import Function, Library, put, take
 
 GPU = ctypes.c_void_p(0x1234)
 FAILURES = (NOT_SUPPORTED, 15, UNKNOWN)
-_PLAIN = ctypes.CDLL(None)._FuncPtr  # a function of which nobody knows what it takes, as those of a real library
-
-Function = Callable[..., int]
-
-
-class Library:
-    """Functions by name, each of as many machine words as it takes; what is not here the library does not have."""
-
-    def __init__(self) -> None:
-        self._made: list[object] = []  # which lives as long as it may be called
-        self._kept: dict[str, Any] = {}
-        self.calls: list[str] = []
-        self.define("nvmlInitWithFlags", lambda flags: 0)
-        self.define("nvmlShutdown", lambda: 0)
-
-    def define(self, name: str, function: Function) -> None:
-        """Let it answer so; an earlier answer under this name is forgotten."""
-
-        def called(*words: int) -> int:
-            self.calls.append(name)
-            return function(*words)
-
-        count = function.__code__.co_argcount - len(function.__defaults__ or ())
-        pynvml._nvmlGetFunctionPointer_cache.clear()
-        made = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * count)(called)
-        self._made.append(made)
-        self._kept[name] = _PLAIN(ctypes.cast(made, ctypes.c_void_p).value or 0)
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._kept:
-            raise AttributeError(name)
-        return self._kept[name]
-
-    __getattr__ = __getitem__
-
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Library:
-    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-    made = Library()
-    monkeypatch.setattr(pynvml, "nvmlLib", made)
-    return made
-
-
-def put(at: int, form: str, *values: float) -> int:
-    """Write into the memory of whoever calls."""
-    data = struct.pack(form, *values)
-    ctypes.memmove(at, data, len(data))
-    return 0
-
-
-def take(at: int, form: str) -> tuple[Any, ...]:
-    """What lies there."""
-    return struct.unpack(form, ctypes.string_at(at, struct.calcsize(form)))
 
 
 # ---- the beginning and the end ----------------------------------------------------------------
@@ -85,7 +28,7 @@ def take(at: int, form: str) -> tuple[Any, ...]:
 
 def test_a_library_too_old_to_take_flags_is_begun_without_them(library: Library) -> None:
     """And let go of once."""
-    del library._kept["nvmlInitWithFlags"]
+    library.lacks("nvmlInitWithFlags")
     library.define("nvmlInit_v2", lambda: 0)
     Nvml().shutdown()
     assert library.calls == ["nvmlInit_v2", "nvmlShutdown"]
@@ -98,7 +41,7 @@ def test_what_cannot_be_begun_says_its_code(library: Library, code: int) -> None
     with pytest.raises(NvmlError, match=rf"NVML {code}, Init\)") as raised:
         Nvml()
     assert raised.value.code == code
-    del library._kept["nvmlInitWithFlags"]
+    library.lacks("nvmlInitWithFlags")
     library.define("nvmlInit_v2", lambda: code)
     with pytest.raises(NvmlError, match=rf"NVML {code}, Init\)"):
         Nvml()
