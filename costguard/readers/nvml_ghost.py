@@ -24,9 +24,10 @@ def words(use: float) -> str:
 class Ghost:
     """How long a GPU has looked like one."""
 
+    _last: float  # look, where there is a begin
+
     def __init__(self) -> None:
         self._since: float | None = None
-        self._last: float  # look, where there is a begin
         self._use = (0.0, 0.0)  # lowest and highest since then
 
     def see(self, now: float, covers: float, use: tuple[float, float], *, alike: bool) -> bool:

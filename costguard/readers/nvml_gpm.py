@@ -141,6 +141,6 @@ class Gpm:
         self.calm = None not in percents and not [sign for sign in self.signs if not sign.startswith("SM ")]
         self.words = ", ".join(said)
         self.covers = covers
-        engines = [value for value in values[len(_PARTS) :] if value is not None and 0 <= value <= _FULL]
+        engines = [value for value in values[len(_PARTS) :] if value is not None and value <= _FULL]
         if percents[0] is not None:
             self.use = min(100.0, max(percents[0], *engines) if engines else percents[0])

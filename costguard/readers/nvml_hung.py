@@ -30,10 +30,11 @@ def words(*, less: bool, still: str) -> str:
 class Hung:
     """What one job did so far, and for how long it has looked like one that hangs."""
 
+    _last: float  # look, where there is a begin
+
     def __init__(self, learnt: Learnt) -> None:
         self._learnt = learnt
         self._since: float | None = None
-        self._last: float  # look, where there is a begin
         self._power = self._sm = (0.0, 0.0)  # lowest and highest since then
 
     def off_baseline(self, mean: float, job: int, margin: float) -> bool:

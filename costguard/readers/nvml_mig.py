@@ -28,7 +28,7 @@ class Divided:
         self._share = share
         self._parts: dict[int, Gpm] = {}
         self._asked: dict[int, float] = {}  # when each was
-        self._last = -_HOLE  # when any was
+        self._last = 0.0  # when any was
         self._look_due = 0.0
         self.signs: list[str] = []
 

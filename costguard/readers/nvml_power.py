@@ -37,6 +37,8 @@ class PowerMeter:
     A mean lowers a level only when its interval lay entirely within one state.
     """
 
+    _last: Power  # what was told, where there is an anchor
+
     def __init__(
         self, nvml: Nvml, handle: "Handle", old_counter: tuple[float, int] | None = None, learnt: Learnt | None = None
     ) -> None:
@@ -48,7 +50,6 @@ class PowerMeter:
         self._kinds: tuple[str, ...] = _LISTS
         self._state_since = 0.0
         self._looked = -1.0
-        self._last: Power  # there is one where there is an anchor
         self._band: tuple[float, float, float] | None = None  # lowest and highest mean that say nothing new; the level
         self.mean: float | None = None
         """Milliwatts since the last read, or at this moment where there is no counter; None: not known."""

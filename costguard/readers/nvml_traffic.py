@@ -83,7 +83,6 @@ class Traffic:
             self.available = bool(numbers)
             if numbers:
                 self._fields = self._every if numbers == _ALL else Counters(numbers, _LINKS)
-            self._last = {field: value for field, value in self._last.items() if field in numbers}
 
 
 class Users:

@@ -7,6 +7,7 @@ import os
 
 _VENDOR = "0x10de"
 _CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers
+_WORD = 64  # bytes of a file, at most
 _NODES = ("nvidiactl", "nvidia0", "dxg", "nvgpu", "nvhost-gpu")  # GPUs that need not be on a PCI bus: WSL, Jetson
 
 
@@ -18,7 +19,7 @@ class Bus:
         self._devfs = devfs
         self._module = f"{sysfs}/module/nvidia"  # loaded: there is, or was, something to drive
         self._seen: tuple[list[str], list[str]] | None = None
-        self._whole = True  # every device of the bus could be looked at
+        self._whole = False  # every device of the bus could be looked at
         self.expected: list[str] = []
         """Addresses of the NVIDIA display devices that NVIDIA's driver has, or could have."""
         self.elsewhere: list[str] = []
@@ -74,7 +75,7 @@ def _text(path: str) -> str | None:
     """Empty when it was removed while we looked, None when it cannot be read."""
     try:
         with open(path, "rb") as file:
-            return file.read(64).decode("ascii", "replace").strip()
+            return file.read(_WORD).decode("ascii", "replace").strip()
     except FileNotFoundError:
         return ""
     except OSError:

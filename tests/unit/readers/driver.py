@@ -88,6 +88,14 @@ class Board:
         self.fields: dict[int, tuple[int, int, int]] = {}  # kind of number, code, value
         self.fielded = 0
         self.users: tuple[int, list[tuple[int, int, tuple[int, int, int, int]]]] = (0, [])  # process, time, percents
+        self.ring: list[tuple[int, float]] = []  # time in microseconds, percent
+        self.ring_code, self.ring_from = 0, True  # whether it heeds from when samples are wanted
+        self.rates: Number = (0, 0)
+        self.engines: dict[str, Number] = dict.fromkeys(("Encoder", "Decoder", "Jpg", "Ofa"), (0, 0))
+        self.index: Number = (0, 0)
+        self.texts: dict[str, tuple[int, bytes]] = {"Name": (0, b"H100"), "UUID": (0, b"GPU-1")}
+        self.memory: Number = (0, 0)  # bytes in use
+        self.mig: Number = (0, 0)
         self._samples: dict[int, int | None] = {}  # of which instance each room has a sample
         self._order: list[int] = []  # of samples
         library.define(
@@ -113,7 +121,46 @@ class Board:
         )
         library.define("nvmlDeviceGetFieldValues", self._values)
         library.define("nvmlDeviceGetProcessUtilization", lambda gpu, to, count, since: self._use(to, count, since))
+        library.define("nvmlDeviceGetSamples", self._ring)
+        library.define(
+            "nvmlDeviceGetUtilizationRates", lambda gpu, to: put(to, "II", self.rates[1], 99) or self.rates[0]
+        )
+        for name in self.engines:
+            library.define(f"nvmlDeviceGet{name}Utilization", self._engine(name))
+        library.define("nvmlDeviceGetIndex", lambda gpu, to: put(to, "I", self.index[1]) or self.index[0])
+        for name in self.texts:
+            library.define(f"nvmlDeviceGet{name}", self._text(name))
+        library.define(
+            "nvmlDeviceGetMemoryInfo_v2", lambda gpu, to: put(to + 32, "Q", self.memory[1]) or self.memory[0]
+        )
+        library.define(
+            "nvmlDeviceGetMigMode",
+            lambda gpu, now, later: put(now, "I", self.mig[1]) or put(later, "I", 9) or self.mig[0],
+        )
         self.nvml = Nvml()
+
+    def _ring(self, gpu: int, kind: int, since: int, form: int, count: int, to: int) -> int:
+        rows = [(at, use) for at, use in self.ring if at > since or not self.ring_from]
+        if self.ring_code:
+            return self.ring_code
+        if not rows:
+            return 6
+        for place, (at, use) in enumerate(rows):
+            put(to + 16 * place, "Qd", at, use)
+        return put(form, "I", 0) or put(count, "I", len(rows))
+
+    def _engine(self, name: str) -> Function:
+        return lambda gpu, to, period: (
+            put(to, "I", self.engines[name][1]) or put(period, "I", 99) or self.engines[name][0]
+        )
+
+    def _text(self, name: str) -> Function:
+        def answer(gpu: int, to: int, size: int) -> int:
+            code, text = self.texts[name]
+            ctypes.memmove(to, text + b"\0", len(text) + 1)
+            return code
+
+        return answer
 
     def _lend(self, to: int) -> int:
         if self.room:

@@ -51,7 +51,7 @@ def test_whatever_shows_that_it_works_begins_the_ten_minutes_again() -> None:
             hung.off_baseline(100e3, 8, MARGIN)
         else:
             hung.forget()
-        found = [hung.see(551.0 + TICK * number, TICK, 100e3, 50.0, MARGIN, alike=True) for number in range(62)]
+        found = [hung.see(551.0 + TICK * number, 2.0 * TICK, 100e3, 50.0, MARGIN, alike=True) for number in range(62)]
         assert found.index(True) == 60
 
 
@@ -232,6 +232,7 @@ def test_news_are_what_differs_by_a_watt_or_in_kind(change: dict[str, Any], news
     assert learnt.news() is None, "nothing was learnt"
     learnt.fresh = True
     assert learnt.news() == (learnt.saved() if news else None)
+    assert learnt.fresh is False
     assert learnt.news() is None
     learnt.fresh = True
     assert learnt.news() is None

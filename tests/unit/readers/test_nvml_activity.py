@@ -45,6 +45,7 @@ NOTHING: tuple[object, ...] = (None, False, False, [], "", 0.0)
         ({2: 0.0, 5: 1.0, 10: 0.0}, 0.0, False, False, ["tensor 1 %"], "SM 0 %, DRAM 0 %"),
         ({2: 0.0, 5: 0.0, 10: 1.0}, 0.0, False, False, ["DRAM 1 %"], "SM 0 %, tensor 0 %"),
         ({**STILL, 20: 4.0, 21: 3.9}, 0.0, False, False, ["PCIe out 4 MiB/s"], "SM 0 %, tensor 0 %, DRAM 0 %"),
+        ({**STILL, 20: 500.0}, 0.0, False, False, ["PCIe out 500 MiB/s"], "SM 0 %, tensor 0 %, DRAM 0 %"),
         ({**STILL, 60: 0.9, 61: 1.0}, 0.0, False, False, ["NVLink out 1 MiB/s"], "SM 0 %, tensor 0 %, DRAM 0 %"),
         ({**STILL, 21: 1e8}, 0.0, False, False, ["PCIe in 100000000 MiB/s"], "SM 0 %, tensor 0 %, DRAM 0 %"),
         ({**STILL, 21: 1.1e8}, 0.0, True, True, [], "SM 0 %, tensor 0 %, DRAM 0 %"),
@@ -68,7 +69,7 @@ def test_a_first_sample_says_nothing(board: Board) -> None:
     """There is nothing to compare it with; nor is there after a pause in which they were given back."""
     board.supported, board.metrics = (0, 1), STILL
     gpm = Gpm(board.nvml, board.handle)
-    assert gpm.available
+    assert (gpm.available, shown(gpm)) == (True, NOTHING)
     gpm.read(1000.0)
     assert shown(gpm) == NOTHING
     gpm.read(1010.0)
@@ -189,6 +190,17 @@ def test_an_instance_is_as_busy_as_its_busiest_part(board: Board, metrics: Metri
     assert counting(board, {2: 5.0, 31: 40.0}).use == 5.0
 
 
+def test_a_tenth_of_a_second_is_enough(board: Board) -> None:
+    """For two samples, and for two looks at bytes: the library's own limit."""
+    board.supported, board.metrics, board.fields = (0, 1), STILL, {197: (1, 0, 0)}
+    gpm, traffic = Gpm(board.nvml, board.handle), Traffic(board.nvml, board.handle)
+    gpm.read(0.1)
+    gpm.read(0.2)
+    assert gpm.covers == 0.1
+    traffic.read(0.1)
+    assert traffic.known
+
+
 # ---- instances --------------------------------------------------------------------------------
 
 
@@ -201,6 +213,7 @@ def divided(board: Board, *instances: Metrics, share: float = 1.0) -> Divided:
 def test_all_instances_are_known_or_none_is(board: Board) -> None:
     """The busiest counts, the shortest time, and every sign with its instance."""
     parts = divided(board, {2: 10.0}, {2: 30.0, 5: 2.0})
+    assert parts.signs == []
     assert parts.read(1000.0, whole=False) == "the GPU is divided (MIG): instance 10 is being measured"
     assert parts.read(1010.0, whole=False) == (30.0, 10.0, "busiest of 2 MIG instances 30 %")
     assert parts.signs == ["instance 10: SM 10 %", "instance 11: SM 30 %", "instance 11: tensor 2 %"]
@@ -255,7 +268,7 @@ def test_an_instance_that_went_away_gives_its_rooms_back(board: Board) -> None:
     assert "instance 12" in str(parts.read(1060.0, whole=False))
     assert len(board.lent) == 6
     found = parts.read(1070.0, whole=False)
-    assert found[0] == 0.0
+    assert found[:2] == (0.0, 10.0)
     parts.close()
     assert board.lent == []
     assert parts.read(1071.0, whole=False) == "the GPU is divided (MIG) and no instance can be seen"
@@ -296,6 +309,12 @@ def test_instances_take_turns_at_rest(board: Board) -> None:
 
 PCIE = {197: "PCIe out", 198: "PCIe in"}
 LINKS = {138: "NVLink out", 139: "NVLink in", 140: "NVLink out", 141: "NVLink in"}
+
+
+def test_before_the_first_look_nothing_is_known(board: Board) -> None:
+    """There may be counters."""
+    traffic = Traffic(board.nvml, board.handle)
+    assert (traffic.available, traffic.known, traffic.still) == (True, False, False)
 
 
 def moving(board: Board, fields: dict[int, tuple[int, int, int]], now: float = 1000.0) -> Traffic:

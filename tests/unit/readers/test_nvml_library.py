@@ -34,6 +34,13 @@ def test_a_library_too_old_to_take_flags_is_begun_without_them(library: Library)
     assert library.calls == ["nvmlInit_v2", "nvmlShutdown"]
 
 
+def test_a_failure_says_what_it_is_or_what_whoever_calls_knows_better() -> None:
+    """With NVML's number and the function, so that people can look it up."""
+    assert str(NvmlError(16, "GetName")) == "the GPU must be reset (NVML 16, GetName)"
+    assert str(NvmlError(6, "GetHandle", "not listed")) == "not listed (NVML 6, GetHandle)"
+    assert str(NvmlError(12345, "GetName")) == "the driver fails (NVML 12345, GetName)"
+
+
 @pytest.mark.parametrize("code", [9, 18, UNKNOWN])
 def test_what_cannot_be_begun_says_its_code(library: Library, code: int) -> None:
     """By either of the two functions."""

@@ -138,6 +138,7 @@ def test_a_mean_that_no_board_draws_says_nothing(board: Board, mean: float, soun
     found = life.tick(mean, quiet=False)
     assert (found.evidence != "", life.meter.mean == mean) == (sound, sound)
     assert life.meter.measured
+    assert life.meter.waits is (mean == 1)
     assert life.learnt.idle == {}
 
 
@@ -400,7 +401,12 @@ def test_without_a_level_the_moment_stands_for_it(board: Board, moment: int, mea
 
 
 @pytest.mark.parametrize(
-    ("mean", "words"), [(2_000_000, "power 2000 W, above what an idle GPU can draw"), (233_000, "")]
+    ("mean", "words"),
+    [
+        (2_000_000, "power 2000 W, above what an idle GPU can draw"),
+        (ABSURD_MW, "power 20000 W, above what an idle GPU can draw"),
+        (233_000, ""),
+    ],
 )
 def test_work_in_the_hole_is_a_sign(board: Board, mean: float, words: str) -> None:
     """A reader that never reads twice would see no power else."""

@@ -72,6 +72,31 @@ def test_no_bus_is_not_no_gpu(tmp_path: Path) -> None:
     assert bus(tmp_path).hardware() is None
 
 
+def test_a_bus_at_which_nobody_looked_says_nothing(tmp_path: Path) -> None:
+    """Not even an empty one."""
+    write_sysfs(tmp_path, [])
+    assert Bus(str(tmp_path), str(tmp_path / "dev")).hardware() is None
+
+
+@pytest.mark.parametrize("file", ["vendor", "class"])
+def test_a_device_that_cannot_be_read_may_be_a_gpu(tmp_path: Path, file: str) -> None:
+    """Whichever of several it is; one that went away while we looked was none."""
+    write_sysfs(tmp_path, ["0000:01:00.0", "0000:02:00.0", "0000:03:00.0"])
+    devices = tmp_path / "bus/pci/devices"
+    for address in ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0"):
+        (devices / address / "vendor").write_text("0x8086\n")
+    assert bus(tmp_path).hardware() is False
+    (devices / "0000:02:00.0" / file).unlink()
+    assert bus(tmp_path).hardware() is False
+    (devices / "0000:02:00.0" / file).mkdir()
+    assert bus(tmp_path).hardware() is None
+    found = bus(tmp_path)
+    (devices / "0000:02:00.0" / file).rmdir()
+    write_sysfs(tmp_path, ["0000:04:00.0"])
+    (devices / "0000:04:00.0/vendor").write_text("0x8086\n")
+    assert (found.look(), found.hardware()) == (True, False)
+
+
 def test_a_bus_that_cannot_be_listed_says_nothing(tmp_path: Path) -> None:
     """Neither that there are GPUs nor that there are none; what was known of it stays."""
     (tmp_path / "sick/bus/pci").mkdir(parents=True)
