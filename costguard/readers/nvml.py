@@ -355,18 +355,18 @@ class Rhythm:
 
     __slots__ = ("due", "every", "number")
 
-    def __init__(self, number: int, due: float, every: float) -> None:
+    def __init__(self, number: int, due: float, every: float, now: float) -> None:
         self.number, self.due, self.every = number, due, every
-        self.go_on()
+        self.go_on(now)
 
-    def go_on(self) -> None:
+    def go_on(self, now: float) -> None:
         """To the next one; what was missed is left out."""
         self.number += 1
-        if (late := boottime() - self.due) >= 0:
+        if (late := now - self.due) >= 0:
             self.due += self.every * (late // self.every + 1)
 
 
-def _rhythm(request: dict[str, object]) -> Rhythm | None:
+def _rhythm(request: dict[str, object], now: float) -> Rhythm | None:
     """What is wanted after the answer to this request."""
     number, then = request.get("read"), request.get("then")
     if not isinstance(number, int) or not isinstance(then, list) or len(then) != 2:
@@ -374,21 +374,20 @@ def _rhythm(request: dict[str, object]) -> Rhythm | None:
     due, every = then
     if type(due) not in (int, float) or type(every) not in (int, float):
         return None
-    return Rhythm(number, due, every) if abs(due) < _MOST and _RHYTHMS[0] <= every <= _RHYTHMS[1] else None
+    return Rhythm(number, due, every, now) if abs(due) < _MOST and _RHYTHMS[0] <= every <= _RHYTHMS[1] else None
 
 
-def _answer(reader: Reader, request: dict[str, object]) -> dict[str, object] | None:
+def _answer(reader: Reader, request: dict[str, object], now: float) -> dict[str, object] | None:
     if "read" in request:
-        return reader.read(request["read"], boottime(), look=bool(request.get("look")))
+        return reader.read(request["read"], now, look=bool(request.get("look")))
     if request.get("detach"):
         reader.detach()
         return {"detached": True}
     return None
 
 
-def _further(reader: Reader, number: int, lines: "Lines") -> None:
+def _further(reader: Reader, number: int, lines: "Lines", now: float) -> None:
     """Answer without having been asked."""
-    now = boottime()
     answer = reader.news(number, now)
     if answer is None:
         lines.send(b'{"same":%d,"read":%d,"at":%.3f}' % (reader.told, number, now))
@@ -396,7 +395,7 @@ def _further(reader: Reader, number: int, lines: "Lines") -> None:
         lines.write({**answer, "at": round(now, 3)})
 
 
-def serve(lines: "Lines") -> int:
+def serve(lines: "Lines", clock: "Callable[[], float]" = boottime) -> int:
     """Answer until the guard is gone or the driver has failed; the exit code."""
     job = lines.next()
     if job is None:
@@ -408,18 +407,19 @@ def serve(lines: "Lines") -> int:
         job.get("counters"),
         [str(key) for key in known] if isinstance(known, list) else (),
         job.get("learnt"),
+        clock,
     )
     gc.collect()
     gc.freeze()  # what is here to stay is not looked through again
     rhythm: Rhythm | None = None
     while (request := lines.next(None if rhythm is None else rhythm.due)) is not None:
         if rhythm is not None and not request:
-            _further(reader, rhythm.number, lines)
-            rhythm.go_on()
+            _further(reader, rhythm.number, lines, clock())
+            rhythm.go_on(clock())
         else:
-            if (answer := _answer(reader, request)) is not None:
+            if (answer := _answer(reader, request, clock())) is not None:
                 lines.write(answer)
-            rhythm = _rhythm(request)
+            rhythm = _rhythm(request, clock())
         if "detach" in request:
             return 0
         if reader.failed and (rhythm is not None or "read" in request):
