@@ -15,7 +15,7 @@ from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb
 from costguard.actions.retry import LateError, bounded
 from costguard.engine import deadlines
-from costguard.engine.reasons import PERSON
+from costguard.engine.state import PERSON
 from costguard.masking import mask
 
 CODES: Mapping[Trouble, str] = {

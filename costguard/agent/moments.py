@@ -10,7 +10,7 @@ from typing import Any
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Prepare
 from costguard.engine.policy import CLOUD_ACTIONS
-from costguard.engine.reasons import PERSON
+from costguard.engine.state import PERSON
 
 ATTENDED = 10.0
 """Seconds over which checks are spread while a person waits at the terminal of the agent."""

@@ -7,8 +7,9 @@ from typing import Any
 from costguard.engine.machine import Step
 from costguard.engine.narrate import lacking
 from costguard.engine.observation import Known, Observation
+from costguard.engine.obstacles import due_at
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import deadline_at, due_at, idle_at, unused_at
+from costguard.engine.reasons import OWN, Moment
 from costguard.engine.rules import rules_of
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
@@ -23,7 +24,7 @@ def report(
 ) -> dict[str, Any]:
     """The engine's part of the status; ``found`` is what the reader has found out about a GPU: a code and words."""
     state, core, rules = step.state, step.state.core, rules_of(policy)
-    incident = core.incident
+    incident, moment = core.incident, Moment(state, rules, wall, None)
     readings = dict(zip(seen.gpus, seen.readings, strict=True))
 
     def date(boot: float | None) -> float | None:
@@ -60,9 +61,7 @@ def report(
         "policy": policy._asdict(),
         "window": policy.kill_duration,
         "threshold": rules.quiet_threshold,
-        "idle_at": date(idle_at(state, rules)),
-        "unused_at": date(unused_at(state, rules)),
-        "deadline_at": date(deadline_at(state, rules, wall, synced=None)),
+        **{f"{reason.name}_at": date(reason.at(moment)) for reason in OWN},
         "started": date(core.started),
         "boot_grace_until": date(core.started + policy.boot_grace) if rules.ends_machine else None,
         "grace": policy.grace,

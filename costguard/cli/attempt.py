@@ -14,7 +14,7 @@ from costguard.agent.identity import boot_id, instance_id
 from costguard.agent.programs import command_lines
 from costguard.cli.instance import instance_of
 from costguard.engine import deadlines
-from costguard.engine.reasons import PERSON
+from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, CostguardError
 from costguard.trust import clean
 

@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from costguard.cli.render import clean
-from costguard.engine.reasons import TABLE
+from costguard.engine.reasons import REASONS
 from costguard.engine.words import duration, percent, several
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
 from costguard.history.story import Entry, Summary, lost_rows, message
 from costguard.money import Rate
 
-REASONS = {row.reason: row.title for row in TABLE}
+TITLES = {reason.name: reason.title for reason in REASONS}
 COLOURS = {"failed": "red", "unknown": "magenta", "cannot": "red", "acted": "green", "closed": "green", "held": "cyan"}
 
 
@@ -111,7 +111,7 @@ def _incidents(incidents: Sequence[Summary]) -> Table:
         table.add_column(no_wrap=True)
     table.add_column(overflow="fold", ratio=1)
     for each in reversed(incidents):
-        what = f"{clean(each.action)}, {REASONS.get(each.reason, clean(each.reason))}"
+        what = f"{clean(each.action)}, {TITLES.get(each.reason, clean(each.reason))}"
         words = Text(clean(each.words), style=COLOURS.get(each.result, ""))
         if each.undelivered:
             words.append(
@@ -141,7 +141,7 @@ def told(
     path: str, head: Summary, entries: Sequence[Entry], before: Sequence[GpuSpan], names: Mapping[str, str]
 ) -> RenderableType:
     """One incident, from its evidence to its end."""
-    reason = REASONS.get(head.reason, clean(head.reason))
+    reason = TITLES.get(head.reason, clean(head.reason))
     mode = "DRY RUN" if head.mode != "live" else "live"
     owner = f" (asked by {clean(head.owner)})" if head.owner else ""
     lines = [

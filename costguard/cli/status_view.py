@@ -13,7 +13,7 @@ from costguard.cli import idle_cost
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
 from costguard.engine.narrate import below, unreached
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import TABLE
+from costguard.engine.reasons import OWN, REASONS, Reason
 from costguard.engine.rules import rules_of
 from costguard.engine.words import duration, hanging
 from costguard.engine.words import percent as share
@@ -22,7 +22,7 @@ from costguard.notify.price import price
 
 Report = Mapping[str, Any]
 
-TITLES = {row.reason: row.title for row in TABLE}
+TITLES = {reason.name: reason.title for reason in REASONS}
 REFUSALS = {"refuse", "another"}
 GOOD, BAD = "green", "red"
 
@@ -212,13 +212,22 @@ def would_stop(report: Report) -> list[str]:
         return [f"{report['action']} at {moment(incident['due'], now)}, reason: {title}{_told(incident)}"]
     refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
     lines = [f"as things are, {report['action']} cannot be carried out (see Plans)"] if refused else []
-    for key, why in (("idle_at", f"idle for {duration(report['window'])}"), ("unused_at", "unused since boot")):
-        if report[key] is not None:
-            at = "as soon as nothing keeps it up" if report[key] < now else f"at {moment(report[key], now)}"
-            lines.append(f"{why}: people are warned {at}, if nothing works until then")
-    if report["idle_at"] is None and report["unused_at"] is None:
+    coming = [(reason, report[f"{reason.name}_at"]) for reason in OWN if report.get(f"{reason.name}_at") is not None]
+    lines += [_coming(reason, at, report) for reason, at in coming]
+    if all(reason.by_date for reason, _at in coming):
         lines.append("nothing that is seen now; a GPU that works or cannot be read stops the clock")
     return lines
+
+
+def _coming(reason: Reason, at: float, report: Report) -> str:
+    """When people would be warned for one reason, and what keeps that from happening."""
+    policy, now = _policy(report), report["time"]
+    when = "as soon as nothing keeps it up" if at < now else f"at {moment(at, now)}"
+    if not reason.by_date:
+        unless = ", if nothing works until then"
+    else:
+        unless = ", whatever works" if policy.stop_busy else "; work that goes on is waited for"
+    return f"{reason.outlook(policy)}: people are warned {when}{unless}"
 
 
 def _warning(report: Report) -> str:

@@ -13,7 +13,7 @@ from costguard.agent.client import AgentBusyError, AgentUnreachableError
 from costguard.agent.identity import escape_hatch
 from costguard.cli import options, reach
 from costguard.cli.answer import emit
-from costguard.engine.reasons import PERSON
+from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, USAGE, CostguardError
 
 ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")

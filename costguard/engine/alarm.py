@@ -1,10 +1,11 @@
 """What delays a stop and is no work that anybody could see is told: unknown (I6), ever more rarely, and one weak sign alone."""
 
+from costguard.engine.idleness import idle_at, idle_floor, unused_at, works_now
 from costguard.engine.narrate import lacking
 from costguard.engine.observation import Known, Reading
-from costguard.engine.reasons import delayed, idle_at, idle_floor, unused_at, works_now
+from costguard.engine.obstacles import in_boot_grace, obstacle
 from costguard.engine.rules import Rules
-from costguard.engine.state import WARNING, WATCHING, Alarm, Core
+from costguard.engine.state import WARNING, WATCHING, Alarm, Core, State
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER, Track, clear_at, loud_seconds
 
@@ -21,6 +22,16 @@ def would_have_stopped_at(core: Core, rules: Rules, track: Track | None) -> floa
         return idle
     # the buckets of the track are those of `kill_duration`: without them this is late at most, and never too early
     return min(idle, clear_at(track, -NEVER, after, 0.0))
+
+
+def delayed(state: State, rules: Rules, would: float) -> bool:
+    """Whether what was unknown is all that stands in the way of a stop that ``would`` have been due already."""
+    core = state.core
+    if not would <= state.at or core.phase not in {WATCHING, WARNING} or core.vetoes:
+        return False
+    if obstacle(core, rules) or in_boot_grace(state, rules):
+        return False
+    return min(idle_at(state, rules), unused_at(state, rules)) > state.at
 
 
 def raise_alarm(turn: Turn) -> None:

@@ -1,10 +1,10 @@
 """One attempt at an action: prepare, release, and find out what became of it."""
 
-from costguard.engine import deadlines, reasons
+from costguard.engine import deadlines
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
 from costguard.engine.policy import CLOUD_ACTIONS
-from costguard.engine.rules import is_machine_action
+from costguard.engine.rules import EPSILON, is_machine_action
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Incident, Verdict
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
@@ -44,7 +44,7 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
     """Prepare in time; when due, release the waiting worker on this tick's readings (I3)."""
     action = action_of(now, turn.rules)
     if not turn.live or action == "end_process":
-        if turn.at + reasons.EPSILON >= due and not blocked:
+        if turn.at + EPSILON >= due and not blocked:
             _without_worker(turn, action)
         return
     if not now.worker and turn.at >= max(due - deadlines.LEAD, now.retry):
@@ -54,8 +54,8 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
     elif now.worker and not now.ready and turn.at >= now.lost:
         turn.effects.append(Abandon(now.worker))
         attempt_failed(turn, now, "failed", "the worker never said that it was ready")
-    elif now.ready and turn.at + reasons.EPSILON >= due and not blocked:
-        why = "" if now.reason == reasons.PERSON else third_stop(turn, action)
+    elif now.ready and turn.at + EPSILON >= due and not blocked:
+        why = "" if now.by_person else third_stop(turn, action)
         if why:  # the date came in doubt since the warning
             finish(turn, "cannot", why)
             return
@@ -64,7 +64,7 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
             turn.tell("acting", "critical", attempt=now.worker)
         turn.set(phase=ACTING)
         turn.amend(asked=turn.at, released=True)
-        if is_machine_action(action) and now.reason != reasons.PERSON:
+        if is_machine_action(action) and not now.by_person:
             turn.set(stops=(*turn.core.stops[-9:], UNDATED if turn.synced is False else turn.wall))
 
 
@@ -106,7 +106,7 @@ def announce(turn: Turn, tries: int = 1) -> None:
         return
     if core.phase == FAILED:
         # a person's own stop is given up: nobody counts on it in an hour, and the machine's own rules go on
-        again = {} if now.reason == reasons.PERSON else {"retry_in_seconds": core.again - turn.at}
+        again = {} if now.by_person else {"retry_in_seconds": core.again - turn.at}
         told = turn.tell("failed", "critical", error=now.detail, rounds=core.rounds, **again)
     else:
         level = "info" if core.done in GOOD else "critical"
@@ -151,7 +151,7 @@ def attempt_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
 
 def _did_not_stop(turn: Turn, now: Incident) -> None:
     """What certainly failed is no stop, so it must not count towards the third one in a day (I9)."""
-    if now.asked is not None and is_machine_action(now.action) and now.reason != reasons.PERSON:
+    if now.asked is not None and is_machine_action(now.action) and not now.by_person:
         turn.set(stops=turn.core.stops[:-1])
 
 
@@ -205,14 +205,14 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
             link=link, action=turn.rules.actions[link], worker="", ready=False, failures=0, retry=0.0, released=False
         )
         turn.amend(asked=None, confirm="", recheck=NEVER, lost=NEVER, stopping=False)
-        why = third_stop(turn, turn.rules.actions[link]) if now.reason != reasons.PERSON else ""
+        why = "" if now.by_person else third_stop(turn, turn.rules.actions[link])
         if why:
             finish(turn, "cannot", why)
         else:
             turn.tell("next_action", "critical", error=detail)
         return
     turn.amend(worker="", ready=False, detail=detail)
-    rounds = turn.core.rounds + (now.reason != reasons.PERSON)
+    rounds = turn.core.rounds + (not now.by_person)
     again = turn.at + min(DAY, FIRST_ROUND * 2.0 ** max(0, rounds - 1))
     turn.set(phase=FAILED, closed=turn.at, again=again, remind=turn.at + DAY, rounds=rounds)
     answer_wish(turn, "failed", detail)

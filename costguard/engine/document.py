@@ -1,7 +1,7 @@
 """Print docs/engine.md from the tables that the engine works with: ``python -m costguard.engine.document``."""
 
 from costguard.engine.phases import TRANSITIONS
-from costguard.engine.reasons import TABLE
+from costguard.engine.reasons import REASONS
 
 HEAD = """# How costguard decides
 
@@ -21,7 +21,7 @@ for people. The agent, the simulation and your own programs (`costguard.engine`)
   working for a whole window (`kill_duration`). Whoever works unseen holds the machine.
 """
 
-REASONS = """
+OBSTACLES = """
 ## Reasons to stop, and what stands in their way
 
 | reason | work seen | unknown | reader's veto | user's hold | administrator's hold |
@@ -42,12 +42,9 @@ What people read is derived from facts: `STARTING` (nothing read yet, or within 
 
 def document() -> str:
     """The whole page."""
-    reasons = "".join(
-        f"| {r.title} | {r.work_seen} | {r.unknown} | {r.reader_veto} | {r.user_hold} | {r.admin_hold} |\n"
-        for r in TABLE
-    )
+    reasons = "".join(f"| {' | '.join(reason.cells)} |\n" for reason in REASONS)
     phases = "".join(f"| {t.before} | {t.after} | {t.when} |\n" for t in TRANSITIONS)
-    return HEAD + REASONS + reasons + PHASES + phases
+    return HEAD + OBSTACLES + reasons + PHASES + phases
 
 
 if __name__ == "__main__":

@@ -1,20 +1,11 @@
 """When the next decision could fall, so that what changes nothing in between may be skipped."""
 
-from costguard.engine.alarm import alone, weak_would, would_have_stopped_at
+from costguard.engine.alarm import alone, delayed, weak_would, would_have_stopped_at
+from costguard.engine.idleness import idle_at, unused_at, work_seen, works_now
 from costguard.engine.incident import HEARD_WITHIN
-from costguard.engine.reasons import (
-    PERSON,
-    boot_grace_over,
-    deadline_at,
-    delayed,
-    idle_at,
-    period_over,
-    rested_at,
-    unknown_at,
-    unused_at,
-    work_seen,
-    works_now,
-)
+from costguard.engine.obstacles import boot_grace_over
+from costguard.engine.overdue import period_over, waits_for_work
+from costguard.engine.reasons import OWN, Moment, begins
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, FAILED, WATCHING, State
 from costguard.engine.window import NEVER
@@ -48,16 +39,15 @@ def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) ->
         if core.weak is not None:
             return -NEVER
         now = core.incident
-        if now is not None and now.reason == PERSON and now.told:
+        if now is not None and now.by_person and now.told:
             times.append(core.closed + HEARD_WITHIN)
         idle = idle_at(state, rules)
         return min(times) if idle <= state.at else min(*times, idle)
-    times += [idle_at(state, rules), unused_at(state, rules), unknown_at(state, rules), _weak(state, rules)]
-    deadline = deadline_at(state, rules, wall, synced=synced)
-    if deadline <= state.at and core.blind is None and not rules.policy.stop_busy:  # it waits for the end of the work
-        rested = rested_at(state, rules)
-        deadline = core.deadline_told if rested == NEVER else rested
-    times.append(deadline)
+    moment = Moment(state, rules, wall, synced)
+    times += [begins(reason, moment) for reason in OWN]
+    times.append(_weak(state, rules))
+    if waits_for_work(state, rules, wall, synced=synced):
+        times.append(core.deadline_told)
     if (core.stops or core.held) and works_now(state):
         return -NEVER
     return min(times)

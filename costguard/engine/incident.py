@@ -1,6 +1,6 @@
 """What happens in each phase: warn, act, confirm, latch, retry; and what the cloud and a restart do to it."""
 
-from costguard.engine import deadlines, reasons
+from costguard.engine import deadlines, overdue, reasons
 from costguard.engine.alarm import timed, waiting
 from costguard.engine.attempt import (
     GOOD,
@@ -18,12 +18,16 @@ from costguard.engine.attempt import (
 )
 from costguard.engine.effects import Save
 from costguard.engine.events import Began, Notice, Outcome
+from costguard.engine.idleness import idle_at, work_seen, works_now
+from costguard.engine.obstacles import due_at
+from costguard.engine.rules import EPSILON
 from costguard.engine.state import (
     ACTING,
     CONFIRMING,
     DONE,
     FAILED,
     PASSED,
+    PERSON,
     WARNING,
     WATCHING,
     Incident,
@@ -69,7 +73,7 @@ def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
 
 
 def _watching(turn: Turn) -> None:
-    reason = reasons.choose(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    reason = reasons.choose(turn.moment)
     if reason:
         open_incident(turn, reason)
         return
@@ -78,10 +82,10 @@ def _watching(turn: Turn) -> None:
 
 def _tell_deadline(turn: Turn) -> None:
     """A deadline that passed while work goes on is told, at most daily."""
-    core, rules = turn.core, turn.rules
-    passed = turn.at >= reasons.deadline_at(turn.state, rules, turn.wall, synced=turn.synced)
-    if passed and reasons.may_work(turn.state, rules) and not rules.policy.stop_busy and turn.at >= core.deadline_told:
-        turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE)
+    if turn.at >= turn.core.deadline_told and overdue.waits_for_work(
+        turn.state, turn.rules, turn.wall, synced=turn.synced
+    ):
+        turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE.name)
         turn.set(deadline_told=turn.at + DAY)
 
 
@@ -91,10 +95,10 @@ def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
     link = _first_link(turn)
     turn.set(incident=new._replace(link=link, action=turn.rules.actions[link]), phase=WARNING, done="")
     turn.set(again=NEVER, remind=NEVER)
-    if turn.live and reason != reasons.PERSON and (why := _cannot(turn)):
+    if turn.live and reason != PERSON and (why := _cannot(turn)):
         finish(turn, "cannot", why)
         return
-    if reason == reasons.PERSON:
+    if reason == PERSON:
         turn.amend(warned=turn.at)
         turn.set(wish=Wish(new.id, owner, turn.at))
         return
@@ -132,7 +136,7 @@ def _cannot(turn: Turn) -> str:
 def _wish_outlived(turn: Turn) -> None:
     """A person's stop that is out does not go on down the list after a hole: nobody waits for it any more."""
     now = turn.core.incident
-    if now is not None and now.reason == reasons.PERSON and turn.core.phase in {ACTING, CONFIRMING}:
+    if now is not None and now.by_person and turn.core.phase in {ACTING, CONFIRMING}:
         turn.amend(link=len(turn.rules.actions))
 
 
@@ -142,7 +146,7 @@ def _warning(turn: Turn, *, bridged: bool, watched: bool) -> None:
     if now is None:
         turn.set(phase=WATCHING)
         return
-    if now.reason == reasons.PERSON:
+    if now.by_person:
         if not watched:  # whoever asked has looked at the GPUs of that moment
             back_to_watching(turn, "the guard did not see the machine for a while")
             return
@@ -151,7 +155,7 @@ def _warning(turn: Turn, *, bridged: bool, watched: bool) -> None:
             turn, "the guard did not see the machine for a while; the countdown begins again if nothing works"
         )
         return
-    standing = reasons.standing(turn.state, turn.rules, now.reason, turn.wall, synced=turn.synced)
+    standing = reasons.standing(now, turn.moment)
     if standing.holds == "no":
         back_to_watching(turn, standing.why)
         return
@@ -161,9 +165,9 @@ def _warning(turn: Turn, *, bridged: bool, watched: bool) -> None:
         elif now.told and turn.at >= now.lost:
             _warning_told(turn, now, Outcome(turn.at, now.told, "failed", "nobody said whether anybody got it"))
         return
-    due = reasons.due_at(turn.core, turn.rules)
+    due = due_at(turn.core, turn.rules)
     blocked = standing.holds == "blocked"
-    if turn.at > due + deadlines.stale(turn.rules.policy.grace) and now.reason != reasons.PERSON:
+    if turn.at > due + deadlines.stale(turn.rules.policy.grace) and not now.by_person:
         # too long after its warning: people are warned anew, and a retry goes on where it was in the list
         if blocked and (now.ready or not now.worker):  # a worker that is not ready could not act yet
             back_to_watching(turn, standing.why)
@@ -185,7 +189,7 @@ def back_to_watching(turn: Turn, why: str) -> None:
     abandon(turn)
     if turn.core.incident is not None:
         answer_wish(turn, "withdrawn", why)
-        turn.tell("cancelled", "warning" if turn.core.incident.reason == reasons.PERSON else "info", why=why)
+        turn.tell("cancelled", "warning" if turn.core.incident.by_person else "info", why=why)
     turn.set(phase=WATCHING, incident=None)
 
 
@@ -193,7 +197,7 @@ def _latched(turn: Turn) -> None:
     """DONE waits for work; FAILED also tries again later, with a new warning."""
     core = turn.core
     now = core.incident
-    if core.phase == FAILED and now is not None and now.reason == reasons.PERSON and not now.told:
+    if core.phase == FAILED and now is not None and now.by_person and not now.told:
         # it was given up, and that was told: the machine's own rules go on
         turn.set(phase=WATCHING, incident=None, again=NEVER, remind=NEVER)
         return
@@ -217,14 +221,14 @@ def _latched(turn: Turn) -> None:
 def _work_ends(turn: Turn) -> bool:
     """Whether work ends DONE or FAILED; a deadline goes by work now, if it heeds work at all."""
     now = turn.core.incident
-    if now is not None and now.reason == reasons.PERSON and now.told and turn.core.done not in GOOD:
+    if now is not None and now.by_person and now.told and turn.core.done not in GOOD:
         return turn.at >= turn.core.closed + HEARD_WITHIN  # asked for beside work: that it failed must be heard first
-    if now is not None and now.reason == reasons.DEADLINE:
+    if now is not None and reasons.reason_of(now).by_date:
         if not turn.rules.policy.stop_busy:
-            return reasons.works_now(turn.state)
+            return works_now(turn.state)
         # it acted against work, so going on is no news; work that came later and has ended is
-        return turn.at + reasons.EPSILON >= reasons.idle_at(turn.state, turn.rules) and _worked_since(turn)
-    return reasons.work_seen(turn.state, turn.rules)
+        return turn.at + EPSILON >= idle_at(turn.state, turn.rules) and _worked_since(turn)
+    return work_seen(turn.state, turn.rules)
 
 
 def _worked_since(turn: Turn) -> bool:
@@ -340,7 +344,7 @@ def notice(turn: Turn, event: Notice) -> None:
         latest, soonest = max(core.notice, event.due), min(core.notice_soonest, event.due)
         kind = event.kind if off else core.notice_kind
     turn.set(notice=latest, notice_soonest=soonest, notice_kind=kind)
-    if core.phase == WARNING and core.incident is not None and core.incident.reason != reasons.PERSON:
+    if core.phase == WARNING and core.incident is not None and not core.incident.by_person:
         back_to_watching(turn, event.words)
     if not known:
         if turn.live:
@@ -367,7 +371,7 @@ def _reloaded(turn: Turn, event: Began) -> None:
     core = turn.core
     if core.phase == WARNING:
         # tags change nothing of what a person's stop goes by
-        if event.why != "tags" or core.incident is None or core.incident.reason != reasons.PERSON:
+        if event.why != "tags" or core.incident is None or not core.incident.by_person:
             back_to_watching(turn, "the configuration changed, or the guard had to begin again")
     elif core.phase in {DONE, FAILED}:
         turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
@@ -385,7 +389,7 @@ def _reloaded(turn: Turn, event: Began) -> None:
 def _restarted(turn: Turn, event: Began, now: Incident) -> None:
     phase = turn.core.phase
     _wish_outlived(turn)
-    if phase == WARNING and now.reason == reasons.PERSON:
+    if phase == WARNING and now.by_person:
         back_to_watching(turn, "the guard was started again before it was carried out")
     elif phase == WARNING:
         told_again = event.at if now.warned is None else NEVER

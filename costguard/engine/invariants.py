@@ -7,9 +7,10 @@ begins afresh, which can only make a stop come later.
 from collections.abc import Sequence
 
 from costguard.engine.effects import Effect, Go, Leave
+from costguard.engine.obstacles import forbidden
 from costguard.engine.phases import ALLOWED
-from costguard.engine.reasons import DEADLINE, EPSILON, PERSON, UNKNOWN, forbidden
-from costguard.engine.rules import Rules
+from costguard.engine.reasons import reason_of
+from costguard.engine.rules import EPSILON, Rules
 from costguard.engine.state import State
 
 
@@ -35,7 +36,7 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError("I4: nothing acts outside an incident")
     if words := forbidden(core, rules):
         raise InvariantError(words)
-    if now.reason == PERSON:
+    if now.by_person:
         return
     if now.warned is None or after.at + EPSILON < now.warned + policy.grace:
         raise InvariantError("I2: no action before people were warned for as long as `grace`")
@@ -43,7 +44,7 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError("I9: no own stop within boot_grace")
     if core.holds or core.notice is not None:
         raise InvariantError("no action against a hold or a notice")
-    if now.reason in {DEADLINE, UNKNOWN}:
+    if not reason_of(now).needs_quiet:
         return
     judged = [after.tracks[i] for i in core.judged]
     judged_by_mean = [core.mean] if rules.judges_mean and core.mean is not None else judged

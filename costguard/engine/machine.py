@@ -8,7 +8,7 @@ every attempt is decided on the readings of the tick that releases it; unknown n
 from typing import NamedTuple
 
 from costguard.engine import incident as handle
-from costguard.engine import people, reasons
+from costguard.engine import people
 from costguard.engine.alarm import raise_alarm, raise_weak
 from costguard.engine.effects import Check, Effect
 from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Devices, Event, Finding, Notice, Outcome, Tick
@@ -16,8 +16,9 @@ from costguard.engine.forecast import next_decision
 from costguard.engine.invariants import check
 from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Known, Reading
+from costguard.engine.obstacles import bridged
 from costguard.engine.policy import Policy
-from costguard.engine.rules import CLOCK_NOISE, RESUME_JUMP, Rules, rules_of
+from costguard.engine.rules import CLOCK_NOISE, EPSILON, RESUME_JUMP, Rules, rules_of
 from costguard.engine.state import ACTING, CONFIRMING, PASSED, UNDATED, Core, State
 from costguard.engine.tracks import above_arm, is_strong, observe, pick
 from costguard.engine.turn import Turn, label
@@ -131,9 +132,8 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     handle.advance(
         turn,
         # a boot has no past to bridge; within the boot a lost state is a hole
-        bridged=state.core.fresh != "lost"
-        and (reasons.bridged(gap, rules, restarted=seen.restarted) or not state.gpus),
-        watched=reasons.bridged(gap, rules, restarted=False) or not state.gpus,
+        bridged=state.core.fresh != "lost" and (bridged(gap, rules, restarted=seen.restarted) or not state.gpus),
+        watched=bridged(gap, rules, restarted=False) or not state.gpus,
     )
     turn.set(fresh="", next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))
     after = turn.state
@@ -154,7 +154,7 @@ def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool)
                 turn.set(arm_since=None)
         else:
             began = core.arm_since if core.arm_since is not None else since
-            armed = turn.at + reasons.EPSILON >= began + policy.arm_duration
+            armed = turn.at + EPSILON >= began + policy.arm_duration
             turn.set(arm_since=began, armed=turn.at if armed else None)
     core = turn.core
     seen = core.shadow  # work beside a GPU that cannot be read is work

@@ -1,6 +1,7 @@
 """The one sentence of a tick: state, cause, next step."""
 
-from costguard.engine import reasons
+from costguard.engine import obstacles, overdue
+from costguard.engine.reasons import OWN, Moment, begins, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Core, Incident, State
 from costguard.engine.turn import action_of, label
@@ -26,7 +27,7 @@ def status_word(state: State, rules: Rules) -> str:
     core = state.core
     if core.phase != "WATCHING":
         return core.phase
-    if core.holds or core.notice is not None or reasons.forbidden(core, rules):
+    if core.holds or core.notice is not None or obstacles.forbidden(core, rules):
         return "HELD"
     if not state.gpus or (
         rules.ends_machine and state.at + rules.policy.grace < core.started + rules.policy.boot_grace
@@ -98,7 +99,7 @@ class Sentence:
     def _despite(self) -> str:
         """What unknown means here: it keeps the machine up, unless a reason that it does not stop is at work."""
         now, phase = self._state.core.incident, self._state.core.phase
-        if now is not None and now.reason == reasons.DEADLINE and phase in (WARNING, ACTING, CONFIRMING):
+        if now is not None and reason_of(now).by_date and phase in (WARNING, ACTING, CONFIRMING):
             return "and the deadline has passed"
         return "and unknown is never idle"
 
@@ -115,15 +116,15 @@ class Sentence:
             return f"{action} was requested; {'asking what became of it' if lost else 'waiting for proof'}"
         if core.phase == FAILED:
             detail = core.incident.detail if core.incident else ""
-            person = core.incident is not None and core.incident.reason == reasons.PERSON
+            person = core.incident is not None and core.incident.by_person
             then = "given up: run `costguard stop` again" if person else f"next try at {self._at(core.again)}"
             by = f" (held by {core.holds[-1].owner})" if core.holds else ""
             return f"{action} FAILED ({detail}); THE BILL GOES ON; {then}{by}"
         if core.phase == DONE:
             detail = f" ({core.incident.detail})" if core.incident and core.incident.detail else ""
             return ON_DONE[core.done].format(action=action) + detail + "; watching goes on when work is seen"
-        if words := reasons.obstacle(core, self._rules):
-            held = core.holds and core.notice is None and not reasons.forbidden(core, self._rules)
+        if words := obstacles.obstacle(core, self._rules):
+            held = core.holds and core.notice is None and not obstacles.forbidden(core, self._rules)
             return words + (f" until {self._at(max(hold.until for hold in core.holds))}" if held else "")
         return self._outlook(action)
 
@@ -133,14 +134,14 @@ class Sentence:
         would = action if rules.policy.mode == "live" else f"DRY RUN: {action} would come"
         if now is None or now.warned is None:
             return f"{being_warned(now, rules)}; {would} {_later(rules, 'after that')}"
-        if now.reason == reasons.PERSON:
+        if now.by_person:
             soon = (
                 f"{action} failed ({now.detail}) and is tried again"
                 if now.failures
                 else f"{would} as soon as it is ready"
             )
             return f"{now.owner} asked for it: {soon}; `costguard hold 2h` takes it back"
-        due = reasons.due_at(core, rules)
+        due = obstacles.due_at(core, rules)
         left = due - self._state.at
         if left <= 0 and now.failures:
             return f"{action} failed ({now.detail}) and is tried again if nothing works"
@@ -154,20 +155,16 @@ class Sentence:
     def _outlook(self, action: str) -> str:
         state, rules, core = self._state, self._rules, self._state.core
         policy = rules.policy
-        times = [(reasons.idle_at(state, rules), f"idle for {duration(policy.kill_duration)}")]
-        if policy.unused_after is not None:
-            times.append((reasons.unused_at(state, rules), f"unused for {duration(policy.unused_after)}"))
+        moment = Moment(state, rules, self._wall, None)
+        times = [(begins(reason, moment), reason) for reason in OWN if reason.applies(policy)]
         would = "" if policy.mode == "live" else "DRY RUN: "
-        deadline = reasons.deadline_at(state, rules, self._wall, synced=None)
-        if deadline <= state.at and not policy.stop_busy:
-            deadline = max(deadline, reasons.rested_at(state, rules))
-            if deadline == NEVER:
-                words = f"the deadline has passed; {would}warning once work has been over for"
-                return f"{words} {duration(reasons.rest(rules))}, {action} {_later(rules, 'later')}"
-        times.append((deadline, "the deadline"))
-        at, why = min(times)
+        waiting = [reason for at, reason in times if at == NEVER and reason.at(moment) <= state.at]
+        if waiting:
+            words = f"{waiting[0].outlook(policy)} has passed; {would}warning once work has been over for"
+            return f"{words} {duration(overdue.rest(rules))}, {action} {_later(rules, 'later')}"
+        at, why = min((at, reason.outlook(policy)) for at, reason in times)
         if rules.ends_machine:
-            at = max(at, reasons.boot_grace_over(core, rules))
+            at = max(at, obstacles.boot_grace_over(core, rules))
         if at == NEVER:
             if any(t.loud for t in state.tracks):
                 return f"nothing stops work; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from costguard.engine import reasons
+from costguard.engine import obstacles
 from costguard.engine.attempt import REPEATED_STOPS, abandon
 from costguard.engine.effects import Answer
 from costguard.engine.events import AskHold, AskRelease, AskStop
 from costguard.engine.incident import back_to_watching, open_incident
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import EPSILON
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, ROOT, WARNING, WATCHING, Core, Hold, holder
+from costguard.engine.rules import EPSILON
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, PERSON, ROOT, WARNING, WATCHING, Core, Hold, holder
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
 from costguard.engine.words import duration
@@ -110,7 +110,7 @@ def forgive(turn: Turn) -> None:
 def _end_countdown(turn: Turn, owner: str) -> None:
     """A hold ends a countdown, and is told itself; a person's own stop is taken back aloud."""
     now = turn.core.incident
-    if now is not None and now.reason == reasons.PERSON:
+    if now is not None and now.by_person:
         back_to_watching(turn, f"{owner} holds this machine")
         return
     abandon(turn)
@@ -197,7 +197,7 @@ def stop(turn: Turn, event: AskStop) -> None:
     Whoever asked was shown the work and the holds. Holds stay: they stand against the machine's own reasons.
     """
     core = turn.core
-    if words := reasons.forbidden(core, turn.rules):
+    if words := obstacles.forbidden(core, turn.rules):
         _answer(turn, event.client, f"refused: {words}", done=False)
     elif core.phase in {ACTING, CONFIRMING}:
         _answer(turn, event.client, "already under way", done=False)
@@ -207,7 +207,7 @@ def stop(turn: Turn, event: AskStop) -> None:
         _answer(turn, event.client, f"already under way: {core.wish.owner} asked for it", done=True)
     else:
         abandon(turn)
-        open_incident(turn, reasons.PERSON, event.owner)
+        open_incident(turn, PERSON, event.owner)
         _answer(turn, event.client, f"{action_of(turn.core.incident, turn.rules)} begins", done=True)
 
 

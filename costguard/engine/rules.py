@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 from costguard.engine.policy import MACHINE_ACTIONS, Policy
 
+EPSILON = 1e-6
+"""Seconds by which two moments may differ and be the same."""
+
 SHORT_GAP = 60.0
 """A warning outlives a hole of at most this many seconds, if counters bridged it."""
 

@@ -33,6 +33,9 @@ PASSED = frozenset({"go", "consequences"})
 UNDATED = 0.0
 """The date of a stop on a date that was known to be wrong: recent, until a date that is right takes its place."""
 
+PERSON = "person"
+"""The reason that is a person's command, and none of the machine's own."""
+
 ROOT = 0
 """The user id that no sum of holds binds."""
 
@@ -103,6 +106,11 @@ class Incident(NamedTuple):
     stopping: bool = False  # it was seen stopping, and people were told
     lost: float = NEVER  # when what is under way counts as lost: nobody will say what became of it
     detail: str = ""  # last error, in words
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person asked for it: no warning, no window, and no limit on repeated stops."""
+        return self.reason == PERSON
 
 
 class Wish(NamedTuple):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
-from costguard.engine.reasons import rest
+from costguard.engine.overdue import rest
 from costguard.engine.rules import CLOCK_NOISE, Rules
 from costguard.engine.state import Core, State
 from costguard.engine.window import Track, advance, begin, lose, never_seen

@@ -3,8 +3,9 @@
 from typing import Any
 
 from costguard.engine.effects import Effect, Tell
+from costguard.engine.idleness import concerned
 from costguard.engine.observation import Device
-from costguard.engine.reasons import concerned
+from costguard.engine.reasons import Moment, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import Core, Incident, State
 
@@ -28,6 +29,11 @@ class Turn:
     def state(self) -> State:
         """The state as it stands."""
         return State(self.at, self.gpus, self.tracks, self.core)
+
+    @property
+    def moment(self) -> Moment:
+        """What reasons are judged by."""
+        return Moment(self.state, self.rules, self.wall, self.synced)
 
     @property
     def live(self) -> bool:
@@ -67,7 +73,7 @@ class Turn:
             "action": action_of(incident, self.rules),
             "gpus": [label(core, self.gpus[position]) for position in concerned(self.state, self.rules)],
             "threshold": self.rules.quiet_threshold,
-            "window": policy.unused_after if incident and incident.reason == "unused" else policy.kill_duration,
+            "window": reason_of(incident).window(policy) if incident is not None else policy.kill_duration,
             "grace": policy.grace,
             "wall": self.wall,
             "stop_below_load": policy.stop_below_load and self.rules.ends_machine,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costguard.engine.narrate import ON_DONE, unreached
-from costguard.engine.reasons import PERSON
+from costguard.engine.state import PERSON
 from costguard.engine.words import percent, several
 from costguard.history.query import Event
 

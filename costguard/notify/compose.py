@@ -47,10 +47,13 @@ saved                estimate of what it would have cost meanwhile, in ``currenc
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from costguard.engine.reasons import PERSON
+from costguard.engine.reasons import REASONS
+from costguard.engine.state import PERSON
 from costguard.notify.facts import DAY, Facts, number
 from costguard.notify.price import price
 from costguard.notify.words import clock, listed, money, sentence, share, span
+
+WHY = {reason.name: reason.why for reason in REASONS}
 
 
 class Text(NamedTuple):
@@ -401,13 +404,8 @@ def _reason(facts: Facts) -> str:
     threshold, window = facts.number("threshold"), facts.number("window")
     during = f" for {span(window)}" if window is not None else ""
     below = f" below {share(threshold)}" if threshold is not None else " too low"
-    return {
-        "idle": f"why: idle after work; load{below}{during} on {gpus}",
-        "unused": f"why: no work since boot{during} on {gpus}",
-        "deadline": "why: the deadline (lifetime, lease or budget) has come",
-        "unknown": "why: the GPUs could not be read for too long, while nobody seemed to use the machine",
-        "person": f"why: {owner or 'somebody'} asked for it",
-    }.get(reason, "")
+    why = WHY.get(reason)
+    return "" if why is None else "why: " + why.format(below=below, during=during, gpus=gpus, owner=owner or "somebody")
 
 
 def _readings(facts: Facts) -> str:

@@ -8,8 +8,9 @@ seconds that have left the window already.
 
 from bisect import bisect_left, bisect_right
 
-from costguard.engine import reasons
 from costguard.engine.observation import Known
+from costguard.engine.overdue import deadline_at, period_over, rest
+from costguard.engine.reasons import DEADLINE, IDLE, OWN, UNKNOWN, UNUSED, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, WATCHING, Core, State
 from costguard.engine.window import BUCKETS, NEVER, Track
@@ -20,6 +21,10 @@ WORTH = 4
 """Fewer changes than this are stepped through."""
 
 
+KNOWN = (DEADLINE, IDLE, UNUSED, UNKNOWN)
+"""The reasons that this module can look ahead for; with any other one the engine itself says what may be left out."""
+
+
 class Forward:
     """For one policy on one trace."""
 
@@ -28,6 +33,7 @@ class Forward:
         self._rules = rules
         self._times = levels.times
         self._start = levels.times[0] if levels.times else 0.0
+        self.knows_reasons = all(reason in KNOWN for reason in OWN if reason.applies(rules.policy))
         self._some = rules.policy.aggregate == "any" and not rules.ends_machine
 
     def possible(self, state: State, k: int) -> int:
@@ -38,7 +44,7 @@ class Forward:
         least = changes[i] if i < len(changes) else len(self._times)
         if core.next <= state.at:
             least = min(least, k + WORTH)  # the engine would be asked about every single sample
-        if least >= len(self._times) or not self._plain(core):
+        if least >= len(self._times) or not self.knows_reasons or not self._plain(core):
             return 0
         to = min(self._next_of(self._levels.holes(rules.gap), k), self._next_of(self._levels.blind, k))
         for runs in self._runs(state):
@@ -74,8 +80,8 @@ class Forward:
         armed = core.armed is not None or policy.arm_duration is None
         if not armed and policy.arm_duration is not None:
             found.append(levels.long(levels.above(self._rules, core.picked), policy.arm_duration))
-        deadline = core.incident is not None and core.incident.reason == reasons.DEADLINE
-        if core.phase == DONE and not (deadline and policy.stop_busy):
+        by_date = core.incident is not None and reason_of(core.incident).by_date
+        if core.phase == DONE and not (by_date and policy.stop_busy):
             return found
         if armed:
             found += self._idle_runs(state)
@@ -100,7 +106,7 @@ class Forward:
     def _unlatched(self, state: State, k: int) -> int:
         """The sample in which work could end the latch."""
         core, rules, levels, end = state.core, self._rules, self._levels, len(self._times)
-        if core.incident is not None and core.incident.reason == reasons.DEADLINE:
+        if core.incident is not None and reason_of(core.incident).by_date:
             back = -1 if rules.policy.stop_busy else levels.busy(rules, core.judged).levels.find(b"\1", k)
             return back if back >= 0 else end
         if rules.judges_mean:
@@ -129,10 +135,10 @@ class Forward:
         if core.alarm is not None:
             dates.append(core.alarm.next)
         if policy.budget is not None:
-            dates.append(reasons.period_over(core, self._rules) - self._start)
+            dates.append(period_over(core, self._rules) - self._start)
         limit = len(self._times)
         if core.phase == WATCHING:
-            deadline = reasons.deadline_at(state, self._rules, state.at + self._start, synced=None)
+            deadline = deadline_at(state, self._rules, state.at + self._start, synced=None)
             if deadline > state.at:
                 dates.append(deadline)
             elif policy.stop_busy:
@@ -149,7 +155,7 @@ class Forward:
         if core.blind is not None:
             pause = busy.levels.find(b"\0", k)
             return pause if pause >= 0 else end
-        found = self._levels.rare(busy, reasons.rest(self._rules), 0.0).at_or_after(k)
+        found = self._levels.rare(busy, rest(self._rules), 0.0).at_or_after(k)
         return end if found is None else found
 
     # -- the state afterwards --------------------------------------------------------------------------------

@@ -11,12 +11,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from costguard.engine.deadlines import stale
-from costguard.engine.reasons import EPSILON, IDLE, UNUSED
-from costguard.engine.rules import Rules
+from costguard.engine.reasons import IDLE, OWN, UNUSED, Reason
+from costguard.engine.reasons import UNKNOWN as UNREADABLE
+from costguard.engine.rules import EPSILON, Rules
 from costguard.engine.state import DONE, WARNING, WATCHING
 from costguard.engine.window import BUCKETS, NEVER, Track, advance, begin, clear_at, loud_seconds, tolerates
 from costguard.replay.levels import LOUD, UNKNOWN, Levels, Signal
 from costguard.replay.windows import SLACK
+
+DRAWN = (IDLE, UNUSED, UNREADABLE)
+"""The reasons that an outline knows; where all can be read, the last one never holds."""
 
 YES, BLOCKED, NO = "yes", "blocked", "no"
 
@@ -41,8 +45,8 @@ def is_plain(rules: Rules) -> bool:
     """Whether `outline` knows every rule of a policy."""
     policy = rules.policy
     every = rules.ends_machine or policy.aggregate == "all"
-    dates = (policy.lifetime, policy.lease_until, policy.budget)
-    return every and not policy.admin_hold and not policy.gpu_devices and dates == (None, None, None)
+    few = all(reason in DRAWN for reason in OWN if reason.applies(policy))
+    return every and few and not policy.admin_hold and not policy.gpu_devices
 
 
 def outline(levels: Levels, rules: Rules, look: float) -> Outline | None:
@@ -78,7 +82,7 @@ class _Sketch:
         self._grace_over = policy.boot_grace - policy.grace if rules.ends_machine else -NEVER
         self._acts = policy.boot_grace if rules.ends_machine else -NEVER
         self._phase = WATCHING
-        self._reason = ""
+        self._reason = IDLE
         self._warned = 0.0
         self._armed: float | None = None
         self._tracks: list[Track] = []
@@ -284,7 +288,7 @@ class _Sketch:
             elif at + EPSILON >= self._unused:
                 self._warn(UNUSED, at, wall, tick)
 
-    def _warn(self, reason: str, at: float, wall: float, tick: int) -> None:
+    def _warn(self, reason: Reason, at: float, wall: float, tick: int) -> None:
         self._phase, self._reason, self._warned = WARNING, reason, at
         self.marks.append(Mark(tick, wall, "warning"))
 
@@ -303,9 +307,9 @@ class _Sketch:
     def _standing(self, at: float) -> str:
         """Whether the reason of a warning still holds."""
         now = at + EPSILON
-        if now >= (self._idle if self._reason == IDLE else self._unused):
+        if now >= (self._idle if self._reason is IDLE else self._unused):
             return YES
-        if self._reason == UNUSED:
+        if self._reason is UNUSED:
             if self._work is None or self._armed is not None or self._unused_after is None:
                 return NO
             held = tolerates(self._work, -NEVER, self._unused_after, self._tolerance, now)

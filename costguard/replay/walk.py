@@ -9,14 +9,17 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
-from costguard.engine import reasons
 from costguard.engine.alarm import would_have_stopped_at
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.events import Devices, Outcome, Tick
+from costguard.engine.idleness import idle_at, unused_at, work_seen
 from costguard.engine.machine import Step, step
 from costguard.engine.observation import Observation
+from costguard.engine.obstacles import due_at
+from costguard.engine.overdue import period_over
 from costguard.engine.policy import Policy
-from costguard.engine.rules import rules_of
+from costguard.engine.reasons import Moment, reason_of, standing
+from costguard.engine.rules import EPSILON, rules_of
 from costguard.engine.state import DONE, WARNING, WATCHING, State, initial
 from costguard.engine.window import NEVER
 from costguard.replay.forward import Forward
@@ -110,7 +113,7 @@ class _Walker:
         if core.phase != WARNING or now is None or now.warned is None or k == 0:
             return
         at = self.times[k] - self.start
-        due = max(reasons.due_at(core, self.rules), state.at + self.look)
+        due = max(due_at(core, self.rules), state.at + self.look)
         if at - due > self.look and at - state.at <= self.rules.gap:
             first = len(self.decisions)
             self._ask(k, self._wall(due), k - 1)
@@ -164,9 +167,9 @@ class _Walker:
         if core is before.core and state.tracks is before.tracks:
             until = core.next  # the engine just said that such a tick changes nothing
         else:
-            until = self._calm_until(state) - 2 * reasons.EPSILON  # which the engine adds to the time
+            until = self._calm_until(state) - 2 * EPSILON  # which the engine adds to the time
         if self.policy.budget is not None:
-            until = min(until, reasons.period_over(core, self.rules) - self.start)
+            until = min(until, period_over(core, self.rules) - self.start)
         end = min(end, first_at(self.times, self._wall(until), k))
         while end > k and self.times[end - 1] - self.start >= until:
             end -= 1  # a date is not exact to the last bit
@@ -197,29 +200,31 @@ class _Walker:
         """Until when a tick of equal levels changes nothing, where the engine does not say so itself."""
         core, rules = state.core, self.rules
         settled = core.blind is None and core.alarm is None and core.weak is None and not core.holds
-        if not settled or (core.armed is None and self.policy.arm_duration is not None):
+        if (
+            not settled
+            or not self.forward.knows_reasons
+            or (core.armed is None and self.policy.arm_duration is not None)
+        ):
             return -1.0
         now = core.incident
         if core.phase == WARNING and now is not None and now.warned is not None:
-            wall = self._wall(state.at)
-            standing = reasons.standing(state, rules, now.reason, wall, synced=None)
-            if standing.holds != "yes":
+            if standing(now, Moment(state, rules, self._wall(state.at), None)).holds != "yes":
                 return -1.0
-            due = reasons.due_at(core, rules)
+            due = due_at(core, rules)
             alarming = (
                 would_have_stopped_at(core, rules, core.shadow),
-                reasons.idle_at(state, rules),
-                reasons.unused_at(state, rules),
+                idle_at(state, rules),
+                unused_at(state, rules),
             )
             return min(core.check, due, *[date for date in alarming if date > state.at])
-        if core.phase == DONE and now is not None and now.reason == reasons.DEADLINE:
+        if core.phase == DONE and now is not None and reason_of(now).by_date:
             quiet = not any(track.loud for track in state.tracks)  # only work that is seen now ends it
-            idle = reasons.idle_at(state, rules)  # or work that came later and has ended
+            idle = idle_at(state, rules)  # or work that came later and has ended
             return min(core.check, core.remind, core.again, idle if idle > state.at else NEVER) if quiet else -1.0
         if rules.judges_mean and core.mean is not None and not core.mean.loud and core.mean.lost is None:
             if core.phase == WATCHING:
                 return core.next
-            if core.phase == DONE and not reasons.work_seen(state, rules):
+            if core.phase == DONE and not work_seen(state, rules):
                 return min(core.check, core.remind, core.again)
         return -1.0
 

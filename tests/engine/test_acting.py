@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, reasons, step
+from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
+from costguard.engine.overdue import REST
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
 IDLE = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0)
@@ -293,15 +294,15 @@ def test_a_pause_of_the_work_is_no_end_of_it() -> None:
     world = World(policy, 2)
     while world.now < 20000.0:
         world.run(60.0, BUSY, QUIET)
-        world.run(reasons.REST - 20.0, QUIET, QUIET)
+        world.run(REST - 20.0, QUIET, QUIET)
     assert world.kinds() == ["deadline_passed"]
     assert world.last is not None
     assert "the deadline has passed" not in sentence(world), "the GPUs rest, and the date is shown"
     ended = world.now
-    world.run(reasons.REST + policy.grace + 60.0, QUIET, QUIET)
+    world.run(REST + policy.grace + 60.0, QUIET, QUIET)
     assert world.stops()
     (warned,) = [at for at, effect in world.effects if isinstance(effect, Tell) and effect.kind == "warning"]
-    assert warned - ended <= reasons.REST + policy.interval
+    assert warned - ended <= REST + policy.interval
 
 
 @pytest.mark.parametrize(("window", "waits"), [(3600.0, 300.0), (100.0, 100.0)])

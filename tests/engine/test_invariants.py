@@ -9,7 +9,7 @@ import pytest
 from costguard.engine import Policy, State, Veto
 from costguard.engine.effects import Effect, Go, Leave
 from costguard.engine.invariants import InvariantError, check
-from costguard.engine.reasons import DEADLINE, IDLE, PERSON, UNKNOWN, UNUSED
+from costguard.engine.reasons import DEADLINE, IDLE, PERSON, UNKNOWN, UNUSED, Reason
 from costguard.engine.rules import rules_of
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Hold
 from costguard.engine.window import Track
@@ -33,10 +33,10 @@ def acted(policy: Policy) -> tuple[State, tuple[Effect, ...]]:
     return done.state, done.effects
 
 
-def released(policy: Policy = STOP, reason: str = IDLE) -> tuple[State, tuple[Effect, ...]]:
+def released(policy: Policy = STOP, reason: Reason = IDLE) -> tuple[State, tuple[Effect, ...]]:
     """A state in which an action was released, and what was asked for."""
     state, effects = acted(policy)
-    return of(state, reason=reason), effects
+    return of(state, reason=reason.name), effects
 
 
 def refused(after: State, effects: Sequence[Effect], policy: Policy, before: str = WARNING) -> str:
@@ -62,7 +62,7 @@ def test_what_breaks_no_rule_is_taken() -> None:
     """Every action of every kind for every reason, to the very second; and what only tells may do so always."""
     for policy in (STOP, TASK, TASK._replace(kill_action="end_process")):
         for reason in (IDLE, UNUSED, DEADLINE, UNKNOWN, PERSON):
-            state, effects = released(policy, reason=reason)
+            state, effects = released(policy, reason)
             assert refused(state, effects, policy) == ""
             incident = state.core.incident
             assert incident is not None
@@ -75,9 +75,9 @@ def test_what_breaks_no_rule_is_taken() -> None:
 
 @pytest.mark.parametrize("reason", [IDLE, UNUSED, DEADLINE, UNKNOWN])
 @pytest.mark.parametrize("policy", [STOP, TASK, TASK._replace(kill_action="end_process")])
-def test_what_would_break_a_rule_is_refused_by_its_name(policy: Policy, reason: str) -> None:
+def test_what_would_break_a_rule_is_refused_by_its_name(policy: Policy, reason: Reason) -> None:
     """Each rule alone, to the second, for a worker's action as for the guard's own end."""
-    state, effects = released(policy, reason=reason)
+    state, effects = released(policy, reason)
     assert [effect for effect in effects if isinstance(effect, Go | Leave)]
     assert "dry run" in refused(state, effects, policy._replace(mode="dry-run"))
     assert "I4" in refused(changed(state, incident=None), effects, policy)
@@ -113,7 +113,7 @@ def test_a_persons_stop_needs_no_warning_and_no_quiet_but_nothing_may_forbid_it(
     ],
 )  # fmt: skip
 def test_what_is_judged_must_be_known_and_quiet_in_this_very_tick(
-    reason: str, aggregate: str, tracks: tuple[Track, ...], of_all: bool, of_any: bool
+    reason: Reason, aggregate: str, tracks: tuple[Track, ...], of_all: bool, of_any: bool
 ) -> None:
     """I1, I3: all of it, and where any GPU decides and the machine goes on, one of it; nothing judged is no proof."""
     for policy, good in (

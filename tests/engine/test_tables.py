@@ -8,13 +8,13 @@ from costguard.engine import Policy, Veto
 from costguard.engine.document import document
 from costguard.engine.invariants import InvariantError, check
 from costguard.engine.phases import TRANSITIONS
-from costguard.engine.reasons import TABLE
+from costguard.engine.reasons import REASONS
 from costguard.engine.rules import rules_of
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
 
 PHASES = {WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED}
-ROWS = {row.reason: row for row in TABLE}
+ROWS = {row.name: row for row in REASONS}
 POLICIES = {
     "idle": BASE._replace(arm_duration=None, unused_after=None, unknown_alarm=1e9),
     "unused": BASE._replace(unused_after=300.0, unknown_alarm=1e9),

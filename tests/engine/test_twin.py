@@ -24,10 +24,12 @@ from costguard.engine import (
     Tick,
     Veto,
     initial,
-    reasons,
     step,
 )
-from costguard.engine.effects import Abandon, Effect, Go
+from costguard.engine.effects import Abandon, Effect, Go, Tell
+from costguard.engine.obstacles import due_at
+from costguard.engine.overdue import period_over, rested_at
+from costguard.engine.reasons import OWN, Moment
 from costguard.engine.rules import rules_of
 from costguard.engine.state import commitments
 from costguard.engine.window import NEVER
@@ -37,6 +39,7 @@ LEASE = BASE._replace(lease_until=EPOCH + 900.0, unused_after=None)
 BUDGET = BASE._replace(budget=0.5, price_per_hour=3.6, budget_period=1200.0, unused_after=None)
 OVERDUE = LEASE._replace(lease_until=EPOCH + 300.0, boot_grace=0.0, kill_duration=2000.0)
 BELOW = BASE._replace(stop_below_load=True, kill_threshold=0.7, arm_threshold=0.8)
+BLIND = BASE._replace(unknown_stop_after=300.0, kill_duration=100.0)
 HIGH = BASE._replace(arm_threshold=0.8)
 POLICIES = (
     BASE,
@@ -55,7 +58,7 @@ POLICIES = (
     BELOW,
     BASE._replace(lifetime=700.0, unused_after=None),
     BASE._replace(lifetime=400.0, stop_busy=True, boot_grace=0.0),
-    BASE._replace(unknown_stop_after=300.0, kill_duration=100.0),
+    BLIND,
     BASE._replace(window_share=0.1, interval=5.0),
     LEASE,
     OVERDUE,
@@ -245,11 +248,11 @@ def coming(state: State, policy: Policy, wall: float) -> list[float]:
     moments += [core.arm_since + policy.arm_duration] if core.arm_since and policy.arm_duration else []
     moments += [core.started + policy.boot_grace - policy.grace, core.started + policy.boot_grace]
     if core.incident is not None:
-        moments += [reasons.due_at(core, rules), core.incident.lost, core.incident.recheck, core.incident.retell]
-    moments.append(reasons.deadline_at(state, rules, wall, synced=True))
-    moments.append(state.at + reasons.period_over(core, rules) - wall)
-    for when in (reasons.idle_at, reasons.unused_at, reasons.unknown_at, reasons.rested_at):
-        moments.append(when(state, rules))
+        moments += [due_at(core, rules), core.incident.lost, core.incident.recheck, core.incident.retell]
+    moments.append(state.at + period_over(core, rules) - wall)
+    now = Moment(state, rules, wall, True)
+    moments += [when(now) for reason in OWN for when in (reason.at, reason.waits)]
+    moments.append(rested_at(state, rules))
     return sorted({moment for moment in moments if state.at + 0.5 < moment < state.at + 2 * 86400.0})
 
 
@@ -355,3 +358,23 @@ HALF, FULL = (Known(0.3), Known(0.3)), (Known(0.9), Known(0.9))
 def test_a_tick_that_is_let_pass_would_have_changed_nothing(policy: Policy, now: float, deeds: list[Deed]) -> None:
     """Same effects, same state, same sentence, at every step of every life, also a hair from the moment of a decision."""
     live(policy, now, deeds)
+
+
+LEADS_TO: dict[str, tuple[Policy, list[Deed]]] = {
+    "deadline": (LEASE, [("stay", (BUSY, QUIET), 100, None), ("stay", (QUIET, QUIET), 60, None)]),
+    "idle": (BASE, [*WORKED, ("stay", (QUIET, QUIET), 40, None)]),
+    "unused": (BASE, [("stay", (QUIET, QUIET), 100, None)]),
+    "unknown": (BLIND, [*WORKED, ("set", "quiet_host", True), ("stay", (DARK, DARK), 60, None)]),
+}
+"""For each of the machine's own reasons a policy and a life in which people are warned of it."""
+
+
+def test_every_reason_of_the_machine_is_lived_through() -> None:
+    """A reason that is added gets a life here, and a policy among those that the lives above draw from."""
+    assert set(LEADS_TO) == {reason.name for reason in OWN}
+    for name, (policy, deeds) in LEADS_TO.items():
+        assert policy in POLICIES
+        twins = live(policy, 0.0, deeds)
+        warned = [effect.facts for effect in twins.effects if isinstance(effect, Tell) and effect.kind == "warning"]
+        assert [facts["reason"] for facts in warned][:1] == [name]
+        assert all(facts["window"] is not None for facts in warned)

@@ -23,7 +23,7 @@ from costguard.cli.status_view import view
 from costguard.config.presets import PRESETS
 from costguard.demo import story
 from costguard.demo.director import Director, Line, Scene
-from costguard.engine.reasons import TABLE
+from costguard.engine.reasons import REASONS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -114,8 +114,8 @@ def test_what_is_not_yet_there_is_not_there() -> None:
 
 def test_the_reasons_are_those_of_the_engine() -> None:
     """The table of reasons is the engine's own."""
-    for row in TABLE:
-        assert f"| {' | '.join(row[1:])} |" in README
+    for reason in REASONS:
+        assert f"| {' | '.join(reason.cells)} |" in README
 
 
 class Rehearsal:

@@ -1,0 +1,105 @@
+"""When the GPUs count as idle, as unused or as unreadable for too long, and whether work is seen."""
+
+from costguard.engine.rules import EPSILON, Rules
+from costguard.engine.state import Core, State
+from costguard.engine.window import NEVER, Track, clear_at, loud_seconds, tolerates
+
+
+def idle_floor(core: Core, rules: Rules) -> float:
+    """The earliest moment at which an idle window may begin."""
+    policy = rules.policy
+    armed = core.armed if policy.arm_duration is not None else -NEVER
+    if armed is None:
+        return NEVER
+    return max(armed, core.began - policy.interval + policy.delay) if policy.delay else armed
+
+
+def idle_at(state: State, rules: Rules) -> float:
+    """When the idle window will be clear if nothing changes; NEVER while it cannot be."""
+    core, window, tolerance = state.core, rules.policy.kill_duration, rules.tolerance
+    floor = idle_floor(core, rules)
+    if floor == NEVER or not core.judged or core.lacking:
+        return NEVER
+    some = rules.policy.aggregate == "any" and not rules.ends_machine
+    if not (some or rules.judges_mean) and core.work is not None and core.work.loud:
+        return NEVER  # the common case: a GPU works
+    if rules.judges_mean:
+        return clear_at(core.mean, floor, window, tolerance) if core.mean else NEVER
+    tracks = state.tracks
+    if some:
+        return min([clear_at(tracks[i], floor, window, tolerance) for i in core.judged])
+    together = all_together(core, rules)
+    latest = clear_at(together, floor, window, tolerance) if together else -NEVER
+    for i in core.judged:
+        clear = clear_at(tracks[i], floor, window, tolerance)
+        if clear == NEVER:
+            return NEVER
+        latest = max(latest, clear)
+    return latest
+
+
+def all_together(core: Core, rules: Rules) -> Track | None:
+    """When any GPU was loud: bursts that each GPU may have must not add up to work of the machine. None if they cannot."""
+    return core.shadow if rules.tolerance > 0 and len(core.judged) > 1 else None
+
+
+def unused_at(state: State, rules: Rules) -> float:
+    """When the machine counts as unused if nothing changes."""
+    core, after = state.core, rules.policy.unused_after
+    if after is None or core.armed is not None or core.work is None or rules.policy.arm_duration is None:
+        return NEVER
+    return clear_at(core.work, -NEVER, after, rules.tolerance)
+
+
+def unknown_at(state: State, rules: Rules) -> float:
+    """When *unknown too long* becomes a reason, if nothing changes (opt-in)."""
+    core, after = state.core, rules.policy.unknown_stop_after
+    if after is None or core.blind is None or core.host is None or core.host.loud or works_now(state):
+        return NEVER
+    if core.shadow is None or core.shadow.loud:
+        return NEVER
+    return max(core.blind, core.host.since, core.shadow.since) + after  # no work in the meantime, where it can be seen
+
+
+def concerned(state: State, rules: Rules) -> tuple[int, ...]:
+    """The positions of the GPUs that a reason rests on: those that are idle where `any` decides, else all judged."""
+    judged = state.core.judged
+    if rules.policy.aggregate != "any" or rules.ends_machine:
+        return judged
+    tracks = state.tracks
+    return tuple(i for i in judged if i < len(tracks) and tracks[i].lost is None and not tracks[i].loud)
+
+
+def works_now(state: State) -> bool:
+    """Whether some judged GPU is seen working in this very tick."""
+    tracks = state.tracks
+    return any(tracks[i].loud and tracks[i].lost is None for i in state.core.judged)
+
+
+def work_seen(state: State, rules: Rules) -> bool:
+    """Whether work, not a tolerated blip, lies in the window: what unlatches DONE and FAILED."""
+    core, window = state.core, rules.policy.kill_duration
+    if rules.judges_mean:
+        relevant = [core.mean] if core.mean else []
+    else:
+        relevant = [state.tracks[i] for i in core.judged]
+    loud = [t.lost is None and loud_seconds(t, window, state.at) > rules.tolerance for t in relevant]
+    if rules.policy.aggregate == "any" and not rules.ends_machine:
+        return all(loud) and bool(loud)
+    together = None if rules.judges_mean else all_together(core, rules)
+    return any(loud) or (together is not None and loud_seconds(together, window, state.at) > rules.tolerance)
+
+
+def idle_tolerated(state: State, rules: Rules) -> bool:
+    """Whether a burst that the window tolerates is all that keeps it from being clear."""
+    core, at, window = state.core, state.at + EPSILON, rules.policy.kill_duration
+    floor = idle_floor(core, rules)
+    if floor == NEVER or not core.judged:
+        return False
+    if rules.judges_mean:
+        return core.mean is not None and tolerates(core.mean, floor, window, rules.tolerance, at)
+    held = [tolerates(state.tracks[i], floor, window, rules.tolerance, at) for i in core.judged]
+    if rules.policy.aggregate == "any" and not rules.ends_machine:
+        return any(held)
+    together = all_together(core, rules)
+    return all(held) and (together is None or tolerates(together, floor, window, rules.tolerance, at))

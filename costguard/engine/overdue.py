@@ -1,0 +1,67 @@
+"""The deadline (lifetime, lease or budget), and the end of the work that it waits for."""
+
+from costguard.engine.rules import EPSILON, Rules
+from costguard.engine.state import Core, State
+from costguard.engine.window import NEVER, never_seen
+
+REST = 300.0
+"""Seconds (at most a whole window) of quiet after work before a deadline that has passed begins its warning.
+
+A pause is not the end of the work: without this people get a warning and its cancellation for every pause of a job.
+"""
+
+
+def deadline_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+    """The earliest of lifetime, lease and budget, on the boot clock; time asleep is neither running nor billed."""
+    policy, core = rules.policy, state.core
+    soonest = NEVER
+    if policy.lifetime is not None:
+        soonest = policy.lifetime - core.ran + core.suspended
+    if policy.lease_until is not None and synced is not False:
+        soonest = min(soonest, state.at + policy.lease_until - wall)
+    if policy.budget is not None and policy.price_per_hour and wall < period_over(core, rules):
+        soonest = min(soonest, (policy.budget - core.spent) / policy.price_per_hour * 3600.0 + core.suspended)
+    return soonest
+
+
+def period_over(core: Core, rules: Rules) -> float:
+    """The date at which the budget period ends; what was spent in it is no reason to stop from then on."""
+    return core.spent_since + rules.policy.budget_period if core.spent_since else NEVER
+
+
+def rest(rules: Rules) -> float:
+    """How long work must have been over before a deadline goes by that."""
+    return min(REST, rules.policy.kill_duration)
+
+
+def rested_at(state: State, rules: Rules) -> float:
+    """When work that was seen will have been over for so long, if nothing changes; NEVER while some is seen."""
+    seen = state.core.shadow
+    if seen is not None and seen.loud:
+        return NEVER
+    if seen is None or seen.since <= seen.known_since:
+        return -NEVER  # no end of any work was seen
+    return seen.since + rest(rules)
+
+
+def working_until(state: State, rules: Rules) -> float:
+    """From when on no judged GPU works, nor may: one that was lost at work counts for a window. NEVER while one is seen."""
+    until = -NEVER
+    for track in [state.tracks[i] for i in state.core.judged]:
+        if track.lost is None:
+            if track.loud:
+                return NEVER
+        elif track.loud or never_seen(track):
+            until = max(until, track.lost + rules.policy.kill_duration)
+    return until
+
+
+def may_work(state: State, rules: Rules) -> bool:
+    """Whether some judged GPU works, or may have when it became unknown, less than a whole window ago."""
+    return state.at + EPSILON < working_until(state, rules)
+
+
+def waits_for_work(state: State, rules: Rules, wall: float, *, synced: bool | None) -> bool:
+    """Whether a deadline has passed, and work that goes on, or may, keeps it from acting."""
+    passed = state.at >= deadline_at(state, rules, wall, synced=synced)
+    return passed and not rules.policy.stop_busy and may_work(state, rules)
