@@ -1,6 +1,7 @@
 """The contract of cloud plug-ins, over every one that is registered, and over one that somebody else wrote."""
 
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -11,6 +12,10 @@ from costguard.actions.provider import load
 from costguard.testing.contract import CHECKS, FOREIGN, Case
 
 REGISTERED = sorted(entry_points(group="costguard.providers"))
+PROJECT = Path(__file__).parents[2]
+PACKAGES = {point.module.partition(".")[0] for point in REGISTERED}
+LINTER = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+CONTRACTS: list[dict[str, object]] = LINTER["contracts"]
 EXAMPLE = Path(__file__).parent / "example"
 
 CLAIMED: list[Mapping[str, str]] = [  # what looks like a cloud of this project, and is not; source: `dmidecode`
@@ -41,12 +46,13 @@ def example() -> Iterator[Case]:
 
 
 def case_of(point: EntryPoint) -> Case:
+    assert point.name in OWN, f"add an entry {point.name!r} to OWN: what the firmware of its machines says"
     others = [dmi for name, machines in OWN.items() if name != point.name for dmi in machines]
     return Case(point.value, OWN[point.name], [*CLAIMED, *others])
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("point", [p for p in REGISTERED if p.name in OWN], ids=lambda point: point.name)
+@pytest.mark.parametrize("point", REGISTERED, ids=lambda point: point.name)
 def test_every_registered_plug_in_keeps_the_contract(point: EntryPoint, check: Callable[[Case], None]) -> None:
     """One suite, which is public: whoever adds a cloud runs the same."""
     check(case_of(point))
@@ -59,8 +65,37 @@ def test_a_plug_in_of_somebody_else_keeps_it(example: Case, check: Callable[[Cas
 
 
 def test_the_clouds_of_this_project_are_registered() -> None:
-    """Otherwise the tests above would pass over nothing."""
-    assert {point.name for point in REGISTERED} >= set(OWN)
+    """Otherwise the tests above would pass over nothing; and a folder that nobody registered is no plug-in."""
+    assert {point.name for point in REGISTERED} == set(OWN)
+    folders = {file.parent.name for file in (PROJECT / "providers").glob("*/__init__.py")}
+    assert folders in (PACKAGES, set()), "only beside a wheel that is tested there are none"
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: str(contract["name"]))
+def test_every_plug_in_is_bound_by_the_import_contracts(contract: dict[str, object]) -> None:
+    """One that is named by none would be checked by none."""
+    named = {str(name) for key in ("modules", "source_modules", "forbidden_modules") for name in listed(contract, key)}
+    of_one = {name for name in named if name in PACKAGES}
+    about_one_sdk = str(contract["name"]).startswith("The SDK of ")
+    if of_one:
+        assert of_one == PACKAGES - (owner_of(contract) if about_one_sdk else set())
+
+
+def test_every_sdk_has_its_one_user() -> None:
+    """Each plug-in has a contract that keeps its SDK from the others."""
+    owners = [owner_of(contract) for contract in CONTRACTS if str(contract["name"]).startswith("The SDK of ")]
+    assert sorted(name for owner in owners for name in owner) == sorted(PACKAGES)
+    assert set(LINTER["root_packages"]) == {"costguard", *PACKAGES}
+
+
+def listed(contract: dict[str, object], key: str) -> list[object]:
+    found = contract.get(key, [])
+    return found if isinstance(found, list) else []
+
+
+def owner_of(contract: dict[str, object]) -> set[str]:
+    """The plug-in that a contract about an SDK leaves out."""
+    return PACKAGES - {str(name) for name in listed(contract, "source_modules")}
 
 
 def test_names_of_entry_points_are_kept() -> None:
