@@ -16,6 +16,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import costguard
 from costguard.agent.requests import status
 from costguard.cli.main import VERBS, main
 from costguard.cli.render import console, show
@@ -27,6 +28,7 @@ from costguard.engine.reasons import REASONS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 COMMANDS = [line.split("#")[0].strip() for block in BLOCKS for line in block.splitlines()]
 INLINE = re.findall(r"`(costguard [^`]+)`", README)
@@ -88,13 +90,15 @@ def test_the_wheel_is_found_with_the_library_of_the_cloud(shell: str, tmp_path: 
 def test_every_make_target_exists() -> None:
     """What it tells people to make can be made."""
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    wanted = set(re.findall(r"`?make ([a-z]+)", "\n".join((*COMMANDS, *re.findall(r"`make [a-z]+`", README)))))
+    wanted = set(
+        re.findall(r"`?make ([a-z]+)", "\n".join((*COMMANDS, *re.findall(r"`make [a-z]+`", README + CONTRIBUTING))))
+    )
     assert {"demo", "wheel", "test", "lint"} <= wanted <= targets
 
 
 def test_every_link_and_file_exists() -> None:
     """Links lead somewhere, also after a file was moved."""
-    links = re.findall(r"\]\(([^)#]+)\)", README)
+    links = re.findall(r"\]\(([^)#]+)\)", README + CONTRIBUTING)
     assert len(links) >= 5
     for link in links:
         assert (ROOT / link).exists(), link
@@ -173,3 +177,15 @@ def test_the_status_that_it_shows_is_real(rehearsal: Rehearsal) -> None:
     assert shown is not None
     due = time.strftime("%H:%M %Z", time.localtime(rehearsal.status["incident"]["due"]))
     assert shown[1] == real.replace(due, "15:24 UTC")
+
+
+def test_every_path_that_contributors_are_sent_to_exists() -> None:
+    """Each one from the top, from the package, or from the tests."""
+    named = {
+        name for name in re.findall(r"`([\w./*<>-]+)`", CONTRIBUTING) if "/" in name or name.endswith((".py", ".md"))
+    }
+    assert len(named) > 30
+    package = Path(costguard.__file__).parent
+    tops = (ROOT, package, ROOT / "tests", ROOT / "tests/engine", ROOT / "tests/simulation", package / "testing/nvml")
+    lost = [name for name in named if not any(list(top.glob(re.sub("<.*>", "*", name).rstrip("/"))) for top in tops)]
+    assert lost == []
