@@ -300,8 +300,7 @@ class Loop:
         state, core = self._last.state, self._last.state.core
         judged = [i for i in core.judged if i < len(state.tracks)]
         quiet = [0.0 if state.tracks[i].loud else state.at - state.tracks[i].since for i in judged]
-        one = self.policy.aggregate == "any" and not rules_of(self.policy).ends_machine  # is enough to be idle
-        idle = (max if one else min)(quiet, default=0.0)
+        idle = (max if rules_of(self.policy).judges_any else min)(quiet, default=0.0)
         context = {"idle_seconds": idle, "gpus": [state.gpus[i] for i in judged], "instance": core.instance}
         reason = core.incident.reason if core.incident else ""
         return {"reason": reason, "sentence": str(self._last.sentence), "context": context}

@@ -1,6 +1,6 @@
 """What delays a stop and is no work that anybody could see is told: unknown (I6), ever more rarely, and one weak sign alone."""
 
-from costguard.engine.idleness import idle_at, idle_floor, unused_at, works_now
+from costguard.engine.idleness import idle_at, idle_floor, unused_after, unused_at, works_now
 from costguard.engine.narrate import lacking
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import in_boot_grace, obstacle
@@ -17,8 +17,8 @@ def would_have_stopped_at(core: Core, rules: Rules, track: Track | None) -> floa
     if track is None:
         return NEVER
     idle = clear_at(track, idle_floor(core, rules), rules.policy.kill_duration, rules.tolerance)
-    after = rules.policy.unused_after
-    if after is None or core.armed is not None or rules.policy.arm_duration is None:
+    after = unused_after(core, rules)
+    if after is None:
         return idle
     # the buckets of the track are those of `kill_duration`: without them this is late at most, and never too early
     return min(idle, clear_at(track, -NEVER, after, 0.0))
@@ -136,10 +136,10 @@ def raise_weak(turn: Turn, before: Core, readings: tuple[Reading, ...]) -> None:
         weak = None
     seen = alone(core) and works_now(turn.state)
     if weak is None and seen and core.phase == WATCHING:
-        weak = Alarm(at, 0, at + rules.policy.kill_duration)
+        weak = Alarm(at, next=at + rules.policy.kill_duration)
     elif weak is not None and at >= weak.next and seen and delayed(turn.state, rules, weak_would(core, rules)):
         _tell_weak(turn, weak, readings)
-        weak = Alarm(weak.since, weak.told + 1, at + DAY)
+        weak = weak._replace(next=at + DAY)
     if weak != core.weak:
         turn.set(weak=weak)
 

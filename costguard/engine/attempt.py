@@ -4,7 +4,7 @@ from costguard.engine import deadlines
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
 from costguard.engine.policy import CLOUD_ACTIONS
-from costguard.engine.rules import EPSILON, is_machine_action
+from costguard.engine.rules import is_machine_action, reached
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Incident, Verdict
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
@@ -44,7 +44,7 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
     """Prepare in time; when due, release the waiting worker on this tick's readings (I3)."""
     action = action_of(now, turn.rules)
     if not turn.live or action == "end_process":
-        if turn.at + EPSILON >= due and not blocked:
+        if reached(turn.at, due) and not blocked:
             _without_worker(turn, action)
         return
     if not now.worker and turn.at >= max(due - deadlines.LEAD, now.retry):
@@ -54,7 +54,7 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
     elif now.worker and not now.ready and turn.at >= now.lost:
         turn.effects.append(Abandon(now.worker))
         attempt_failed(turn, now, "failed", "the worker never said that it was ready")
-    elif now.ready and turn.at + EPSILON >= due and not blocked:
+    elif now.ready and reached(turn.at, due) and not blocked:
         why = "" if now.by_person else third_stop(turn, action)
         if why:  # the date came in doubt since the warning
             finish(turn, "cannot", why)
@@ -70,15 +70,21 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
 
 def _without_worker(turn: Turn, action: str) -> None:
     """A dry run ends here; so does end_process, which is nothing but the guard's own exit."""
-    plan = next((plan for plan in turn.core.plans if plan.action == action), None)
     if not turn.live:
-        refused = plan is not None and plan.verdict in {"refuse", "another"}
-        detail = "; ".join(text for _, text, _ in plan.findings) if plan is not None and refused else ""
-        finish(turn, "cannot" if refused else "would", detail)
+        why = refusal(turn, action)
+        finish(turn, "cannot" if why else "would", why)
         return
     turn.tell("acting", "info")
     turn.effects.append(Leave(0))
     finish(turn, "acted")
+
+
+def refusal(turn: Turn, action: str) -> str:
+    """Why the last plan of an action says that it must not be carried out; empty when it may, or none was made."""
+    for plan in turn.core.plans:
+        if plan.action == action and plan.verdict in {"refuse", "another"}:
+            return "; ".join(text for _, text, _ in plan.findings) or f"the plan of {action} was refused"
+    return ""
 
 
 def finish(turn: Turn, done: str, detail: str = "") -> None:
@@ -211,7 +217,7 @@ def _next_link(turn: Turn, now: Incident, detail: str) -> None:
         else:
             turn.tell("next_action", "critical", error=detail)
         return
-    turn.amend(worker="", ready=False, detail=detail)
+    turn.amend(worker="", ready=False)
     rounds = turn.core.rounds + (not now.by_person)
     again = turn.at + min(DAY, FIRST_ROUND * 2.0 ** max(0, rounds - 1))
     turn.set(phase=FAILED, closed=turn.at, again=again, remind=turn.at + DAY, rounds=rounds)

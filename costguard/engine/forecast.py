@@ -3,7 +3,7 @@
 from costguard.engine.alarm import alone, delayed, weak_would, would_have_stopped_at
 from costguard.engine.idleness import idle_at, unused_at, work_seen, works_now
 from costguard.engine.incident import HEARD_WITHIN
-from costguard.engine.obstacles import boot_grace_over
+from costguard.engine.obstacles import may_warn_at
 from costguard.engine.overdue import period_over, waits_for_work
 from costguard.engine.reasons import OWN, Moment, begins
 from costguard.engine.rules import Rules
@@ -31,8 +31,8 @@ def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) ->
         times.extend([hold.until for hold in core.holds])
     if core.notice is not None:
         times.append(core.notice + 600.0)
-    if rules.policy.budget is not None and (left := period_over(core, rules) - wall) > 0:
-        times.append(state.at + left)
+    if rules.policy.budget is not None:
+        times.append(_ahead(state.at + period_over(core, rules) - wall, state.at))
     if core.phase != WATCHING:
         if any(track.loud for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
             return -NEVER
@@ -41,8 +41,7 @@ def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) ->
         now = core.incident
         if now is not None and now.by_person and now.told:
             times.append(core.closed + HEARD_WITHIN)
-        idle = idle_at(state, rules)
-        return min(times) if idle <= state.at else min(*times, idle)
+        return min(*times, _ahead(idle_at(state, rules), state.at))
     moment = Moment(state, rules, wall, synced)
     times += [begins(reason, moment) for reason in OWN]
     times.append(_weak(state, rules))
@@ -73,24 +72,26 @@ def _alarm(state: State, rules: Rules) -> float:
         if core.alarm.next < NEVER:
             return min(core.alarm.next, over)
     would = would_have_stopped_at(core, rules, core.shadow)
-    if would > state.at:
-        return min(would, over)
-    if delayed(state, rules, would):
-        return -NEVER
-    grace_over = boot_grace_over(core, rules) if rules.ends_machine else -NEVER
-    return min(grace_over, over) if grace_over > state.at else over
+    return min(over, _delay(state, rules, max(would, may_warn_at(core, rules))))
 
 
 def _weak(state: State, rules: Rules) -> float:
     """When a weak sign that is alone could begin to count, or be told."""
     core = state.core
-    seen = alone(core) and works_now(state)
+    if not (alone(core) and works_now(state)):
+        return NEVER
     if core.weak is None:
-        return -NEVER if seen else NEVER
-    soonest = max(core.weak.next, weak_would(core, rules))
-    if soonest > state.at or not seen:
-        return soonest if soonest > state.at else NEVER
-    if delayed(state, rules, soonest):
         return -NEVER
-    grace_over = boot_grace_over(core, rules) if rules.ends_machine else -NEVER
-    return grace_over if grace_over > state.at else NEVER
+    return _delay(state, rules, max(core.weak.next, weak_would(core, rules), may_warn_at(core, rules)))
+
+
+def _delay(state: State, rules: Rules, moment: float) -> float:
+    """When something that would delay a stop from this moment on, and does not yet, could begin to."""
+    if moment > state.at:
+        return moment
+    return -NEVER if delayed(state, rules, moment) else NEVER
+
+
+def _ahead(moment: float, at: float) -> float:
+    """A moment to come; one that has passed was dealt with."""
+    return moment if moment > at else NEVER

@@ -20,13 +20,12 @@ def idle_at(state: State, rules: Rules) -> float:
     floor = idle_floor(core, rules)
     if floor == NEVER or not core.judged or core.lacking:
         return NEVER
-    some = rules.policy.aggregate == "any" and not rules.ends_machine
-    if not (some or rules.judges_mean) and core.work is not None and core.work.loud:
+    if not (rules.judges_any or rules.judges_mean) and core.work is not None and core.work.loud:
         return NEVER  # the common case: a GPU works
     if rules.judges_mean:
         return clear_at(core.mean, floor, window, tolerance) if core.mean else NEVER
     tracks = state.tracks
-    if some:
+    if rules.judges_any:
         return min([clear_at(tracks[i], floor, window, tolerance) for i in core.judged])
     together = all_together(core, rules)
     latest = clear_at(together, floor, window, tolerance) if together else -NEVER
@@ -40,15 +39,20 @@ def idle_at(state: State, rules: Rules) -> float:
 
 def all_together(core: Core, rules: Rules) -> Track | None:
     """When any GPU was loud: bursts that each GPU may have must not add up to work of the machine. None if they cannot."""
-    return core.shadow if rules.tolerance > 0 and len(core.judged) > 1 else None
+    alone = rules.judges_mean or len(core.judged) < 2
+    return None if alone or rules.tolerance <= 0 else core.shadow
+
+
+def unused_after(core: Core, rules: Rules) -> float | None:
+    """Seconds without work after which the machine counts as unused; None where that is no reason."""
+    armed = core.armed is not None or rules.policy.arm_duration is None
+    return None if armed else rules.policy.unused_after
 
 
 def unused_at(state: State, rules: Rules) -> float:
     """When the machine counts as unused if nothing changes."""
-    core, after = state.core, rules.policy.unused_after
-    if after is None or core.armed is not None or core.work is None or rules.policy.arm_duration is None:
-        return NEVER
-    return clear_at(core.work, -NEVER, after, rules.tolerance)
+    work, after = state.core.work, unused_after(state.core, rules)
+    return NEVER if after is None or work is None else clear_at(work, -NEVER, after, rules.tolerance)
 
 
 def unknown_at(state: State, rules: Rules) -> float:
@@ -64,7 +68,7 @@ def unknown_at(state: State, rules: Rules) -> float:
 def concerned(state: State, rules: Rules) -> tuple[int, ...]:
     """The positions of the GPUs that a reason rests on: those that are idle where `any` decides, else all judged."""
     judged = state.core.judged
-    if rules.policy.aggregate != "any" or rules.ends_machine:
+    if not rules.judges_any:
         return judged
     tracks = state.tracks
     return tuple(i for i in judged if i < len(tracks) and tracks[i].lost is None and not tracks[i].loud)
@@ -84,9 +88,9 @@ def work_seen(state: State, rules: Rules) -> bool:
     else:
         relevant = [state.tracks[i] for i in core.judged]
     loud = [t.lost is None and loud_seconds(t, window, state.at) > rules.tolerance for t in relevant]
-    if rules.policy.aggregate == "any" and not rules.ends_machine:
+    if rules.judges_any:
         return all(loud) and bool(loud)
-    together = None if rules.judges_mean else all_together(core, rules)
+    together = all_together(core, rules)
     return any(loud) or (together is not None and loud_seconds(together, window, state.at) > rules.tolerance)
 
 
@@ -99,7 +103,15 @@ def idle_tolerated(state: State, rules: Rules) -> bool:
     if rules.judges_mean:
         return core.mean is not None and tolerates(core.mean, floor, window, rules.tolerance, at)
     held = [tolerates(state.tracks[i], floor, window, rules.tolerance, at) for i in core.judged]
-    if rules.policy.aggregate == "any" and not rules.ends_machine:
+    if rules.judges_any:
         return any(held)
     together = all_together(core, rules)
     return all(held) and (together is None or tolerates(together, floor, window, rules.tolerance, at))
+
+
+def unused_tolerated(state: State, rules: Rules) -> bool:
+    """As `idle_tolerated`, for the time without work."""
+    work, after = state.core.work, unused_after(state.core, rules)
+    if work is None or after is None:
+        return False
+    return tolerates(work, -NEVER, after, rules.tolerance, state.at + EPSILON)

@@ -14,13 +14,14 @@ from costguard.engine.attempt import (
     confirm_again,
     confirm_outcome,
     finish,
+    refusal,
     third_stop,
 )
 from costguard.engine.effects import Save
 from costguard.engine.events import Began, Notice, Outcome
 from costguard.engine.idleness import idle_at, work_seen, works_now
-from costguard.engine.obstacles import due_at
-from costguard.engine.rules import EPSILON
+from costguard.engine.obstacles import due_at, may_act_at
+from costguard.engine.rules import reached
 from costguard.engine.state import (
     ACTING,
     CONFIRMING,
@@ -108,9 +109,7 @@ def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
 def _warn(turn: Turn) -> None:
     """Begin a countdown. Where the owner gives people no time to react, nothing waits for the delivery."""
     turn.amend(warned=turn.at if turn.rules.policy.grace <= 0 else None, exhausted=False, reached="")
-    due = turn.at + turn.rules.policy.grace
-    if turn.rules.ends_machine:
-        due = max(due, turn.core.started + turn.rules.policy.boot_grace)
+    due = max(turn.at + turn.rules.policy.grace, may_act_at(turn.core, turn.rules))
     told = turn.tell(
         "warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=turn.core.rounds
     )
@@ -127,10 +126,7 @@ def _first_link(turn: Turn) -> int:
 def _cannot(turn: Turn) -> str:
     """Why the action that is next cannot be carried out, as far as is known before trying."""
     action = action_of(turn.core.incident, turn.rules)
-    plan = next((plan for plan in turn.core.plans if plan.action == action), None)
-    if plan is not None and plan.verdict in {"refuse", "another"}:
-        return "; ".join(text for _, text, _ in plan.findings) or f"the plan of {action} was refused"
-    return third_stop(turn, action)
+    return refusal(turn, action) or third_stop(turn, action)
 
 
 def _wish_outlived(turn: Turn) -> None:
@@ -227,7 +223,7 @@ def _work_ends(turn: Turn) -> bool:
         if not turn.rules.policy.stop_busy:
             return works_now(turn.state)
         # it acted against work, so going on is no news; work that came later and has ended is
-        return turn.at + EPSILON >= idle_at(turn.state, turn.rules) and _worked_since(turn)
+        return reached(turn.at, idle_at(turn.state, turn.rules)) and _worked_since(turn)
     return work_seen(turn.state, turn.rules)
 
 

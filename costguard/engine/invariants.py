@@ -7,10 +7,10 @@ begins afresh, which can only make a stop come later.
 from collections.abc import Sequence
 
 from costguard.engine.effects import Effect, Go, Leave
-from costguard.engine.obstacles import forbidden
+from costguard.engine.obstacles import forbidden, may_act_at
 from costguard.engine.phases import ALLOWED
 from costguard.engine.reasons import reason_of
-from costguard.engine.rules import EPSILON, Rules
+from costguard.engine.rules import Rules, reached
 from costguard.engine.state import State
 
 
@@ -38,9 +38,9 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError(words)
     if now.by_person:
         return
-    if now.warned is None or after.at + EPSILON < now.warned + policy.grace:
+    if now.warned is None or not reached(after.at, now.warned + policy.grace):
         raise InvariantError("I2: no action before people were warned for as long as `grace`")
-    if rules.ends_machine and after.at + EPSILON < core.started + policy.boot_grace:
+    if not reached(after.at, may_act_at(core, rules)):
         raise InvariantError("I9: no own stop within boot_grace")
     if core.holds or core.notice is not None:
         raise InvariantError("no action against a hold or a notice")
@@ -49,6 +49,5 @@ def _check_act(after: State, rules: Rules) -> None:
     judged = [after.tracks[i] for i in core.judged]
     judged_by_mean = [core.mean] if rules.judges_mean and core.mean is not None else judged
     quiet = [track.lost is None and not track.loud for track in judged_by_mean]
-    some = rules.policy.aggregate == "any" and not rules.ends_machine
-    if not quiet or not (any(quiet) if some else all(quiet)):
+    if not quiet or not (any(quiet) if rules.judges_any else all(quiet)):
         raise InvariantError("I1, I3: no action unless what was judged is known and quiet in this very tick")

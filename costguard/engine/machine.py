@@ -18,9 +18,9 @@ from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import bridged
 from costguard.engine.policy import Policy
-from costguard.engine.rules import CLOCK_NOISE, EPSILON, RESUME_JUMP, Rules, rules_of
+from costguard.engine.rules import CLOCK_NOISE, RESUME_JUMP, Rules, reached, rules_of
 from costguard.engine.state import ACTING, CONFIRMING, PASSED, UNDATED, Core, State
-from costguard.engine.tracks import above_arm, is_strong, observe, pick
+from costguard.engine.tracks import above_arm, is_strong, observe
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER
 
@@ -154,7 +154,7 @@ def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool)
                 turn.set(arm_since=None)
         else:
             began = core.arm_since if core.arm_since is not None else since
-            armed = turn.at + EPSILON >= began + policy.arm_duration
+            armed = reached(turn.at, began + policy.arm_duration)
             turn.set(arm_since=began, armed=turn.at if armed else None)
     core = turn.core
     seen = core.shadow  # work beside a GPU that cannot be read is work
@@ -171,7 +171,8 @@ def _expire(turn: Turn) -> None:
     if over:
         turn.set(holds=tuple(hold for hold in core.holds if hold.until > turn.at))
         if not turn.core.holds:
-            turn.tell("hold_ended", "info", owner=over[-1].owner, hold=over[-1].reason)
+            last = max(over, key=lambda hold: hold.until)
+            turn.tell("hold_ended", "info", owner=last.owner, hold=last.reason)
     if core.notice is not None and turn.at > core.notice + 600.0:
         turn.set(notice=None)
 
@@ -224,8 +225,7 @@ def _other(turn: Turn, event: Event) -> None:
     """Everything that is not a tick."""
     match event:
         case Devices():
-            turn.set(devices=event.devices)
-            turn.set(picked=()) if not turn.gpus else turn.set(**_picked(turn))
+            turn.set(devices=event.devices, picked=())  # the next tick selects by the new names
         case Began():
             handle.begin_again(turn, event)
         case Outcome():
@@ -243,8 +243,3 @@ def _other(turn: Turn, event: Event) -> None:
         case Tick():
             message = "a tick is handled by step"
             raise TypeError(message)
-
-
-def _picked(turn: Turn) -> dict[str, object]:
-    core = pick(turn.core, turn.gpus, turn.rules)
-    return {"picked": core.picked, "judged": core.judged, "lacking": core.lacking}

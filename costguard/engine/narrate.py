@@ -29,9 +29,7 @@ def status_word(state: State, rules: Rules) -> str:
         return core.phase
     if core.holds or core.notice is not None or obstacles.forbidden(core, rules):
         return "HELD"
-    if not state.gpus or (
-        rules.ends_machine and state.at + rules.policy.grace < core.started + rules.policy.boot_grace
-    ):
+    if not state.gpus or obstacles.in_boot_grace(state, rules):
         return "STARTING"
     armed = core.armed is not None or rules.policy.arm_duration is None
     return "ARMED" if armed else "IDLE"
@@ -84,7 +82,7 @@ class Sentence:
                 return "works mean", f"the mean of the GPUs is not below {limit}"
             return "quiet", f"the mean of the GPUs is below {limit} for {since}"
         loud = [label(core, key) for key, t in judged if t.loud]
-        if loud and (rules.policy.judges != "any" or len(loud) == len(judged)):
+        if loud and (not rules.judges_any or len(loud) == len(judged)):
             return "works " + " ".join(loud), f"{_some(loud)} {'works' if len(loud) == 1 else 'work'}"
         heeded = [veto for veto in core.vetoes if not veto.hatch]  # a hatch is named as what comes of it
         if heeded:
@@ -147,7 +145,7 @@ class Sentence:
             return f"{action} failed ({now.detail}) and is tried again if nothing works"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
         nobody = f"; {unreached(now.tries)}" if now.exhausted else ""
-        if not rules.policy.grace and left <= 0:
+        if not rules.policy.grace:
             return f"{would} {when}{nobody}"  # nobody is given the time for anything
         holder = "somebody" if core.held < rules.policy.hold_total else "root"
         return f"{would} {when}, unless {_end(rules, 'work returns')} or {holder} runs `costguard hold 2h`{nobody}"
@@ -163,8 +161,7 @@ class Sentence:
             words = f"{waiting[0].outlook(policy)} has passed; {would}warning once work has been over for"
             return f"{words} {duration(overdue.rest(rules))}, {action} {_later(rules, 'later')}"
         at, why = min((at, reason.outlook(policy)) for at, reason in times)
-        if rules.ends_machine:
-            at = max(at, obstacles.boot_grace_over(core, rules))
+        at = max(at, obstacles.may_warn_at(core, rules))
         if at == NEVER:
             if any(t.loud for t in state.tracks):
                 return f"nothing stops work; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"

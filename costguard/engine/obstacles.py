@@ -1,6 +1,6 @@
 """What keeps every reason from acting, and from when on an open incident may act."""
 
-from costguard.engine.rules import EPSILON, SHORT_GAP, Rules
+from costguard.engine.rules import SHORT_GAP, Rules, reached
 from costguard.engine.state import Core, State
 from costguard.engine.window import NEVER
 
@@ -25,22 +25,27 @@ def forbidden(core: Core, rules: Rules) -> str:
 
 def in_boot_grace(state: State, rules: Rules) -> bool:
     """Whether it is too early after boot or resume even to warn of a machine action."""
-    return rules.ends_machine and state.at + EPSILON < boot_grace_over(state.core, rules)
+    return not reached(state.at, may_warn_at(state.core, rules))
 
 
-def boot_grace_over(core: Core, rules: Rules) -> float:
-    """From when on people may be warned of a machine action."""
-    return core.started + rules.policy.boot_grace - rules.policy.grace
+def may_act_at(core: Core, rules: Rules) -> float:
+    """From when on the machine may be ended; any other action may come at any time."""
+    return core.started + rules.policy.boot_grace if rules.ends_machine else -NEVER
+
+
+def may_warn_at(core: Core, rules: Rules) -> float:
+    """From when on people may be warned of the action."""
+    return may_act_at(core, rules) - rules.policy.grace
 
 
 def due_at(core: Core, rules: Rules) -> float:
     """When the action of the open incident is due; NEVER before its warning was delivered or given up."""
-    now, policy = core.incident, rules.policy
+    now = core.incident
     if now is not None and now.by_person:
         return now.opened
     if now is None or now.warned is None:
         return NEVER
-    return max(now.warned + policy.grace, core.started + policy.boot_grace if rules.ends_machine else -NEVER)
+    return max(now.warned + rules.policy.grace, may_act_at(core, rules))
 
 
 def bridged(gap: float, rules: Rules, *, restarted: bool) -> bool:

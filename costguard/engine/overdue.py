@@ -1,6 +1,6 @@
 """The deadline (lifetime, lease or budget), and the end of the work that it waits for."""
 
-from costguard.engine.rules import EPSILON, Rules
+from costguard.engine.rules import Rules, reached
 from costguard.engine.state import Core, State
 from costguard.engine.window import NEVER, never_seen
 
@@ -58,7 +58,7 @@ def working_until(state: State, rules: Rules) -> float:
 
 def may_work(state: State, rules: Rules) -> bool:
     """Whether some judged GPU works, or may have when it became unknown, less than a whole window ago."""
-    return state.at + EPSILON < working_until(state, rules)
+    return not reached(state.at, working_until(state, rules))
 
 
 def waits_for_work(state: State, rules: Rules, wall: float, *, synced: bool | None) -> bool:

@@ -8,7 +8,6 @@ from costguard.engine.effects import Answer
 from costguard.engine.events import AskHold, AskRelease, AskStop
 from costguard.engine.incident import back_to_watching, open_incident
 from costguard.engine.policy import Policy
-from costguard.engine.rules import EPSILON
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, PERSON, ROOT, WARNING, WATCHING, Core, Hold, holder
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
@@ -82,7 +81,7 @@ def left(core: Core, policy: Policy, key: str = "") -> float:
 
 
 def _used_up(core: Core, policy: Policy, key: str) -> str:
-    whole = left(core, policy) < left(core, policy, key) + EPSILON
+    whole = left(core, policy) == left(core, policy, key)  # else less is left of the own share
     whose, limit = ("of all users", policy.hold_total) if whole else ("of yours", policy.hold_share)
     return (
         f"refused: the holds {whose} since work was last seen add up to the limit of {duration(limit)} already; "

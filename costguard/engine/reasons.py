@@ -7,13 +7,21 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from costguard.engine import overdue
-from costguard.engine.idleness import idle_at, idle_tolerated, unknown_at, unused_at, work_seen, works_now
+from costguard.engine.idleness import (
+    idle_at,
+    idle_tolerated,
+    unknown_at,
+    unused_at,
+    unused_tolerated,
+    work_seen,
+    works_now,
+)
 from costguard.engine.obstacles import forbidden, in_boot_grace, obstacle
 from costguard.engine.policy import Policy
-from costguard.engine.rules import EPSILON, Rules
+from costguard.engine.rules import Rules, reached
 from costguard.engine.state import PERSON as BY_PERSON
 from costguard.engine.state import Incident, State
-from costguard.engine.window import NEVER, tolerates
+from costguard.engine.window import NEVER
 from costguard.engine.words import duration
 
 
@@ -67,7 +75,7 @@ class Reason(NamedTuple):
 
 def _deadline_stands(moment: Moment) -> Standing:
     state, rules, wall, synced = moment
-    if state.at + EPSILON < overdue.deadline_at(state, rules, wall, synced=synced):
+    if not reached(state.at, overdue.deadline_at(state, rules, wall, synced=synced)):
         return Standing("no", "the deadline was moved")
     return YES if rules.policy.stop_busy or not overdue.may_work(state, rules) else Standing("no", "work was seen")
 
@@ -81,7 +89,7 @@ def _deadline_waits(moment: Moment) -> float:
 
 def _idle_stands(moment: Moment) -> Standing:
     state, rules = moment.state, moment.rules
-    if state.at + EPSILON >= idle_at(state, rules):
+    if reached(state.at, idle_at(state, rules)):
         return YES
     if _blind(state):
         return Standing("blocked", "a GPU cannot be read")
@@ -93,14 +101,12 @@ def _idle_stands(moment: Moment) -> Standing:
 
 def _unused_stands(moment: Moment) -> Standing:
     state, rules = moment.state, moment.rules
-    core, after = state.core, rules.policy.unused_after
-    if state.at + EPSILON >= unused_at(state, rules):
+    if reached(state.at, unused_at(state, rules)):
         return YES
     if _blind(state):
         return Standing("blocked", "a GPU cannot be read")
-    if core.work and core.armed is None and after is not None:
-        held = tolerates(core.work, -NEVER, after, rules.tolerance, state.at + EPSILON)
-        return Standing("blocked", "a short burst of load") if held else Standing("no", "work was seen")
+    if unused_tolerated(state, rules):
+        return Standing("blocked", "a short burst of load")
     return Standing("no", "work was seen")
 
 
@@ -109,7 +115,7 @@ def _blind(state: State) -> bool:
 
 
 def _unknown_stands(moment: Moment) -> Standing:
-    holds = moment.state.at + EPSILON >= unknown_at(moment.state, moment.rules)
+    holds = reached(moment.state.at, unknown_at(moment.state, moment.rules))
     return YES if holds else Standing("no", "the GPUs, or the host, are no longer as they were")
 
 
@@ -206,13 +212,13 @@ def reason_of(incident: Incident) -> Reason:
 def choose(moment: Moment) -> str:
     """The name of the reason that holds now, if nothing stands in its way; empty when there is none."""
     state, rules = moment.state, moment.rules
-    core, at = state.core, state.at + EPSILON
+    core = state.core
     if obstacle(core, rules) or in_boot_grace(state, rules):
         return ""
     for reason in OWN:
         if reason.heeds_vetoes and core.vetoes:
             continue
-        if at >= reason.at(moment) and at >= reason.waits(moment):
+        if reached(state.at, reason.at(moment)) and reached(state.at, reason.waits(moment)):
             return reason.name
     return ""
 

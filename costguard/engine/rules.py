@@ -5,7 +5,7 @@ from typing import NamedTuple
 from costguard.engine.policy import MACHINE_ACTIONS, Policy
 
 EPSILON = 1e-6
-"""Seconds by which two moments may differ and be the same."""
+"""Seconds by which two moments may differ and be the same: sums of times must not cost a whole look."""
 
 SHORT_GAP = 60.0
 """A warning outlives a hole of at most this many seconds, if counters bridged it."""
@@ -15,6 +15,11 @@ RESUME_JUMP = 2.0
 
 CLOCK_NOISE = 0.1
 """Seconds by which two readings of two clocks may part before one of them was set, or the machine slept."""
+
+
+def reached(at: float, moment: float) -> bool:
+    """Whether a moment has come."""
+    return at + EPSILON >= moment
 
 
 class Rules(NamedTuple):
@@ -28,6 +33,7 @@ class Rules(NamedTuple):
     tolerance: float
     gap: float  # a momentary reading stands for at most this long
     by_mean: bool
+    judges_any: bool  # one idle GPU is enough
     judges_mean: bool  # the mean load decides, not the single GPUs
 
 
@@ -40,7 +46,6 @@ def rules_of(policy: Policy) -> Rules:
     last = _last
     if last is not None and last.policy is policy:
         return last
-    by_mean = policy.aggregate == "mean"
     rules = Rules(
         policy=policy,
         actions=policy.actions,
@@ -49,8 +54,9 @@ def rules_of(policy: Policy) -> Rules:
         quiet_threshold=policy.quiet_threshold,
         tolerance=policy.tolerance,
         gap=1.5 * policy.interval,
-        by_mean=by_mean,
-        judges_mean=by_mean and not policy.ends_machine,
+        by_mean=policy.aggregate == "mean",
+        judges_any=policy.judges == "any",
+        judges_mean=policy.judges == "mean",
     )
     _last = rules
     return rules

@@ -284,14 +284,9 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
 
 
 def dump(state: State) -> dict[str, Any]:
-    """The state as JSON values. `load` is its inverse, up to what is computed afresh."""
+    """The state as values that JSON takes (a tuple becomes a list). `load` is its inverse, up to what is computed afresh."""
     core = state.core
     saved = core._asdict()
-    saved["devices"] = [list(device) for device in core.devices]
-    saved["holds"] = [list(hold) for hold in core.holds]
-    saved["accounts"] = [list(account) for account in core.accounts]
-    saved["hold_told"] = [list(entry) for entry in core.hold_told]
-    saved["plans"] = [list(plan) for plan in core.plans]
     for name in ("incident", "wish", "alarm", "weak", "work", "mean", "shadow", "strong", "host"):
         value = saved[name]
         saved[name] = _finite(value._asdict()) if value is not None else None

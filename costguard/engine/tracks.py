@@ -61,7 +61,7 @@ def observe(state: State, tick: Tick, rules: Rules) -> Seen:
     hole = tick.at - before
     for position, (old, reading) in enumerate(zip((*state.tracks, *added), readings, strict=True)):
         seen = old is not None and old.lost is None and not anew
-        if seen and type(reading) is Known and (hole <= point or hole <= reading.covers):  # `_carry` for the most part
+        if seen and type(reading) is Known and hole <= point:  # `_carry` for the most part
             assert old is not None
             loud = is_loud(reading, rules)
             tracks.append(old if loud is old.loud else advance(old, loud, before, window))

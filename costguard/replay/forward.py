@@ -34,7 +34,7 @@ class Forward:
         self._times = levels.times
         self._start = levels.times[0] if levels.times else 0.0
         self.knows_reasons = all(reason in KNOWN for reason in OWN if reason.applies(rules.policy))
-        self._some = rules.policy.aggregate == "any" and not rules.ends_machine
+        self._some = rules.judges_any
 
     def possible(self, state: State, k: int) -> int:
         """The sample that must be asked about next; 0 when nothing is gained, or the state does not allow it."""

@@ -129,7 +129,7 @@ def total(summaries: Iterable[Summary]) -> Summary:
 
 def _spent(levels: Levels, rules: Rules, walked: Walked) -> Spent:
     """What the machine was, and for how long."""
-    some = rules.policy.aggregate == "any" and not rules.ends_machine
+    some = rules.judges_any
     core = walked.state.core
     which = core.picked if rules.judges_mean else walked.judged
     key = (rules.quiet_threshold, rules.heeds_signs, rules.judges_mean, some, which, core.lacking, rules.gap)
@@ -147,6 +147,6 @@ def _machine(levels: Levels, rules: Rules, walked: Walked) -> bytes:
     if rules.judges_mean:
         found = levels.mean(rules, core.picked).levels.translate(_ALL)
     else:
-        some = rules.policy.aggregate == "any" and not rules.ends_machine
+        some = rules.judges_any
         found = levels.joined(rules, walked.judged).levels.translate(_ANY if some else _ALL)
     return found.replace(bytes([IDLE]), bytes([BLIND])) if core.lacking else found

@@ -6,7 +6,9 @@ import pytest
 
 from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
+from costguard.engine.obstacles import due_at
 from costguard.engine.overdue import REST
+from costguard.engine.rules import rules_of
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
 IDLE = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0)
@@ -599,6 +601,43 @@ def test_later_work_that_ended_unlatches_a_deadline_that_heeds_no_work() -> None
         world.tick(QUIET)
         world.settle(Go="done")
     assert len(gos(world)) == 2
+
+
+@pytest.mark.parametrize("seen", [QUIET, BUSY])
+def test_what_ends_with_the_act_is_no_later_work(seen: Known) -> None:
+    """A `stop_busy` deadline acted on a quiet machine, or on one whose work ended with it: it does not act once more."""
+    policy = BASE._replace(kill_action="command", lifetime=500.0, stop_busy=True, unused_after=None, arm_duration=None)
+    world = World(policy, 1)
+    while world.phase() != "DONE":
+        world.tick(seen)
+        world.settle(Go="done")
+    for _ in range(100):
+        world.tick(QUIET)
+        world.settle(Go="done")
+    assert (world.phase(), len(gos(world))) == ("DONE", 1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "prepare", "ends"), [("live", "ready", True), ("dry-run", "", True), ("live", "never", False)]
+)
+def test_a_countdown_that_is_held_up_for_too_long_is_taken_back(mode: str, prepare: str, ends: bool) -> None:
+    """A GPU cannot be read: so long past its time as `grace` a warning is worth nothing. A worker on its way is waited for."""
+    world = until(World(IDLE._replace(mode=mode, unknown_alarm=9e5), 1), "WARNING")
+    world.settle(Prepare=prepare or "ready")
+    world.run(20.0, QUIET, answer=False)
+    world.settle(Prepare=prepare or "ready")
+    due = due_at(world.state.core, rules_of(world.policy))
+    while world.now + 10.0 < due + 60.0:
+        world.tick(DARK)
+        world.settle(Prepare=prepare or "ready")
+    world.tick(dt=due + 60.0 - world.now)
+    assert world.phase() == "WARNING"
+    world.tick(dt=0.01)
+    assert world.phase() == ("WATCHING" if ends else "WARNING")
+    told = [
+        effect.facts["why"] for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "cancelled"
+    ]
+    assert told == (["a GPU cannot be read"] if ends else [])
 
 
 def test_what_became_of_a_lost_request_is_asked_aloud() -> None:

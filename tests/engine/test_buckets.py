@@ -42,6 +42,7 @@ def within(spans: Spans, start: float, end: float) -> float:
 @given(STRETCHES, WINDOWS, st.sampled_from([0.0, 3.0, 1234.5, 1e6]), st.booleans())
 @example([350.0, 0.1], 300.0, 3.0, True)
 @example([300.0, 10.0] * 3, 300.0, 0.0, True)
+@example([5.0, 1.0, 10.0], 100.0, 0.0, False)  # it begins where a bucket ends, and rounding takes it for the one before
 def test_no_loud_second_leaves_the_window_too_soon(
     stretches: list[float], window: float, start: float, loud: bool
 ) -> None:
@@ -99,3 +100,7 @@ def test_an_unknown_signal_is_never_clear_and_tolerates_nothing() -> None:
     assert not tolerates(begin(False, 10.0), 0.0, 60.0, 6.0, 69.0)
     assert not tolerates(begin(False, 10.0), 20.0, 60.0, 6.0, 79.0)
     assert not tolerates(begin(True, 10.0), 0.0, 60.0, 6.0, 70.0)
+    burst = advance(advance(begin(False, 0.0), True, 100.0, 60.0), False, 106.0, 60.0)
+    assert [tolerates(burst, 0.0, 60.0, share, 110.0) for share in (5.99, 6.0)] == [False, True]
+    going_on = begin(True, 104.0)._replace(known_since=0.0)
+    assert [tolerates(going_on, 0.0, 60.0, 6.0, now) for now in (110.0, 110.01)] == [True, False]

@@ -46,10 +46,11 @@ def test_a_lease_that_a_set_clock_ends_is_noticed_at_once(set_by: float, warned:
     assert bool(world.times("warning")) is warned
 
 
-def test_half_an_arming_is_none() -> None:
+@pytest.mark.parametrize("below", [0.3, 0.5])
+def test_half_an_arming_is_none(below: float) -> None:
     """Work arms when it lasts; load that fell below the arm threshold and came back begins anew, also between two levels that are both work."""
     world = World(BASE._replace(arm_threshold=0.5, arm_duration=60.0, unused_after=None), 1)
-    low, high = Known(0.3), Known(0.8)
+    low, high = Known(below), Known(0.8)
     for seconds in (30.0, 50.0, 30.0, 20.0, 40.0):  # the break is no moment at which anything is due
         world.run(seconds, high)
         world.run(10.0, low)

@@ -294,3 +294,133 @@ def test_the_sums_hold_whatever_users_do(steps: list[tuple[str, int, float]]) ->
         assert all(0.0 < charged <= policy.hold_share + 1e-6 for charged in accounts.values())
         assert sum(accounts.values()) == pytest.approx(core.held, abs=1e-3)
         assert len({hold.key for hold in core.holds}) == len(core.holds)
+
+
+OTHERS = "root and the agent's own user can end that, its owner too"
+TALK = [
+    ("hold", EVE, 0.0, False, "refused: a hold needs a time above 0"),
+    ("hold", EVE, float("nan"), False, "refused: a hold needs a time above 0"),
+    ("hold", EVE, HOUR, True, "held for 3600 s"),
+    ("hold", EVE, HOUR, True, "held for 3600 s: an earlier hold of yours lasts longer"),
+    ("hold", EVE, 1.5 * HOUR, True, "held for 5400 s"),
+    ("release", BOB, 0.0, False, f"refused: no hold of yours; not ended: the hold of eve ({OTHERS})"),
+    ("hold", BOB, 30 * HOUR, True, "held for 86400 s (asked for 108000 s; the limit cuts it)"),
+    ("release", ROOT, 0.0, False, f"refused: no hold of yours; not ended: the holds of eve, bob ({OTHERS})"),
+    ("release", BOB, 0.0, True, f"released: the hold of bob; not ended: the hold of eve ({OTHERS})"),
+    ("release", EVE, 0.0, True, "released: the hold of eve"),
+    ("release", EVE, 0.0, True, "nothing was held"),
+    ("hold", EVE, HOUR, True, "held for 3600 s"),
+    ("hold", BOB, HOUR, True, "held for 3600 s"),
+    ("release all", ROOT, 0.0, True, "released: the holds of eve, bob"),
+    ("release all", ROOT, 0.0, True, "nothing was held"),
+]
+"""What somebody asks for, and the answer."""
+
+
+def test_whoever_holds_or_releases_hears_what_came_of_it() -> None:
+    """How long it lasts and what cut it, what ended and what did not, and who can end that."""
+    world, names = started(), {EVE: "eve", BOB: "bob", ROOT: "root"}
+    for what, uid, seconds, done, words in TALK:
+        step = world.hold(seconds, names[uid], uid) if what == "hold" else world.release(uid, everything="all" in what)
+        assert (said(step).done, said(step).words) == (done, words)
+
+
+@pytest.mark.parametrize("phase", ["cannot", "FAILED"])
+def test_a_release_names_what_stays_and_who_can_end_that(phase: str) -> None:
+    """A latch has no owner; and root ends both at once."""
+    world = latched(phase)
+    stays = f"the phase {world.phase()}"
+    who = "root and the agent's own user can end that"
+    assert said(world.release(EVE, everything=False)).words == f"refused: no hold of yours; not ended: {stays} ({who})"
+    world.hold(HOUR, "eve", EVE)
+    world.hold(HOUR, "bob", BOB)
+    words = f"released: the hold of eve; not ended: the hold of bob and {stays} ({who}, its owner too)"
+    assert said(world.release(EVE, everything=False)).words == words
+    assert said(world.release(ROOT)).words == f"released: the hold of bob and {stays}"
+    core = world.state.core
+    assert (core.phase, core.done, core.incident, core.remind) == ("WATCHING", "", None, float("inf"))
+
+
+def test_a_user_who_used_up_the_own_share_hears_whose_it_is_and_for_how_long() -> None:
+    """The own share, then that of all; the last seconds of it are still granted, and say that they were cut."""
+    world = started(hold_total=900.0, hold_per_user=600.0, hold_max=500.0)
+    talk = []
+    for uid in (EVE, BOB, 7):
+        for _ in range(3):
+            talk.append(said(world.hold(400.0, "somebody", uid)).words)
+            until_over(world)
+    cut = "held for 200 s (asked for 400 s; the limit cuts it)"
+    assert talk == [
+        "held for 400 s", cut, _used("of yours", "10m"),
+        "held for 300 s (asked for 400 s; the limit cuts it)", *[_used("of all users", "15m")] * 5,
+    ]  # fmt: skip
+    assert said(world.hold(400.0, "root", ROOT)).words == "held for 400 s"
+
+
+def _used(whose: str, limit: str) -> str:
+    return (
+        f"refused: the holds {whose} since work was last seen add up to the limit of {limit} already; "
+        "root can hold this machine"
+    )
+
+
+def until_over(world: World) -> None:
+    while world.state.core.holds:
+        world.tick(QUIET)
+
+
+@pytest.mark.parametrize("now", [10.0, 5000.0])
+def test_the_same_user_is_told_of_once_a_minute_at_any_time(now: float) -> None:
+    """In the first minute after boot as later; another user is another message, and so is the same one a minute later."""
+    world = World(POLICY, 1, now=now)
+    world.tick(QUIET)
+    for seconds, uid in ((100.0, EVE), (110.0, EVE), (100.0, BOB), (120.0, EVE)):
+        world.hold(seconds, str(uid), uid)
+    assert world.kinds() == ["held", "held"]
+    for passed, seconds, told in ((HOLD_TOLD_EVERY - 10.0, 300.0, 2), (10.0, 400.0, 3)):
+        world.run(passed, QUIET)
+        world.hold(seconds, "eve", EVE)
+        assert world.kinds().count("held") == told
+
+
+def test_a_hold_costs_a_look_at_least_and_gives_back_only_what_is_beyond() -> None:
+    """A hold of a second costs as much as one interval; of an hour all but that is given back when it is released at once."""
+    world = started()
+    world.hold(1.0, "eve", EVE)
+    assert world.state.core.held == POLICY.interval
+    world.release(EVE, everything=False)
+    assert world.state.core.held == POLICY.interval
+    world.hold(HOUR, "eve", EVE)
+    assert world.state.core.held == POLICY.interval + HOUR
+    world.release(EVE, everything=False)
+    assert world.state.core.held == 2 * POLICY.interval
+    assert dict(world.state.core.accounts) == {f"uid {EVE}": 2 * POLICY.interval}
+    world.hold(HOUR, "root", ROOT)
+    world.release(ROOT)
+    assert world.state.core.held == 2 * POLICY.interval, "root is neither charged nor paid back"
+
+
+def test_a_hold_that_is_made_longer_costs_what_it_adds() -> None:
+    """An hour, then two from the same moment on: two in all, each refundable but for a look; a shorter one costs nothing."""
+    world = started()
+    for seconds in (HOUR, 2 * HOUR, HOUR):
+        world.hold(seconds, "eve", EVE)
+    (hold,) = world.state.core.holds
+    assert (world.state.core.held, hold.refundable) == (2 * HOUR, 2 * HOUR - 2 * POLICY.interval)
+    assert hold.until == world.now + 2 * HOUR
+    assert hold.wall == world.wall + 2 * HOUR
+
+
+def test_of_more_users_than_are_remembered_those_that_held_longest_are() -> None:
+    """The sum of all still counts what is forgotten of one."""
+    world = started(hold_total=1e9)
+    world.checked = False
+    for uid in range(1, 71):
+        world.hold(100.0 + uid, str(uid), uid)
+        world.release(uid, everything=False)
+        world.hold(100.0 + uid, str(uid), uid)
+        until_over(world)
+    accounts = dict(world.state.core.accounts)
+    assert len(accounts) == 64
+    assert set(accounts) == {f"uid {uid}" for uid in range(7, 71)}
+    assert world.state.core.held > sum(accounts.values())

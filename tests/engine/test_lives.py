@@ -461,6 +461,21 @@ def test_a_gpu_that_was_never_seen_is_not_trusted_because_everything_begins_anew
     assert "warning" in world.kinds(), "a whole window after the first look"
 
 
+@pytest.mark.parametrize("pause", [280.0, 290.0])
+def test_a_pause_that_is_over_when_everything_begins_anew_is_not_waited_for_again(pause: float) -> None:
+    """Five quiet minutes are the end of the work; a second less is none, and all five are due again."""
+    policy = POLICY._replace(unused_after=None, lifetime=9000.0, boot_grace=0.0, kill_duration=3600.0)
+    world = World(policy, 1)
+    world.run(500.0, BUSY)
+    world.run(pause, QUIET)
+    world.reload(policy._replace(lifetime=100.0))
+    changed = world.now
+    world.run(250.0, QUIET)
+    assert ("warning" in world.kinds()) is (pause == 290.0)
+    world.run(80.0, QUIET)
+    assert world.times("warning")[0] == changed + (10.0 if pause == 290.0 else 310.0)
+
+
 @pytest.mark.parametrize(("how", "pause"), [("reload", 0.0), ("reload", 100.0), ("resume", 0.0)])
 def test_a_deadline_does_not_take_a_pause_for_the_end_because_everything_begins_anew(how: str, pause: float) -> None:
     """Work that was seen a moment ago was seen: five quiet minutes are due all the same."""

@@ -139,6 +139,14 @@ def a_budget() -> tuple[World, float, Happened]:
     return until(world, 150.0, QUIET), 210.0, more(world, "warning")
 
 
+def a_budget_that_is_new_after_a_sleep() -> tuple[World, float, Happened]:
+    world = until(machine(), 50.0, QUIET)
+    world.suspend(1000.0)
+    until(world, 1100.0)
+    world.reload(world.policy._replace(budget=0.5, price_per_hour=9.0, kill_duration=9000.0))
+    return until(world, 1200.0), 1310.0, more(world, "warning")
+
+
 def rest_after_a_deadline() -> tuple[World, float, Happened]:
     world = until(machine(lifetime=300.0, kill_duration=HOUR), 500.0, BUSY)
     return until(world, 600.0, QUIET), 800.0, more(world, "warning")
@@ -306,28 +314,46 @@ def the_end_told_again(failures: int) -> Story:
     return story
 
 
-def a_persons_stop_that_was_refused_and_nobody_hears_of() -> tuple[World, float, Happened]:
-    world = until(machine(), 50.0, BUSY)
-    world.ask_stop()
-    while world.phase() != "DONE":
-        look(world, world.now + 10.0)
-        answer(world, Prepare="refuse", Tell="never")
-    return world, world.now + HOUR, lambda then: then.phase() == "WATCHING"
+def refused_unheard(seen: Known, window: float) -> Story:
+    def story() -> tuple[World, float, Happened]:
+        world = until(machine(kill_duration=window), 50.0, seen)
+        world.ask_stop()
+        while world.phase() != "DONE":
+            look(world, world.now + 10.0)
+            answer(world, Prepare="refuse", Tell="never")
+        return world, world.now + HOUR, lambda then: then.phase() == "WATCHING"
+
+    return story
+
+
+def later_work_ended_after_a_stop_beside_work() -> tuple[World, float, Happened]:
+    world = until(machine(BASE, lifetime=200.0, stop_busy=True, kill_action="command"), 250.0, BUSY)
+    until(world, 400.0, BUSY, Go="done")
+    assert world.phase() == "DONE"
+    until(world, 500.0, QUIET)
+    until(world, 550.0, BUSY)
+    return until(world, 600.0, QUIET), 850.0, lambda then: then.phase() == "WARNING"
 
 
 # ---- holds, notices, money, messages
 
 
 def a_hold() -> tuple[World, float, Happened]:
-    world = until(machine(), 50.0, QUIET)
+    world = until(machine(), 50.0, BUSY)
     world.hold(1000.0)
     return until(world, 1000.0), 1050.0, more(world, "hold_ended")
 
 
 def a_notice_that_did_not_come_true() -> tuple[World, float, Happened]:
-    world = until(machine(), 50.0, QUIET)
+    world = until(machine(), 50.0, BUSY)
     world.notice(200.0)
     return until(world, 800.0), 250.0 + 600.0 + HAIR, lambda then: then.state.core.notice is None
+
+
+def a_notice_on_an_idle_machine() -> tuple[World, float, Happened]:
+    world = until(machine(), 50.0, QUIET)
+    world.notice(500.0)
+    return until(world, 1000.0), 550.0 + 600.0 + HAIR, more(world, "warning")
 
 
 def a_budget_period() -> tuple[World, float, Happened]:
@@ -350,6 +376,35 @@ def scattered_unknown_is_told() -> tuple[World, float, Happened]:
         until(world, world.now + 10.0, DARK)
         until(world, world.now + 40.0, QUIET)
     return until(world, 290.0, DARK), 300.0, more(world, "unknown_alarm")
+
+
+def unknown_that_goes_on_to_delay_after_a_sleep() -> tuple[World, float, Happened]:
+    world = until(machine(unknown_alarm=100.0), 50.0, QUIET)
+    until(world, 400.0, DARK)
+    world.suspend(1000.0)
+    woke = world.now + 10.0
+    until(world, woke + 100.0, QUIET)
+    until(world, woke + 130.0, DARK)
+    until(world, woke + 200.0, QUIET)
+    assert world.state.core.alarm is not None
+    return world, woke + 290.0, lambda then: then.state.core.alarm.next < 1e9
+
+
+def unknown_that_delays_when_boot_grace_is_over() -> tuple[World, float, Happened]:
+    world = until(machine(unknown_alarm=100.0, boot_grace=1000.0), 780.0, QUIET)
+    until(world, 800.0, DARK)
+    return until(world, 900.0, QUIET), 940.0, lambda then: then.state.core.alarm is not None
+
+
+def a_weak_sign_when_boot_grace_is_over() -> tuple[World, float, Happened]:
+    world = until(machine(BASE, boot_grace=2000.0, unused_after=None), 100.0, BUSY)
+    return until(world, 1900.0, SIGN), 1940.0, more(world, "weak_sign")
+
+
+def recovered_when_the_window_is_clear() -> tuple[World, float, Happened]:
+    world = until(machine(unknown_alarm=100.0, admin_hold=""), 50.0, QUIET)
+    until(world, 400.0, DARK)
+    return until(world, 600.0, QUIET), 700.0, more(world, "unknown_recovered")
 
 
 def a_weak_sign() -> tuple[World, float, Happened]:
@@ -389,14 +444,18 @@ STORIES: dict[str, Story] = {
     story.__name__: story
     for story in (
         arms, arms_anew_after_a_break, idle, idle_after_work, unused, idle_after_a_delay,
-        warns_so_early_that_boot_grace_is_over_at_the_action, a_lifetime, a_lifetime_with_a_sleep, a_lease, a_budget,
+        warns_so_early_that_boot_grace_is_over_at_the_action, a_lifetime, a_lifetime_with_a_sleep, a_lease, a_budget, a_budget_that_is_new_after_a_sleep,
         rest_after_a_deadline, a_deadline_after_what_cannot_be_seen, unknown_too_long, the_action_after_its_warning,
         the_action_in_a_dry_run, the_action_after_boot_grace, a_worker_before_the_action, a_worker_that_is_never_ready,
         a_warning_of_which_nobody_hears, a_request_of_which_nobody_hears, the_first_question, a_question_without_an_answer,
-        a_persons_stop_that_was_refused_and_nobody_hears_of, a_hold, a_notice_that_did_not_come_true, a_budget_period,
+        a_hold, a_notice_that_did_not_come_true, a_notice_on_an_idle_machine, a_budget_period,
+        later_work_ended_after_a_stop_beside_work, unknown_that_goes_on_to_delay_after_a_sleep,
+        unknown_that_delays_when_boot_grace_is_over, a_weak_sign_when_boot_grace_is_over, recovered_when_the_window_is_clear,
         scattered_unknown_is_told, a_weak_sign, a_deadline_that_passed_is_told_daily, work_that_forgives_stops,
     )
 }  # fmt: skip
+STORIES["refused beside work, and nobody hears"] = refused_unheard(BUSY, 300.0)
+STORIES["refused, and nobody hears"] = refused_unheard(QUIET, 9000.0)
 STORIES |= {f"{wish} is tried again, {n}": tries(wish, n) for wish in ("Prepare", "Go") for n in (1, 2, 3)}
 STORIES |= {f"a warning is told again, {n}": told_again(n) for n in (1, 2, 3)}
 STORIES |= {f"an end is told again, {n}": the_end_told_again(n) for n in (1, 2)}

@@ -72,6 +72,67 @@ def test_bursts_of_several_gpus_add_up(action: str, aggregate: str) -> None:
     assert alone.stops(), "60 s in 10 min are within the share"
 
 
+@pytest.mark.parametrize("turns", [True, False])
+def test_bursts_of_several_gpus_add_up_to_the_work_that_unlatches(turns: bool) -> None:
+    """DONE in a dry run: each GPU alone stays within the share, and together they are work; one alone is not."""
+    policy = BASE._replace(mode="dry-run", arm_duration=None, unused_after=None, boot_grace=0.0, window_share=0.1)
+    world = World(policy, 2)
+    world.run(400.0, QUIET, QUIET)
+    assert world.phase() == "DONE"
+    world.run(20.0, BUSY, QUIET)
+    world.run(20.0, *((QUIET, BUSY) if turns else (QUIET, QUIET)))
+    assert world.phase() == ("WATCHING" if turns else "DONE")
+
+
+def test_a_gpu_that_is_listed_later_is_judged_from_then_on() -> None:
+    """It may be the one that works; gpu_devices selects it by its name as soon as it is there."""
+    for names, stops in (((), False), (("0000:01:00.0", "0000:00:00.0"), False), (("0000:00:00.0",), True)):
+        policy = BASE._replace(arm_duration=None, unused_after=None, kill_action="command", gpu_devices=names)
+        world = World(policy, 1)
+        keys = (*world.keys, "0000:01:00.0")
+        world.run(100.0, QUIET)
+        world.keys = keys
+        world.run(2000.0, QUIET, BUSY)
+        assert bool(world.stops()) is stops
+        assert len(world.state.core.picked) == (1 if stops else 2)
+
+
+@pytest.mark.parametrize("reason", ["idle", "unused"])
+def test_a_gpu_that_works_ends_a_countdown_whatever_another_one_hides(reason: str) -> None:
+    """One cannot be read, which alone would only hold it up."""
+    policy = BASE._replace(unused_after=300.0, arm_duration=None if reason == "idle" else 900.0)
+    world = World(policy, 2)
+    world.run(330.0, QUIET, QUIET)
+    assert world.phase() == "WARNING"
+    world.tick(DARK, QUIET)
+    assert world.phase() == "WARNING"
+    world.tick(DARK, BUSY)
+    assert (world.phase(), world.kinds()[-1]) == ("WATCHING", "cancelled")
+
+
+@pytest.mark.parametrize(("load", "seconds", "goes_on"), [(0.9, 20.0, True), (0.9, 50.0, False)])
+def test_a_short_burst_holds_up_a_countdown_of_an_unused_machine(load: float, seconds: float, goes_on: bool) -> None:
+    """As long as it is within the share; more is work, and the machine was used."""
+    policy = BASE._replace(unused_after=600.0, arm_duration=900.0, window_share=0.1, grace=120.0)
+    world = World(policy, 1)
+    world.run(610.0, QUIET)
+    assert world.phase() == "WARNING"
+    world.run(seconds, Known(load))
+    assert world.phase() == ("WARNING" if goes_on else "WATCHING")
+    world.run(200.0, QUIET)
+    assert bool(world.stops()) is goes_on
+
+
+def test_work_that_arms_ends_a_countdown_of_an_unused_machine() -> None:
+    """Load that is quiet for the action, and arms all the same: the machine was used, and the idle window counts from now."""
+    policy = BASE._replace(unused_after=600.0, arm_duration=20.0, arm_threshold=0.03, window_share=0.1, grace=120.0)
+    world = World(policy, 1)
+    world.run(610.0, QUIET)
+    assert world.phase() == "WARNING"
+    world.run(30.0, Known(0.04))
+    assert (world.phase(), world.state.core.armed is not None) == ("WATCHING", True)
+
+
 def test_a_deadline_does_not_trust_what_was_never_seen() -> None:
     """A guard that lost its memory and cannot read a GPU from its first tick on: it may be working."""
     policy = BASE._replace(lifetime=50.0, unused_after=None, kill_duration=600.0, boot_grace=0.0, unknown_alarm=1e9)

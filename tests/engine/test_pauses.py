@@ -60,6 +60,23 @@ def test_questions_go_on_until_there_is_an_answer(answer: str) -> None:
     assert (world.phase(), world.state.core.done) == ("DONE", "acted")
 
 
+@pytest.mark.parametrize(
+    ("word", "limit", "phase"),
+    [("accepted", 300.0, "FAILED"), ("pending", 1800.0, "FAILED"), ("unknown", 300.0, "DONE")],
+)
+def test_what_is_under_way_gets_its_time_to_the_second(word: str, limit: float, phase: str) -> None:
+    """From the request on: five minutes without any sign, half an hour for a machine that is seen stopping."""
+    for early, expected in ((0.01, "CONFIRMING"), (0.0, phase)):
+        world = until(World(IDLE, 1), "CONFIRMING")
+        incident = world.state.core.incident
+        assert incident is not None
+        assert incident.asked is not None
+        world.tick(QUIET)
+        (question,) = [effect.id for effect in world.pending.values() if isinstance(effect, Confirm)]
+        world.answer(question, word, after=incident.asked + limit - early - world.now)
+        assert world.phase() == expected
+
+
 @pytest.mark.parametrize("phase", ["ACTING", "CONFIRMING"])
 @pytest.mark.parametrize("uid", [0, 1000])
 def test_a_hold_that_comes_after_the_request_is_refused(phase: str, uid: int) -> None:

@@ -1,5 +1,6 @@
 """A tick that changes nothing copies nothing: whatever the GPUs do, as long as they go on with it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -19,7 +20,20 @@ class Stretch:
     policy: Policy = LONG
     vetoes: tuple[Veto, ...] = ()
     quiet_host: bool | None = True
+    first: Callable[[World], object] = World.settle
+    """What happened before, after five minutes of the same."""
 
+
+def done(world: World) -> None:
+    """A person's stop came to its end."""
+    world.ask_stop()
+    while world.phase() != "DONE":
+        world.tick()
+        world.settle()
+
+
+DUE = LONG._replace(lifetime=100.0, arm_duration=None, boot_grace=0.0)
+TOLD = LONG._replace(arm_duration=None, mode="dry-run")
 
 STRETCHES = {
     "work": Stretch((BUSY, BUSY)),
@@ -38,6 +52,17 @@ STRETCHES = {
     "unknown": Stretch((DARK, QUIET), LONG._replace(unknown_alarm=9e5)),
     "a mean that does not arm": Stretch((BUSY, QUIET), LONG._replace(aggregate="mean", arm_threshold=0.6)),
     "one selected": Stretch((QUIET, BUSY), LONG._replace(gpu_devices=("0",))),
+    "arming": Stretch((BUSY, BUSY), LONG._replace(arm_duration=9e5)),
+    "after a sleep": Stretch((BUSY, BUSY), first=lambda world: world.suspend(5000.0)),
+    "after a set clock": Stretch((BUSY, BUSY), first=lambda world: setattr(world, "wall", 9e8)),
+    "held": Stretch((QUIET, QUIET), LONG._replace(arm_duration=None), first=lambda world: world.hold(9000.0)),
+    "announced": Stretch((QUIET, QUIET), LONG._replace(arm_duration=None), first=lambda world: world.notice(9000.0)),
+    "done": Stretch((QUIET, QUIET), TOLD, first=done),
+    "done long after idle": Stretch((QUIET, QUIET), TOLD._replace(kill_duration=100.0), first=done),
+    "a deadline has passed, and work": Stretch((BUSY, BUSY), DUE),
+    "a weak sign that was told": Stretch((SIGN, QUIET), LONG._replace(kill_duration=100.0)),
+    "a weak sign and load": Stretch((SIGN, QUIET), first=lambda world: world.run(100.0, BUSY, QUIET)),
+    "unknown that was told": Stretch((DARK, QUIET), LONG._replace(unknown_alarm=4000.0, kill_duration=100.0)),
 }
 
 
@@ -49,6 +74,7 @@ def test_what_goes_on_costs_nothing(name: str) -> None:
     world.vetoes, world.quiet_host = stretch.vetoes, stretch.quiet_host
     world.devices()
     world.run(300.0, *stretch.readings)
+    stretch.first(world)
     kept = 0
     for _ in range(360):
         before = world.state

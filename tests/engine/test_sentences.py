@@ -84,6 +84,20 @@ def _used_up() -> World:
     return world
 
 
+def unready(policy: Policy) -> World:
+    """The countdown is over, or nearly, and the worker is not ready."""
+    world = until(World(policy, 1, checked=False), "WARNING")
+    while world.now < 370.0:
+        world.settle(Prepare="never")
+        world.tick(QUIET)
+    return world
+
+
+def until_dark(world: World) -> World:
+    world.run(20.0, DARK)
+    return world
+
+
 NEAR = Veto("host", "bob types at pts/3")
 HATCH = Veto("tag", "costguard-hold is set", hatch=True)
 DUE = BASE._replace(lifetime=1000.0)
@@ -127,6 +141,19 @@ STORIES: dict[str, Callable[[], World]] = {
     "counting down, any": lambda: after(330.0, BUSY, QUIET, policy=TASK._replace(aggregate="any")),
     "counting down, mean": lambda: after(330.0, QUIET, QUIET, policy=TASK._replace(aggregate="mean")),
     "counting down, holds used up": _used_up,
+    "counting down, not ready yet": lambda: unready(IDLE),
+    "counting down, at once": lambda: unready(IDLE._replace(grace=0.0)),
+    "counting down, dry run, at once": lambda: until(World(IDLE._replace(grace=0.0, mode="dry-run"), 1), "WARNING"),
+    "counting down to the end of boot grace": lambda: after(460.0, QUIET, policy=IDLE._replace(boot_grace=500.0)),
+    "being warned at once": lambda: until(World(TASK._replace(grace=0.0), 1), "WARNING"),
+    "failed, and held": lambda: held(failed(after(100.0, QUIET, policy=IDLE)), "ann"),
+    "unknown, two of three": lambda: after(100.0, DARK, QUIET, DARK, policy=IDLE),
+    "unknown, a deadline": lambda: until_dark(after(1010.0, QUIET, policy=DUE._replace(unused_after=None))),
+    "unused and idle, the sooner": lambda: after(
+        100.0, QUIET, policy=BASE._replace(arm_duration=0.0, unused_after=50.0)
+    ),
+    "a lease far away": lambda: after(100.0, BUSY, policy=IDLE._replace(lease_until=EPOCH + 90000.0)),
+    "work, selected of two": lambda: named(after(100.0, QUIET, BUSY, policy=TASK._replace(gpu_devices=("1",))), 2),
     "a person asked": lambda: asked(after(100.0, BUSY)),
     "acting": lambda: until(World(IDLE, 1), "ACTING"),
     "confirming": lambda: until(World(IDLE, 1), "CONFIRMING"),
@@ -209,6 +236,17 @@ SENTENCES = {
     "counting down, any": "WARNING: 0000:01:00.0 below 5 % for 5m 30s; command in 30s, at 22:19 UTC, unless every GPU works or somebody runs `costguard hold 2h`.",
     "counting down, mean": "WARNING: the mean of the GPUs is below 5 % for 5m 30s; command in 30s, at 22:19 UTC, unless the mean of the GPUs reaches 5 % or somebody runs `costguard hold 2h`.",
     "counting down, holds used up": "WARNING: the GPU quiet for 5m 30s; stop in 30s, at 22:19 UTC, unless work returns or root runs `costguard hold 2h`.",
+    "counting down, not ready yet": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready, unless work returns or somebody runs `costguard hold 2h`.",
+    "counting down, at once": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready.",
+    "counting down, dry run, at once": "WARNING: the GPU quiet for 5m; DRY RUN: stop would come as soon as it is ready.",
+    "counting down to the end of boot grace": "WARNING: the GPU quiet for 7m 40s; stop in 40s, at 22:21 UTC, unless work returns or somebody runs `costguard hold 2h`.",
+    "being warned at once": "WARNING: the GPU below 5 % for 5m; command as soon as it is ready.",
+    "failed, and held": "FAILED: the GPU quiet for 7m 10s; stop FAILED (no room for a process); THE BILL GOES ON; next try at 23:20 UTC (held by ann).",
+    "unknown, two of three": "ARMED: 0000:00:00.0 and 0000:02:00.0 cannot be read for 1m 40s, and unknown is never idle; nothing is decided on what cannot be seen.",
+    "unknown, a deadline": "WARNING: 0000:00:00.0 cannot be read for 20s, and the deadline has passed; stop in 30s, at 22:31 UTC, unless work returns or somebody runs `costguard hold 2h`.",
+    "unused and idle, the sooner": "ARMED: the GPU quiet for 1m 40s; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "a lease far away": "ARMED: 0000:00:00.0 works; warning at 2023-11-15 23:13 UTC (the deadline), stop 1m later, unless work is seen.",
+    "work, selected of two": "ARMED: GPU 1 works; nothing stops work; command needs 5m below 5 %.",
     "a person asked": "WARNING: 0000:00:00.0 works; ann asked for it: stop as soon as it is ready; `costguard hold 2h` takes it back.",
     "acting": "ACTING: the GPU quiet for 6m 10s; stop was requested and is under way.",
     "confirming": "CONFIRMING: the GPU quiet for 6m 10s; stop was requested; waiting for proof.",

@@ -41,6 +41,8 @@ OVERDUE = LEASE._replace(lease_until=EPOCH + 300.0, boot_grace=0.0, kill_duratio
 BELOW = BASE._replace(stop_below_load=True, kill_threshold=0.7, arm_threshold=0.8)
 BLIND = BASE._replace(unknown_stop_after=300.0, kill_duration=100.0)
 HIGH = BASE._replace(arm_threshold=0.8)
+TOLD = BASE._replace(mode="dry-run", arm_duration=None, unused_after=None, boot_grace=0.0)
+SIGN = Known(0.0, ("power 30 W above idle",))
 POLICIES = (
     BASE,
     HIGH,
@@ -327,11 +329,21 @@ def live(policy: Policy, now: float, deeds: list[Deed]) -> Twins:
 
 QUIETLY: Deed = ("stay", (QUIET, QUIET), 4, None)
 WORKED: list[Deed] = [("stay", (BUSY, QUIET), 6, None), QUIETLY]
+NOISE: list[Deed] = [
+    deed
+    for off in (0.04, -0.08, 0.1, -0.02, -0.1, 0.06, 0.3, -0.3)
+    for deed in (("set", "suspended", 5.0 + off), ("tick", 9.0), ("set_clock", off), ("tick", 9.0))
+]
+"""Clocks that part by less than anybody can tell, in both directions, and by a little more."""
+
 HALF, FULL = (Known(0.3), Known(0.3)), (Known(0.9), Known(0.9))
 
 
 @example(BASE, 0.0, [*WORKED, *[("nap", 1.0), ("tick", 9.0)] * 3])
 @example(BASE, 0.0, [*WORKED, *[("near", 0, -1e-11)] * 9])
+@example(BASE, 0.0, [*WORKED, *[("nap", 0.04), ("tick", 9.0)] * 9])
+@example(BASE, 0.0, [("set", "suspended", 5.0), *WORKED, *NOISE])
+@example(TOLD, 0.0, [("stay", (QUIET, QUIET), 40, None), ("stay", (SIGN, QUIET), 60, None)])
 @example(LEASE, 0.0, [*WORKED, ("set_clock", 2000.0), ("tick", 10.0)])
 @example(BASE, 0.0, [*WORKED, ("set_clock", 2000.0), ("tick", 10.0), ("ask", "notice")])
 @example(

@@ -68,6 +68,44 @@ def test_unknown_resets_the_window_unless_evidence_reaches_over_it() -> None:
         assert world.times("warning")[0] == expected, covers
 
 
+@pytest.mark.parametrize(("covers", "since"), [(0.0, 30.0), (29.9, 30.0), (30.0, 10.0), (90.0, 10.0)])
+def test_evidence_counts_back_to_the_first_look_and_no_further(covers: float, since: float) -> None:
+    """I5: what was unknown ever since is bridged too; what was before nobody claims to have seen."""
+    world = World(ARMED, 1)
+    world.run(30.0, DARK)
+    world.tick(Known(0.0, (), covers))
+    world.run(400.0, QUIET)
+    assert world.times("warning")[0] == since + ARMED.kill_duration
+
+
+@pytest.mark.parametrize(("hole", "covers", "bridged"), [
+    (15.0, 0.0, True), (15.01, 0.0, False), (15.01, 15.0, False), (100.0, 100.0, True), (100.01, 100.0, False),
+])  # fmt: skip
+def test_a_reading_stands_for_an_interval_and_a_half_and_evidence_for_its_own_time(
+    hole: float, covers: float, bridged: bool
+) -> None:
+    """I5: to the hundredth of a second; what is not bridged begins anew with the interval before the look."""
+    world = World(ARMED, 1)
+    world.run(100.0, QUIET)
+    world.tick(Known(0.0, (), covers), dt=hole)
+    (track,) = world.state.tracks
+    assert (track.loud, track.since) == (False, 0.0 if bridged else world.now - ARMED.interval)
+
+
+@pytest.mark.parametrize("covers", [0.0, 60.0])
+def test_a_hole_in_one_selected_gpu_ends_its_countdown_and_in_another_not(covers: float) -> None:
+    """A command goes by the GPUs that are selected, and only their history has to be whole."""
+    for which, ends in ((0, True), (1, False)):
+        policy = ARMED._replace(kill_action="command", gpu_devices=("0000:00:00.0",))
+        world = World(policy, 2)
+        world.run(310.0, QUIET, QUIET)
+        assert world.phase() == "WARNING"
+        for seen in (DARK, Known(0.0, (), covers)):
+            world.tick(*((seen, QUIET) if which == 0 else (QUIET, seen)))
+            world.settle()
+        assert world.phase() == ("WATCHING" if ends and not covers else "WARNING")
+
+
 def test_a_hole_in_the_ticks_is_unknown_too() -> None:
     """I5: nobody looked for longer than 1.5 intervals: the window begins anew, unless evidence reaches over it."""
     for covers, expected in ((0.0, 590.0), (100.0, 300.0)):
@@ -200,6 +238,18 @@ def test_a_step_does_not_cost_more_with_a_longer_window() -> None:
         for number in range(3000):
             world.tick(BUSY if number % 2 else QUIET)
         assert max(len(track.past) for track in world.state.tracks) <= 62
+
+
+@pytest.mark.parametrize("arm", [30.0, None])
+def test_an_armed_machine_is_not_delayed_as_unused(arm: float | None) -> None:
+    """I6: with a shorter `unused_after` its own window still counts, and nothing is delayed before that is clear."""
+    world = World(BASE._replace(arm_duration=arm, kill_duration=1000.0, unused_after=200.0, boot_grace=0.0), 1)
+    world.run(60.0, BUSY)
+    world.run(300.0, QUIET)
+    world.tick(DARK)
+    world.run(500.0, QUIET)
+    assert world.state.core.alarm is None
+    assert world.kinds() == []
 
 
 def test_an_alarm_ends_with_the_stop_that_it_delayed() -> None:
