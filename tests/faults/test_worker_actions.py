@@ -6,7 +6,6 @@ PATH holds nothing but strict stand-ins, so no test can reach the real init syst
 import contextlib
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -19,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.forked import Forked
+
 Answers = dict[str, Any]  # JSON: each test looks at what it needs
 
 WORKER = "import sys; from costguard.actions import worker; sys.exit(worker.main())"
@@ -27,6 +28,7 @@ GUARD = (  # starts a worker, sends it its lines, and stays
     "stdin=subprocess.PIPE, start_new_session=True); "
     "worker.stdin.write(sys.argv[2].encode()); worker.stdin.flush(); time.sleep(60)"
 )
+NO_ROOM = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
 UNPRIVILEGED = (  # it imports first: a user without rights may not be able to read a developer's Python
     "import os, sys; from costguard.actions import worker; "
     "os.geteuid() == 0 and (os.setgroups([]), os.setgid(65534), os.setuid(65534)); sys.exit(worker.main())"
@@ -45,7 +47,7 @@ class Machine:
         self.log = root / "log"
         self.log.write_text("")
         self.log.chmod(0o666)
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Forked | subprocess.Popen[bytes]] = []
         for folder in ("bin", "sys/class/dmi/id", "proc/self/root/run/systemd/system", "proc/1"):
             (root / folder).mkdir(parents=True)
         self.file("proc/1/cgroup", "0::/init.scope\n")
@@ -82,26 +84,17 @@ class Machine:
         base = {"job": job, "action": action, "mode": "live", "incident": "b-i1", "attempt": "b-a1", "host": host}
         return {**base, "results": str(self.root / "results"), "deadline": 5, **more}
 
-    def start(
-        self, job: Answers, program: str = WORKER, before: Callable[[], None] | None = None
-    ) -> subprocess.Popen[bytes]:
-        worker = subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PATH": str(self.root / "bin")},
-            start_new_session=True,
-            preexec_fn=before,  # noqa: PLW1509 - the tests have no threads
-        )
+    def start(self, job: Answers, program: str = WORKER) -> Forked:
+        worker = Forked(program, {**os.environ, "PATH": str(self.root / "bin")})
         self.workers.append(worker)
         assert worker.stdin
         worker.stdin.write(json.dumps(job).encode() + b"\n")
         worker.stdin.flush()
         return worker
 
-    def ask(self, job: Answers, program: str = WORKER, before: Callable[[], None] | None = None) -> Answers:
+    def ask(self, job: Answers, program: str = WORKER) -> Answers:
         """One job to its end, released with *go* if it waits for that; all its answers in one mapping."""
-        worker = self.start(job, program, before)
+        worker = self.start(job, program)
         out, _ = worker.communicate(b'{"go":true}\n', timeout=30)
         assert worker.returncode == 0
         answers: Answers = {}
@@ -140,13 +133,13 @@ def until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
     return true()
 
 
-def line(worker: subprocess.Popen[bytes]) -> Answers:
+def line(worker: Forked) -> Answers:
     assert worker.stdout
     found: Answers = json.loads(worker.stdout.readline())
     return found
 
 
-def go(worker: subprocess.Popen[bytes]) -> None:
+def go(worker: Forked) -> None:
     assert "plan" in line(worker)
     assert line(worker) == {"ready": True}
     assert worker.stdin
@@ -262,7 +255,7 @@ def test_a_results_folder_that_cannot_be_written_does_not_stop_a_stop(machine: M
 def test_a_full_disk_does_not_stop_a_stop_and_is_not_repeated(machine: Machine) -> None:
     """The name of the file still claims the attempt."""
     job = machine.job("act", "command", settings={"run": ["/bin/echo", "hi"]})
-    outcome = machine.ask(job, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))["outcome"]
+    outcome = machine.ask(job, NO_ROOM + WORKER)["outcome"]
     assert (outcome["status"], "File too large" in outcome["detail"]) == ("done", True)
     assert machine.ask(job)["outcome"]["detail"].startswith("already started")
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract.cloud_server import Cloud, running
+from tests.forked import Forked
 
 Answers = dict[str, Any]  # JSON: each test looks at what it needs
 
@@ -46,15 +45,9 @@ class Rented:
         cloud = {"cloud": self.section, "sink": self.sink, "providers": self.providers}
         return {**base, **cloud, "results": str(self.root / "results"), "deadline": 5, **more}
 
-    def start(self, job: Answers, more: str = "") -> subprocess.Popen[bytes]:
+    def start(self, job: Answers, more: str = "") -> Forked:
         """A worker with its job, on its way."""
-        worker = subprocess.Popen(
-            [sys.executable, "-c", more + WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
-            start_new_session=True,
-        )
+        worker = Forked(more + WORKER, {**os.environ, "PYTHONPATH": str(EXAMPLE)})
         assert worker.stdin
         worker.stdin.write(json.dumps(job).encode() + b"\n")
         worker.stdin.flush()

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,10 +10,11 @@ import pytest
 
 from tests.clouds.core.conftest import Answers, Rented
 from tests.contract.cloud_server import Cloud
+from tests.forked import Forked
 
 
 @contextmanager
-def worker(rented: Rented) -> Iterator[subprocess.Popen[bytes]]:
+def worker(rented: Rented) -> Iterator[Forked]:
     """A worker that is killed at the end."""
     started = rented.start(rented.job("act"))
     yield started
@@ -25,14 +25,14 @@ def worker(rented: Rented) -> Iterator[subprocess.Popen[bytes]]:
         pipe.close()
 
 
-def line(started: subprocess.Popen[bytes]) -> Answers:
+def line(started: Forked) -> Answers:
     assert started.stdout
     found = json.loads(started.stdout.readline())
     assert isinstance(found, dict)
     return found
 
 
-def go(started: subprocess.Popen[bytes]) -> None:
+def go(started: Forked) -> None:
     assert started.stdin
     started.stdin.write(b'{"go":true}\n')
     started.stdin.flush()
