@@ -132,7 +132,7 @@ class Gpu:
             self._signs += self._gpm.signs
         self._use = _NO_USE
         percent, ring_covers, evidence = self._gpu_use(now)
-        suspected = percent > 0 and self._suspected()
+        suspected = self._suspected()
         other = 0
         if percent < _BUSY or suspected or self._slack:
             other, name = self._engine_use()
@@ -160,8 +160,7 @@ class Gpu:
             self.findings = [("suspect_hung", hung)] if hung else []
         signs = list(dict.fromkeys(self._signs)) if self._signs else []
         reading = percent / 100, signs, covers, self._words(evidence, power.evidence)
-        rests = quiet and not signs and not self.findings
-        self._calm = Calm(reading, evidence, self._gpm.words, self._memory) if rests else None
+        self._calm = Calm(reading, evidence, self._gpm.words, self._memory) if quiet else None
         return reading
 
     def _words(self, use: "Use", power: str) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from costguard.readers.nvml_codes import NvmlError
 from costguard.testing.nvml import Process, Values
 from tests.faults.nvml_world import Machine
 
@@ -140,6 +141,22 @@ def test_work_without_history_is_not_suspected(machine: Machine, values: Values,
     machine.watts = watts
     machine.tick(15, MINUTE)
     assert found(machine) == []
+
+
+def test_a_read_that_failed_begins_the_ten_minutes_again(machine: Machine) -> None:
+    """What was not seen is not known to have hung."""
+    started(machine, gpm=False)
+    machine.script.set(counters=NO_BYTES)
+    machine.watts = 140
+    machine.tick(18, 30.0)
+    machine.script.fail("nvmlDeviceGetTotalEnergyConsumption", 999)
+    with pytest.raises(NvmlError):
+        machine.tick(1, 20.0)
+    machine.script.heal()
+    machine.tick(8, 30.0)
+    assert found(machine) == []
+    machine.tick(16, 30.0)
+    assert found(machine) == ["suspect_hung"]
 
 
 def test_what_a_job_drew_outlives_the_reader(machine: Machine) -> None:

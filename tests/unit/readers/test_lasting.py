@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from costguard.readers.nvml import _counters
@@ -127,6 +127,9 @@ class Place(Gpu):
     st.sampled_from([None, 0.2, 1.5, 1.6, 60.0]),
     st.sampled_from([0.0, 3.0, 10.0, 30.0]),
 )
+@example([4.0, 1.5, 1.0], 0.2, 10.0)
+@example([1.5, 1.5], 1.5, 10.0)
+@example([4.0], None, 10.0)
 def test_evidence_reaches_back_to_the_last_hole(gaps: list[float], before: float | None, gap: float) -> None:
     """Against the gaps themselves: a hole is more than one and a half seconds without a sample."""
     stamps = [100 * SECOND]

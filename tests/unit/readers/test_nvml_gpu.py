@@ -272,8 +272,8 @@ def test_an_engine_of_garbage_is_unknown(board: Board, engine: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_that_is_not_there_is_asked_for_once_a_minute(board: Board, engine: str, code: int) -> None:
     """Each of those that are there in each tick; one that comes is learnt, and then missed."""
-    board.engines[engine] = (code, 0)
-    life = Life(board)
+    board.engines[engine], board.contexts["Compute"] = (code, 0), (0, 1)
+    life = Life(board, {"bare": 70_000, "held": 70_000})
     name = f"{engine}Utilization"
     counts = []
     for _ in range(13):
@@ -479,12 +479,92 @@ def test_a_use_that_may_be_nobodys_is_looked_at_each_time(board: Board) -> None:
         life.tick(use)
         looks.append(board.asked().count(MEMORY))
     assert looks == [0, 1, 1, 1, 1]
+    life.tick(100)
+    for low, count in ((94.0, 0), (95.0, 1)):
+        life.now += TICK
+        board.energy = (0, board.energy[1] + 700_000)
+        board.ring = [((round(life.now) - ago) * SECOND, 100.0 if ago else low) for ago in range(9, -1, -1)]
+        board.asked()
+        life.gpu.read(life.now)
+        assert board.asked().count(MEMORY) == count
     life.now += TICK
+    board.ring, board.rates = [], (0, 0)
     board.energy = (0, board.energy[1] + 700_000)
-    board.ring = [((round(life.now) - ago) * SECOND, 100.0 if ago else 94.0) for ago in range(9, -1, -1)]
     board.asked()
     life.gpu.read(life.now)
-    assert board.asked().count(MEMORY) == 0
+    assert board.asked().count(MEMORY) == 0, "what was used before says nothing of now"
+
+
+@pytest.mark.parametrize(("memory", "looks"), [(64 * MIB - 1, 1), (64 * MIB, 0)])
+def test_memory_in_use_is_somebody(board: Board, memory: int, looks: int) -> None:
+    """From what the smallest context takes."""
+    board.memory = (0, memory)
+    life = Life(board)
+    life.tick()
+    life.tick()
+    board.asked()
+    life.tick(100)
+    assert board.asked().count(MEMORY) == looks
+
+
+def test_a_ghost_needs_no_engines(board: Board) -> None:
+    """A GPU without any is stuck in the same way; a read that fails tells no finding."""
+    board.engines = dict.fromkeys(board.engines, (3, 0))
+    board.fields, board.users = {}, (3, [])
+    life = Life(board)
+    life.tick()
+    for _ in range(20):
+        life.tick(100)
+    assert [code for code, _ in life.gpu.findings] == ["ghost"]
+    board.ring_code = 15
+    with pytest.raises(NvmlError):
+        life.read()
+    assert life.gpu.findings == []
+
+
+@pytest.mark.parametrize("use", [99, 100, 98])
+def test_a_job_may_hang_from_the_first_read_on_that_looks_so(board: Board, use: int) -> None:
+    """Ten minutes after that, at 99 per cent and more; before it drew power as jobs do."""
+    board.contexts["Compute"], board.memory = (0, 1), (0, 9000 * MIB)
+    life = Life(board)
+    for _ in range(4):
+        life.tick(100, 600)
+    began = life.now + TICK
+    found = []
+    for _ in range(70):
+        life.tick(use, 140)
+        if life.gpu.findings:
+            found.append(life.now)
+    assert found[:1] == ([began + 600.0] if use >= 99 else [])
+
+
+def test_the_first_read_of_a_busy_gpu_asks_for_no_engines(board: Board) -> None:
+    """Nothing makes it look like one at which nobody works."""
+    board.contexts["Compute"] = (0, 1)
+    Life(board).tick(97, 600)
+    assert "EncoderUtilization" not in board.asked()
+
+
+def test_a_read_that_failed_reads_the_same_samples_again(board: Board) -> None:
+    """What ran meanwhile is not lost, and the next reading covers both times."""
+    life = Life(board)
+    life.tick()
+    board.engines["Jpg"] = (15, 0)
+    with pytest.raises(NvmlError):
+        life.tick(50, 300)
+    board.engines["Jpg"] = (0, 0)
+    found = life.read(1.0)
+    assert (found[0], found[2]) == (0.5, 11.0)
+    assert life.tick()[0] == 0.0
+
+
+@pytest.mark.parametrize(("samples", "proven"), [(0, False), (1, False), (2, True), (16, True)])
+def test_a_restart_is_bridged_by_a_ring_that_shows_some_time(board: Board, samples: int, proven: bool) -> None:
+    """One sample, or none, shows nothing of it."""
+    board.energy, board.rates = (0, 10**10), (0, 0)
+    life = Life(board, {"bare": 70_000}, (910.0, 10**10 - 7_000_000))
+    board.ring = [(round(1010.0 - ago) * SECOND, 0.0) for ago in range(samples - 1, -1, -1)]
+    assert (life.gpu.read(1010.0)[2] == 100.0) is proven
 
 
 # ---- the same again ---------------------------------------------------------------------------
@@ -513,14 +593,14 @@ def test_at_rest_the_same_reading_is_given_again(board: Board) -> None:
     ("change", "same"),
     [
         ("nothing", True), ("use", False), ("engine", False), ("power", False), ("power of work", False), ("bytes", False),
-        ("a few samples less", True), ("late by 4 s", True), ("late by 6 s", False), ("early by 3 s", True), ("early by 4 s", False), ("a hole", False),
+        ("a few samples less", True), ("late by 5 s", True), ("late by 6 s", False), ("early by 3 s", True), ("early by 4 s", False), ("a hole", False),
     ],
 )  # fmt: skip
 def test_what_is_new_is_a_reading_of_its_own(board: Board, change: str, same: bool) -> None:
     """Small numbers of the evidence aside: a longer or shorter time is the same while it is unbroken and of a kind."""
     life = rested(board, fields={197: (1, 0, 0)})
     told = life.tick()
-    seconds = {"late by 4 s": 14.0, "late by 6 s": 16.0, "early by 3 s": 7.0, "early by 4 s": 6.0}.get(change, TICK)
+    seconds = {"late by 5 s": 15.0, "late by 6 s": 16.0, "early by 3 s": 7.0, "early by 4 s": 6.0}.get(change, TICK)
     life.now += seconds
     watts = {"power": 75, "power of work": 300}.get(change, 70)
     board.energy = (0, board.energy[1] + round(1000 * watts * seconds))
@@ -537,6 +617,41 @@ def test_what_is_new_is_a_reading_of_its_own(board: Board, change: str, same: bo
     if change == "bytes" and found is told:
         found = life.tick(again=True)  # they were asked for in the other tick
     assert (found is told) is same
+
+
+def test_a_time_with_a_hole_is_the_same_only_where_it_is_as_long(board: Board) -> None:
+    """The ring reaches back for less than a tick, and the power proves nothing of it."""
+    life = Life(board)
+    for _ in range(4):
+        life.tick(0, 90, 70.0)
+    told = life.tick(0, 90, 70.0)
+    assert told[2] == 15.0
+    assert life.tick(0, 90, 70.0, again=True) is told
+    for samples in (10, 20):
+        life.now += 70.0
+        board.energy = (0, board.energy[1] + 6_300_000)
+        life.samples(0, samples)
+        assert life.gpu.read(life.now, again=True) is not told
+        told = life.tick(0, 90, 70.0)
+
+
+def test_half_as_long_again_is_the_same(board: Board) -> None:
+    """And two thirds."""
+    life = rested(board)
+    told = life.tick(seconds=15.0)
+    assert life.tick(again=True) is told
+
+
+def test_samples_that_are_there_again_are_new(board: Board) -> None:
+    """While the ring was dry the driver only said what it does at that moment."""
+    board.rates = (0, 0)
+    life = rested(board)
+    board.ring = []
+    life.read()
+    told = life.read()
+    assert told[3].startswith("GPU 0 % now")
+    found = life.tick(again=True)
+    assert found[3].startswith("GPU peak 0 %")
 
 
 def test_memory_and_activity_are_part_of_what_is_the_same(board: Board) -> None:
@@ -559,9 +674,9 @@ def test_a_read_that_failed_is_followed_by_a_new_reading(board: Board) -> None:
     told = life.tick()
     board.engines["Ofa"] = (15, 0)
     with pytest.raises(NvmlError):
-        life.tick(again=True)
+        life.tick(seconds=3.0, again=True)
     board.engines["Ofa"] = (0, 0)
-    assert life.tick(again=True) is not told
+    assert life.tick(seconds=7.0, again=True) is not told
     told = life.tick()
     life.tick(3, again=True)
     assert life.tick(again=True) is not told
@@ -637,6 +752,25 @@ def test_a_gpu_whose_instances_fail_is_asked_whole_again(board: Board) -> None:
     assert life.tick(30)[0] == 0.3
     life.gpu.close()
     assert (whole, len(board.lent)) == (2, 0)
+
+
+def test_what_was_missing_before_it_was_divided_is_asked_for_when_it_is_whole(board: Board) -> None:
+    """It may be another GPU than before, as far as the driver tells."""
+    board.supported, board.ring_code, board.rates = (0, 1), 0, (0, 0)
+    board.engines["Ofa"] = (3, 0)
+    life = Life(board)
+    life.tick()
+    life.tick()
+    board.ring_code, board.rates, board.mig, board.instances = 3, (3, 0), (0, 1), {5: STILL}
+    with pytest.raises(UnreadableError):
+        life.read()
+    board.sampled = 15
+    with pytest.raises(NvmlError):
+        life.read()
+    board.ring_code, board.rates, board.sampled = 0, (0, 0), 0
+    board.asked()
+    life.tick()
+    assert "OfaUtilization" in board.asked()
 
 
 def test_instances_that_stay_unknown_are_given_up_after_a_minute(board: Board) -> None:
