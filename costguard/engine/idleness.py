@@ -71,7 +71,7 @@ def concerned(state: State, rules: Rules) -> tuple[int, ...]:
     if not rules.judges_any:
         return judged
     tracks = state.tracks
-    return tuple(i for i in judged if i < len(tracks) and tracks[i].lost is None and not tracks[i].loud)
+    return tuple(i for i in judged if tracks[i].lost is None and not tracks[i].loud)
 
 
 def works_now(state: State) -> bool:

@@ -70,8 +70,8 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
         or seen.vetoes != core.vetoes
         or seen.quiet_host is not core.quiet_host
         or synced is not core.synced
-        or not -CLOCK_NOISE <= suspended - core.suspended <= CLOCK_NOISE
-        or not -CLOCK_NOISE <= wall - core.saved_wall - at + core.saved_at <= CLOCK_NOISE
+        or not abs(suspended - core.suspended) <= CLOCK_NOISE
+        or not abs(wall - core.saved_wall - at + core.saved_at) <= CLOCK_NOISE
     ):
         return None
     limit, heeds, top = rules.quiet_threshold, rules.heeds_signs, 0.0

@@ -219,9 +219,9 @@ def _just_worked(seen: Track | None, at: float, rules: Rules) -> bool:
 
 def _clocks(core: Core, tick: Tick) -> Core:
     """What the clocks say, as long as they part by no more than noise: the fast path must find what this left."""
-    if not -CLOCK_NOISE <= tick.suspended - core.suspended <= CLOCK_NOISE:
+    if not abs(tick.suspended - core.suspended) <= CLOCK_NOISE:
         core = core._replace(suspended=tick.suspended)
-    if not -CLOCK_NOISE <= tick.wall - core.saved_wall - tick.at + core.saved_at <= CLOCK_NOISE:
+    if not abs(tick.wall - core.saved_wall - tick.at + core.saved_at) <= CLOCK_NOISE:
         core = core._replace(saved_wall=tick.wall, saved_at=tick.at)
     return core if core.synced is tick.synced else core._replace(synced=tick.synced)
 

@@ -354,6 +354,14 @@ def test_recovered_is_told_of_what_is_over(meanwhile: str) -> None:
     assert world.kinds().count("unknown_recovered") == 1
 
 
+@pytest.mark.parametrize(("seconds", "over"), [(30.0, False), (40.0, True)])
+def test_a_burst_that_the_window_tolerates_to_the_second_ends_no_alarm(seconds: float, over: bool) -> None:
+    """I6: as long as the share of the window allows it is a blip; one look more is work, and unknown delays nothing any more."""
+    world = alarmed(BASE._replace(window_share=0.1))
+    world.run(seconds, BUSY)
+    assert ("unknown_recovered" in world.kinds()) is over
+
+
 @pytest.mark.parametrize("what", ["hold", "sleep"])
 def test_what_something_else_delayed_is_not_called_unknown(what: str) -> None:
     """I6: of a hold, or of a sleep, during which the window became clear, *recovered* is told, and not as time or money of unknown."""
