@@ -168,23 +168,23 @@ def _machine_tracks(
         core = core._replace(work=None, mean=None, shadow=None, strong=None, weak=None, unused=0.0)
     if core.fresh == "resume":
         core = core._replace(host=None, blind=None)
-    start = at - min(policy.interval, at - before) - (core.unused if core.work is None else 0.0)
+    look = at - min(policy.interval, at - before)  # what a reading that begins anew stands for
+    start = look - core.unused if core.work is None else look
     work = _follow(core.work, loud, before, unused_window, unknown=unknown, restarted=restarted, start=start, at=at)
     mean = core.mean
     if mean is not None and mean.lost is not None:
         mean = None  # evidence for each part does not tell what their mean was
     if rules.judges_mean:
         loads = [reading.load for i in core.picked if type(reading := readings[i]) is Known]
-        blind = unknown or len(loads) < len(core.picked)
         mean_loud = not (loads and 0.0 <= sum(loads) / len(loads) < rules.quiet_threshold)
         mean = _follow(
             mean,
             mean_loud,
             before,
             policy.kill_duration,
-            unknown=blind,
+            unknown=unknown,  # of any part
             restarted=restarted,
-            start=at - min(policy.interval, at - before),
+            start=look,
             at=at,
         )
     if core.shadow is not None:

@@ -23,6 +23,9 @@ class Stretch:
     first: Callable[[World], object] = World.settle
     """What happened before, after five minutes of the same."""
 
+    heard: bool = True
+    """Whether somebody hears what is told."""
+
 
 def done(world: World) -> None:
     """A person's stop came to its end."""
@@ -30,6 +33,18 @@ def done(world: World) -> None:
     while world.phase() != "DONE":
         world.tick()
         world.settle()
+
+
+def done_long_ago(world: World) -> None:
+    done(world)
+    world.run(7200.0)
+
+
+def done_unheard(world: World) -> None:
+    world.ask_stop()
+    while world.phase() != "DONE":
+        world.tick()
+    world.pending = {}
 
 
 DUE = LONG._replace(lifetime=100.0, arm_duration=None, boot_grace=0.0)
@@ -56,9 +71,16 @@ STRETCHES = {
     "after a sleep": Stretch((BUSY, BUSY), first=lambda world: world.suspend(5000.0)),
     "after a set clock": Stretch((BUSY, BUSY), first=lambda world: setattr(world, "wall", 9e8)),
     "held": Stretch((QUIET, QUIET), LONG._replace(arm_duration=None), first=lambda world: world.hold(9000.0)),
-    "announced": Stretch((QUIET, QUIET), LONG._replace(arm_duration=None), first=lambda world: world.notice(9000.0)),
+    "announced": Stretch((QUIET, QUIET), LONG._replace(arm_duration=None), first=lambda world: world.notice(500.0)),
     "done": Stretch((QUIET, QUIET), TOLD, first=done),
     "done long after idle": Stretch((QUIET, QUIET), TOLD._replace(kill_duration=100.0), first=done),
+    "done long ago": Stretch((QUIET, QUIET), TOLD, first=done_long_ago),
+    "done, and nobody heard": Stretch((QUIET, QUIET), TOLD, first=done_unheard, heard=False),
+    "unknown that is over": Stretch(
+        (QUIET, QUIET),
+        LONG._replace(arm_duration=None, unknown_alarm=100.0),
+        first=lambda world: world.run(900.0, DARK, QUIET),
+    ),
     "a deadline has passed, and work": Stretch((BUSY, BUSY), DUE),
     "a weak sign that was told": Stretch((SIGN, QUIET), LONG._replace(kill_duration=100.0)),
     "a weak sign and load": Stretch((SIGN, QUIET), first=lambda world: world.run(100.0, BUSY, QUIET)),
@@ -79,6 +101,7 @@ def test_what_goes_on_costs_nothing(name: str) -> None:
     for _ in range(360):
         before = world.state
         world.tick(*stretch.readings)
-        world.settle()
+        if stretch.heard:
+            world.settle()
         kept += world.state.core is before.core and world.state.tracks is before.tracks
     assert kept >= 350, name

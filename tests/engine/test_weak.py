@@ -154,6 +154,19 @@ def test_it_outlives_a_restart_and_begins_anew_after_a_reload() -> None:
     assert len(told(world)) == 2
 
 
+@pytest.mark.parametrize("mode", ["live", "dry-run"])
+def test_a_persons_stop_ends_it(mode: str) -> None:
+    """What kept the machine up does not any more; should it go on later, a whole window is due again."""
+    world = armed(PRICED._replace(mode=mode))
+    world.run(200.0, QUIET, POWER)
+    assert world.state.core.weak is not None
+    world.ask_stop()
+    world.run(20.0)
+    assert world.state.core.weak is None
+    world.run(200.0)
+    assert told(world) == []
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from([QUIET, POWER, PCIE, TWO, BUSY, DARK, Known(0.02)]), st.sampled_from([QUIET, POWER, DARK]),
