@@ -1,5 +1,6 @@
 """What delays a stop and is no work that anybody could see is told: unknown (I6), ever more rarely, and one weak sign alone."""
 
+from costguard.engine.deadlines import DOUBLINGS
 from costguard.engine.idleness import idle_at, idle_floor, unused_after, unused_at, works_now
 from costguard.engine.narrate import lacking
 from costguard.engine.observation import Known, Reading
@@ -55,7 +56,7 @@ def raise_alarm(turn: Turn) -> None:
 def timed(alarm: Alarm, rules: Rules) -> Alarm:
     """With the time at which it is told next: after 1, 2, 4 ... times `unknown_alarm`, then daily."""
     after = rules.policy.unknown_alarm
-    pause = after if alarm.counted == alarm.since else min(DAY, after * 2.0 ** min(alarm.told - 1, 30))
+    pause = after if alarm.counted == alarm.since else min(DAY, after * 2.0 ** min(alarm.told - 1, DOUBLINGS))
     return alarm._replace(next=alarm.counted + pause)
 
 

@@ -43,6 +43,9 @@ EARLY = 0.25
 AGAIN, AGAIN_LONGEST = 300.0, 1800.0
 """Pause after a check that failed: doubled each time; the guard adds up to as much again, by chance."""
 
+DOUBLINGS = 30
+"""Of any pause: beyond all of them it is as long as it may be, and no number is too large."""
+
 LEAD = 60.0
 """How long before it is due a worker is started, so that it waits ready when the countdown ends."""
 
@@ -105,4 +108,4 @@ def stale(grace: float) -> float:
 
 def pause(tries: int) -> float:
     """Seconds before a check is made again, after so many failures in a row."""
-    return min(AGAIN_LONGEST, AGAIN * 2.0 ** min(tries - 1, 10))
+    return min(AGAIN_LONGEST, AGAIN * 2.0 ** min(tries - 1, DOUBLINGS))

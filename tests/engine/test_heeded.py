@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from costguard.engine import Known
+from costguard.engine import Known, Veto
 from costguard.engine.effects import Check
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
@@ -32,6 +32,53 @@ def test_a_host_that_is_no_longer_quiet_is_noticed_at_once(seen: bool | None) ->
         host = world.state.core.host
         assert host is not None
         assert (host.loud, host.since >= world.now - 10.0, world.state.core.quiet_host) == (now is not True, True, now)
+
+
+def test_a_veto_and_a_date_in_doubt_are_noticed_at_once() -> None:
+    """Each alone, in the very look that sees it, and when it is over."""
+    world = in_between(World(IDLE, 1))
+    typed = (Veto("host", "ann typed"),)
+    for vetoes, synced in ((typed, True), ((), True), ((), False), ((), None), ((), True)):
+        world.vetoes = vetoes
+        world.tick(synced=synced)
+        assert (world.state.core.vetoes, world.state.core.synced) == (vetoes, synced)
+
+
+@pytest.mark.parametrize("duration", [0.5, 1.0, 30.0])
+def test_without_load_nothing_arms(duration: float) -> None:
+    """However short it may be."""
+    world = World(BASE._replace(arm_duration=duration), 1)
+    world.run(100.0, QUIET)
+    assert (world.state.core.armed, world.state.core.arm_since) == (None, None)
+
+
+@pytest.mark.parametrize(("hole", "since"), [(9.0, 100.0), (15.0, 100.0), (15.01, 105.01), (100.0, 190.0)])
+def test_load_counts_from_the_look_before_unless_nobody_looked(hole: float, since: float) -> None:
+    """A hole is no load, and what armed half before it has to begin anew."""
+    world = World(BASE._replace(arm_duration=300.0), 1)
+    world.run(100.0, QUIET)
+    world.tick(BUSY, dt=hole)
+    assert world.state.core.arm_since == pytest.approx(since)
+    world.run(50.0, BUSY)
+    before = world.now
+    world.tick(BUSY, dt=hole)
+    again = world.state.core.arm_since
+    assert again == (pytest.approx(since) if hole <= 15.0 else pytest.approx(before + hole - 10.0))
+
+
+@pytest.mark.parametrize(("jump", "resumed"), [(1.99, False), (2.0, True), (5000.0, True)])
+def test_a_jump_of_two_seconds_is_a_resume(jump: float, resumed: bool) -> None:
+    """From one look to the next, and at the first look of a guard that knows of none before."""
+    world = World(BASE._replace(unused_after=None), 1)
+    world.run(100.0, BUSY)
+    world.suspend(jump)
+    world.tick(BUSY)
+    core = world.state.core
+    assert (core.armed is None, core.started) == (resumed, world.now if resumed else 0.0)
+    late = World(BASE, 1, now=9000.0)
+    late.suspended = jump
+    late.tick(BUSY)
+    assert late.state.core.started == (late.now if resumed else 0.0)
 
 
 @pytest.mark.parametrize(("set_by", "warned"), [(36000.0, True), (30.0, False), (-36000.0, False)])

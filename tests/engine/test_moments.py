@@ -378,6 +378,18 @@ def scattered_unknown_is_told() -> tuple[World, float, Happened]:
     return until(world, 290.0, DARK), 300.0, more(world, "unknown_alarm")
 
 
+def unknown_that_delays_when_the_window_would_be_clear() -> tuple[World, float, Happened]:
+    world = until(machine(), 200.0, QUIET)
+    until(world, 210.0, DARK)
+    return until(world, 250.0, QUIET), 300.0, lambda then: then.state.core.alarm is not None
+
+
+def a_weak_sign_that_is_over() -> tuple[World, float, Happened]:
+    world = until(machine(BASE._replace(unused_after=None)), 100.0, BUSY)
+    until(world, 200.0, SIGN)
+    return until(world, 250.0, QUIET), 500.0, lambda then: then.state.core.weak is None
+
+
 def unknown_that_goes_on_to_delay_after_a_sleep() -> tuple[World, float, Happened]:
     world = until(machine(unknown_alarm=100.0), 50.0, QUIET)
     until(world, 400.0, DARK)
@@ -450,6 +462,8 @@ STORIES: dict[str, Story] = {
         a_warning_of_which_nobody_hears, a_request_of_which_nobody_hears, the_first_question, a_question_without_an_answer,
         a_hold, a_notice_that_did_not_come_true, a_notice_on_an_idle_machine, a_budget_period,
         later_work_ended_after_a_stop_beside_work, unknown_that_goes_on_to_delay_after_a_sleep,
+        unknown_that_delays_when_the_window_would_be_clear,
+        a_weak_sign_that_is_over,
         unknown_that_delays_when_boot_grace_is_over, a_weak_sign_when_boot_grace_is_over, recovered_when_the_window_is_clear,
         scattered_unknown_is_told, a_weak_sign, a_deadline_that_passed_is_told_daily, work_that_forgives_stops,
     )

@@ -61,6 +61,8 @@ STRETCHES = {
     "a budget": Stretch((BUSY, BUSY), LONG._replace(budget=9e5, price_per_hour=1.0)),
     "a lifetime": Stretch((BUSY, BUSY), LONG._replace(lifetime=9e5)),
     "signs": Stretch((SIGN, BUSY)),
+    "two kinds of signs": Stretch((Known(0.0, ("power 90 W above idle", "PCIe in 9 MiB/s")), QUIET)),
+    "load at the threshold": Stretch((Known(0.05), QUIET), LONG._replace(arm_threshold=0.5)),
     "a veto": Stretch((QUIET, QUIET), vetoes=(Veto("host", "somebody types"),)),
     "a busy host": Stretch((QUIET, QUIET), quiet_host=False),
     "load between two thresholds": Stretch((Known(0.3), QUIET), LONG._replace(arm_threshold=0.5)),

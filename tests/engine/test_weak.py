@@ -111,6 +111,30 @@ def test_a_burst_within_the_tolerated_share_does_not_end_it() -> None:
     assert len(told(world)) == 1
 
 
+@pytest.mark.parametrize(("seconds", "ended"), [(30.0, False), (40.0, True)])
+def test_a_burst_of_exactly_the_share_does_not_end_it(seconds: float, ended: bool) -> None:
+    """A look more does: that was work, and its own window counts from then."""
+    world = armed(PRICED._replace(window_share=0.1))
+    world.run(150.0, QUIET, POWER)
+    began = world.state.core.weak
+    assert began is not None
+    world.run(seconds, QUIET, BUSY)
+    world.run(10.0, QUIET, POWER)
+    now = world.state.core.weak
+    assert now is not None
+    assert now.since == (world.now if ended else began.since)
+
+
+def test_it_is_told_when_it_can_be_seen() -> None:
+    """The GPU cannot be read when the window is over: nothing is said of a sign that nobody sees, until it is back."""
+    world = armed()
+    world.run(290.0, QUIET, POWER)
+    world.run(40.0, QUIET, DARK)
+    assert told(world) == []
+    world.run(10.0, QUIET, POWER)
+    assert told(world) == [world.now]
+
+
 @pytest.mark.parametrize("what", ["hold", "action"])
 def test_nothing_is_told_where_the_sign_is_not_what_stands_in_the_way(what: str) -> None:
     """Somebody holds the machine, or the action goes by load alone."""

@@ -354,6 +354,32 @@ def test_recovered_is_told_of_what_is_over(meanwhile: str) -> None:
     assert world.kinds().count("unknown_recovered") == 1
 
 
+@pytest.mark.parametrize(("early", "recovered"), [(0.01, True), (0.0, False)])
+def test_unknown_that_ends_when_a_stop_would_have_come_is_not_over(early: float, recovered: bool) -> None:
+    """I6: a moment before that it delayed nothing, and is over; from then on it did, whoever holds the machine meanwhile."""
+    world = World(BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0, unknown_alarm=100.0), 1)
+    world.run(50.0, QUIET)
+    world.run(240.0, DARK)
+    assert set(world.kinds()) == {"unknown_alarm"}
+    world.hold(1000.0)
+    world.tick(QUIET, dt=10.0 - early)
+    assert ("unknown_recovered" in world.kinds()) is recovered
+
+
+def test_a_blip_right_after_a_hold_does_not_make_unknown_of_the_hold() -> None:
+    """I6: what the hold delayed is neither time nor money of what could not be read."""
+    world = alarmed(BASE._replace(window_share=0.1))
+    alarm = world.state.core.alarm
+    assert alarm is not None
+    before = world.now - alarm.since
+    world.hold(275.0)
+    world.run(270.0, QUIET)
+    world.tick(BUSY)
+    world.run(40.0, QUIET)
+    (over,) = [e.facts for _, e in world.effects if isinstance(e, Tell) and e.kind == "unknown_recovered"]
+    assert over["unknown_seconds"] <= before + 40.0
+
+
 @pytest.mark.parametrize(("seconds", "over"), [(30.0, False), (40.0, True)])
 def test_a_burst_that_the_window_tolerates_to_the_second_ends_no_alarm(seconds: float, over: bool) -> None:
     """I6: as long as the share of the window allows it is a blip; one look more is work, and unknown delays nothing any more."""

@@ -127,15 +127,15 @@ def test_a_short_hole_and_a_gpu_that_flickers_take_nothing_back(dt: float) -> No
 
 def test_one_that_is_out_goes_no_further_when_the_guard_was_away() -> None:
     """The request did nothing, as is seen hours later: the fall-back list is not gone down on what works by now."""
-    for away in ("gap", "restart", "state lost"):
+    for away in ("gap", "restart", "restart at once", "state lost"):
         world = asked(QUIET, fallback=("shutdown",))
         while world.phase() != "CONFIRMING":
             world.tick(QUIET)
             world.settle()
         if away == "gap":
             world.tick(BUSY, dt=7200.0)
-        elif away == "restart":
-            world.restart(7200.0)
+        elif away.startswith("restart"):
+            world.restart(0.5 if away.endswith("once") else 7200.0)
         else:
             world.lose_state(7200.0)
         for _ in range(60):

@@ -158,6 +158,8 @@ class World:
                 assert (same(slow.state), slow.effects) == (same(done.state), done.effects), (
                     "the quick path decides alike"
                 )
+            else:
+                assert done.state.at == self.state.at, "only a tick moves the machine's own time"
             assert str(done.sentence).endswith(".")
             hash(done.sentence.key)
         no_wish_just_disappears(self.state, done)
