@@ -215,6 +215,20 @@ def test_a_check_that_failed_is_repeated_ever_more_rarely_and_not_only_tomorrow(
     assert (round(daily - good, -2), round(again - daily, -2)) == (86400.0, 300.0)
 
 
+@pytest.mark.parametrize("first", ["stop", "terminate"])
+def test_one_check_that_passes_does_not_make_the_others_young(first: str) -> None:
+    """Of two actions one can never be checked: 5, 10, 20 minutes between the rounds, whichever answer comes first."""
+    world = World(BASE._replace(fallback=("terminate",)), 1, checked=False)
+    while len(checks(world)) < 8:
+        world.tick(BUSY)
+        waiting = sorted(world.pending.items(), key=lambda entry: getattr(entry[1], "action", "") != first)
+        for identity, effect in waiting:
+            passes = isinstance(effect, Check) and effect.action == "stop"
+            world.answer(identity, "go" if passes else "failed" if isinstance(effect, Check) else "delivered")
+    rounds = checks(world)[::2]
+    assert [round(b - a, -2) for a, b in pairwise(rounds)] == [300.0, 600.0, 1200.0]
+
+
 def test_what_was_unknown_delays_nothing_before_the_boots_grace_is_over() -> None:
     """From then on it does, and that is noticed although nothing else happens at that moment."""
     world = World(IDLE._replace(boot_grace=2000.0, unknown_alarm=9e5), 1)

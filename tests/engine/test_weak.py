@@ -183,10 +183,10 @@ def test_a_persons_stop_ends_it(mode: str) -> None:
     """What kept the machine up does not any more; should it go on later, a whole window is due again."""
     world = armed(PRICED._replace(mode=mode))
     world.run(200.0, QUIET, POWER)
-    assert world.state.core.weak is not None
+    before = world.state.core.weak
     world.ask_stop()
     world.run(20.0)
-    assert world.state.core.weak is None
+    assert (before is None, world.state.core.weak) == (False, None)
     world.run(200.0)
     assert told(world) == []
 

@@ -235,6 +235,28 @@ def test_before_the_first_look_it_is_refused(how: str) -> None:
     assert gos(world) == ["stop"]
 
 
+@pytest.mark.parametrize("earlier", [False, True])
+def test_one_that_comes_during_the_machines_own_countdown_takes_its_place(earlier: bool) -> None:
+    """Also where an earlier one of the same person was taken back: nobody is told that it is under way already."""
+    world = World(POLICY, 1)
+    world.run(50.0, QUIET)
+    if earlier:
+        world.ask_stop("bob")
+        world.hold(20.0)
+    while world.phase() != "WARNING":
+        world.tick(QUIET)
+        world.settle()
+    before = world.state.core.incident
+    (answer,) = (effect for effect in world.ask_stop("ann").effects if isinstance(effect, Answer))
+    now = world.state.core.incident
+    assert (answer.done, answer.words) == (True, "stop begins")
+    assert before is not None
+    assert now is not None
+    assert (now.reason, now.owner, now.id != before.id) == ("person", "ann", True)
+    world.run(20.0, BUSY)
+    assert gos(world) == ["stop"]
+
+
 def test_asking_again_begins_nothing_anew() -> None:
     """Twice in a row is one stop; after one that was given up it is another."""
     world = asked(BUSY)
