@@ -5,10 +5,12 @@ from itertools import pairwise
 import pytest
 
 from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
+from costguard.engine.attempt import third_stop
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.obstacles import due_at
 from costguard.engine.overdue import REST
 from costguard.engine.rules import rules_of
+from costguard.engine.turn import Turn
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
 IDLE = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0)
@@ -230,6 +232,30 @@ def test_the_third_stop_in_a_day_without_work_is_a_message_only() -> None:
     world.release()
     world.run(1000.0, QUIET)
     assert len(gos(world)) == 3
+
+
+@pytest.mark.parametrize("action", ["stop", "shutdown", "command"])
+@pytest.mark.parametrize(
+    ("ages", "synced", "refused"),
+    [
+        ((), True, False), ((60.0,), True, False), ((60.0, 120.0), True, True), ((60.0, 86399.0), True, True),
+        ((60.0, 86400.0), True, False), ((86400.0, 9e5), True, False), ((9e5, 60.0, 120.0), True, True),
+        ((60.0, 86400.0), None, False), ((9e5, 9e6), False, True), ((9e5,), False, False), ((-3600.0, 60.0), True, True),
+    ],
+)  # fmt: skip
+def test_a_third_stop_within_a_day_is_one_too_many(
+    action: str, ages: tuple[float, ...], synced: bool | None, refused: bool
+) -> None:
+    """I9: by dates that are sure, to the second; on a wrong one every stop is recent. What ends no machine is no stop."""
+    core = initial("b", "i").core._replace(stops=tuple(EPOCH - age for age in ages))
+    state = initial("b", "i")._replace(core=core)
+    turn = Turn(state, rules_of(IDLE), 0.0, EPOCH, synced=synced)
+    assert bool(third_stop(turn, action)) is (refused and action != "command")
+    undated = Turn(
+        state._replace(core=core._replace(stops=(*core.stops, 0.0))), rules_of(IDLE), 0.0, EPOCH, synced=True
+    )
+    recent = sum(age < 86400.0 for age in ages)
+    assert bool(third_stop(undated, action)) is (recent >= 1 and action != "command"), "one without a date is recent"
 
 
 def test_arming_at_once_is_no_work() -> None:

@@ -197,6 +197,13 @@ def third() -> World:
     return ran(world, 400.0, QUIET)
 
 
+def nothing_after_a_hole() -> World:
+    """Whether the first warning reached anybody is not said of the one that follows."""
+    world = confirming()
+    world.tick(QUIET, dt=200.0)
+    return once(world, Confirm, "failed", detail="nothing")
+
+
 def hole() -> World:
     world = until(machine(), "WARNING")
     world.tick(QUIET, dt=100.0)
@@ -219,6 +226,8 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "done": (lambda: once(confirming(), Confirm, "done", detail="gone"), "done", "info", "DONE stop idle", {
         "error": "gone", "proof": "req-7", "receipt": "r-1"}),
     "next_action": (lambda: once(confirming(), Confirm, "failed", detail="nothing"), "next_action", "critical", "WARNING terminate idle", {
+        "error": "nothing", "receipt": "r-1"}),
+    "next_action, after a hole": (nothing_after_a_hole, "next_action", "critical", "WARNING terminate idle", {
         "error": "nothing", "receipt": "r-1"}),
     "asking": (lambda: once(machine(), Go, "unknown", detail="broken pipe"), "asking", "critical", "CONFIRMING stop idle", {"error": "broken pipe"}),
     "outcome_unknown": (never_known, "outcome_unknown", "critical", "DONE stop idle", {"error": "no answer", "proof": ""}),

@@ -311,8 +311,9 @@ def test_whoever_asks_for_a_stop_is_answered() -> None:
     ]
 
 
-def test_tries_after_a_wake_begin_at_an_hour_again() -> None:
-    """What failed before the machine slept is no reason to wait longer."""
+@pytest.mark.parametrize("meanwhile", ["sleep", "work"])
+def test_tries_after_something_new_begin_at_an_hour_again(meanwhile: str) -> None:
+    """What failed before the machine slept, or worked, is no reason to wait longer."""
     world = World(IDLE, 1, checked=False)
 
     def fails() -> float:
@@ -324,7 +325,10 @@ def test_tries_after_a_wake_begin_at_an_hour_again() -> None:
         return round(world.state.core.again - world.now)
 
     assert [fails(), fails()] == [3600, 7200]
-    world.suspend(500.0)
+    if meanwhile == "sleep":
+        world.suspend(500.0)
+    elif meanwhile == "work":
+        world.run(100.0, BUSY)
     world.tick(QUIET)
     assert [fails(), fails()] == [3600, 7200]
 
