@@ -122,6 +122,7 @@ class Api:
         self._lock = threading.Lock()
         self._moto = wire.Moto()
         self._open: set[socket.socket] = set()
+        self.connections = 0  # since it began
         self._released = threading.Event()
 
     def fail(self, kind: Kind, action: str = "*", times: int = 1) -> None:
@@ -156,7 +157,7 @@ class Api:
     def running(self) -> Iterator["Api"]:
         """The services on a free port of loopback; the address for both is then in ``url``."""
         self._moto.reset()
-        server = ThreadingHTTPServer(("127.0.0.1", 0), wire.handler(self.answer, self._open))
+        server = ThreadingHTTPServer(("127.0.0.1", 0), wire.handler(self.answer, self._opened, self._open))
         server.daemon_threads = True
         self.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -168,6 +169,10 @@ class Api:
             server.shutdown()
             server.server_close()
             thread.join()
+
+    def _opened(self, connection: socket.socket) -> None:
+        self.connections += 1
+        self._open.add(connection)
 
     def answer(self, headers: Mapping[str, str], body: bytes) -> Answer | None:
         """What becomes of one request; None: the connection is cut."""

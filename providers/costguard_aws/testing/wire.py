@@ -127,7 +127,9 @@ def _hibernating(region: str) -> frozenset[str]:
 
 
 def handler(
-    answer: Callable[[Mapping[str, str], bytes], Answer | None], open_ones: set[socket.socket]
+    answer: Callable[[Mapping[str, str], bytes], Answer | None],
+    opened: Callable[[socket.socket], None],
+    open_ones: set[socket.socket],
 ) -> type[BaseHTTPRequestHandler]:
     """A handler that keeps connections open, as the real services do, and cuts them where there is no answer."""
 
@@ -138,7 +140,7 @@ def handler(
         def setup(self) -> None:
             """Remember the connection."""
             super().setup()
-            open_ones.add(self.connection)
+            opened(self.connection)
 
         def finish(self) -> None:
             """Forget it."""

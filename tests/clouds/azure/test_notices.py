@@ -65,15 +65,15 @@ def test_anothers_event_and_one_that_began(azure: FakeAzure) -> None:
 def test_the_first_call_may_take_minutes(azure: FakeAzure, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for it: it is made once, beside everything else, and its answer is taken when it is there."""
     monkeypatch.setattr(notices, "GLANCE", 0.05)
-    azure.world.events, azure.world.events_slow = [EVENT], 1.0
+    azure.world.events, azure.world.events_slow = [EVENT], 3.0
     site = azure.site(scheduled_events=True)
     began = time.monotonic()
     assert Azure().notices(site) == ()
     assert Azure().notices(site) == ()
-    assert time.monotonic() - began < 0.9
-    time.sleep(1.2)
-    [notice] = Azure().notices(site)
-    assert notice.id == "A1"
+    assert time.monotonic() - began < 2.7
+    while not (found := Azure().notices(site)) and time.monotonic() - began < 30.0:
+        time.sleep(0.1)
+    assert [notice.id for notice in found] == ["A1"]
     assert len(azure.sent("events")) == 1
     assert len(Azure().notices(site)) == 1
     assert len(azure.sent("events")) == 2

@@ -106,7 +106,7 @@ def test_the_cloud_says_how_long_to_wait(status: int) -> None:
     began = time.monotonic()
     with pytest.raises(LaterError):
         until(began + 5.0, call, again)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 4.0
 
 
 def test_a_wrong_clock_is_named() -> None:

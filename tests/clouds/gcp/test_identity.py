@@ -96,11 +96,10 @@ def test_a_short_maintenance_of_the_server_passes(world: World) -> None:
 def test_silence_is_told_as_silence(world: World) -> None:
     """A container without a way to the server sees a time-out, not an error."""
     world.metadata.silent = 1.5
-    begun = time.monotonic()
     error = identify_error(world)
     assert (error.trouble, error.code) == ("unreachable", "timeout")
     assert "container" in str(error)
-    assert time.monotonic() - begun < 1.4, "a time-out is not worth another one"
+    assert len(world.metadata.requests) <= 1, "a time-out is not worth another one"
 
 
 def test_a_slow_answer_is_silence(world: World) -> None:
@@ -110,7 +109,7 @@ def test_a_slow_answer_is_silence(world: World) -> None:
         world.settings["metadata_endpoint"] = url
         error = identify_error(world)
     assert (error.trouble, error.code) == ("unreachable", "timeout")
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < 5.0  # its last byte would come after ten
 
 
 def test_a_connection_that_ends_early_is_tried_again(world: World) -> None:
@@ -243,7 +242,7 @@ def test_the_stand_in_waits_for_a_change(world: World) -> None:
     query = {"wait_for_change": "true", "last_etag": first.headers["ETag"], "timeout_sec": "5"}
     begun = time.monotonic()
     assert server._answer(_asked("instance/preempted", query)).body == b"TRUE"
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 4.0  # of five
     assert server._answer(_asked("instance/preempted", {**query, "last_etag": "", "timeout_sec": "0"})).body == b"TRUE"
 
 
