@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Ticket, Verb
-from costguard.actions.retry import pauses
+from costguard.actions.retry import LEAST, pauses
 from costguard_aws import described, standby
 from costguard_aws.errors import CallError, again, senseless
 from costguard_aws.facts import Facts
@@ -84,7 +84,7 @@ def _ended(
             return _accepted(request, answer)
         except CloudError as error:
             tried = _after(session, request, facts, error, began, last)
-        if not tried.again or time.monotonic() + pause >= end:
+        if not tried.again or time.monotonic() + pause + LEAST >= end:
             return _settled(session, facts, tried.outcome) if doubt and not tried.doubt else tried.outcome
         doubt = doubt or tried.doubt
         time.sleep(pause)

@@ -266,7 +266,7 @@ def test_a_technical_failure_is_no_veto_and_no_denied_right(
 ) -> None:
     """A fact that a veto rests on and that nobody could read for now leaves the plan *failed*, which is tried again."""
     whole = gathering.BUDGET
-    monkeypatch.setattr(gathering, "BUDGET", 1.5)
+    monkeypatch.setattr(gathering, "BUDGET", 4.0)
     monkeypatch.setattr(retry, "FIRST", 0.01)
     here = launch(nature=Nature(spot="persistent"))
     os.remove(os.path.join(here.root, "proc/1/mountinfo"))  # so that the type alone says whether there are local disks
