@@ -26,7 +26,6 @@ import os
 import select
 import sys
 import time
-from operator import is_
 
 from costguard.readers.nvml_codes import (
     DRIVER_NOT_LOADED,
@@ -199,10 +198,15 @@ class Reader:
         """What every GPU shows, and whether that is news."""
         if self._error:
             return [[key, None, [], 0, self._error] for key in self._slots], True
-        told = [slot.row for slot in self._slots.values()]
-        rows = [self._row(key, slot, now, again=again, whole=whole) for key, slot in self._slots.items()]
-        if again and all(map(is_, rows, told)):  # as most reads of a machine at rest
-            return rows, False
+        slots = self._slots
+        if again:  # most reads of a machine at rest end here
+            awake = [slot for slot in slots.values() if slot.gpu is None or not slot.gpu.rests(now)]
+            if not awake:
+                return [], False
+        rows = [
+            slot.row if again and slot not in awake else self._row(key, slot, now, again=again, whole=whole)
+            for key, slot in slots.items()
+        ]
         self._judge()
         late, news = self._clock() - now + _ON_THE_WAY, False
         for slot, row in zip(self._slots.values(), rows, strict=True):

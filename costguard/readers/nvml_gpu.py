@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from costguard.readers.nvml_idle import Scene
-    from costguard.readers.nvml_library import Handle
+    from costguard.readers.nvml_library import Engines, Handle
 
 RING_SECONDS = 16.0
 """How far back the driver's ring of samples surely reaches."""
@@ -31,6 +31,7 @@ _ALIKE = 0.15  # seconds by which readings that are the same may differ in what 
 _LATE = 1.5  # by which factor, where both reach back to the reading before them without a hole: ticks are late at times
 
 _NO_USE = (0.0, 0.0)
+_SAMPLED, _DRY, _NOW = "GPU peak %g %% in %d sample%s", "no GPU use sampled", "GPU %d %% now"
 _ENGINES = tuple(range(len(ENGINES)))
 
 Reading = tuple[float, list[str], float, str]
@@ -46,12 +47,13 @@ class UnreadableError(Exception):
 
 
 class Calm:
-    """A reading at rest, and of what its words were made."""
+    """A reading at rest, and of what its words were made. ``plain``: of a GPU whose use comes from its own ring of samples."""
 
-    __slots__ = ("activity", "evidence", "memory", "reading")
+    __slots__ = ("activity", "evidence", "least", "memory", "most", "plain", "reading")
 
-    def __init__(self, reading: Reading, evidence: "Use", activity: str, memory: int | None) -> None:
+    def __init__(self, reading: Reading, evidence: "Use", activity: str, memory: int | None, *, plain: bool) -> None:
         self.reading, self.evidence, self.activity, self.memory = reading, evidence, activity, memory
+        self.plain, self.least, self.most = plain, reading[2] / _LATE, min(reading[2] * _LATE, RING_SECONDS)
 
 
 class Gpu:
@@ -77,6 +79,7 @@ class Gpu:
         self._look_due = 0.0
         self._again_due = 0.0  # when to ask again for what was missing
         self._engines_idle: list[tuple[int, int]] | None = None  # what those answer that are there, at rest
+        self._engine_calls: Engines | None = None  # which ask those; None: not known
         self._calm: Calm | None = None  # the last reading, when it was one at rest
         self._memory: int | None = None  # bytes in use; None: unknown
         self._use = (0.0, 0.0)  # percent, lowest and highest of the samples since the last read
@@ -105,6 +108,44 @@ class Gpu:
         """Give back what the library lent."""
         self._gpm.close()
         self._undivide()
+
+    def rests(self, now: float) -> bool:
+        """Whether `read` would give the last reading again: found in few steps, for an idle machine takes them in every tick.
+
+        False: it may be otherwise, and `read` has to look at the same time. Nothing that was asked here is lost to it.
+        """
+        calm, gpm, calls, gap = self._calm, self._gpm, self._engine_calls, now - self._ring_read
+        if calm is None or calls is None or not calm.plain or not calm.least <= gap <= calm.most:
+            return False
+        try:
+            if gpm.available:
+                gpm.read(now)
+                if gpm.signs or gpm.words != calm.activity:
+                    return False
+            found = self._nvml.rest(self._handle, self._since, calls, gpm.still)
+            if found is None:
+                return False
+            newest, energy = found
+            if (newest > self._since) is (type(calm.evidence) is str):  # samples came, or stayed away, unlike before
+                return False
+            if not self._nothing_else(now) or self._memory != calm.memory or not self.meter.still(now, energy):
+                return False
+        except NvmlError:  # it fails again, and is told, or it does not
+            return False
+        if self.meter.contexts and (self.meter.mean or 0.0) > self._learnt.own:
+            return False
+        self._since, self._ring_read = newest, now
+        return True
+
+    def _nothing_else(self, now: float) -> bool:
+        """Look at the rest, and at what is due; False where there is a sign of work, or perhaps more to ask than before."""
+        if not self._gpm.available:
+            self._other_signs(now)
+        if now >= self._look_due:
+            self._look(now)
+        if now >= self._again_due:
+            self._ask_again(now)
+        return not self._signs and self._engine_calls is not None
 
     def read(self, now: float, *, again: bool = False, whole: bool = False) -> Reading:
         """One reading at ``now`` (seconds since boot, suspended time included).
@@ -160,7 +201,8 @@ class Gpu:
             self.findings = [("suspect_hung", hung)] if hung else []
         signs = list(dict.fromkeys(self._signs)) if self._signs else []
         reading = percent / 100, signs, covers, self._words(evidence, power.evidence)
-        self._calm = Calm(reading, evidence, self._gpm.words, self._memory) if quiet else None
+        plain = self._divided is None and "samples" not in self._unsupported
+        self._calm = Calm(reading, evidence, self._gpm.words, self._memory, plain=plain) if quiet else None
         return reading
 
     def _words(self, use: "Use", power: str) -> str:
@@ -253,7 +295,7 @@ class Gpu:
         if not stamps:  # the ring ran dry: nothing ran, if the driver can still say so
             covers = min(now - before, RING_SECONDS) if before else 0.0
             if self._gpm.still:
-                return 0, covers, "no GPU use sampled"
+                return 0, covers, _DRY
             return self._momentary(now, covers)
         peak = 0.0
         if any(values):
@@ -263,7 +305,7 @@ class Gpu:
             self._use = (min(values), peak)
         covers = self._unbroken(stamps, now - before if before else 0.0)
         self._since = stamps[-1]
-        return peak, covers, ("GPU peak %g %% in %d sample%s", peak, len(values))
+        return peak, covers, (_SAMPLED, peak, len(values))
 
     def _unbroken(self, stamps: list[int], gap: float) -> float:
         """Seconds back to the last hole; the whole ``gap`` since the last read when there is none."""
@@ -285,7 +327,7 @@ class Gpu:
                 return self._parts(now, self._divided)
             raise UnreadableError(f"the driver gives no GPU use (NVML {code}, GetUtilizationRates)")
         percent = self._value("GetUtilizationRates", (code, percent))
-        return _percent("GPU use", percent), covers, f"GPU {percent} % now"
+        return _percent("GPU use", percent), covers, _NOW % percent
 
     def _parts(self, now: float, divided: Divided) -> tuple[float, float, str]:
         """The same for a divided GPU."""
@@ -305,7 +347,7 @@ class Gpu:
         if self._divided is not None:
             self._divided.close()
             self._divided = None
-            self._unsupported.clear()
+            self._miss_nothing()
 
     def _engine_use(self) -> tuple[int, str]:
         """The busiest of the engines that GPU use does not count, and its name."""
@@ -328,7 +370,8 @@ class Gpu:
                 self._learnt.fresh = True
             if _percent(engine, self._value(engine, (code, percent))) > best:
                 best, name = percent, engine
-        self._engines_idle = [(SUCCESS, 0)] * len([n for n in asked if ENGINES[n] not in self._unsupported])
+        there = [number for number in asked if ENGINES[number] not in self._unsupported]
+        self._engines_idle, self._engine_calls = [(SUCCESS, 0)] * len(there), self._nvml.engine_calls(there)
         return best, name
 
     def _look(self, now: float) -> None:
@@ -342,10 +385,15 @@ class Gpu:
     def _ask_again(self, now: float) -> None:
         """What was missing may be there by now: a driver that fails for a while may say *not supported*, too."""
         if self._again_due:
-            self._unsupported.clear()
+            self._miss_nothing()
             for part in (self.meter, self._traffic, self._users, self._gpm):
                 part.ask_again()
         self._again_due = self._next(now, self._again_due)
+
+    def _miss_nothing(self) -> None:
+        if self._unsupported:
+            self._unsupported.clear()
+            self._engines_idle = self._engine_calls = None
 
     def _next(self, now: float, due: float) -> float:
         """When something rare is due again: in a rhythm of this GPU's own."""

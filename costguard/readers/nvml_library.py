@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     Handle = Any
     """What the binding gives for a GPU: a pointer."""
+    Engines = tuple[Callable[..., int], ...]
 
 ENGINES = ("encoder", "decoder", "JPEG engine", "OFA")
 
@@ -44,6 +45,7 @@ _UTILISATION_SAMPLES = 1
 _MOST_GPUS = 256  # more is garbage
 _RING_ROOM = 256  # samples; rings of about 100 were seen
 _MOST_SAMPLES = 65536
+_IDLE = (SUCCESS, 0)
 _PROCESS_ROOM = 32  # entries in the list of use by process
 _CONTEXT_ROOM = 64  # entries in the list of contexts; with more there is only their number
 _CONTEXT_WORDS = 3  # of 8 bytes in an entry, at most
@@ -57,7 +59,7 @@ _MOST_INSTANCES = 64  # places of MIG instances that are looked at
 _LAYOUTS = {
     0: ("d", 1, 2), 1: ("I", 2, 4), 2: ("Q", 1, 2), 3: ("Q", 1, 2), 4: ("q", 1, 2), 5: ("i", 2, 4), 6: ("H", 4, 8),
 }  # fmt: skip
-_WIDEST = _LAYOUTS[3]
+_WIDEST = 3
 
 _Q = ctypes.c_ulonglong
 _PAIR = ctypes.c_uint * 2
@@ -98,6 +100,7 @@ class Nvml:
         self._rates = _function("nvmlDeviceGetUtilizationRates")
         self._energy = _function("nvmlDeviceGetTotalEnergyConsumption")
         self._samples = _function("nvmlDeviceGetSamples")
+        self._newer = _Q()
         self._make_room(_RING_ROOM)
         self._process_use = _function("nvmlDeviceGetProcessUtilization")
         self._make_process_room(_PROCESS_ROOM)
@@ -306,16 +309,45 @@ class Nvml:
         if code != SUCCESS:
             return code, [], []
         got = min(self._uints[1], self._room)
-        form, first, step = _LAYOUTS.get(self._uints[0], _WIDEST)
-        values = self._views[form]
+        values, first, step = self._layouts.get(self._uints[0], self._layouts[_WIDEST])
         return code, self._stamps[: 2 * got : 2].tolist(), values[first : step * got : step].tolist()
+
+    def rest(self, handle: "Handle", since: int, engines: "Engines", dry: bool) -> tuple[int, int] | None:
+        """The time of the newest sample, and the energy, where all samples newer than ``since`` and the engines are zero.
+
+        ``since`` itself when the ring ran dry, and ``dry`` or the use at this moment says that nothing ran. None where any
+        answer is another one: then ask one by one.
+        """
+        uints, at, at_1 = self._uints, self._at, self._at_1
+        self._newer.value, uints[1] = since, self._room
+        code, newest = self._samples(handle, _UTILISATION_SAMPLES, self._newer, at, at_1, self._ring), since
+        if code == SUCCESS:
+            values, first, step = self._layouts.get(uints[0], self._layouts[_WIDEST])
+            got = min(uints[1], self._room)
+            if not got or not self._zeros.startswith(values[first : step * got : step].tobytes()):
+                return None
+            newest = self._stamps[2 * got - 2]
+            if not since < self._stamps[0] <= newest:  # as of a driver that ignores the time we gave
+                return None
+        elif code != NOT_FOUND or not (dry or (self._rates(handle, at), uints[0]) == _IDLE):
+            return None
+        for engine in engines:
+            if engine(handle, at, at_1) or uints[0]:
+                return None
+        return None if self._energy(handle, self._at_long) else (newest, self._long.value)
+
+    def engine_calls(self, numbers: "Sequence[int]") -> "Engines":
+        """Some of ENGINES as `rest` takes them."""
+        return tuple([self._engines[number] for number in numbers])
 
     def _make_room(self, samples: int) -> None:
         self._room = samples
         self._ring = (_SAMPLE * samples)()
         whole = memoryview(self._ring).cast("B")
         self._stamps = whole.cast("Q")
-        self._views = {form: whole.cast(form) for form, _, _ in _LAYOUTS.values()}  # type: ignore[call-overload] # all valid
+        views = {form: whole.cast(form) for form, _, _ in _LAYOUTS.values()}  # type: ignore[call-overload] # all valid
+        self._layouts = {kind: (views[form], first, step) for kind, (form, first, step) in _LAYOUTS.items()}
+        self._zeros = bytes(8 * samples)
 
     def _make_process_room(self, entries: int) -> None:
         self._process_room = entries

@@ -121,16 +121,28 @@ class PowerMeter:
         since, before = self.anchor
         if now - since < _SHORTEST:
             return self._last
+        if quiet and self.still(now, energy):  # as most looks: nothing to judge or to learn
+            return self._last
         self.anchor = (now, energy)
-        mean, seconds, band = (energy - before) / (now - since), now - since, self._band
-        if quiet and band is not None and band[0] <= mean <= band[1]:  # as most looks: nothing to judge or to learn
-            self.mean, last = mean, self._last
-            last.covers, last.steady = seconds if self._hides_nothing(mean - band[2], seconds) else 0.0, True
-            return last
+        mean = (energy - before) / (now - since)
         self._last, self._band = self._take(mean, since, now, quiet, scene), None
         if quiet and self.waits and not self._last.sign:
             self._band = self._calm(mean)
         return self._last
+
+    def still(self, now: float, energy: int) -> bool:
+        """Whether the counter says, and proves, after a quiet time what it did before; it is taken then, and else left."""
+        if self._band is None or self.anchor is None:
+            return False
+        lowest, highest, level = self._band
+        seconds = now - self.anchor[0]
+        if seconds < _SHORTEST or not lowest <= (mean := (energy - self.anchor[1]) / seconds) <= highest:
+            return False
+        if not self._hides_nothing(mean - level, seconds):
+            return False
+        self.anchor, self.mean, last = (now, energy), mean, self._last
+        last.covers, last.steady = seconds, True
+        return True
 
     def _calm(self, mean: float) -> tuple[float, float, float] | None:
         """Around the mean that was just told."""

@@ -102,10 +102,12 @@ class Users:
     def read(self) -> list[str]:
         """The busiest process since the last read, as a sign of work. Raises NvmlError when the driver fails."""
         code, rows = self._nvml.process_use(self._handle, self._since)
+        if code == NOT_FOUND:
+            return []
         if code in DROPPED:
             self.available = False
             return []
-        if code not in (SUCCESS, NOT_FOUND):
+        if code != SUCCESS:
             raise NvmlError(code, "GetProcessUtilization")
         best, sign, newest = PROCESS_FLOOR - 1, "", self._since
         for pid, stamp, percents in rows:

@@ -134,22 +134,63 @@ NEWS: dict[str, Values] = {
     "jpeg": {"jpeg": 3},
     "ofa": {"ofa": 3},
     "power of work": {"power": 400},
+    "somewhat more power": {"power": 150},
     "a process that works": {"processes": [Process(4000, 1000, "compute", 9)]},
     "use that cannot be read": {"util": NA},
     "a lost GPU": {"lost": True},
 }
 
 
+WAYS: dict[str, Values] = {
+    "zeros in the ring": {},
+    "a ring that ran dry": {"ring_dry": True},
+    "samples that are doubles": {"ring_type": 0},
+    "a rare sample": {"ring": 1},
+    "counters of bytes": {"counters": {197: 1e5, 198: 1e5}},
+    "counters of activity": {"gpm": True, "gpm_metrics": STILL},
+    "these, and a dry ring": {"gpm": True, "gpm_metrics": STILL, "ring_dry": True},
+    "engines that are missing": {"jpeg": NA, "ofa": NA},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("change", NEWS)
-def test_what_is_new_is_said_in_the_same_tick(machines: Machines, change: str) -> None:
-    """Load, a sign of work or unknown of one GPU of eight: the very next answer is a whole one with it."""
-    machine = machines(8)
+def test_what_is_new_is_said_in_the_same_tick(machines: Machines, change: str, way: str) -> None:
+    """Load, a sign of work or unknown of one GPU of four: the very next answer is a whole one with it, or that after it.
+
+    Later only use by process, which takes turns with the counters of bytes and reaches back over all the time since.
+    """
+    given = WAYS[way]
+    machine = machines(4, **given)
     assert [machine.tick() for _ in range(2)].count(None) >= 1
-    machine.script.set(5, **NEWS[change])
-    answer = machine.tick()
-    assert answer is not None
-    _, load, signs, _, _ = machine.rows["0000:06:00.0"]
+    machine.script.set(2, **NEWS[change])
+    ticks = 2 if change == "a process that works" else 1
+    if change in given:
+        ticks = 7  # what was missing is asked for again once a minute
+    answers = [machine.tick() for _ in range(ticks)]
+    if change == "a process that works" and "gpm" in given:
+        return  # where activity is counted, use by process is not asked for
+    assert answers.count(None) < len(answers)
+    _, load, signs, _, _ = machine.rows["0000:03:00.0"]
     assert load is None or load > 0 or signs
+
+
+def test_bytes_that_move_are_said_within_two_ticks(machines: Machines) -> None:
+    """Counted in turn with the use by process: each covers the time since it was asked last."""
+    machine = machines(2, counters={197: 1e5, 198: 1e5})
+    machine.script.set(1, counters={197: 5e7, 198: 1e5})
+    said = [answer for answer in (machine.tick(), machine.tick()) if answer is not None]
+    assert any("PCIe out" in sign for answer in said for row in answer["gpus"] for sign in row[2])
+
+
+def test_a_ring_without_samples_is_rest_only_while_nothing_runs_now(machines: Machines) -> None:
+    """That none came says nothing by itself."""
+    machine = machines(2, ring_dry=True)
+    machine.script.fail("nvmlDeviceGetSamples", 6, gpu=1)
+    assert [machine.tick() for _ in range(2)].count(None) >= 1
+    machine.script.set(1, util=5)
+    assert machine.tick() is not None
+    assert machine.rows["0000:02:00.0"][1] == 0.05
 
 
 @pytest.mark.parametrize("code", [2, 15, 999])
