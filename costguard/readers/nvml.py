@@ -103,6 +103,9 @@ class _Slot:
 class Reader:
     """All GPUs of the machine through one library that is initialised once."""
 
+    _driver: bool  # whether something proves that there is a driver
+    _count: int  # GPUs in the driver's list at the last look, where there is a library
+
     def __init__(
         self,
         sysfs: str = "/sys",
@@ -120,8 +123,6 @@ class Reader:
         self._slots = {key: self._slot(key) for key in (*known, *self._counters)}
         self._nvml: Nvml | None = None
         self._error = ""
-        self._driver = False  # whether something proves that there is a driver
-        self._count = 0  # GPUs in the driver's list at the last look
         self._info_due = True
         self._scan_due = 0.0
         self._whole_due = 0.0

@@ -81,13 +81,13 @@ def test_how_long_an_answer_took_is_in_what_it_covers(world: World) -> None:
 
         def __call__(self) -> float:
             self.looks += 1
-            return world.clock.boottime() + 0.3
+            return world.clock.boottime() + 0.3333
 
     reader = Reader(str(world.sysfs), str(world.folder / "dev"), clock=Late())
     for number in range(2):
         settle(TICK)
         answer: Any = reader.read(number, world.clock.boottime())
-    assert [row[3] for row in answer["gpus"]] == [10.4, 10.4]
+    assert [row[3] for row in answer["gpus"]] == [10.43, 10.43]
     reader.detach()
 
 
@@ -131,8 +131,10 @@ def test_a_driver_that_is_not_loaded_proves_nothing(world: World, code: int, har
     answer = reader.read()
     assert (answer["gpus"], answer["hardware"], reader.reader.failed) == ([], hardware, True)
     assert f"(NVML {code}, Init)" in answer["error"]
-    answer = world.reader().read()
+    reader = world.reader()
+    answer = reader.read()
     assert (loads(answer), answer["hardware"]) == ([None, None], True)
+    assert [reader.reader.news(number, world.clock.boottime()) is None for number in range(3)] == [False] * 3
     assert words(answer) == words(answer, 1) == answer["error"]
     assert [row[1:4] for row in answer["gpus"]] == [[None, [], 0]] * 2
     assert answer["counters"] == {}
@@ -281,6 +283,35 @@ def test_what_the_counter_said_survives_a_fresh_handle(world: World) -> None:
 # ---- only a fresh process can do better -------------------------------------------------------
 
 
+def test_a_gpu_that_nobody_asked_yet_is_unknown(world: World) -> None:
+    """It is on the bus, and the driver does not say how many there are: that is no failure of the reader's."""
+    reader = world.reader()
+    reader.read()
+    world.script.fail("nvmlDeviceGetCount", 15)
+    write_sysfs(world.sysfs, ["0000:09:00.0"])
+    settle(60.0)
+    answer = reader.read()
+    assert (loads(answer), words(answer, 2), reader.reader.failed) == ([0, 0, None], "not asked yet", False)
+
+
+def test_a_gpu_that_is_not_itself_any_more_is_let_go(world: World) -> None:
+    """Its fresh handle gives garbage: nothing is read through the old one, and it is tried again."""
+    world.script.set(1, gpm=True)
+    reader = world.reader()
+    reader.read()
+    world.script.fail("nvmlDeviceGetSamples", 999, gpu=1)
+    for _ in range(3):
+        reader.read()
+    world.script.heal()
+    world.script.set(1, name_hex="fffe80")
+    for _ in range(2):
+        answer = reader.read()
+        assert loads(answer) == [0, None]
+        assert "not text" in words(answer, 1)
+    world.script.set(1, name="H100")
+    assert 0 in [loads(reader.read())[1] for _ in range(4)]
+
+
 def failing(world: World, *codes: int) -> tuple[Any, list[Answer]]:
     """A reader whose GPUs fail so from the second read on, and five answers."""
     reader = world.reader()
@@ -313,6 +344,16 @@ def test_a_reader_ends_when_all_gpus_fail_in_a_way_that_it_cannot_cure(
         code = next(code for code in codes if code)
         assert f"NVML {code}, GetSamples" in found[-1]["error"]
         assert found[-1]["hardware"] is True
+
+
+def test_garbage_of_every_gpu_is_no_reason_to_end(world: World) -> None:
+    """The driver answers; a fresh process would hear the same."""
+    reader = world.reader()
+    world.script.set(util=37100)
+    for _ in range(5):
+        settle(TICK)
+        assert loads(reader.read()) == [None, None]
+    assert not reader.reader.failed
 
 
 def test_a_read_in_which_one_was_known_begins_the_patience_anew(world: World) -> None:
@@ -539,6 +580,7 @@ def test_what_is_not_known_yet_is_said_in_any_case(world: World) -> None:
     script: Script = world.script
     script.set(**values)
     reader = world.reader().reader
+    assert reader.told == 0
     whole = []
     for number in range(60):
         settle(TICK)
@@ -550,6 +592,9 @@ def test_what_is_not_known_yet_is_said_in_any_case(world: World) -> None:
     assert whole[0] == 0
     later = [number for number in whole if number > 14]
     assert {after - one for one, after in pairwise(later)} == {12}
+    assert 9 <= [name for name, _ in world.calls()].count(COUNT) <= 12, "which GPUs there are is looked at each minute"
+    reader.read("x", world.clock.boottime())
+    assert reader.told == 0, "no number"
     script.system(count=3)
     script.add(pci="0000:03:00.0")
     for number in range(60, 68):

@@ -391,6 +391,17 @@ def test_detach_lets_go_of_the_driver(apart: Apart) -> None:
     assert reader.wait() == 0
 
 
+def test_a_guard_that_hears_nothing_any_more_is_gone(apart: Apart) -> None:
+    """Exit 0, as at the end of its words."""
+    reader = apart.reader()
+    reader.read()
+    process = reader._process
+    assert process.stdout is not None
+    process.stdout.close()
+    reader.send({"read": 2})
+    assert reader.wait() == 0
+
+
 def test_end_of_input_ends_the_reader(apart: Apart) -> None:
     """The guard is gone: exit 0, nothing said."""
     reader = apart.reader()
