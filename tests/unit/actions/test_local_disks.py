@@ -334,3 +334,80 @@ def test_mounts_are_judged_by_what_they_show(box: Box, names: dict[str, list[str
     place = Place(str(box.root / "proc"), str(box.root / "sys"), "")
     every = [mount for mount in tables.read(place.procfs) or () if mount.target in names]
     assert local_disks.points(place, every) == use
+
+
+# ---- names ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("disk", "source", "mine"),
+    [
+        ("nvme1n1", "/dev/nvme1n1", True), ("nvme1n1", "/dev/nvme1n1p7", True), ("nvme1n1", "/dev/nvme1n17", False), ("nvme1n1", "/dev/nvme1n1p", False),
+        ("nvme1n1", "/dev/nvme1n1px", False), ("nvme1n1", "/dev/nvme2n1p7", False), ("sdb", "/dev/sdb1", True), ("sdb", "/dev/sdb12", True),
+        ("sdb", "/dev/sdbp1", False), ("sdb", "/dev/sdba", False), ("sdb", "sdb1", False), ("sdb", "/dev/1", False), ("s1b", "/dev/s1b2", True), ("s1b", "/dev/s1bp2", False),
+    ],
+)  # fmt: skip
+def test_a_mount_is_known_by_the_name_of_its_device(box: Box, disk: str, source: str, mine: bool) -> None:
+    """Also by that of a partition which the kernel's list does not have, as each kind of disk writes it."""
+    if disk != "nvme1n1":
+        box.disk(disk, "8:16")
+    box.mounts(f"40 30 0:99 / /scratch rw - ext4 {source} rw")
+    box.folder("/scratch", "data")
+    assert box.use(disk) == (Use("used", ("/scratch",)) if mine else Use("unused"))
+
+
+def test_other_names_of_a_device(box: Box) -> None:
+    """What the device mapper calls it, and links to it, where links can be looked at."""
+    box.on_top("dm-0", "253:0", "nvme1n1", label="vg-lv")
+    box.mounts("40 30 0:99 / /one rw - ext4 /dev/mapper/vg-lv rw")
+    box.folder("/one", "data")
+    assert box.use("nvme1n1") == Use("used", ("/one",))
+    (box.root / "dev/disk").mkdir()
+    (box.root / "dev/disk/mine").symlink_to("../nvme2n1")
+    box.device("nvme2n1", b"x")
+    box.mounts("41 30 0:98 / /two rw - ext4 /dev/disk/mine rw")
+    box.folder("/two", "data")
+    assert box.use("nvme2n1") == Use("used", ("/two",))
+    assert box.use("nvme2n1", devices=False) == Use("unused")
+
+
+def test_a_device_that_is_reached_twice_is_looked_at_once(box: Box) -> None:
+    """Over two partitions, and in a circle; what waits behind it is looked at all the same."""
+    for number in (1, 2, 3):
+        box.disk(f"nvme1n1p{number}", f"259:{number + 10}", below="nvme1n1")
+    box.disk("md0", "9:0", written=9)
+    for part in ("nvme1n1p2", "nvme1n1p3"):
+        (box.root / "sys/block/nvme1n1" / part / "holders/md0").mkdir()
+    (box.root / "sys/block/md0/holders/md0").mkdir()
+    found = [node.name for node in local_disks._stack(str(box.root / "sys"), "nvme1n1")]
+    assert sorted(found) == ["md0", "nvme1n1", "nvme1n1p1", "nvme1n1p2", "nvme1n1p3"]
+    assert [node.carries for node in local_disks._stack(str(box.root / "sys"), "nvme1n1p1")] == [False]
+
+
+@pytest.mark.parametrize(("kind", "part", "held"), [("zfs", True, True), ("zfs", False, False), ("xfs", True, False)])
+def test_a_partition_may_be_of_a_pool_that_names_no_device(box: Box, kind: str, part: bool, held: bool) -> None:
+    """Only where such a pool is mounted, and only a partition: a pool leaves no other trace."""
+    if part:
+        box.disk("nvme1n1p1", "259:11", below="nvme1n1")
+    box.mounts(f"40 30 0:99 / /pool rw - {kind} tank rw")
+    for name in ("nvme1n1", "nvme1n1p1"):
+        box.device(name, b"")
+    found = box.use("nvme1n1")
+    assert found == (Use("used", ("nvme1n1p1 (perhaps of a ZFS pool, on nvme1n1)",)) if held else Use("unused"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "written"),
+    [
+        ("10 0 80 1 0 0 0 1", False),
+        ("10 0 80 1 9 0 72 1", True),
+        ("10 0 80 1 9 0", True),
+        ("10 0 80 1 9 0 0", False),
+        ("", False),
+    ],
+)
+def test_what_was_written_since_the_boot(box: Box, columns: str, written: bool) -> None:
+    """A table that is cut off clears nothing; one that is not there blames nobody."""
+    (box.root / "sys/block/nvme1n1/stat").write_text(columns)
+    found = box.use("nvme1n1", devices=False)
+    assert found == (Use("used", ("nvme1n1 (not mounted, written to since boot)",)) if written else Use("unused"))

@@ -538,6 +538,20 @@ def test_a_job_may_hang_from_the_first_read_on_that_looks_so(board: Board, use: 
     assert found[:1] == ([began + 600.0] if use >= 99 else [])
 
 
+def test_use_that_dips_between_two_reads_is_a_job_that_works(board: Board) -> None:
+    """Its lowest sample counts, not its highest."""
+    board.contexts["Compute"], board.memory = (0, 1), (0, 9000 * MIB)
+    life = Life(board)
+    for _ in range(4):
+        life.tick(100, 600)
+    for _ in range(70):
+        life.now += TICK
+        board.ring = [((round(life.now) - ago) * SECOND, 60.0 if ago == 4 else 100.0) for ago in range(9, -1, -1)]
+        life.read(0.0, 140)
+        board.energy = (0, board.energy[1] + 1_400_000)
+        assert life.gpu.findings == []
+
+
 def test_the_first_read_of_a_busy_gpu_asks_for_no_engines(board: Board) -> None:
     """Nothing makes it look like one at which nobody works."""
     board.contexts["Compute"] = (0, 1)
