@@ -39,6 +39,9 @@ DAY = 86400.0
 REPEATED_STOPS = 2
 """So many own stops within a day, with no work in between, and the next one is a message only."""
 
+STOPS_KEPT = 9
+"""Dates of so many stops before the last one: more than anybody asks for."""
+
 
 def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
     """Prepare in time; when due, release the waiting worker on this tick's readings (I3)."""
@@ -65,7 +68,7 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
         turn.set(phase=ACTING)
         turn.amend(asked=turn.at, released=True)
         if is_machine_action(action) and not now.by_person:
-            turn.set(stops=(*turn.core.stops[-9:], UNDATED if turn.synced is False else turn.wall))
+            turn.set(stops=(*turn.core.stops[-STOPS_KEPT:], UNDATED if turn.synced is False else turn.wall))
 
 
 def _without_worker(turn: Turn, action: str) -> None:

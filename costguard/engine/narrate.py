@@ -156,10 +156,10 @@ class Sentence:
         moment = Moment(state, rules, self._wall, None)
         times = [(begins(reason, moment), reason) for reason in OWN if reason.applies(policy)]
         would = "" if policy.mode == "live" else "DRY RUN: "
-        waiting = [reason for at, reason in times if at == NEVER and reason.at(moment) <= state.at]
-        if waiting:
-            words = f"{waiting[0].outlook(policy)} has passed; {would}warning once work has been over for"
-            return f"{words} {duration(overdue.rest(rules))}, {action} {_later(rules, 'later')}"
+        for at, reason in times:
+            if at == NEVER and reason.at(moment) <= state.at:  # it waits for the end of the work
+                words = f"{reason.outlook(policy)} has passed; {would}warning once work has been over for"
+                return f"{words} {duration(overdue.rest(rules))}, {action} {_later(rules, 'later')}"
         at, why = min((at, reason.outlook(policy)) for at, reason in times)
         at = max(at, obstacles.may_warn_at(core, rules))
         if at == NEVER:

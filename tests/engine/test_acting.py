@@ -234,6 +234,79 @@ def test_the_third_stop_in_a_day_without_work_is_a_message_only() -> None:
     assert len(gos(world)) == 3
 
 
+def test_where_every_plan_points_elsewhere_the_first_action_is_tried() -> None:
+    """None of them is better than what the owner wants most; and what is said of it is its own plan's."""
+    world = World(IDLE._replace(fallback=("terminate", "shutdown")), 1)
+    world.tick(QUIET)
+    world.settle(Check="another")
+    world.run(400.0, QUIET)
+    incident = world.state.core.incident
+    assert incident is not None
+    assert (incident.link, incident.action, world.state.core.done) == (0, "stop", "cannot")
+
+
+@pytest.mark.parametrize("phase", ["WARNING", "DONE"])
+def test_a_plan_that_passes_again_ends_only_what_it_had_refused(phase: str) -> None:
+    """A countdown goes on, and a dry run that told what it would have done has told it."""
+    world = World(IDLE._replace(mode="dry-run"), 1)
+    while world.phase() != phase:
+        world.tick(QUIET)
+        world.settle()
+    incident = world.state.core.incident
+    for word in ("refuse", "go"):
+        world.state = world.state._replace(core=world.state.core._replace(check=0.0, next=0.0))
+        world.tick(QUIET)
+        world.settle(Check=word)
+    now = world.state.core.incident
+    assert incident is not None
+    assert now is not None
+    assert (world.phase(), now.id) == (phase, incident.id)
+
+
+def test_a_third_stop_stays_a_message_for_days() -> None:
+    """I9: until work is seen, or a person resets it; that the daily check passes is neither."""
+    world = World(IDLE, 1, checked=False)
+    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 7200.0, EPOCH - 60.0)))
+    world.run(400.0, QUIET)
+    for _ in range(3):
+        world.tick(QUIET, dt=86400.0)
+        world.settle()
+    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
+    assert "preflight_passed" not in world.kinds()
+    world.run(100.0, BUSY)
+    assert world.phase() == "WATCHING"
+
+
+def test_a_stop_has_the_date_of_its_request_and_one_that_failed_has_none() -> None:
+    """I9: earlier ones stay as they are."""
+    world = World(IDLE, 1)
+    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 60.0,)))
+    until(world, "ACTING")
+    requested = world.wall
+    dates = [world.state.core.stops]
+    world.settle(Go="failed")
+    dates.append(world.state.core.stops)
+    assert dates == [(EPOCH - 60.0, requested), (EPOCH - 60.0,)]
+
+
+@pytest.mark.parametrize("why", ["reload", "tags"])
+def test_what_is_out_when_the_configuration_changes_is_not_tried_again_under_another(why: str) -> None:
+    """The request failed for certain: neither it nor the next one of either list follows, and that is told."""
+    world = until(World(IDLE._replace(fallback=("terminate",)), 1), "ACTING")
+    world.reload(world.policy._replace(currency="EUR"), why)
+    world.settle(Go="failed")
+    assert (world.phase(), gos(world), world.kinds()[-1]) == ("FAILED", ["stop"], "failed")
+
+
+@pytest.mark.parametrize("grace", [0.5, 1.0, 60.0])
+def test_any_grace_waits_for_the_delivery(grace: float) -> None:
+    """I2: only without one nothing waits."""
+    world = until(World(IDLE._replace(grace=grace), 1), "WARNING")
+    world.run(100.0, QUIET, answer=False)
+    assert not warned(world)
+    assert not gos(world)
+
+
 @pytest.mark.parametrize("action", ["stop", "shutdown", "command"])
 @pytest.mark.parametrize(
     ("ages", "synced", "refused"),

@@ -145,7 +145,7 @@ def test_where_any_gpu_decides_done_ends_when_every_one_works() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "goes_on"), [(20.0, True), (60.0, False)])
-@pytest.mark.parametrize("aggregate", ["any", "all"])
+@pytest.mark.parametrize("aggregate", ["any", "all", "mean"])
 def test_a_short_burst_takes_no_countdown_back(aggregate: str, seconds: float, goes_on: bool) -> None:
     """It blocks, as long as it is within the share; where any GPU decides that is about the idle one alone."""
     policy = TASK._replace(aggregate=aggregate, window_share=0.1, grace=120.0)

@@ -283,6 +283,19 @@ def test_unused_is_counted_over_boots_but_not_over_an_own_stop() -> None:
         assert len(world.stops()) == 1, word
 
 
+@pytest.mark.parametrize(("mode", "wishes", "kept"), [
+    ("dry-run", {}, True), ("live", {"Prepare": "refuse"}, True), ("live", {"Go": "failed"}, True),
+    ("live", {"Go": "unknown", "Confirm": "unknown"}, True), ("live", {"Go": "done"}, False), ("live", {"Go": "accepted"}, False),
+])  # fmt: skip
+def test_unused_time_is_kept_unless_the_machine_was_stopped(mode: str, wishes: dict[str, str], kept: bool) -> None:
+    """What was only told, refused or failed stopped nothing; after an own stop, or while one is out, a person gets the time anew."""
+    world = World(POLICY._replace(mode=mode, unused_after=600.0, kill_action="command"), 1)
+    while (world.now < 2000.0 and world.phase() != "CONFIRMING") or ("Confirm" in wishes and world.phase() != "DONE"):
+        world.tick(QUIET)
+        world.settle(**wishes)
+    assert commitments(world.state, world.wall)["unused"] == (world.now if kept else 0.0)
+
+
 def test_quiet_time_under_another_policy_is_not_saved_for_the_next_boot() -> None:
     """What is saved right after a reload is read under the new policy: the time counted under the old one is none of it."""
     world = World(POLICY._replace(arm_threshold=0.99), 1)

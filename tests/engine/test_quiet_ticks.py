@@ -80,8 +80,8 @@ STRETCHES = {
     "done, and nobody heard": Stretch((QUIET, QUIET), TOLD, first=done_unheard, heard=False),
     "unknown that is over": Stretch(
         (QUIET, QUIET),
-        LONG._replace(arm_duration=None, unknown_alarm=100.0),
-        first=lambda world: world.run(900.0, DARK, QUIET),
+        LONG._replace(arm_duration=None, unknown_alarm=900.0, kill_duration=4000.0),
+        first=lambda world: world.run(4500.0, DARK, QUIET),
     ),
     "a deadline has passed, and work": Stretch((BUSY, BUSY), DUE),
     "a weak sign that was told": Stretch((SIGN, QUIET), LONG._replace(kill_duration=100.0)),

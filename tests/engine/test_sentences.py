@@ -93,6 +93,15 @@ def unready(policy: Policy) -> World:
     return world
 
 
+def last_second() -> World:
+    world = until(World(IDLE, 1), "WARNING")
+    for identity in list(world.pending):
+        world.answer(identity, "delivered", after=0.0)
+    world.run(50.0, QUIET)
+    world.tick(dt=9.0)
+    return world
+
+
 def until_dark(world: World) -> World:
     world.run(20.0, DARK)
     return world
@@ -142,6 +151,7 @@ STORIES: dict[str, Callable[[], World]] = {
     "counting down, mean": lambda: after(330.0, QUIET, QUIET, policy=TASK._replace(aggregate="mean")),
     "counting down, holds used up": _used_up,
     "counting down, not ready yet": lambda: unready(IDLE),
+    "counting down, the last second": last_second,
     "counting down, at once": lambda: unready(IDLE._replace(grace=0.0)),
     "counting down, dry run, at once": lambda: until(World(IDLE._replace(grace=0.0, mode="dry-run"), 1), "WARNING"),
     "counting down to the end of boot grace": lambda: after(460.0, QUIET, policy=IDLE._replace(boot_grace=500.0)),
@@ -237,6 +247,7 @@ SENTENCES = {
     "counting down, mean": "WARNING: the mean of the GPUs is below 5 % for 5m 30s; command in 30s, at 22:19 UTC, unless the mean of the GPUs reaches 5 % or somebody runs `costguard hold 2h`.",
     "counting down, holds used up": "WARNING: the GPU quiet for 5m 30s; stop in 30s, at 22:19 UTC, unless work returns or root runs `costguard hold 2h`.",
     "counting down, not ready yet": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready, unless work returns or somebody runs `costguard hold 2h`.",
+    "counting down, the last second": "WARNING: the GPU quiet for 5m 59s; stop in 1s, at 22:19 UTC, unless work returns or somebody runs `costguard hold 2h`.",
     "counting down, at once": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready.",
     "counting down, dry run, at once": "WARNING: the GPU quiet for 5m; DRY RUN: stop would come as soon as it is ready.",
     "counting down to the end of boot grace": "WARNING: the GPU quiet for 7m 40s; stop in 40s, at 22:21 UTC, unless work returns or somebody runs `costguard hold 2h`.",
@@ -274,6 +285,31 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_each_situation_has_its_sentence(name: str) -> None:
     """Whoever changes a word reads all of them again."""
     assert sentence(STORIES[name]()) == SENTENCES[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "working",
+        "idle after work",
+        "unknown",
+        "a mean below",
+        "a veto",
+        "held",
+        "counting down",
+        "failed",
+        "would have",
+    ],
+)
+def test_a_sentence_that_goes_on_is_worth_one_line_of_the_log(name: str) -> None:
+    """Its numbers change with every look, and its key does not."""
+    world = STORIES[name]()
+    keys, lines = set(), set()
+    for _ in range(3):
+        keys.add(world.tick(dt=1.0).sentence.key)
+        lines.add(sentence(world))
+    assert len(keys) == 1
+    assert len(lines) == 3 or name in {"held", "working", "failed", "would have", "a veto"}
 
 
 @pytest.mark.parametrize(

@@ -388,15 +388,18 @@ def test_a_burst_that_the_window_tolerates_to_the_second_ends_no_alarm(seconds: 
     assert ("unknown_recovered" in world.kinds()) is over
 
 
-@pytest.mark.parametrize("what", ["hold", "sleep"])
+@pytest.mark.parametrize("what", ["hold", "hold and reload", "sleep"])
 def test_what_something_else_delayed_is_not_called_unknown(what: str) -> None:
     """I6: of a hold, or of a sleep, during which the window became clear, *recovered* is told, and not as time or money of unknown."""
     world = alarmed()
     until = world.now
-    if what == "hold":
-        world.hold(2000.0)
-    else:
+    if what == "sleep":
         world.suspend(1000.0)
+    else:
+        world.hold(2000.0)
+    if what == "hold and reload":
+        world.tick(QUIET)
+        world.reload(world.policy._replace(currency="EUR"))
     world.run(BASE.kill_duration + 20.0, QUIET)
     (over,) = [e.facts for _, e in world.effects if isinstance(e, Tell) and e.kind == "unknown_recovered"]
     assert over["unknown_seconds"] == pytest.approx(until - BASE.kill_duration, abs=25.0)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from costguard.engine import Known, Notice, Veto
-from costguard.engine.effects import Answer, Go, Prepare, Tell
+from costguard.engine.effects import Abandon, Answer, Go, Prepare, Tell
 from costguard.engine.state import Wish
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
 
@@ -246,11 +246,17 @@ def test_one_that_comes_during_the_machines_own_countdown_takes_its_place(earlie
     while world.phase() != "WARNING":
         world.tick(QUIET)
         world.settle()
+    world.tick(QUIET)
+    world.settle()
     before = world.state.core.incident
-    (answer,) = (effect for effect in world.ask_stop("ann").effects if isinstance(effect, Answer))
+    assert before is not None
+    done = world.ask_stop("ann")
+    assert before.worker in [effect.id for effect in done.effects if isinstance(effect, Abandon)], (
+        "it waits for another"
+    )
+    (answer,) = (effect for effect in done.effects if isinstance(effect, Answer))
     now = world.state.core.incident
     assert (answer.done, answer.words) == (True, "stop begins")
-    assert before is not None
     assert now is not None
     assert (now.reason, now.owner, now.id != before.id) == ("person", "ann", True)
     world.run(20.0, BUSY)

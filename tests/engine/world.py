@@ -105,6 +105,7 @@ def each_phase_has_what_belongs_to_it(state: State, *, ticked: bool) -> None:
     if now is not None:
         assert (now.asked is not None) is (phase in {ACTING, CONFIRMING}) or phase in {DONE, FAILED}
         assert now.worker or not now.ready
+        assert phase not in {DONE, FAILED} or now.asked is not None or not now.worker, "a worker waits for nothing"
         assert phase != ACTING or (now.ready and now.released)
         assert phase != CONFIRMING or bool(now.confirm) != (now.recheck < never), "asked, or to be asked"
         if phase == WARNING:
