@@ -15,7 +15,7 @@ from costguard.agent.ports import Host
 from costguard.agent.state import Start
 from costguard.agent.supervise import HANDED
 from costguard.engine.policy import Policy
-from costguard.engine.state import OPEN, Core, State, commitments, dump, initial, load
+from costguard.engine.state import OPEN, Core, State, alike, commitments, dump, initial, load
 
 SAVE_EVERY = 30.0
 """Seconds between saves of a state in which only windows and times moved."""
@@ -73,23 +73,17 @@ class Memory:
         self._lasting: tuple[object, ...] = ()
         self._committed_at = now
         self._unused = True  # whether the saved commitments tell of unused time; of an earlier process: perhaps
-        self._written: tuple[object, object, str] = (None, None, "")  # core and tracks as JSON, by identity
+        self._written: tuple[State | None, str] = (None, "")  # the engine's state as JSON, whenever that was
         self._learnt: object = None  # by the reader, as it was saved
         self.adopt(policy)
 
     def adopt(self, policy: Policy) -> None:
         """Work under this policy."""
         self._policy = policy
-        self._written = (None, None, "")
-
-    def _rules(self) -> list[object]:
-        """What a saved state was made under, as JSON gives it back."""
-        rules: list[object] = json.loads(json.dumps([self._version, *self._policy]))
-        return rules
-
-    def _mark(self) -> int:
-        """The same as a number that is another one when it changes."""
-        return zlib.crc32(json.dumps(self._rules()).encode())
+        text = json.dumps([self._version, *policy])
+        self._rules: list[object] = json.loads(text)  # what a saved state was made under, as JSON gives it back
+        self._mark = zlib.crc32(text.encode())  # the same as a number that is another one when it changes
+        self._written = (None, "")
 
     def restore(self, boot: Start, now: float, heed: Heed) -> Found:
         """The state of this boot if it can be used, else a fresh one with the commitments.
@@ -103,7 +97,7 @@ class Memory:
                 self.adopt(heed(tags))
                 # another policy, version or ground of its plans: a running warning is taken back
                 proven = saved.get("ground") == self.ground
-                again = ("restart",) if proven and saved.get("rules") == self._rules() else ("restart", "reload")
+                again = ("restart",) if proven and saved.get("rules") == self._rules else ("restart", "reload")
                 handed = {name: saved.get(name) for name in HANDED}
                 return Found(state, handed, saved.get("detached") is True, again, proven)
             except UNUSABLE as error:
@@ -115,7 +109,7 @@ class Memory:
         """Without a state of this boot; ``lost``: there was one, so people are told."""
         try:
             lasting = json.loads(boot.commitments) if boot.commitments else None
-            if lasting and lasting.get("rules") != self._mark():
+            if lasting and lasting.get("rules") != self._mark:
                 lasting["unused"] = 0.0  # quiet under another policy: a full time is needed under this one
             state = initial(boot.boot_id, boot.instance, lasting, now)
         except UNUSABLE as error:
@@ -153,15 +147,17 @@ class Memory:
 
     def save(self, state: State, readers: Readers) -> None:
         """The state for a restart, at once."""
-        if state.core is not self._written[0] or state.tracks is not self._written[1]:
+        written, text = self._written
+        if written is None or not alike(state, written):
             same = {name: value for name, value in dump(state).items() if name != "at"}
-            text = json.dumps({"rules": self._rules(), "ground": self.ground, "engine": same}, separators=(",", ":"))
-            self._written = (state.core, state.tracks, text[1:-2])
+            text = json.dumps({"rules": self._rules, "ground": self.ground, "engine": same}, separators=(",", ":"))
+            text = text[1:-2]
+        self._written = (state, text)
         self._learnt = readers.handed.get("learnt")
         beside = {**readers.handed, "detached": readers.detached, "tags": readers.tags}
-        text = json.dumps(beside, separators=(",", ":"))[:-1]
+        around = json.dumps(beside, separators=(",", ":"))[:-1]
         # in a tick that changes nothing only the time is new
-        failed = self._host.save(f'{text},{self._written[2]},"at":{state.at!r}}}}}'.encode())
+        failed = self._host.save(f'{around},{text},"at":{state.at!r}}}}}'.encode())
         self._saved_at = state.at
         self._tell("state", failed)
 
@@ -171,7 +167,7 @@ class Memory:
 
     def commit(self, state: State, at: float, wall: float) -> None:
         """The commitments, at once in memory and soon on the disk."""
-        lasting = {**commitments(state, wall, self._policy.price_per_hour), "rules": self._mark()}
+        lasting = {**commitments(state, wall, self._policy.price_per_hour), "rules": self._mark}
         self._unused = bool(lasting["unused"])
         data = json.dumps(lasting, separators=(",", ":")).encode()
         self._committed_at = at

@@ -300,6 +300,13 @@ def dump(state: State) -> dict[str, Any]:
     }
 
 
+def alike(state: State, other: State) -> bool:
+    """Whether `dump` saves the same of both, but for the time: for what is decided in vain it works out ``next`` alone."""
+    core, before = state.core, other.core
+    same = core is before or core == (before if core.next == before.next else before._replace(next=core.next))
+    return same and state.tracks == other.tracks and state.gpus == other.gpus
+
+
 def load(saved: Mapping[str, Any]) -> State:
     """The state that `dump` saved. Raises KeyError, TypeError or ValueError for anything else."""
     core = _infinite(saved["core"], ("remind", "again", "notice_soonest"))
