@@ -118,6 +118,8 @@ class Eyes:
         """Keep what no later answer says again, for a reader tells only what is since its last one: work, and devices."""
         try:
             gpus, seen = decode.readings(answer) if "gpus" in answer else ((), ())
+            if "same" in answer and answer["same"] == self._whole[0]:
+                gpus, seen = self._whole[1].gpus, self._whole[1].readings
             if "info" in answer:
                 self._met |= {device.key: device for device in decode.devices(answer)}
         except NONSENSE:

@@ -56,7 +56,7 @@ def act(turn: Turn, now: Incident, due: float, *, blocked: bool) -> None:
         turn.amend(worker=attempt, ready=False, lost=turn.at + deadlines.PREPARE_LOST)
     elif now.worker and not now.ready and turn.at >= now.lost:
         turn.effects.append(Abandon(now.worker))
-        attempt_failed(turn, now, "failed", "the worker never said that it was ready")
+        attempt_failed(turn, now, "failed", "the worker never said that it was ready", turn.at)
     elif now.ready and reached(turn.at, due) and not blocked:
         why = "" if now.by_person else third_stop(turn, action)
         if why:  # the date came in doubt since the warning
@@ -142,7 +142,7 @@ def attempt_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
         elif event.status == "refuse":
             finish(turn, "cannot", event.detail)
         else:
-            attempt_failed(turn, now, event.status, event.detail)
+            attempt_failed(turn, now, event.status, event.detail, event.at)
         return
     if event.status == "accepted":
         turn.set(phase=CONFIRMING)
@@ -155,7 +155,7 @@ def attempt_outcome(turn: Turn, now: Incident, event: Outcome) -> None:
         _did_not_stop(turn, now)
         finish(turn, "cannot", event.detail)
     else:
-        attempt_failed(turn, now, event.status, event.detail)
+        attempt_failed(turn, now, event.status, event.detail, event.at)
 
 
 def _did_not_stop(turn: Turn, now: Incident) -> None:
@@ -171,8 +171,8 @@ def _keep_plan(turn: Turn, action: str, event: Outcome) -> None:
     turn.set(plans=(*others, Verdict(action, verdict, event.findings, event.at)))
 
 
-def attempt_failed(turn: Turn, now: Incident, status: str, detail: str) -> None:
-    """A technical failure: try again, go down the list, or give up aloud. Unknown is asked about first."""
+def attempt_failed(turn: Turn, now: Incident, status: str, detail: str, at: float) -> None:
+    """A technical failure at that moment: try again, go down the list, or give up aloud. Unknown is asked about first."""
     turn.amend(detail=detail)
     if now.asked is not None and status == "unknown":
         turn.set(phase=CONFIRMING)
@@ -184,7 +184,7 @@ def attempt_failed(turn: Turn, now: Incident, status: str, detail: str) -> None:
         _next_link(turn, now, detail)
         return
     _did_not_stop(turn, now)
-    retry = turn.at + RETRY_PAUSE * 2.0**now.failures
+    retry = at + RETRY_PAUSE * 2.0**now.failures
     turn.set(phase=WARNING)
     turn.amend(worker="", ready=False, asked=None, failures=now.failures + 1, retry=retry, lost=NEVER)
 
@@ -238,7 +238,7 @@ def act_lost(turn: Turn) -> None:
     """What was released and never reported may have happened: the world is asked, and nothing is repeated."""
     now = turn.core.incident
     if now is not None and now.asked is not None and turn.at >= now.asked + deadlines.ACT_LOST:
-        attempt_failed(turn, now, "unknown", "nobody reported what became of the request")
+        attempt_failed(turn, now, "unknown", "nobody reported what became of the request", turn.at)
 
 
 def confirm_again(turn: Turn) -> None:

@@ -392,7 +392,7 @@ def _restarted(turn: Turn, event: Began, now: Incident) -> None:
         tries = now.tries - 1 if now.told else now.tries  # whether that one was ever made nobody knows
         turn.amend(worker="", ready=False, told="", tries=tries, retell=told_again)
     elif phase == ACTING:
-        attempt_failed(turn, now, "unknown", "the guard ended while the action ran")
+        attempt_failed(turn, now, "unknown", "the guard ended while the action ran", event.at)
     elif phase == CONFIRMING:
         turn.amend(confirm="", recheck=event.at)
     elif now.told:

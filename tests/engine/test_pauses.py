@@ -32,6 +32,21 @@ def test_tries_of_an_action_come_ever_more_rarely(wish: str) -> None:
     assert gaps == sorted(gaps)
 
 
+@pytest.mark.parametrize("wish", [Prepare, Go])
+def test_the_pause_between_two_tries_begins_with_the_failure(wish: type) -> None:
+    """A request may take nearly as long to fail as the next look is away: that is no pause."""
+    world = World(IDLE._replace(grace=600.0, interval=15.0), 1)
+    while not (waiting := [name for name, effect in world.pending.items() if isinstance(effect, wish)]):
+        world.tick(QUIET)
+        world.settle(**{wish.__name__: "never"})
+    world.answer(waiting[0], "failed", after=14.0)
+    failed = world.now + 14.0
+    while len(times(world, Prepare)) < 2:
+        world.tick(QUIET)
+        world.settle()
+    assert times(world, Prepare)[-1] - failed >= 15.0
+
+
 def test_tries_of_a_warning_come_ever_more_rarely() -> None:
     """10, 20, 40 s after each failure, not in every tick."""
     world = World(IDLE._replace(warn_attempts=4, interval=5.0), 1)

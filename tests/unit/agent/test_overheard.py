@@ -98,6 +98,21 @@ def test_both_answers_of_a_slow_reader_count() -> None:
     assert seen(found, 130.1) == (0.0, ()), "told once"
 
 
+def test_work_that_is_the_same_as_before_counts_too() -> None:
+    """The guard stood still: that the machine worked as before is said once, and the next answer says what is since then."""
+    found = eyes()
+    found.ask(110.0, look=False, then=(120.0, 10.0))
+    assert found.line(answer(2, 1.0), 110.1)
+    assert seen(found, 110.1) == (1.0, ())
+    assert not found.line(b'{"same":2,"read":3,"at":120.0}', 132.0)
+    found.ask(132.0, look=False)
+    assert found.line(answer(4), 132.1)
+    assert seen(found, 132.1) == (1.0, ())
+    found.ask(142.0, look=False)
+    assert found.line(answer(5), 142.1)
+    assert seen(found, 142.1) == (0.0, ()), "told once"
+
+
 def test_it_waits_for_a_reading_of_its_gpu() -> None:
     """Unknown stays unknown."""
     found = eyes()
