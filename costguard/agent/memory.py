@@ -29,6 +29,8 @@ COMMIT_EVERY = 600.0
 UNUSABLE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading something that was never saved so may raise."""
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes another one for each call
+
 Complain = Callable[[str, str | None], None]
 Heed = Callable[[dict[str, Any]], Policy]
 
@@ -150,12 +152,11 @@ class Memory:
         written, text = self._written
         if written is None or not alike(state, written):
             same = {name: value for name, value in dump(state).items() if name != "at"}
-            text = json.dumps({"rules": self._rules, "ground": self.ground, "engine": same}, separators=(",", ":"))
-            text = text[1:-2]
+            text = _encode({"rules": self._rules, "ground": self.ground, "engine": same})[1:-2]
         self._written = (state, text)
         self._learnt = readers.handed.get("learnt")
         beside = {**readers.handed, "detached": readers.detached, "tags": readers.tags}
-        around = json.dumps(beside, separators=(",", ":"))[:-1]
+        around = _encode(beside)[:-1]
         # in a tick that changes nothing only the time is new
         failed = self._host.save(f'{around},{text},"at":{state.at!r}}}}}'.encode())
         self._saved_at = state.at
@@ -169,7 +170,7 @@ class Memory:
         """The commitments, at once in memory and soon on the disk."""
         lasting = {**commitments(state, wall, self._policy.price_per_hour), "rules": self._mark}
         self._unused = bool(lasting["unused"])
-        data = json.dumps(lasting, separators=(",", ":")).encode()
+        data = _encode(lasting).encode()
         self._committed_at = at
         self._tell("commitments", self._host.save_commitments(data))
         self._disk.save(data, at)

@@ -190,8 +190,13 @@ class SimHost:
         """A line of a child."""
         if seconds <= 0:
             self._deliver(Line(child, line))
-        else:
-            self.later(child, seconds, lambda: self._deliver(Line(child, line)))
+            return
+
+        def arrive() -> None:
+            if child in self.children and self.alive:
+                self._inbox.append(Line(child, line))
+
+        self.world.after(seconds, arrive)
 
     def expire(self, child: int, seconds: float, code: int) -> None:
         """The end of a child."""

@@ -21,9 +21,12 @@ WHOLE_EVERY = 120.0
 SENSELESS = (b"Segmentation fault", b"[1,2]", b'{"read":"x"}', b'{"gpus":', b"\xff\xfe", b"null", b"NaN", b"")
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
 def encode(value: object) -> bytes:
     """One line of JSON."""
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 class Program:
@@ -156,7 +159,7 @@ class Reader(Program):
         )
         return {"read": number, "gpus": [gpu], "counters": choice(({}, None, 7, {key: "x"}))}
 
-    def answer(self, number: int, fault: str, at: float | None) -> dict[str, Any]:
+    def answer(self, number: int, fault: str, at: float | None) -> dict[str, Any] | bytes:
         """What the GPUs show at this moment."""
         now, machine = self.world.now, self.world.machine
         keys = list(enumerate(machine.keys))
@@ -174,7 +177,7 @@ class Reader(Program):
             self.last = now
         message: dict[str, Any] = {"read": number, "gpus": gpus, "counters": self.counters}
         if not self.introduced:
-            self.introduced = True
+            self.introduced = victim < 0  # a GPU that comes later is introduced then
             message["info"] = {
                 key: {"index": i, "uuid": f"GPU-{i:08x}", "name": machine.model} for i, key in keys if i != victim
             }
@@ -192,7 +195,7 @@ class Reader(Program):
             self.told = number, now, gpus
             return message
         if not fault and message.keys() <= {"read", "gpus", "counters"} and self.same(now, gpus):
-            return {"read": number, "at": at, "same": self.told[0]}
+            return b'{"same":%d,"read":%d,"at":%a}' % (self.told[0], number, at)
         self.told = number, now, gpus
         return {**message, "at": at}
 
@@ -297,7 +300,7 @@ class Actor(Program):
             return
         if self.fault == "hang_after":
             return
-        self.world.results[self.job["attempt"]] = {**outcome, "running": False}
+        self.world.results[self.job["attempt"]] = {**outcome, "running": False, "ended": self.world.now}
         if self.fault == "garbage_after":
             self.garbage(0.05)
             self.end(0.1)

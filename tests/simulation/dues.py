@@ -114,6 +114,7 @@ class Dues:
             self._since.clear()
         self._latches()
         self._due("a warning", self._owed(now), 2 * law.interval + LATE)
+        self._due("word of what is not seen", self._delayed(), law.alarm + 2 * law.interval + LATE)
         self._due("the end of a hold", self._hold_over(), 2 * law.interval + LATE)
         self._attempts()
         self._alarm()
@@ -174,10 +175,19 @@ class Dues:
         since_armed = NEVER if law.arm_for is None else at - judge.arming.since
         if armed and min(quiet, since_armed) >= law.window + bucket:
             return "idle after work"
-        unworked = judge.rest.unworked(law, at)
-        if not judge.arming.maybe and law.unused is not None and unworked >= law.unused + bucket:
+        if not judge.arming.maybe and law.unused is not None and judge.unused() >= law.unused + bucket:
             return "unused"
         return ""
+
+    def _delayed(self) -> str:
+        """I6: had everything unknown been quiet, it would be idle; scattered unknown is told, or there is a warning."""
+        judge, at, law = self._judge, self._judge.at, self._judge.law
+        if judge.stage != "watching" or self._alarmed or self._moved or law.together != "all" or self._blocked():
+            return ""
+        if law.lacking or not law.judged or not (judge.arming.surely or law.arm_for is None):
+            return ""
+        since = max(judge.rest.worked(law), judge.anew, judge.arming.since if law.arm_for is not None else -NEVER)
+        return "it would be idle" if at - since >= law.window * 61 / 60 + law.interval else ""
 
     def _deadline(self, now: Instant) -> bool:
         judge = self._judge
@@ -225,14 +235,15 @@ class Dues:
         judge, at, law = self._judge, self._judge.at, self._judge.law
         blind = judge.rest.blind
         if blind is not None:
-            since = max(blind, self._waited)
+            waited = max(self._waited, judge.stalled)
+            since = max(blind, waited)
             if not self._alarmed and not self._moved and at - since > law.alarm + 2 * law.interval + LATE:
                 judge.breaks(f"I6: GPUs cannot be read for {at - since:.0f} s, and nobody is told")
             if len(self._alarmed) > 1 and self._alarmed[-1] == at:
                 self._not_too_often()
             if self._alarmed and not self._moved:
                 pause = min(DAY, law.alarm * 2.0 ** (self._earlier + len(self._alarmed) - 1))
-                due = max(self._alarmed[-1], self._waited) + pause
+                due = max(self._alarmed[-1], waited) + pause
                 due = max(due, blind + law.alarm) if self._paused else due
                 if at > due + 2 * law.interval + LATE:
                     judge.breaks(f"I6: nobody was told again for {at - self._alarmed[-1]:.0f} s")

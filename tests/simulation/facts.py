@@ -144,6 +144,7 @@ class Rest:
         self._since: list[float | None] = [None] * gpus  # quiet since then
         self._seen: list[float | None] = [None] * gpus  # known since then
         self._mean: float | None = None
+        self._worked = [-NEVER] * gpus  # seen at work last
         self._before = -NEVER
         self._again = False
         self.blind: float | None = None  # a judged GPU has not been read since
@@ -176,6 +177,7 @@ class Rest:
                 self._seen[gpu] = self._since[gpu] = at
             if is_loud(one, law):
                 self._since[gpu] = None
+                self._worked[gpu] = at
             elif self._since[gpu] is None:
                 self._since[gpu] = at
         hidden = law.lacking or not law.judged or any(given[gpu] is None for gpu in law.judged)
@@ -204,6 +206,10 @@ class Rest:
             return at - self._mean if self._mean is not None else 0.0
         each = [at - since if (since := self._since[gpu]) is not None else 0.0 for gpu in law.judged]
         return max(each) if law.together == "any" else min(each)
+
+    def worked(self, law: Terms) -> float:
+        """When a judged GPU was seen at work last."""
+        return max(self._worked[gpu] for gpu in law.judged)
 
     def unworked(self, law: Terms, at: float) -> float:
         """For how long no judged GPU has worked."""

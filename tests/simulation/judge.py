@@ -61,6 +61,9 @@ class Judge(Watch):
         self.carried = 0.0  # quiet seconds of earlier boots
         self.ran = self.ran_stored = 0.0  # running seconds of earlier boots, and those that are certainly remembered
         self.stored_ran = 0.0
+        self.carried_sure = self.stored_quiet = 0.0  # of the quiet seconds, those that certainly count
+        self.stored_under: object = None  # the configuration of these
+        self.first_tick = NEVER  # of this boot
         self.budget_from: float | None = None  # running seconds at which a budget began, at the earliest
         self.budget_since: float | None = None  # and at the latest
         # what the guard does
@@ -82,7 +85,7 @@ class Judge(Watch):
         self.doubted = -NEVER  # the date was known to be wrong
         self.hatch_since = NEVER
         self.asks = False
-        self.taken: list[tuple[float, float]] = []
+        self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on; the cloud takes it then
         self.noticed_until = -NEVER
         self._noticed: dict[str, float] = {}  # what this guard was told of, and when it comes
         # a person's stop
@@ -143,6 +146,8 @@ class Judge(Watch):
         self.ticks.clear()
         kept = self._commitments()
         self.ran_stored = self.stored_ran if same and kept else 0.0
+        again = same and kept and self.stored_under is self.story.ruled
+        self.carried_sure, self.stored_quiet, self.first_tick = self.stored_quiet if again else 0.0, 0.0, NEVER
         if not same:
             self.ran, self.carried, self.budget_from = 0.0, 0.0, None
             self.stops.clear()
@@ -190,10 +195,11 @@ class Judge(Watch):
     def resumed(self) -> None:
         """The machine wakes up: that counts as a start."""
         self.began = self.ruled_at = self.at
-        self.carried = 0.0
+        self.carried = self.carried_sure = 0.0
         self.arming.forget()
         self.enter("watching")
         self.noticed_until = -NEVER
+        self.taken.clear()
         self.graced_at = self.at
         self.begin_again()
         self.dues.slept()
@@ -224,7 +230,7 @@ class Judge(Watch):
         start = self.story.world.start()
         if start.state is None:
             self.story.ruled = self.story.config
-            self.carried = 0.0 if self.ticks else self.carried
+            self.carried, self.carried_sure = 0.0 if self.ticks else self.carried, 0.0
             self.wanted, self.asks, self.hatch_since = {}, False, NEVER
             self.taken.clear()
             self.noticed_until = -NEVER
@@ -234,6 +240,7 @@ class Judge(Watch):
             self._keep_stops(kept)
             self._afresh()
             return
+        self.taken = [(max(sure, self._heard_after(self.at)), due) for sure, due in self.taken]
         if self.unsaved or self.killed - self.saved_at < 0.1:  # what was decided is lost, or what was to be said
             self.enter("unsure" if self.unsaved or self.stage != "gone" else "gone")
             self.holds.ends = None
@@ -271,7 +278,7 @@ class Judge(Watch):
         if any(before.get(part) != self.story.config.get(part) for part in ("providers", "cloud")):
             self.wanted, self.asks, self.hatch_since = {}, False, NEVER  # it looks elsewhere now
         self.begin_again()
-        self.carried = 0.0
+        self.carried = self.carried_sure = 0.0
         self.arming.again()
         self.dues.ruled_anew()
         self.may_wish = None
@@ -311,10 +318,14 @@ class Judge(Watch):
         if name in self._noticed and (due >= self._noticed[name] - 60.0):
             return
         self._noticed[name] = due
-        self.taken.append((self.at, due))
+        self.taken.append((self.at + 1.0 if self.at > self.stalled else self._heard_after(self.stalled), due))
         self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
         if self.stage == "warned" and self.reason != "person":
             self.enter("watching")
+
+    def _heard_after(self, disturbed: float) -> float:
+        """When the guard has certainly heard what was said before, and has it saved."""
+        return disturbed + 2 * self.law.interval + rules.HEARD
 
     def served(self, now: Instant, message: str) -> None:
         """A tick is over."""
@@ -338,11 +349,12 @@ class Judge(Watch):
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
         if self.arming.maybe > armed[0]:  # the machine counts as working
             self.stops.clear()
-        if self.arming.surely > armed[1]:
-            self.tried_stops.clear()
+        if self.arming.surely > armed[1]:  # a request of this very tick came after that
+            self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
         self.rest.tick(at, seen, self.law, seen if look is None else look.seen)
         self._forgive(at)
         self.dues.tick(now, self.ticks[-1] if self.ticks else self.guard_at, doubtful=doubtful)
+        self.first_tick = min(self.first_tick, at)
         self.ticks.append(at)
         if len(self.ticks) > 800:
             del self.ticks[:400]
@@ -369,6 +381,15 @@ class Judge(Watch):
         if COMMITMENTS not in self.story.world.disk:
             raise Violation("the commitments vanished")
         self.stored_ran = self.ran_stored + self.awake() - 1.0
+        self.stored_under = None if self.wanted else self.story.ruled
+        late = now.wall - data["data"]["wall"]  # it was decided then, or the date was set meanwhile
+        settled = self.stage in {"watching", "warned"} and not self.arming.maybe and self.at > self.anew + 300.0
+        self.stored_quiet = max(0.0, self.unused() - 300.0) if settled and -1.0 < late < 5.0 else 0.0
+
+    def unused(self) -> float:
+        """For how long nobody has certainly worked, over boots."""
+        unworked = self.rest.unworked(self.law, self.at)
+        return unworked + (self.carried_sure if self.at - unworked <= self.first_tick else 0.0)
 
     # -- what the guard says ---------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def _free(judge: "Judge", at: float) -> None:
     known = at - 2 * law.interval - HEARD  # it had the time to hear and to save that
     if judge.hatch_since < known:
         judge.breaks(f"I9: it acts against a tag that it was told of {at - judge.hatch_since:.0f} s ago")
-    if any(told < known and at < due for told, due in judge.taken):
+    if any(sure <= at < due for sure, due in judge.taken):
         judge.breaks("it acts although the cloud is about to take the machine")
 
 
@@ -218,9 +218,9 @@ def prepares(judge: "Judge", incident: str, action: str) -> None:
     results = judge.story.world.results
     if not same or any(results.get(attempt, {}).get("status") != "failed" for _, attempt in same):
         return
-    pause = PAUSES[min(len(same), len(PAUSES)) - 1]
-    if judge.at - same[-1][0] < pause - 1e-6 and judge.guard_at < same[-1][0]:
-        judge.breaks(f"{action} is decided again {judge.at - same[-1][0]:.0f} s after it failed")
+    pause, failed_at = PAUSES[min(len(same), len(PAUSES)) - 1], results[same[-1][1]]["ended"]
+    if judge.at - failed_at < pause - 1e-6 and judge.guard_at < same[-1][0]:
+        judge.breaks(f"{action} is decided again {judge.at - failed_at:.0f} s after it failed")
 
 
 def failed(judge: "Judge", facts: dict[str, Any]) -> None:

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from costguard.agent.loop import Loop
+from costguard.agent.ports import Instant
+from costguard.agent.recorder import Readings, Recorder
+from costguard.engine.events import Event
+from costguard.engine.machine import Step
+from costguard.engine.observation import Observation
 from costguard.engine.state import Core
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.judge import Judge, Violation
-from tests.simulation.surroundings import policy, script
+from tests.simulation.surroundings import forgotten, policy, script
 from tests.simulation.troubles import Troubles, strike
 
 DAY = 86400.0
@@ -20,8 +25,27 @@ FAULTS_EVERY = (2400.0, 4800.0, 9600.0)
 OWNER_EVERY = 5 * 3600.0
 """Mean seconds between two configurations, beside those that come with a boot."""
 
+CALM = 1 / 50
+"""Share of boots after which nobody touches the machine, and nothing goes wrong: what comes once a day is seen there."""
+
+CALM_FOR = 1.1 * DAY
+"""Seconds after which somebody switches it off again."""
+
+RECORDED = 0.3
+"""Share of guards that write a history, which decides nothing and takes a fifth of the time."""
+
 RING = 180.0
 """Seconds that a reader's first look reaches back: more than an interval."""
+
+
+class Unrecorded(Recorder):
+    """A history of nothing."""
+
+    def tick(self, now: Instant, step: Step, seen: Observation, interval: float) -> None:
+        """Nothing is counted."""
+
+    def note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
+        """Nothing is kept."""
 
 
 class Report(NamedTuple):
@@ -45,13 +69,16 @@ class Story:
         self.money = self.rng.random() < 0.6
         self.config: dict[str, Any] = self._owner()
         self.ruled = self.config  # under which the guard works
-        self.machine = Machine(gpus, script(self.rng, gpus), ring=RING, counters=self.rng.random() < 0.5)
+        self.machine = Machine(
+            gpus, script(self.rng, gpus, lambda: self.config["policy"]), ring=RING, counters=self.rng.random() < 0.5
+        )
         self.world = World(self.machine, seed=seed + 1)
         self.log: deque[str] = deque(maxlen=60)
         self.damage: Callable[[], object] | None = None
         self.off_for: float | None = None
         self.moves_to: str | None = None
         self.crashes = 0
+        self.calm = False
         self.timer = False  # what starts the machine, and nobody works on it
         self.announcements = 0
         self.guards = 0
@@ -121,6 +148,8 @@ class Story:
         self.note("the guard starts")
         try:
             self.loop = Loop(self.host, self.config, self.world.start())
+            if self.rng.random() > RECORDED:
+                self.loop.history = Unrecorded(self.host, "", self.world.start(), lambda subject, words: None)
             self.world.at(self.world.now + self.days * DAY, lambda: self.host.signal("TERM"))
             code = self.loop.run()
         except SimCrash:
@@ -159,6 +188,8 @@ class Story:
         self.moves_to = None
         self.machine.counters = self.rng.random() < 0.5
         self.world.hatch = "costguard=off" if self.rng.random() < 0.1 else ""
+        if self.world.hatch:  # nothing ends such a boot, and nothing happens in it
+            self.world.after(self.rng.uniform(0.5, 3.0) * 3600.0, self.world.power_off)
 
     def _next_act(self) -> None:
         """Who starts the machine: its owner, to work; a timer, over and over; or somebody who has other plans for it."""
@@ -166,15 +197,21 @@ class Story:
         choice = self.rng.random()
         self.timer = choice < (0.85 if self.timer else 0.2)
         if self.timer:  # started and forgotten, again and again
-            self.machine.cut(self.world.now, Phase(self.rng.uniform(3.0, 9.0) * 3600.0, 0.002, "forgotten"))
+            self.machine.cut(self.world.now, forgotten(self.rng, self.config["policy"]["unused_after"]))
         elif choice < 0.75:
             self.config = self._owner()
+        self.calm = self.rng.random() < CALM
+        if self.calm:  # and it is not stopped either
+            kept = self.rng.choice(({"mode": "dry-run"}, {"admin_hold": "a fair"}))
+            self.config = {**self.config, "policy": {**self.config["policy"], **kept}}
 
     # -- faults ----------------------------------------------------------------------------------------------
 
     def _plan_faults(self) -> None:
-        every = self.rng.choice(FAULTS_EVERY)
-        boot = self.world.boots
+        every, boot = self.rng.choice(FAULTS_EVERY), self.world.boots
+        if self.calm:
+            self.world.after(CALM_FOR, self.world.power_off)
+            return
 
         def fault() -> None:
             if self.world.boots != boot:

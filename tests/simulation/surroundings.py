@@ -1,11 +1,12 @@
 """What a simulated machine lives through: its jobs, and the policies under which it is guarded.
 
-Everything happens soon: a window is minutes rather than an hour, and work begins again before long. A day holds as
-many decisions as a week of a real machine.
+Everything happens soon, and around the lengths that the policy of the moment speaks of: a window is minutes rather
+than an hour, pauses end shortly before it does or shortly after, bursts fill what it tolerates. A day holds as many
+decisions as two weeks of a real machine.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from costguard.testing.simhost import Phase, effective
@@ -16,76 +17,126 @@ EPOCH = 1.7e9
 BUSY = (0.06, 0.14, 0.3, 0.6, 0.97)
 """Loads that a job has: of some, policies differ whether they are work."""
 
+MOODS = (BUSY, BUSY, BUSY, (0.97,), (0.06,), (0.06, 0.14), (0.3,), (0.14, 0.3))
+"""Loads of the jobs that come after each other: some owners never load a GPU much."""
 
-def script(rng: random.Random, gpus: int) -> Iterator[Phase]:
+
+class Rhythm:
+    """How long things take, by the policy that is in force when they begin."""
+
+    def __init__(self, rng: random.Random, gpus: int, policy: Callable[[], Mapping[str, Any]]) -> None:
+        self.rng, self.gpus, self._policy = rng, gpus, policy
+        self.loads: tuple[float, ...] = BUSY
+
+    @property
+    def window(self) -> float:
+        """Seconds of quiet after which it is idle."""
+        return float(self._policy()["kill_duration"])
+
+    @property
+    def grace(self) -> float:
+        """Seconds from a warning to the action."""
+        return float(self._policy()["grace"])
+
+    @property
+    def tolerance(self) -> float:
+        """Seconds of work that a window may hold, or nearly a minute."""
+        return max(50.0, float(self._policy()["window_share"]) * self.window)
+
+    @property
+    def arms(self) -> float:
+        """Seconds of load that arm."""
+        return float(self._policy()["arm_duration"] or 120.0)
+
+    @property
+    def unused(self) -> float:
+        """Seconds without work after which a machine counts as unused."""
+        return float(self._policy()["unused_after"] or HOUR)
+
+    def one(self) -> tuple[float, ...]:
+        """Load of one GPU."""
+        load = [QUIET] * self.gpus
+        load[self.rng.randrange(self.gpus)] = self.rng.choice(self.loads)
+        return tuple(load)
+
+    def lost(self) -> dict[int, str]:
+        """Some GPUs cannot be read."""
+        lost = {number: "NVML 15: GPU is lost" for number in range(self.gpus) if self.rng.random() < 0.5}
+        return lost or {self.rng.randrange(self.gpus): "NVML 15: GPU is lost"}
+
+
+def script(rng: random.Random, gpus: int, policy: Callable[[], Mapping[str, Any]]) -> Iterator[Phase]:
     """Jobs, sessions of people, idle spans, single bursts, broken GPUs; for ever. Nobody works right after a boot."""
     yield Phase(rng.uniform(MINUTE, 15 * MINUTE), QUIET, "boot")
-    makers = (_job, _job, _session, _idle, _idle, _blip, _burst, _burst, _signs, _broken, _flaps, _flaps)
+    makers = (_job, _job, _session, _idle, _blip, _twice, _burst, _burst, _signs, _broken, _broken, _flaps, _flaps)
+    rhythm = Rhythm(rng, gpus, policy)
     while True:
-        yield from rng.choice(makers)(rng, gpus)
-        yield from _idle(rng, gpus)
+        if rng.random() < 0.2:
+            rhythm.loads = rng.choice(MOODS)
+        yield from rng.choice(makers)(rhythm)
+        yield from _idle(rhythm)
 
 
-def _job(rng: random.Random, gpus: int) -> Iterator[Phase]:
-    busy = [rng.random() < 0.5 for _ in range(gpus)]
-    busy[rng.randrange(gpus)] = True
-    load = tuple(rng.choice(BUSY) if works else QUIET for works in busy)
-    yield Phase(rng.choice((10 * MINUTE, 30 * MINUTE)) * rng.uniform(0.5, 2), load, "job")
+def forgotten(rng: random.Random, unused: float | None) -> Phase:
+    """Nobody works on a machine that a timer has started."""
+    return Phase((unused or HOUR) * rng.uniform(0.7, 2.0) + rng.uniform(0.0, HOUR), QUIET, "forgotten")
 
 
-def _session(rng: random.Random, gpus: int) -> Iterator[Phase]:
-    for _ in range(rng.randint(3, 10)):
-        yield Phase(rng.uniform(30.0, 6 * MINUTE), _one(rng, gpus), "session")
-        yield Phase(rng.uniform(MINUTE, 15 * MINUTE), QUIET, "thinking")
+def _job(its: Rhythm) -> Iterator[Phase]:
+    rng = its.rng
+    busy = [rng.random() < 0.5 for _ in range(its.gpus)]
+    busy[rng.randrange(its.gpus)] = True
+    load = tuple(rng.choice(its.loads) if works else QUIET for works in busy)
+    yield Phase(rng.choice((8 * MINUTE, 20 * MINUTE)) * rng.uniform(0.5, 2), load, "job")
 
 
-def _one(rng: random.Random, gpus: int) -> tuple[float, ...]:
-    load = [QUIET] * gpus
-    load[rng.randrange(gpus)] = rng.choice(BUSY)
-    return tuple(load)
+def _session(its: Rhythm) -> Iterator[Phase]:
+    for _ in range(its.rng.randint(2, 6)):
+        yield Phase(its.rng.uniform(30.0, 6 * MINUTE), its.one(), "session")
+        yield Phase(its.rng.uniform(MINUTE, 1.1 * its.window), QUIET, "thinking")
 
 
-def _idle(rng: random.Random, gpus: int) -> Iterator[Phase]:
-    del gpus
-    yield Phase(rng.choice((0.2, 0.4, 0.8, 1.5)) * rng.uniform(0.5, 1.5) * HOUR, QUIET, "idle")
+def _idle(its: Rhythm) -> Iterator[Phase]:
+    """Shorter than a window, or long enough for all that comes after it, or till the next day."""
+    rng = its.rng
+    long = its.window + rng.choice((0.0, its.grace, its.grace + 8 * MINUTE))
+    seconds = rng.choice((0.6 * its.window, long, long, HOUR)) * rng.uniform(0.7, 1.3)
+    yield Phase(seconds, QUIET, "idle")
 
 
-def _blip(rng: random.Random, gpus: int) -> Iterator[Phase]:
-    pause = rng.choice((10 * MINUTE, 40 * MINUTE))
-    for _ in range(rng.randint(1, 6)):
-        yield Phase(rng.uniform(2 * MINUTE, pause), QUIET, "idle")
-        yield Phase(rng.uniform(2.0, 90.0), _one(rng, gpus), "blip")
+def _blip(its: Rhythm) -> Iterator[Phase]:
+    for _ in range(its.rng.randint(1, 4)):
+        yield Phase(its.rng.uniform(0.2, 1.2) * its.window, QUIET, "idle")
+        yield Phase(its.rng.uniform(2.0, 90.0), its.one(), "blip")
 
 
-def _burst(rng: random.Random, gpus: int) -> Iterator[Phase]:
+def _twice(its: Rhythm) -> Iterator[Phase]:
+    """Bursts each of which a window tolerates, and not both."""
+    for _ in range(its.rng.randint(2, 4)):
+        yield Phase(its.rng.uniform(0.3, 0.85) * its.window, QUIET, "idle")
+        yield Phase(its.rng.uniform(0.5, 1.0) * its.tolerance, its.one(), "burst")
+
+
+def _burst(its: Rhythm) -> Iterator[Phase]:
     """Work that is a little too short to arm, or a little longer."""
-    yield Phase(rng.uniform(3.0, 12.0) * MINUTE, _one(rng, gpus), "burst")
+    yield Phase(its.rng.uniform(0.5, 2.0) * its.arms + its.rng.uniform(0.0, 2 * MINUTE), its.one(), "burst")
 
 
-def _signs(rng: random.Random, gpus: int) -> Iterator[Phase]:
-    del gpus
-    yield Phase(rng.uniform(10 * MINUTE, 1.5 * HOUR), QUIET, "copying", signs=("12 GB/s over PCIe",))
+def _signs(its: Rhythm) -> Iterator[Phase]:
+    yield Phase(its.rng.uniform(0.5, 2.0) * its.window, QUIET, "copying", signs=("12 GB/s over PCIe",))
 
 
-def _broken(rng: random.Random, gpus: int) -> Iterator[Phase]:
-    yield Phase(
-        rng.choice((0.2, 0.5, 1.5)) * rng.uniform(0.5, 1.5) * HOUR,
-        rng.choice((QUIET, 0.8)),
-        "broken",
-        unknown=_lost(rng, gpus),
-    )
+def _broken(its: Rhythm) -> Iterator[Phase]:
+    """A GPU that cannot be read, beside others at rest or at work."""
+    seconds = its.rng.choice((its.window, its.window, 0.5 * HOUR, 1.5 * HOUR)) * its.rng.uniform(0.5, 1.5)
+    yield Phase(seconds, its.rng.choice((QUIET, 0.8)), "broken", unknown=its.lost())
 
 
-def _flaps(rng: random.Random, gpus: int) -> Iterator[Phase]:
+def _flaps(its: Rhythm) -> Iterator[Phase]:
     """A GPU that cannot be read for minutes, while nothing else works."""
-    for _ in range(rng.randint(1, 4)):
-        yield Phase(rng.uniform(2 * MINUTE, 30 * MINUTE), QUIET, "idle")
-        yield Phase(rng.uniform(MINUTE, 9 * MINUTE), rng.choice((QUIET, 0.8)), "flap", unknown=_lost(rng, gpus))
-
-
-def _lost(rng: random.Random, gpus: int) -> dict[int, str]:
-    lost = {number: "NVML 15: GPU is lost" for number in range(gpus) if rng.random() < 0.5}
-    return lost or {rng.randrange(gpus): "NVML 15: GPU is lost"}
+    for _ in range(its.rng.randint(1, 4)):
+        yield Phase(its.rng.uniform(2 * MINUTE, 1.1 * its.window), QUIET, "idle")
+        yield Phase(its.rng.uniform(MINUTE, 9 * MINUTE), its.rng.choice((QUIET, 0.8)), "flap", unknown=its.lost())
 
 
 ACTIONS = (
@@ -100,24 +151,27 @@ ACTIONS = (
     ("end_process", ()),
 )
 
+PICKED = (*[()] * 9, ("0",), ("0",), ("0",), ("GPU-00000000",), ("GPU-00000000",), ("0", "7"))
+
 
 def policy(rng: random.Random, *, priced: bool) -> dict[str, Any]:
     """A configuration that an owner could have, as its worker gives it."""
     kill_action, fallback = rng.choice(ACTIONS)
+    together, picked = rng.choice(("all", "any", "mean")), rng.choice(PICKED)
+    if picked and "7" in picked:  # a GPU that is not there: only an action that any GPU decides could overlook that
+        kill_action, fallback, together = "command", (), rng.choice(("any", "any", together))
     machine = kill_action not in {"command", "end_process"} or bool(fallback)
     rented = {"providers": ["simulated=none"], "cloud": {"tag_settings": rng.random() < 0.5, "spread": 300.0}}
     made = effective(
         mode="live" if rng.random() < 0.85 else "dry-run",
-        interval=rng.choice((60.0, 60.0, 120.0)),
+        interval=rng.choice((60.0, 120.0, 120.0, 120.0, 120.0)),
         arm_duration=rng.choice((60.0, 300.0, 420.0, None)),
         kill_threshold=rng.choice((0.05, 0.05, 0.1, 0.5)),
         kill_duration=rng.choice((10.0, 10.0, 15.0, 20.0, 30.0, 60.0)) * MINUTE,
         window_rule="share" if rng.random() < 0.6 else "unbroken",
-        window_share=rng.choice((0.01, 0.1)),
-        aggregate=rng.choice(("all", "any", "mean")),
-        gpu_devices=rng.choice(
-            ((), (), (), (), ("0",), ("GPU-00000000",), ("0", "7") if rng.random() < 0.4 else ("0",))
-        ),
+        window_share=rng.choice((0.01, 0.1, 0.3)),
+        aggregate=together,
+        gpu_devices=picked,
         stop_below_load=machine and rng.random() < 0.1,
         grace=rng.choice((1.0, 5.0, 5.0, 10.0)) * MINUTE,
         boot_grace=rng.choice((10.0, 10.0, 20.0)) * MINUTE,
@@ -125,7 +179,7 @@ def policy(rng: random.Random, *, priced: bool) -> dict[str, Any]:
         unknown_alarm=rng.choice((10.0, 20.0)) * MINUTE,
         lifetime=rng.choice((None, None, None, 3 * HOUR, 8 * HOUR)),
         lease_until=EPOCH + rng.uniform(0.0, 3.0) * 24 * HOUR if rng.random() < 0.2 else None,
-        budget=rng.choice((None, None, 10.0, 50.0)) if priced else None,
+        budget=rng.choice((None, None, 2.0, 5.0, 50.0)) if priced else None,
         stop_busy=rng.random() < 0.2,
         hold_max=rng.choice((HOUR, 2 * HOUR, 24 * HOUR)),
         hold_total=48 * HOUR,
@@ -136,4 +190,4 @@ def policy(rng: random.Random, *, priced: bool) -> dict[str, Any]:
     )
     made["actions"] = {name: {**given, "timeout": rng.choice((50, 60))} for name, given in made["actions"].items()}
     made["notify"] = {**made["notify"], "channels": rng.choice((["wall"], ["wall", "mail"]))}
-    return made | rented if rng.random() < 0.7 else made
+    return made | rented if rng.random() < 0.5 else made
