@@ -91,6 +91,17 @@ def test_the_end_of_a_hold_is_told_with_whose_it_was() -> None:
     assert world.times("hold_ended") == [1250.0], "in the look that falls on its very end"
 
 
+@pytest.mark.parametrize("first", ["ann", "bob"])
+def test_of_holds_that_end_in_one_look_the_last_end_is_told(first: str) -> None:
+    """Whoever was granted the hold first: until then the machine was held."""
+    world = World(IDLE, 1)
+    world.run(50.0, QUIET)
+    for owner in (first, {"ann": "bob", "bob": "ann"}[first]):
+        world.hold({"ann": 595.0, "bob": 597.0}[owner], owner)
+    world.run(700.0, QUIET)
+    assert told(world, "hold_ended")["owner"] == "bob"
+
+
 def test_an_announcement_that_did_not_come_true_is_forgotten() -> None:
     """Ten minutes after its moment the machine's own rules go on."""
     world = World(IDLE, 1)

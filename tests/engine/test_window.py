@@ -354,6 +354,17 @@ def test_recovered_is_told_of_what_is_over(meanwhile: str) -> None:
     assert world.kinds().count("unknown_recovered") == 1
 
 
+def test_an_alarm_ends_when_a_person_ends_the_machine_although_every_gpu_stays_as_it_is() -> None:
+    """I6: the tick after the stop says so, and needs no change to do it."""
+    world = alarmed(BASE._replace(mode="dry-run"))
+    world.run(20.0, QUIET)
+    world.ask_stop()
+    world.tick()
+    assert (world.phase(), "unknown_recovered" in world.kinds()) == ("DONE", False)
+    world.tick()
+    assert world.kinds()[-1] == "unknown_recovered"
+
+
 @pytest.mark.parametrize(("early", "recovered"), [(0.01, True), (0.0, False)])
 def test_unknown_that_ends_when_a_stop_would_have_come_is_not_over(early: float, recovered: bool) -> None:
     """I6: a moment before that it delayed nothing, and is over; from then on it did, whoever holds the machine meanwhile."""
