@@ -98,8 +98,6 @@ def idle_tolerated(state: State, rules: Rules) -> bool:
     """Whether a burst that the window tolerates is all that keeps it from being clear."""
     core, at, window = state.core, state.at + EPSILON, rules.policy.kill_duration
     floor = idle_floor(core, rules)
-    if floor == NEVER or not core.judged:
-        return False
     if rules.judges_mean:
         return core.mean is not None and tolerates(core.mean, floor, window, rules.tolerance, at)
     held = [tolerates(state.tracks[i], floor, window, rules.tolerance, at) for i in core.judged]

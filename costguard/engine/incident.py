@@ -404,8 +404,7 @@ def resume(turn: Turn, asleep: float) -> None:
     core = turn.core
     now = core.incident
     if now is not None and core.phase in {WARNING, ACTING, CONFIRMING}:
-        if now.asked is None:
-            abandon(turn)
+        abandon(turn)
         answer_wish(turn, "withdrawn" if now.asked is None else "acted", "the machine was suspended and came back")
         turn.tell("came_back", "info", acted=now.asked is not None)
     turn.set(phase=WATCHING, done="", incident=None, armed=None, arm_since=None, again=NEVER, remind=NEVER)

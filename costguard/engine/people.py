@@ -130,7 +130,7 @@ def _grant(turn: Turn, granted: Hold, seconds: float) -> None:
 
 
 def _told_lately(turn: Turn) -> tuple[tuple[str, float], ...]:
-    return tuple((key, at) for key, at in turn.core.hold_told if 0 <= turn.at - at < HOLD_TOLD_EVERY)
+    return tuple((key, at) for key, at in turn.core.hold_told if turn.at - at < HOLD_TOLD_EVERY)
 
 
 def _tell(
@@ -140,7 +140,7 @@ def _tell(
     if len(told) >= TOLD_AT_ONCE and not always:
         return told
     turn.tell(kind, "info", **facts)
-    return (*told[1 - HOLDS_KEPT :], (key, turn.at))
+    return (*told, (key, turn.at))[-HOLDS_KEPT:]
 
 
 def release(turn: Turn, event: AskRelease) -> None:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from costguard.engine import Known, Policy, Reading
-from costguard.engine.effects import Confirm, Go, Tell
+from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Tell
 from costguard.engine.state import commitments, dump, load
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World, reloaded
 
@@ -131,11 +131,15 @@ def test_a_wake_closes_what_was_pending(phase: str) -> None:
         world.settle()
         world.run(20.0, QUIET)
     before = len(world.stops())
+    incident = world.state.core.incident
+    assert incident is not None
     world.suspend(50000.0)
     woke = world.now
     world.run(POLICY.interval, QUIET)
     assert world.phase() == "WATCHING"
     assert "came_back" in world.kinds()
+    ended = [effect.id for _, effect in world.effects if isinstance(effect, Abandon)]
+    assert ended == ([incident.worker] if phase == "ready" else []), "a worker that waits is sent away"
     world.run(1500.0, QUIET)
     assert world.stops()[before] >= woke + max(POLICY.boot_grace, 500.0)
     assert "unknown_alarm" not in world.kinds()
@@ -406,6 +410,25 @@ def test_a_state_lost_within_the_boot_counts_its_time_once() -> None:
     assert "warning" not in world.kinds(), "the deadline is not reached twice as fast"
 
 
+@pytest.mark.parametrize("down", [0.5, 5.0, 600.0])
+def test_no_number_of_a_guard_that_lost_its_state_comes_again(down: float) -> None:
+    """I4: what is on its way under the old numbers is not taken for what the new guard asks for."""
+    world = World(POLICY._replace(kill_action="command", unused_after=300.0), 1)
+    world.run(400.0, QUIET)
+    for _ in range(40):
+        world.hold(1.0, "root", 0)
+        world.tick(QUIET)
+    count = len(world.effects)
+    world.lose_state(down)
+    world.run(400.0, QUIET)
+    numbers = [
+        int(effect.id[10:]) for _, effect in world.effects if isinstance(effect, Tell | Check | Prepare | Confirm)
+    ]
+    assert len(numbers) > 10
+    assert len(set(numbers)) == len(numbers)
+    assert count > 8
+
+
 def test_quiet_time_does_not_outlive_a_state_lost_within_the_boot() -> None:
     """Nobody looked while the guard was down: the time without work begins anew."""
     world = World(POLICY._replace(unused_after=900.0), 1)
@@ -637,6 +660,31 @@ def test_a_clock_that_was_set_back_while_the_machine_was_off_lengthens_no_hold()
     world.tick(QUIET, synced=True)
     (hold,) = world.state.core.holds
     assert hold.until - world.now <= 1800.0
+
+
+def test_each_hold_that_ended_while_the_machine_was_off_is_told() -> None:
+    """I8: also one that ends with the very first look, while another one goes on."""
+    world = World(POLICY, 1)
+    tick_until(world, 100.0, synced=True)
+    world.hold(600.0, "ann")
+    world.hold(5000.0, "bob")
+    world.boot(off=590.0)
+    world.tick(QUIET, synced=True)
+    ended = [
+        effect.facts["owner"] for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "hold_ended"
+    ]
+    assert (ended, [hold.owner for hold in world.state.core.holds]) == (["ann"], ["bob"])
+
+
+def test_a_budget_period_that_ended_while_the_date_was_in_doubt_began_then() -> None:
+    """What the machine cost since then counts, as soon as the date is sure; what it cost before does not."""
+    world = World(POLICY._replace(budget=1e6, price_per_hour=9.0, budget_period=600.0, unused_after=None), 1)
+    tick_until(world, 500.0, synced=True)
+    tick_until(world, 800.0, synced=False)
+    world.tick(QUIET, synced=True)
+    core = world.state.core
+    assert core.spent_since == EPOCH + 610.0
+    assert core.spent == pytest.approx(-610.0 / 3600.0 * 9.0)
 
 
 @pytest.mark.parametrize(("before", "after", "off"), [(True, False, 600.0), (False, True, 600.0), (True, True, -600.0)])

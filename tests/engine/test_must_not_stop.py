@@ -72,6 +72,19 @@ def test_bursts_of_several_gpus_add_up(action: str, aggregate: str) -> None:
     assert alone.stops(), "60 s in 10 min are within the share"
 
 
+@pytest.mark.parametrize(
+    ("gpus", "seconds", "work"), [(1, 30.0, False), (1, 40.0, True), (2, 15.0, False), (2, 20.0, True)]
+)
+def test_what_the_window_tolerates_to_the_second_unlatches_nothing(gpus: int, seconds: float, work: bool) -> None:
+    """DONE in a dry run: load within the share is no work, of one GPU or of two in turn."""
+    policy = BASE._replace(mode="dry-run", arm_duration=None, unused_after=None, boot_grace=0.0, window_share=0.1)
+    world = World(policy, gpus)
+    world.run(400.0, *[QUIET] * gpus)
+    for turn in range(gpus):
+        world.run(seconds, *[BUSY if number == turn else QUIET for number in range(gpus)], dt=5.0)
+    assert world.phase() == ("WATCHING" if work else "DONE")
+
+
 @pytest.mark.parametrize("turns", [True, False])
 def test_bursts_of_several_gpus_add_up_to_the_work_that_unlatches(turns: bool) -> None:
     """DONE in a dry run: each GPU alone stays within the share, and together they are work; one alone is not."""

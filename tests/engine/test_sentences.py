@@ -93,11 +93,13 @@ def unready(policy: Policy) -> World:
     return world
 
 
-def last_second() -> World:
+def last_second(*, failing: bool = False) -> World:
     world = until(World(IDLE, 1), "WARNING")
     for identity in list(world.pending):
         world.answer(identity, "delivered", after=0.0)
-    world.run(50.0, QUIET)
+    world.run(10.0, QUIET)
+    world.settle(Prepare="failed" if failing else "ready")
+    world.run(40.0, QUIET)
     world.tick(dt=9.0)
     return world
 
@@ -152,6 +154,7 @@ STORIES: dict[str, Callable[[], World]] = {
     "counting down, holds used up": _used_up,
     "counting down, not ready yet": lambda: unready(IDLE),
     "counting down, the last second": last_second,
+    "counting down after a failure": lambda: last_second(failing=True),
     "counting down, at once": lambda: unready(IDLE._replace(grace=0.0)),
     "counting down, dry run, at once": lambda: until(World(IDLE._replace(grace=0.0, mode="dry-run"), 1), "WARNING"),
     "counting down to the end of boot grace": lambda: after(460.0, QUIET, policy=IDLE._replace(boot_grace=500.0)),
@@ -248,6 +251,7 @@ SENTENCES = {
     "counting down, holds used up": "WARNING: the GPU quiet for 5m 30s; stop in 30s, at 22:19 UTC, unless work returns or root runs `costguard hold 2h`.",
     "counting down, not ready yet": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready, unless work returns or somebody runs `costguard hold 2h`.",
     "counting down, the last second": "WARNING: the GPU quiet for 5m 59s; stop in 1s, at 22:19 UTC, unless work returns or somebody runs `costguard hold 2h`.",
+    "counting down after a failure": "WARNING: the GPU quiet for 5m 59s; stop in 1s, at 22:19 UTC, unless work returns or somebody runs `costguard hold 2h`.",
     "counting down, at once": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready.",
     "counting down, dry run, at once": "WARNING: the GPU quiet for 5m; DRY RUN: stop would come as soon as it is ready.",
     "counting down to the end of boot grace": "WARNING: the GPU quiet for 7m 40s; stop in 40s, at 22:21 UTC, unless work returns or somebody runs `costguard hold 2h`.",
