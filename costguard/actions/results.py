@@ -1,5 +1,6 @@
 """One small file per attempt: it makes acting happen at most once and outlives the worker."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -49,8 +50,9 @@ def begin(context: Context) -> Begun:
     """
     if not context.results or not context.attempt:
         return Begun(True, "the attempt has no result file")
-    try:
+    with contextlib.suppress(OSError):  # why there is no folder is told by the file
         os.makedirs(context.results, mode=0o700, exist_ok=True)
+    try:
         fd = os.open(path_of(context), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return Begun(False)
