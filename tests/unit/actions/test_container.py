@@ -45,6 +45,18 @@ def test_a_host_has_no_mark(tmp_path: Path) -> None:
     assert mark(procfs(tmp_path, {**HOST, "self/mountinfo": other}), {}) == ""
 
 
+@pytest.mark.parametrize("file", HOST)
+def test_half_of_it_readable_is_enough(tmp_path: Path, file: str) -> None:
+    """Either says that there is no mark; a line that is cut off says nothing."""
+    assert mark(procfs(tmp_path, {file: HOST[file]}), {}) == ""
+    cut = {
+        **HOST,
+        "self/mountinfo": "600 500 0:50 /\n- overlay \n1 2 3 / - overlay /docker/ x\n600 500 0:50 / / - overlay /docker/\n",
+    }
+    assert mark(procfs(tmp_path, cut), {}) == "the root file system is a layer of docker"
+    assert mark(procfs(tmp_path, {**HOST, "self/mountinfo": "600 500 0:50 / - overlay /docker/\n"}), {}) == ""
+
+
 def test_nothing_readable_is_unknown(tmp_path: Path) -> None:
     """Unknown is not *no*."""
     assert mark(str(tmp_path), {}) is None
