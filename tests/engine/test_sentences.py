@@ -256,7 +256,7 @@ SENTENCES = {
     "counting down, dry run, at once": "WARNING: the GPU quiet for 5m; DRY RUN: stop would come as soon as it is ready.",
     "counting down to the end of boot grace": "WARNING: the GPU quiet for 7m 40s; stop in 40s, at 22:21 UTC, unless work returns or somebody runs `costguard hold 2h`.",
     "being warned at once": "WARNING: the GPU below 5 % for 5m; command as soon as it is ready.",
-    "failed, and held": "FAILED: the GPU quiet for 7m 10s; stop FAILED (no room for a process); THE BILL GOES ON; next try at 23:20 UTC (held by ann).",
+    "failed, and held": "FAILED: the GPU quiet for 7m 30s; stop FAILED (no room for a process); THE BILL GOES ON; next try at 23:20 UTC (held by ann).",
     "unknown, two of three": "ARMED: 0000:00:00.0 and 0000:02:00.0 cannot be read for 1m 40s, and unknown is never idle; nothing is decided on what cannot be seen.",
     "unknown, a deadline": "WARNING: 0000:00:00.0 cannot be read for 20s, and the deadline has passed; stop in 30s, at 22:31 UTC, unless work returns or somebody runs `costguard hold 2h`.",
     "unused and idle, the sooner": "ARMED: the GPU quiet for 1m 40s; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
@@ -270,7 +270,7 @@ SENTENCES = {
     "tried again": "WARNING: the GPU quiet for 5m 20s; stop failed (no room for a process) and is tried again if nothing works.",
     "refused": "DONE: the GPU quiet for 5m 10s; stop cannot be carried out (the right is missing); watching goes on when work is seen.",
     "would have": "DONE: the GPU quiet for 6m 10s; DRY RUN: stop would have been carried out; watching goes on when work is seen.",
-    "failed": "FAILED: the GPU quiet for 7m; stop FAILED (no room for a process); THE BILL GOES ON; next try at 23:20 UTC.",
+    "failed": "FAILED: the GPU quiet for 7m 20s; stop FAILED (no room for a process); THE BILL GOES ON; next try at 23:20 UTC.",
     "failed for a person": "FAILED: 0000:00:00.0 works; stop FAILED (no room for a process); THE BILL GOES ON; given up: run `costguard stop` again.",
 }
 
