@@ -39,8 +39,8 @@ class Clock:
         self._gap = boot - mono
         return Instant(boot, mono, time.time(), self._synced)
 
-    def check(self) -> None:
-        """Start a check that is due, collect one that ended; never waits."""
+    def check(self) -> float:
+        """Start a check that is due, collect one that ended; never waits. The boot clock, as it was read for that."""
         now = boot_clock()
         if self._check is not None:
             self._collect(now)
@@ -48,6 +48,7 @@ class Clock:
             self._check, self._due = self._start(self._argv), now + _TIMEOUT
             if self._check is None:
                 self._due = now + CHECK_SECONDS
+        return now
 
     def _collect(self, now: float) -> None:
         assert self._check is not None

@@ -130,8 +130,6 @@ class Eyes:
 
     def _with_work(self, found: Observation) -> Observation:
         """The same with what was overheard; that waits for a reading of its GPU."""
-        if not self._work:
-            return found
         seen = [
             _both(reading, self._work.pop(gpu)) if type(reading) is Known and gpu in self._work else reading
             for gpu, reading in zip(found.gpus, found.readings, strict=True)
@@ -144,7 +142,7 @@ class Eyes:
         if answer is None:
             return self._blind(), None
         if "same" in answer:
-            return self._with_work(self._whole[1]), None
+            return self._with_work(self._whole[1]) if self._work else self._whole[1], None
         self._whole = _NONE
         try:
             gpus, seen = decode.readings(answer)
@@ -165,7 +163,7 @@ class Eyes:
             self._known = self.reader.job["known"] = gpus
         found = Observation(gpus, seen)
         self._whole = answer.get("read"), found
-        return self._with_work(found), met
+        return self._with_work(found) if self._work else found, met
 
     def _blind(self) -> Observation:
         self.found = {}

@@ -59,10 +59,10 @@ class RealHost:
         """Sleep until something happened or the boot clock reads ``until``."""
         events: list[HostEvent] = []
         while True:
-            self._clock.check()
-            self._control.expire()
-            now = boot_clock()
-            expiry = self._control.next_expiry()
+            now, expiry = self._clock.check(), self._control.next_expiry()
+            if expiry is not None and expiry <= now:
+                self._control.expire()
+                expiry = self._control.next_expiry()
             nap = min(until - now, NAP, NAP if expiry is None else expiry - now)
             self._poller.poll(max(nap, 0.0), events)
             if self._child_ended:

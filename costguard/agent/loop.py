@@ -15,7 +15,7 @@ from costguard.agent.heartbeat import Heartbeat
 from costguard.agent.limits import Limit
 from costguard.agent.memory import Memory, Readers, ground
 from costguard.agent.moments import Moments, share
-from costguard.agent.ports import Ended, Host, HostEvent, Line, Request, Signal
+from costguard.agent.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.agent.preflight import Preflight
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
@@ -24,7 +24,7 @@ from costguard.agent.workers import Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Outcome, Tick
 from costguard.engine.machine import Step, step
-from costguard.engine.narrate import Sentence
+from costguard.engine.narrate import STARTING, Sentence
 from costguard.engine.observation import Observation, Unknown, Veto
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
@@ -78,6 +78,8 @@ class Loop:
         self.last_wall = host.clock().wall  # date of the last tick
         self._next_tick = 0.0
         self._reading = False
+        self._now = 0.0  # the boot clock when it was read last, at the begin of a turn
+        self._heeded: tuple[object, object] = (None, None)  # core and policy that the reader's rhythm fits
         self._due_at: float | None = None  # when something is due beside reader and tick; None: to be worked out
         self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
         self._logged_of: tuple[object, object] = (None, None)  # core and tracks whose sentence is the logged one
@@ -117,7 +119,7 @@ class Loop:
         now = self.host.clock()
         for note in self.boot.notes:
             self.host.say(f"<4>{note}")
-        self._next_tick = now.boot
+        self._next_tick = self._now = now.boot
         self.host.service("READY=1")
         while self.exit_code is None:
             try:
@@ -145,17 +147,26 @@ class Loop:
         self._heed_rhythm()
         until = self._until()
         waits = self._effects or self._events or self._begin or (self._reading and not self.eyes.reader.waiting)
-        if waits or self.host.clock().boot >= until:
+        if waits or self._now >= until:
             self._due()
             self._due_at = None
             until = self._until()
-        return () if self.exit_code is not None else self.host.wait(until)
+        if self.exit_code is not None:
+            return ()
+        events = self.host.wait(until)
+        if not events:
+            self._now = self.host.clock().boot
+        return events
 
     def _heed_rhythm(self) -> None:
         """The reader may come by itself while no countdown runs; else each reading is asked for, and closer."""
-        reader = self.eyes.reader
-        if reader.alone and (self._last.state.core.phase in URGENT or reader.every != self.policy.interval):
+        core, policy, reader = self._last.state.core, self.policy, self.eyes.reader
+        if (core is self._heeded[0] and policy is self._heeded[1]) or not reader.alone:
+            return
+        if core.phase in URGENT or reader.every != policy.interval:
             reader.lapse()
+        else:
+            self._heeded = core, policy
 
     def _rhythm(self, now: float) -> tuple[float, float] | None:
         """From when on, and how often, the reader may come by itself."""
@@ -187,13 +198,12 @@ class Loop:
             self.eyes.ask(now, look=self._last.state.core.phase in URGENT, then=self._rhythm(now))
             self._reading = reader.waiting
             if not self._reading:
-                self._tick()
+                self._tick(self.host.clock())
         elif self._reading and (late or not reader.waiting):
-            self._tick()
+            self._tick(self.host.clock())
 
-    def _tick(self) -> None:
+    def _tick(self, now: Instant) -> None:
         self._reading = False
-        now = self.host.clock()
         interval = self.policy.interval
         if self.eyes.reader.alone and self.cloud.asks:  # else it was asked when the reader was
             self.cloud.ask(now.boot)
@@ -208,8 +218,9 @@ class Loop:
         if vetoes := self._hatch + self.cloud.vetoes(now.boot):
             self.seen = self.seen._replace(vetoes=vetoes)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced))
-        for finding in self.eyes.findings(now.boot):
-            self._step(finding)
+        if self.eyes.found:
+            for finding in self.eyes.findings(now.boot):
+                self._step(finding)
         self._beat(now.boot, now.wall)
         self.history.tick(now, self._last, self.seen, interval)
         self.host.service(f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self._log(now.boot) else "WATCHDOG=1")
@@ -324,13 +335,14 @@ class Loop:
     # -- what happens ----------------------------------------------------------------------------------------
 
     def _handle(self, event: HostEvent) -> None:
-        now = self.host.clock().boot
+        instant = self.host.clock()
+        now = self._now = instant.boot
         if type(event) is Line and event.child == self.eyes.reader.child:
             self._heed_rhythm()
             answer = self.eyes.line(event.data, now)
             # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
             if not self.eyes.reader.waiting and (self._reading or answer):
-                self._tick()
+                self._tick(instant)
             return
         self._due_at = None
         match event:
@@ -444,8 +456,8 @@ class Loop:
         sentence, state = self._last.sentence, self._last.state
         key, logged_at = self._logged
         same = state.core is self._logged_of[0] and state.tracks is self._logged_of[1]
-        if same and key and sentence.word == key[0]:
-            return False  # as most ticks: nothing but the time is new
+        if same and key and (key[0] != STARTING or sentence.word == STARTING):
+            return False  # as most ticks: nothing but the time is new, and only a start is over by itself
         self._logged_of = (state.core, state.tracks) if sentence.key == key else (None, None)
         if sentence.key == key or (key and sentence.key[0] == key[0] and at - logged_at < LOG_EVERY):
             return False

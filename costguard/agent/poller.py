@@ -12,6 +12,10 @@ READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 
 
+AT_ONCE = 64
+"""Descriptors of one round; others that are ready come in the next one."""
+
+
 class Poller:
     """Descriptors and what to call when they are ready; level-triggered."""
 
@@ -37,7 +41,7 @@ class Poller:
 
     def poll(self, seconds: float, events: list[HostEvent]) -> None:
         """Wait at most so long and let the handlers of what is ready add their events."""
-        for fd, _mask in self._epoll.poll(seconds):
+        for fd, _mask in self._epoll.poll(seconds, AT_ONCE):
             handler = self._handlers.get(fd)
             if handler is not None:  # an earlier handler of this round may have dropped it
                 handler(fd, events)

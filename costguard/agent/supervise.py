@@ -171,7 +171,8 @@ class Reader:
         if "last_words" in answer:
             self.error = str(answer["last_words"])[:300]
             return None
-        self._keep(answer)
+        if "same" not in answer:
+            self._keep(answer)
         self.refused, late = answer, False
         if "at" in answer:
             if not self._due(answer.get("read"), answer["at"], now):
@@ -189,7 +190,9 @@ class Reader:
         if late:  # the guard itself stood still meanwhile: the reading may be as old as that
             self.words = "the answer came too late"
             return None
-        if any(isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer.get("gpus", ())):
+        if "gpus" in answer and any(
+            isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer["gpus"]
+        ):
             self._pause = FIRST_PAUSE
         self.refused = None
         return answer

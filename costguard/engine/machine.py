@@ -59,6 +59,10 @@ def step(state: State, event: Event, policy: Policy) -> Step:
     return Step(after, tuple(turn.effects), Sentence(after, rules, turn.wall))
 
 
+_judged: tuple[object, ...] = (None,) * 4
+"""Readings, tracks, core and rules that `_unchanged` found to change nothing."""
+
+
 def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
     """The state after a tick that changes nothing but the time; None when it might change more."""
     before, gpus, tracks, core = state  # at once: every name that is looked up counts here
@@ -74,6 +78,10 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
         or not abs(wall - core.saved_wall - at + core.saved_at) <= CLOCK_NOISE
     ):
         return None
+    global _judged  # noqa: PLW0603  # a memory of one: at rest these are the same objects in each tick
+    judged = _judged
+    if seen.readings is judged[0] and tracks is judged[1] and core is judged[2] and rules is judged[3]:
+        return State(at, gpus, tracks, core)
     limit, heeds, top = rules.quiet_threshold, rules.heeds_signs, 0.0
     for reading, track in zip(seen.readings, tracks, strict=True):
         if type(reading) is Known:
@@ -94,6 +102,7 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
         above = top > rules.policy.arm_threshold if simple else above_arm(seen.readings, core.picked, rules)
         if above is (core.arm_since is None):
             return None
+    _judged = seen.readings, tracks, core, rules
     return State(at, gpus, tracks, core)
 
 

@@ -14,6 +14,9 @@ MOST = 8
 QUIET = 0.05
 """The highest threshold below which a GPU is called quiet."""
 
+STARTING = "STARTING"
+"""The one state that is over by time alone."""
+
 ON_DONE = {
     "acted": "{action} was carried out",
     "would": "DRY RUN: {action} would have been carried out",
@@ -30,7 +33,7 @@ def status_word(state: State, rules: Rules) -> str:
     if core.holds or core.notice is not None or obstacles.forbidden(core, rules):
         return "HELD"
     if not state.gpus or obstacles.in_boot_grace(state, rules):
-        return "STARTING"
+        return STARTING
     armed = core.armed is not None or rules.policy.arm_duration is None
     return "ARMED" if armed else "IDLE"
 
