@@ -228,9 +228,8 @@ def _next_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
 
     Until then a hold has left what it had when it was saved: only a date that is sure may shorten it.
     """
-    left = commitments.get("holds_left") or [hold.wall - commitments["wall"] for hold in core.holds]
     return core._replace(
-        holds=tuple(hold._replace(until=now + rest) for hold, rest in zip(core.holds, left, strict=True)),
+        holds=tuple(hold._replace(until=now + hold.wall - commitments["wall"]) for hold in core.holds),
         unused=commitments["unused"],
         ran=commitments["ran"],
         spent=commitments["spent"],
@@ -267,7 +266,6 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
         # as earlier versions read them; the end by the date of now, should it have been set since the hold was granted
         "holds": [[hold.owner, hold.reason, hold.until, wall + hold.until - state.at] for hold in core.holds],
         "holders": [list(hold[4:]) for hold in core.holds],
-        "holds_left": [max(0.0, hold.until - state.at) for hold in core.holds],
         "held": core.held,
         "accounts": [list(account) for account in core.accounts],
         "stops": list(core.stops),

@@ -254,8 +254,10 @@ def test_the_user_of_an_old_hold_is_in_its_owner(owner: str, uid: int | None) ->
         "spent_since": 0.0,
         "incident": None,
     }
-    saved |= {"unused": 0.0, "ran": 0.0, "spent": 0.0, "wall": 1.7e9, "holds_left": [100.0]}
-    (hold,) = initial("b", "i", saved).core.holds
+    saved |= {"unused": 0.0, "ran": 0.0, "spent": 0.0, "wall": 1.7e9}
+    core = initial("b", "i", saved).core
+    assert core.saved_wall == 1.7e9, "nothing was known against its date"
+    (hold,) = core.holds
     assert hold == Hold(owner, "", 100.0, 1.7e9 + 100.0, uid)
 
 
