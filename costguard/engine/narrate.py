@@ -224,7 +224,7 @@ def _all(count: int) -> str:
 
 def _some(names: list[str]) -> str:
     """``GPU 0``, ``GPU 0 and GPU 1``, ``GPU 0, GPU 1 and 6 more``."""
-    short = [name.split(" (", 1)[0] for name in names]
+    short = [name.partition(" (")[0] for name in names]
     if len(short) <= 2:
         return " and ".join(short)
     return f"{short[0]}, {short[1]} and {len(short) - 2} more"

@@ -93,14 +93,23 @@ def unready(policy: Policy) -> World:
     return world
 
 
-def last_second(*, failing: bool = False) -> World:
+def last_second(left: float = 1.0, *, answer: str = "ready") -> World:
+    """So long before the end of the countdown, to the second."""
     world = until(World(IDLE, 1), "WARNING")
     for identity in list(world.pending):
         world.answer(identity, "delivered", after=0.0)
-    world.run(10.0, QUIET)
-    world.settle(Prepare="failed" if failing else "ready")
-    world.run(40.0, QUIET)
-    world.tick(dt=9.0)
+    world.tick(QUIET)
+    world.settle(Prepare=answer)
+    world.run(40.0, QUIET, answer=False)
+    world.tick(dt=10.0 - left)
+    return world
+
+
+def second_try() -> World:
+    """Of telling the warning, on its way."""
+    world = nobody(World(IDLE, 1), 1)
+    while not any(getattr(e, "kind", "") == "warning" for e in world.pending.values()):
+        world.tick()
     return world
 
 
@@ -154,12 +163,20 @@ STORIES: dict[str, Callable[[], World]] = {
     "counting down, holds used up": _used_up,
     "counting down, not ready yet": lambda: unready(IDLE),
     "counting down, the last second": last_second,
-    "counting down after a failure": lambda: last_second(failing=True),
+    "counting down after a failure": lambda: last_second(answer="failed"),
+    "counting down, over after a failure": lambda: last_second(0.0, answer="failed"),
+    "counting down, over and not ready": lambda: last_second(0.0, answer="never"),
+    "nobody got it yet, and it is sent again": second_try,
+    "two vetoes": lambda: after(100.0, QUIET, policy=IDLE, vetoes=(NEAR, Veto("jupyter", "a kernel is busy"))),
+    "a name that fits none of eight": lambda: named(
+        after(100.0, *[QUIET] * 8, policy=IDLE._replace(gpu_devices=("77",))), 8
+    ),
+    "a deadline passes": lambda: after(1000.0, BUSY, policy=DUE),
     "counting down, at once": lambda: unready(IDLE._replace(grace=0.0)),
     "counting down, dry run, at once": lambda: until(World(IDLE._replace(grace=0.0, mode="dry-run"), 1), "WARNING"),
     "counting down to the end of boot grace": lambda: after(460.0, QUIET, policy=IDLE._replace(boot_grace=500.0)),
     "being warned at once": lambda: until(World(TASK._replace(grace=0.0), 1), "WARNING"),
-    "failed, and held": lambda: held(failed(after(100.0, QUIET, policy=IDLE)), "ann"),
+    "failed, and held": lambda: held(failed(after(100.0, QUIET, policy=IDLE)), "ann", "bob", "eve"),
     "unknown, two of three": lambda: after(100.0, DARK, QUIET, DARK, policy=IDLE),
     "unknown, a deadline": lambda: until_dark(after(1010.0, QUIET, policy=DUE._replace(unused_after=None))),
     "unused and idle, the sooner": lambda: after(
@@ -252,11 +269,17 @@ SENTENCES = {
     "counting down, not ready yet": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready, unless work returns or somebody runs `costguard hold 2h`.",
     "counting down, the last second": "WARNING: the GPU quiet for 5m 59s; stop in 1s, at 22:19 UTC, unless work returns or somebody runs `costguard hold 2h`.",
     "counting down after a failure": "WARNING: the GPU quiet for 5m 59s; stop in 1s, at 22:19 UTC, unless work returns or somebody runs `costguard hold 2h`.",
+    "counting down, over after a failure": "WARNING: the GPU quiet for 6m; stop failed () and is tried again if nothing works.",
+    "counting down, over and not ready": "WARNING: the GPU quiet for 6m; stop as soon as it is ready, unless work returns or somebody runs `costguard hold 2h`.",
+    "nobody got it yet, and it is sent again": "WARNING: the GPU quiet for 5m 20s; nobody has got the warning yet (try 2 of 3); stop 1m after that.",
+    "two vetoes": "ARMED: host: bob types at pts/3; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "a name that fits none of eight": "ARMED: no GPU is called 77, as gpu_devices has it; there are 0, 1, 2, 3, 4, 5, 6, 7; nothing is decided until every name in gpu_devices is that of a GPU.",
+    "a deadline passes": "ARMED: 0000:00:00.0 works; the deadline has passed; warning once work has been over for 5m, stop 1m later.",
     "counting down, at once": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready.",
     "counting down, dry run, at once": "WARNING: the GPU quiet for 5m; DRY RUN: stop would come as soon as it is ready.",
     "counting down to the end of boot grace": "WARNING: the GPU quiet for 7m 40s; stop in 40s, at 22:21 UTC, unless work returns or somebody runs `costguard hold 2h`.",
     "being warned at once": "WARNING: the GPU below 5 % for 5m; command as soon as it is ready.",
-    "failed, and held": "FAILED: the GPU quiet for 7m 30s; stop FAILED (no room for a process); THE BILL GOES ON; next try at 23:20 UTC (held by ann).",
+    "failed, and held": "FAILED: the GPU quiet for 7m 30s; stop FAILED (no room for a process); THE BILL GOES ON; next try at 23:20 UTC (held by eve).",
     "unknown, two of three": "ARMED: 0000:00:00.0 and 0000:02:00.0 cannot be read for 1m 40s, and unknown is never idle; nothing is decided on what cannot be seen.",
     "unknown, a deadline": "WARNING: 0000:00:00.0 cannot be read for 20s, and the deadline has passed; stop in 30s, at 22:31 UTC, unless work returns or somebody runs `costguard hold 2h`.",
     "unused and idle, the sooner": "ARMED: the GPU quiet for 1m 40s; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
