@@ -115,7 +115,7 @@ class Dues:
         self._latches()
         self._due("a warning", self._owed(now), 2 * law.interval + LATE)
         self._due("word of what is not seen", self._delayed(), law.alarm + 2 * law.interval + LATE)
-        self._due("the end of a hold", self._hold_over(), 2 * law.interval + LATE)
+        self._due("the end of a hold", self._hold_over(), law.interval + 30.0)
         self._attempts()
         self._alarm()
         self._checks()

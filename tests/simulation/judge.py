@@ -28,6 +28,9 @@ SOON = 900.0
 AFTERWARDS = 600.0
 """Seconds after which an announcement that did not come true is forgotten."""
 
+ASKED_FOR = 7200.0
+"""Seconds for which the guard may ask what became of a request."""
+
 LATCHES = {"done": "done", "would_act": "done", "cannot": "done", "outcome_unknown": "done", "failed": "failed"}
 ENDS = frozenset(("cancelled", "came_back", "closed", "state_lost"))
 TOLD = {"cannot": rules.gives_up, "failed": rules.failed, "unknown_alarm": rules.alarms}
@@ -240,6 +243,7 @@ class Judge(Watch):
             self._keep_stops(kept)
             self._afresh()
             return
+        self.hatch_since = max(self.hatch_since, self._heard_after(self.at))
         self.taken = [(max(sure, self._heard_after(self.at)), due) for sure, due in self.taken]
         if self.unsaved or self.killed - self.saved_at < 0.1:  # what was decided is lost, or what was to be said
             self.enter("unsure" if self.unsaved or self.stage != "gone" else "gone")
@@ -300,7 +304,7 @@ class Judge(Watch):
         if answer["asks"] is not None:
             self.asks = bool(answer["asks"])
             off = any(left is None for _, left in answer["asks"])
-            self.hatch_since = min(self.hatch_since, at) if off else NEVER
+            self.hatch_since = min(self.hatch_since, self._heard()) if off else NEVER
             if answer["settings"] != self.wanted:
                 before, self.wanted = self.law, dict(answer["settings"])
                 if terms(self.story.ruled, self.wanted, len(self.story.machine.keys)) != before:
@@ -318,10 +322,14 @@ class Judge(Watch):
         if name in self._noticed and (due >= self._noticed[name] - 60.0):
             return
         self._noticed[name] = due
-        self.taken.append((self.at + 1.0 if self.at > self.stalled else self._heard_after(self.stalled), due))
+        self.taken.append((self._heard(), due))
         self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
         if self.stage == "warned" and self.reason != "person":
             self.enter("watching")
+
+    def _heard(self) -> float:
+        """When the guard certainly heeds what it is told now: at once, unless it stands still."""
+        return self.at + 1.0 if self.at > self.stalled else self._heard_after(self.stalled)
 
     def _heard_after(self, disturbed: float) -> float:
         """When the guard has certainly heard what was said before, and has it saved."""
@@ -429,6 +437,8 @@ class Judge(Watch):
             self.incident, self.reason = facts.get("incident", self.incident), facts.get("reason", self.reason)
             self.enter(LATCHES[kind])
             self.stage_at = self.at
+        elif kind == "state_lost" and any(self.at - tried[-1][0] < ASKED_FOR for tried in self.gone.values()):
+            self.enter("unsure")  # whether that request is still asked about stands in the commitments
         elif kind in ENDS or (kind == "held" and self.stage == "warned"):
             self.enter("watching")
         elif kind == "preflight_passed" and self.stage == "done":

@@ -54,9 +54,8 @@ def _free(judge: "Judge", at: float) -> None:
         judge.breaks("I9: it acts against the kernel parameter")
     if at < judge.holds.latest:
         judge.breaks(f"I8: it acts during a hold that lasts {judge.holds.latest - at:.0f} s more")
-    known = at - 2 * law.interval - HEARD  # it had the time to hear and to save that
-    if judge.hatch_since < known:
-        judge.breaks(f"I9: it acts against a tag that it was told of {at - judge.hatch_since:.0f} s ago")
+    if judge.hatch_since <= at:
+        judge.breaks(f"I9: it acts against a tag that it knows of since {at - judge.hatch_since:.0f} s")
     if any(sure <= at < due for sure, due in judge.taken):
         judge.breaks("it acts although the cloud is about to take the machine")
 

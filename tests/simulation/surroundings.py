@@ -190,4 +190,4 @@ def policy(rng: random.Random, *, priced: bool) -> dict[str, Any]:
     )
     made["actions"] = {name: {**given, "timeout": rng.choice((50, 60))} for name, given in made["actions"].items()}
     made["notify"] = {**made["notify"], "channels": rng.choice((["wall"], ["wall", "mail"]))}
-    return made | rented if rng.random() < 0.5 else made
+    return made | rented if rng.random() < 0.65 else made
