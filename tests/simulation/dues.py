@@ -37,6 +37,7 @@ class Dues:
         self._unchecked: dict[str, float] = {}
         self._alarmed: list[float] = []
         self._earlier = 0  # so often the alarm under way was told before the machine slept
+        self._unheard = False  # whether that is over nobody knows: the guard was killed as it was about to say so
         self._paused = False  # something else has delayed the stop since the alarm began
         self._latch_loud = False
         self._pace = judge.law.interval
@@ -64,13 +65,18 @@ class Dues:
 
     def _forget(self) -> None:
         self._alarmed.clear()
-        self._earlier, self._paused = 0, False
+        self._earlier, self._paused, self._unheard = 0, False, False
         self._moved = False
 
     def doubts(self) -> None:
         """Nobody knows what the guard remembers of the alarm under way."""
         self._moved = bool(self._alarmed) or self._judge.rest.blind is not None or self._moved
         self.wait()
+
+    def unheard(self) -> None:
+        """The guard was killed as it was about to say something, and does not say it again."""
+        self._unheard = True
+        self.doubts()
 
     def ruled_anew(self) -> None:
         """Another policy: an alarm under way keeps its time."""
@@ -81,6 +87,7 @@ class Dues:
         at = self._judge.at
         if kind == "unknown_alarm":
             self._alarmed.append(at)
+            self._unheard = False
         elif kind == "unknown_recovered":
             self._forget()
         elif kind == "hold_ended":
@@ -252,7 +259,7 @@ class Dues:
         known = judge.rest.all_known
         if known is not None and not self._alarmed and at - known > law.window + (law.unused or 0.0) + 600.0:
             self._moved = False
-        if known is not None and self._alarmed:
+        if known is not None and self._alarmed and not self._unheard:
             enough = max(law.window, law.unused or 0.0) * 61 / 60 + 4 * law.interval + LATE
             if at - max(known, self._waited, self._alarmed[-1]) > enough and judge.stage != "gone":
                 judge.breaks(f"I6: GPUs can be read again for {at - known:.0f} s, and nobody is told")

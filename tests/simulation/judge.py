@@ -76,6 +76,9 @@ class Judge(Watch):
         self.tried: dict[str, list[float]] = {}  # incident -> attempts to warn
         self.gone: dict[tuple[str, str], list[tuple[float, str]]] = {}  # incident, action -> releases: when, attempt
         self.acted_ids: set[str] = set()
+        self.asked_about: set[str] = (
+            set()
+        )  # attempts of which the guard asked what became of them: these end their link
         self.prepared: Counter[tuple[str, str]] = Counter()
         self.refused: dict[str, bool] = {}  # what the last plan of an action said
         self.ever_refused = False  # in this boot: a guard that was killed may not have kept what came after
@@ -248,7 +251,7 @@ class Judge(Watch):
         if self.unsaved or self.killed - self.saved_at < 0.1:  # what was decided is lost, or what was to be said
             self.enter("unsure" if self.unsaved or self.stage != "gone" else "gone")
             self.holds.ends = None
-            self.dues.doubts()
+            self.dues.unheard()
         if self.arming.since > self.saved_at:
             self.arming.surely = False
         self.rest.restarted(self.saved_at - 1.1 * self.law.interval)
@@ -466,6 +469,8 @@ class Judge(Watch):
                 raise Violation("a worker is started with settings of another configuration")
         if job["job"] == "plan":
             self.dues.checks(action)
+        elif job["job"] == "confirm":
+            self.asked_about.add(job["attempt"])
         elif job["job"] == "act":
             rules.prepares(self, job["incident"], action)
             self.prepared[job["incident"], action] += 1

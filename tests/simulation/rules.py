@@ -205,7 +205,8 @@ def _not_too_soon(judge: "Judge", incident: str, action: str) -> None:
     results = judge.story.world.results
     for (before, done), releases in judge.gone.items():
         failed = [results.get(attempt, {}).get("status") == "failed" for _, attempt in releases]
-        if before != incident or done == action or done not in CLOUD or not all(failed):
+        asked = any(attempt in judge.asked_about for _, attempt in releases)
+        if before != incident or done == action or done not in CLOUD or asked or not all(failed):
             continue
         if judge.prepared[incident, done] < TRIES and releases[0][0] > max(judge.guard_at, judge.anew):
             judge.breaks(f"{done} failed for certain and was tried {judge.prepared[incident, done]} times only")
