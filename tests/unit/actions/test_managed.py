@@ -240,3 +240,46 @@ def test_processes_that_are_hidden_rule_nothing_out(
     assert host.says(STANDALONE) == []
     host.process(7, "kubelet", "kubelet", uid="0")
     assert host.says() == REFUSED
+
+
+def test_whoever_comes_first_does_not_end_the_look(host: Procfs) -> None:
+    """What has ended, what runs in a container and what is no daemon hides nobody who comes after it."""
+    host.process(10, "slurmd", uid="0", State="Z (zombie)")
+    host.process(11, "kubelet", uid="0", NSpid="11\t2")
+    host.process(12, "nomad", "status", uid="0")
+    host.process(13, "bash", uid="0")
+    host.process(14, "condor_startd", uid="0")
+    assert host.says() == REFUSED
+
+
+def test_of_several_that_are_unproven_one_is_told(host: Procfs) -> None:
+    """The first, with its owner by the real number of the user."""
+    for number in (10, 11):
+        host.process(number, "slurmd", Uid=f"10{number}\t0\t0\t0")
+    ((verdict, found),) = managed.by_daemon(str(host.root), {})
+    assert (verdict, found.code) == ("consequences", "scheduler_unproven")
+    assert "slurmd runs here, process 10 of uid 1010:" in found.text
+
+
+def test_a_daemon_of_nobody_known_counts(host: Procfs) -> None:
+    """And is told as that."""
+    host.process(10, "slurmd")
+    ((_, found),) = managed.by_daemon(str(host.root), {})
+    assert "process 10 of an unknown user" in found.text
+
+
+@pytest.mark.parametrize(("words", "counts"), [((), True), (("",), False), (("agent",), True)])
+def test_words_that_cannot_be_read_count(host: Procfs, words: tuple[str, ...], counts: bool) -> None:
+    """A client has words, and none of them is *agent*; its own name is none of them."""
+    host.process(10, "nomad", *words, uid="0")
+    assert host.says() == (REFUSED if counts else [])
+    (host.root / "10/cmdline").write_text("agent\0status\0")
+    assert host.says() == []
+
+
+@pytest.mark.parametrize(("gid", "counts"), [("GID 100 100 100", True), ("100 GID GID GID", False)])
+def test_the_real_group_of_a_user_counts(host: Procfs, gid: str, counts: bool) -> None:
+    """As the real number of the user does."""
+    admin = str(grp.getgrnam("root").gr_gid)
+    host.process(4242, "slurmd", uid="1000", Gid=gid.replace("GID", admin))
+    assert host.says() == (REFUSED if counts else [("consequences", "scheduler_unproven")])
