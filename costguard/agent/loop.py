@@ -60,6 +60,8 @@ def policy_from(config: Mapping[str, Any]) -> Policy:
 class Loop:
     """One agent on one host. ``run`` returns the exit code."""
 
+    _next_tick: float  # from the begin of `run` on
+
     def __init__(self, host: Host, config: dict[str, Any], boot: Start) -> None:
         self.host = host
         self.config = config
@@ -76,7 +78,6 @@ class Loop:
         self.changes = Limit(requests.CHANGES_BURST, requests.CHANGES_EVERY)
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
-        self._next_tick = 0.0
         self._reading = False
         self._now = 0.0  # the boot clock when it was read last, at the begin of a turn
         self._heeded: tuple[object, object] = (None, None)  # core and policy that the reader's rhythm fits
@@ -146,7 +147,7 @@ class Loop:
         """Do what is due, then wait for what comes."""
         self._heed_rhythm()
         until = self._until()
-        waits = self._effects or self._events or self._begin or (self._reading and not self.eyes.reader.waiting)
+        waits = self._begin or (self._reading and not self.eyes.reader.waiting)  # what a bug left is behind a begin
         if waits or self._now >= until:
             self._due()
             self._due_at = None

@@ -62,6 +62,55 @@ def test_after_a_hole_the_beat_is_the_old_one(stall: float) -> None:
     assert sum(gap < INTERVAL - 1.0 for gap in gaps) <= 2
 
 
+@pytest.mark.parametrize("stall", [12.0, 25.0, 400.0])
+def test_after_a_hole_in_a_countdown_the_beat_is_the_old_one(stall: float) -> None:
+    """Where each reading is asked for: no tick is made up for, and none is left out."""
+    seen, loop, _ = lived(stall=stall, script=[Phase(300.0, 0.9)], until=1900.0, kill_duration=300.0, grace=3000.0)
+    assert loop.last.state.core.phase == "WARNING"
+    gaps = [after - before for before, after in pairwise(seen.beats)]
+    later = [gap for at, gap in zip(seen.beats, gaps, strict=False) if at > 1000.0 + stall + 2 * INTERVAL]
+    assert len(later) > 20
+    assert min(later) >= INTERVAL - 0.1
+    assert max(later) <= INTERVAL + 0.1
+    assert sum(gap < INTERVAL - 1.0 for gap in gaps) <= 3
+
+
+def test_what_a_message_says_is_not_written_twice() -> None:
+    """The sentence of the tick in which people are told stands in that line's place."""
+    seen, _, _ = lived(script=[Phase(300.0, 0.9)], until=1900.0, kill_duration=300.0, grace=600.0)
+    told = [at for at, line in seen.lines if line.startswith("<4>") and "warning" in line]
+    assert told
+    assert not [line for at, line in seen.lines if at == told[0] and line.startswith("<6>")]
+
+
+class AfterBug(Seen):
+    """What is left to do a second after each bug was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host: SimHost | None = None
+        self.loop: Loop | None = None
+        self.left: list[tuple[int, int, int]] = []
+
+    def said(self, now: Instant, line: str) -> None:
+        super().said(now, line)
+        if "BUG" in line and self.host is not None:
+            self.host.world.at(now.boot + 1.0, self.look)
+
+    def look(self) -> None:
+        assert self.loop is not None
+        self.left.append((len(self.loop._begin), len(self.loop._effects), len(self.loop._events)))
+
+
+def test_what_a_bug_left_is_done_at_once() -> None:
+    """The guard begins again in the same moment; nothing waits for the next tick."""
+    seen = AfterBug()
+    host = BuggyBeat(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=1200.0, watch=seen)
+    seen.host, seen.loop = host, Loop(host, effective(interval=INTERVAL), host.start())
+    seen.loop.run()
+    assert seen.left == [(0, 0, 0)]
+
+
 class BuggyBeat(Buggy):
     """A bug at the end of a tick."""
 

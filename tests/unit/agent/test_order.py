@@ -94,6 +94,9 @@ def test_the_kernel_parameter_keeps_the_machine_up(worked: bool) -> None:
     assert loop.run() == 0
     assert (journal.acts, journal.kinds()) == ([], [])
     assert "costguard=off" in str(loop.last.sentence)
+    assert [(veto.source, veto.reason, veto.hatch) for veto in loop.seen.vetoes] == [
+        ("kernel parameter", "costguard=off", True)
+    ]
 
 
 def test_after_a_reload_workers_have_the_new_configuration() -> None:
