@@ -263,6 +263,22 @@ def test_a_plan_that_passes_again_ends_only_what_it_had_refused(phase: str) -> N
     assert (world.phase(), now.id) == (phase, incident.id)
 
 
+@pytest.mark.parametrize(("word", "findings", "verdict"), [
+    ("ready", (), "go"), ("ready", (("disk", "the disk stays", ""),), "consequences"), ("refuse", (), "refuse"),
+    ("another", (("lock", "use terminate", ""),), "another"),
+])  # fmt: skip
+def test_the_plan_of_the_attempt_is_the_latest_one(word: str, findings: tuple[object, ...], verdict: str) -> None:
+    """Messages show it, and the next check goes by it; of the other actions nothing changes."""
+    world = until(World(IDLE._replace(fallback=("terminate",)), 1), "WARNING")
+    while not any(isinstance(effect, Prepare) for effect in world.pending.values()):
+        world.settle()
+        world.tick(QUIET)
+    (attempt,) = [effect.id for effect in world.pending.values() if isinstance(effect, Prepare)]
+    world.answer(attempt, word, findings=findings)
+    plans = {plan.action: (plan.verdict, plan.findings) for plan in world.state.core.plans}
+    assert plans == {"stop": (verdict, findings), "terminate": ("go", ())}
+
+
 def test_a_third_stop_stays_a_message_for_days() -> None:
     """I9: until work is seen, or a person resets it; that the daily check passes is neither."""
     world = World(IDLE, 1, checked=False)

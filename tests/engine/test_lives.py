@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from costguard.engine import Known, Policy, Reading
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Tell
-from costguard.engine.state import commitments, dump, load
+from costguard.engine.state import alike, commitments, dump, load
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World, reloaded
 
 POLICY = BASE._replace(unknown_alarm=1e9)
@@ -313,8 +313,9 @@ def test_quiet_time_under_another_policy_is_not_saved_for_the_next_boot() -> Non
 
 @given(STRETCHES, st.booleans())
 def test_a_saved_state_is_the_same_state(stretches: list[tuple[Reading, int]], hold: bool) -> None:
-    """What was dumped loads as the same through strict JSON, up to what a tick computes afresh."""
+    """What was dumped loads as the same through strict JSON, up to what a tick computes afresh; and alike is what dumps alike."""
     world = World(BASE, 2)
+    before = world.state
     world.devices()
     for reading, count in stretches:
         for _ in range(count):
@@ -325,6 +326,11 @@ def test_a_saved_state_is_the_same_state(stretches: list[tuple[Reading, int]], h
         core = world.state.core._replace(next=-float("inf"), vetoes=(), fresh="")
         assert reloaded(world.state) == world.state._replace(core=core)
         assert dump(load(dump(world.state))) == dump(world.state)
+        for state in (world.state, world.state._replace(core=world.state.core._replace(next=1.0))):
+            assert alike(state, before) is ({**dump(state), "at": 0.0} == {**dump(before), "at": 0.0})
+        before = world.state
+        world.tick()
+        assert alike(world.state, before) is ({**dump(world.state), "at": 0.0} == {**dump(before), "at": 0.0})
 
 
 @pytest.mark.parametrize("damage", ["core", "tracks", "gpus", "at"])
