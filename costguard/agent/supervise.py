@@ -29,6 +29,8 @@ FAILED = 3
 HANDED = ("counters", "learnt")
 """What an answer may bring for the process after this one: objects by device, of which later ones replace earlier ones."""
 
+_HANDED = frozenset(HANDED)
+
 HANDED_KEYS = 1024  # more devices than any machine has
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
@@ -171,7 +173,7 @@ class Reader:
         if "last_words" in answer:
             self.error = str(answer["last_words"])[:300]
             return None
-        if "same" not in answer:
+        if not _HANDED.isdisjoint(answer):
             self._keep(answer)
         self.refused, late = answer, False
         if "at" in answer:

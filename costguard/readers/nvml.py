@@ -12,7 +12,7 @@ First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, mil
 - ``{"read":n,"then":[at,every]}`` likewise, and then unasked, under the numbers after that, at the second ``at`` of the boot
   clock and each ``every`` seconds after it, until the next line comes. Such an answer has ``"at"``, the second at which it was
   read, and is just ``{"same":m,"read":n,"at":seconds}`` where it says what the last whole one, that with the number m, said, but
-  for small numbers in its words; a whole one comes every two minutes at least;
+  for small numbers in its words; with the ``"counters"`` of all GPUs every two minutes, and a whole one every ten, at least;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
 
 Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone or said so;
@@ -64,7 +64,10 @@ _PATIENCE = 3  # reads without any GPU, after which a fresh process is the bette
 _REOPEN = (3, 6, 12)  # failed reads after which a GPU gets a fresh handle, and every 30th: opening may be slow
 _ON_THE_WAY = 0.1  # seconds that an answer may take to become a tick; less than a sample of the ring
 _REASON = 240  # characters
-_WHOLE_EVERY = 120.0  # seconds after which an answer tells everything again
+_WHOLE_EVERY = 600.0  # seconds after which an answer tells everything again
+_COUNTED_EVERY = (
+    120.0  # seconds after which an answer holds the counters, which a guard that begins anew bridges its gap with
+)
 _RHYTHMS = (0.05, 3600.0)  # seconds between two answers that nobody asked for, at least and at most
 _GROUPS = 2  # of GPUs, by the moment at which what is rare is done
 _MOST = 1 << 64  # what no counter and no clock reaches
@@ -125,7 +128,7 @@ class Reader:
         self._error = ""
         self._info_due = True
         self._scan_due = 0.0
-        self._whole_due = 0.0
+        self._whole_due = self._counted_due = 0.0
         self._blind = 0  # reads in a row that failed for every GPU in a way that a fresh process may cure
         self.told = 0
         """The number of the last answer that says everything."""
@@ -171,9 +174,16 @@ class Reader:
         rows, news = self._rows(now, again=again, whole=False)
         return self._answer(number, rows, now) if news or not again else None
 
+    def counted(self, now: float) -> dict[str, tuple[float, int]] | None:
+        """The counters, where they have not been told for long."""
+        if now < self._counted_due:
+            return None
+        self._counted_due = now + _COUNTED_EVERY
+        return self._energy()
+
     def _answer(self, number: object, rows: "list[list[Any]]", now: float) -> dict[str, object]:
         self.told = number if isinstance(number, int) else 0
-        self._whole_due = now + _WHOLE_EVERY
+        self._whole_due, self._counted_due = now + _WHOLE_EVERY, now + _COUNTED_EVERY
         answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
         findings = [
             (key, code, words)
@@ -394,10 +404,12 @@ def _answer(reader: Reader, request: dict[str, object], now: float) -> dict[str,
 def _further(reader: Reader, number: int, lines: "Lines", now: float) -> None:
     """Answer without having been asked."""
     answer = reader.news(number, now)
-    if answer is None:
-        lines.send(b'{"same":%d,"read":%d,"at":%.3f}' % (reader.told, number, now))
-    else:
+    if answer is not None:
         lines.write({**answer, "at": round(now, 3)})
+    elif (counters := reader.counted(now)) is not None:
+        lines.write({"same": reader.told, "read": number, "at": round(now, 3), "counters": counters})
+    else:
+        lines.send(b'{"same":%d,"read":%d,"at":%.3f}' % (reader.told, number, now))
 
 
 def serve(lines: "Lines", clock: "Callable[[], float]" = boottime) -> int:

@@ -285,6 +285,15 @@ def test_the_same_as_what_was_not_taken_is_asked_for() -> None:
     assert not eyes.reader.alone
 
 
+def test_counters_beside_nothing_new_reach_the_next_reader() -> None:
+    """They are what a reader, or a guard, that begins anew bridges its gap with; the answer is the same for all that."""
+    reader = reader_of(SimHost(Machine(gpus=1, script=RESTS)))
+    assert reader.line(b'{"same":1,"read":2,"at":110.0,"counters":{"a":[110.0,7]}}', 110.1) is not None
+    assert reader.job["counters"]["a"] == [110.0, 7]
+    assert reader.line(b'{"same":1,"read":3,"at":120.0}', 120.1) is not None
+    assert reader.job["counters"]["a"] == [110.0, 7]
+
+
 class Deeds(Watch):
     """When people were warned, and whether anything was done."""
 
