@@ -104,5 +104,7 @@ def test_an_unknown_signal_is_never_clear_and_tolerates_nothing() -> None:
     assert [tolerates(burst, 0.0, 60.0, share, 110.0) for share in (5.99, 6.0)] == [False, True]
     assert clear_at(burst, 0.0, 60.0, 6.0) == 60.0
     assert clear_at(burst, 0.0, 60.0, 5.99) > 160.0
+    assert clear_at(burst, 0.0, 60.0, 5.0) == 161.0
+    assert [tolerates(burst, 0.0, 60.0, 5.0, now) for now in (160.9, 161.0)] == [False, True]
     going_on = begin(True, 104.0)._replace(known_since=0.0)
     assert [tolerates(going_on, 0.0, 60.0, 6.0, now) for now in (110.0, 110.01)] == [True, False]

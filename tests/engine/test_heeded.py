@@ -215,6 +215,21 @@ def test_a_check_that_failed_is_repeated_ever_more_rarely_and_not_only_tomorrow(
     assert (round(daily - good, -2), round(again - daily, -2)) == (86400.0, 300.0)
 
 
+@pytest.mark.parametrize("how", ["reload", "restart"])
+def test_what_failed_before_the_guard_began_again_makes_nobody_wait_longer(how: str) -> None:
+    """The check is made at once, and again after five minutes, as at the start."""
+    world = World(BASE, 1, checked=False)
+    while len(checks(world)) < 4:
+        world.tick(BUSY)
+        world.settle(Check="failed")
+    world.reload(BASE._replace(currency="EUR")) if how == "reload" else world.restart(1.0)
+    began = world.now
+    while len(checks(world)) < 6:
+        world.tick(BUSY)
+        world.settle(Check="failed")
+    assert [round(at - began, -1) for at in checks(world)[4:]] == [10.0, 320.0]
+
+
 @pytest.mark.parametrize("first", ["stop", "terminate"])
 def test_one_check_that_passes_does_not_make_the_others_young(first: str) -> None:
     """Of two actions one can never be checked: 5, 10, 20 minutes between the rounds, whichever answer comes first."""

@@ -85,6 +85,19 @@ def test_what_the_window_tolerates_to_the_second_unlatches_nothing(gpus: int, se
     assert world.phase() == ("WATCHING" if work else "DONE")
 
 
+@pytest.mark.parametrize(("load", "work"), [(0.06, False), (0.2, True)])
+def test_where_the_mean_decides_one_gpu_alone_unlatches_nothing(load: float, work: bool) -> None:
+    """DONE in a dry run: it works, and the mean is as low as before."""
+    policy = BASE._replace(
+        mode="dry-run", kill_action="command", aggregate="mean", arm_duration=None, unused_after=None
+    )
+    world = World(policy, 2)
+    world.run(400.0, QUIET, QUIET)
+    assert world.phase() == "DONE"
+    world.run(200.0, Known(load), QUIET)
+    assert world.phase() == ("WATCHING" if work else "DONE")
+
+
 @pytest.mark.parametrize("turns", [True, False])
 def test_bursts_of_several_gpus_add_up_to_the_work_that_unlatches(turns: bool) -> None:
     """DONE in a dry run: each GPU alone stays within the share, and together they are work; one alone is not."""
