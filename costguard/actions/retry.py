@@ -79,7 +79,7 @@ def bounded(call: Callable[[], T], within: float) -> T:
     thread.start()
     thread.join(within)
     if errors:
-        raise errors[0]
+        raise errors.pop()
     if not answers:
         raise LateError(f"no whole answer within {within:.3g} s")
-    return answers[0]
+    return answers.pop()

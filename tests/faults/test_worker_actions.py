@@ -126,6 +126,16 @@ def machine() -> Iterator[Machine]:
     shutil.rmtree(root)
 
 
+@pytest.mark.parametrize(
+    ("line_", "code"), [(b"", 0), (b"\n", 0), (b"no job\n", 2), (b'{"job":"plan","action":"none"}\n', 2)]
+)
+def test_a_guard_that_is_gone_or_not_itself(line_: bytes, code: int) -> None:
+    """Nothing to do is no failure; a job that nobody can do is said to be one."""
+    worker = Forked(WORKER, os.environ)
+    out, _ = worker.communicate(line_)
+    assert (worker.returncode, bool(out)) == (code, code == 2)
+
+
 def until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:

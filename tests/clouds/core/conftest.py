@@ -14,6 +14,9 @@ from tests.forked import Forked
 Answers = dict[str, Any]  # JSON: each test looks at what it needs
 
 EXAMPLE = Path(__file__).parents[2] / "contract" / "example"
+NO_PAUSE = "import time; time.sleep = lambda _: None; "
+"""Before a worker: what it waits for between two tries is over at once."""
+
 WORKER = "import sys; from costguard.actions import worker; sys.exit(worker.main())"
 
 

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from tests.clouds.core.conftest import Answers, Rented, codes
+from tests.clouds.core.conftest import NO_PAUSE, Answers, Rented, codes
 from tests.contract.cloud_server import Cloud
 
 
@@ -300,10 +300,10 @@ def test_the_record_is_away_before_the_worker_is_ready(rented: Rented, cloud: Cl
 def test_a_sink_that_takes_nothing_keeps_a_machine_from_being_terminated(rented: Rented, cloud: Cloud) -> None:
     """A technical trouble, which is tried again; a stop goes on, and says so."""
     rented.sink = {"url": "http://127.0.0.1:1/x", "method": "POST"}
-    answers = rented.ask("act", "terminate")
+    answers = rented.ask("act", "terminate", before=NO_PAUSE)
     assert (answers["plan"]["verdict"], cloud.asked) == ("failed", [])
     assert "sink_failed" in codes(answers)
-    stopped = rented.ask("act", "stop")
+    stopped = rented.ask("act", "stop", before=NO_PAUSE)
     assert (stopped["plan"]["verdict"], stopped["outcome"]["status"]) == ("consequences", "accepted")
 
 

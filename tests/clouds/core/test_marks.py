@@ -11,7 +11,7 @@ import pytest
 from costguard.actions.provider import Site
 from costguard.readers.cloud_tags import asks, settings
 from costguard.testing.contract import check_marks
-from tests.clouds.core.conftest import EXAMPLE, Answers, Rented, codes
+from tests.clouds.core.conftest import EXAMPLE, NO_PAUSE, Answers, Rented, codes
 from tests.contract.cloud_server import Cloud
 
 INCIDENT, HEARTBEAT = "costguard-incident", "costguard-heartbeat"
@@ -85,7 +85,7 @@ def test_a_tag_alone_is_no_sink_for_terminate(tagging: Rented, cloud: Cloud) -> 
 def test_terminate_waits_for_the_sink_that_outlives_it(tagging: Rented, cloud: Cloud) -> None:
     """The tag was written, the address was not reached: nothing is terminated."""
     tagging.sink["url"] = "http://127.0.0.1:1/"
-    answers = tagging.ask("act", "terminate")
+    answers = tagging.ask("act", "terminate", before=NO_PAUSE)
     assert answers["plan"]["verdict"] == "failed"
     assert "url" in answers["plan"]["findings"][0]["text"]
     assert INCIDENT in cloud.tags

@@ -117,6 +117,19 @@ def test_an_address_that_would_overwrite_gets_nothing(receiver: Receiver, end: s
     assert receiver.got == []
 
 
+def test_a_name_that_is_taken_keeps_what_it_has(receiver: Receiver) -> None:
+    """At the first try it is somebody else's, and asking again would not change that; a webhook's own word is no such thing."""
+    receiver.codes = [412]
+    (found,) = sink.deliver({"url": f"{receiver.url}/", "method": "PUT"}, RECORD, 10.0)
+    assert (found.trouble, len(receiver.got)) == (
+        "the sink has another record of this name, which is not overwritten",
+        1,
+    )
+    receiver.codes = [412]
+    (found,) = sink.deliver({"url": receiver.url}, RECORD, 10.0)
+    assert (found.trouble, len(receiver.got)) == ("the sink answered HTTP 412", 2)
+
+
 def test_a_post_goes_where_it_always_went(receiver: Receiver) -> None:
     """Nothing of the address is filled in, and no condition is sent."""
     (found,) = sink.deliver({"url": receiver.url + "/", "method": "POST"}, RECORD, 10.0)
