@@ -346,3 +346,10 @@ def test_what_waits_can_be_given_up() -> None:
     crew.workers.abandon_all("check", "confirm")
     ripe = crew.workers.ripe(1e9)
     assert (ripe is not None and ripe.id, crew.workers.ripe(1e9)) == ("p2", None)
+
+
+def test_a_worker_that_is_ready_without_a_plan_found_nothing() -> None:
+    """It waits all the same, with nothing to tell."""
+    crew = Crew(PREPARE)
+    assert crew.hears({"ready": True}) == Outcome(NOW + 1.0, "e1", "ready")
+    assert crew.hears({"ready": False}) is None
