@@ -257,3 +257,11 @@ def test_the_driver_is_let_go_and_taken_up_in_words() -> None:
         "the driver is taken up again",
         "the driver was not let go",
     ]
+
+
+def test_what_was_noted_at_the_start_is_said() -> None:
+    """Before anything else, each in a line of its own."""
+    seen = Seen()
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=100.0, watch=seen)
+    Loop(host, effective(interval=INTERVAL), host.start()._replace(notes=("one", "two"))).run()
+    assert [line for _, line in seen.lines][:2] == ["<4>one", "<4>two"]
