@@ -6,12 +6,13 @@
  * CODE other than 0 is what each call about that GPU answers. Its habits: every handle is a fresh pointer; samples come
  * newest first, in an array of exactly the number that was told before; PCI addresses are found in one spelling only;
  * it prints. ALIKE: every GPU tells the same PCI address and UUID.
- * OTHER_NVML_SECONDS is its time. OLD, NEW and BARE choose what the library has: as before version 2 of most calls; with calls given up; next to nothing.
+ * OTHER_NVML_SECONDS is its time, which goes by itself where nobody says it. OLD, NEW and BARE choose what the library has: as before version 2 of most calls; with calls given up; next to nothing.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -84,7 +85,11 @@ int nvmlDeviceGetPowerUsage(struct gpu *gpu, u32 *to) { ASK(gpu) *to = gpu->mill
 
 #ifdef OLD
 static u64 microseconds(void) {
-    return (u64)(strtod(getenv("OTHER_NVML_SECONDS"), NULL) * 1e6);
+    const char *told = getenv("OTHER_NVML_SECONDS");
+    struct timespec t;
+    if (told) return (u64)(strtod(told, NULL) * 1e6);
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (u64)t.tv_sec * 1000000 + (u64)t.tv_nsec / 1000;
 }
 
 int nvmlDeviceGetComputeRunningProcesses(struct gpu *gpu, u32 *count, u64 *to) {

@@ -124,10 +124,15 @@ class Judge(Watch):
         own = self.at - requested < 120.0
         if own:
             self.stops.append(requested)
-        own = own and self.killed < requested  # else nobody could write down that it was
+        own = own and self.killed < requested and self._written(requested)  # else nobody could know that it was
         unused = not own and not self.arming.surely
         self.carried = self._unused_so_far() if unused else 0.0
         self.ran += self.awake()
+
+    def _written(self, stop: float) -> bool:
+        """Whether the disk, which may hang or be full, has got an own stop."""
+        dates = self._commitments().get("stops", ())
+        return any(abs(date - self.dates.get(stop, 0.0)) < 5.0 for date in dates)
 
     def _requested(self) -> float:
         """When a request went out that may have been what ended this machine: what certainly failed was not."""
