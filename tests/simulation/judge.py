@@ -62,6 +62,7 @@ class Judge(Watch):
         self.configured_at = -NEVER
         self.stalled = -NEVER  # the guard got no CPU until then
         self.carried = 0.0  # quiet seconds of earlier boots
+        self.carried_unless_written = 0.0  # the same where the disk never got the own stop that ended them
         self.ran = self.ran_stored = 0.0  # running seconds of earlier boots, and those that are certainly remembered
         self.stored_ran = 0.0
         self.carried_sure = self.stored_quiet = 0.0  # of the quiet seconds, those that certainly count
@@ -124,15 +125,10 @@ class Judge(Watch):
         own = self.at - requested < 120.0
         if own:
             self.stops.append(requested)
-        own = own and self.killed < requested and self._written(requested)  # else nobody could know that it was
-        unused = not own and not self.arming.surely
-        self.carried = self._unused_so_far() if unused else 0.0
+        own = own and self.killed < requested  # else nobody could write down that it was
+        unused = 0.0 if self.arming.surely else self._unused_so_far()
+        self.carried, self.carried_unless_written = (0.0, unused) if own else (unused, 0.0)
         self.ran += self.awake()
-
-    def _written(self, stop: float) -> bool:
-        """Whether the disk, which may hang or be full, has got an own stop."""
-        dates = self._commitments().get("stops", ())
-        return any(abs(date - self.dates.get(stop, 0.0)) < 5.0 for date in dates)
 
     def _requested(self) -> float:
         """When a request went out that may have been what ended this machine: what certainly failed was not."""
@@ -168,7 +164,10 @@ class Judge(Watch):
         self.noticed_until = -NEVER
         self.refused.clear()
         self.ever_refused = False
+        before = len(self.stops)
         self._keep_stops(kept)
+        if len(self.stops) < before:
+            self.carried = max(self.carried, self.carried_unless_written)
         self._keep_wish()
         self._afresh()
         self.holds.booted(kept)  # the policy of this boot bounds them
