@@ -80,13 +80,15 @@ class Control:
         """Listen, replacing what lies at the path; only for the holder of the lock. Words when that failed."""
         self._close_server()
         server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        coming = self.path + ".new"  # whoever sees the path can connect
         try:
-            if os.path.lexists(self.path):
-                os.unlink(self.path)
-            with address(self.path) as name:
+            if os.path.lexists(coming):
+                os.unlink(coming)
+            with address(coming) as name:
                 server.bind(name)
-            os.chmod(self.path, 0o666)  # noqa: S103 - "status" is for everybody, and the loop checks the user of each request
+            os.chmod(coming, 0o666)  # noqa: S103 - "status" is for everybody, and the loop checks the user of each request
             server.listen(BACKLOG)
+            os.rename(coming, self.path)
             status = os.stat(self.path)
         except OSError as error:
             server.close()

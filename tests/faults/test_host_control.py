@@ -373,3 +373,30 @@ def test_a_request_bears_the_person_behind_the_user_id(tmp_path: Path) -> None:
     with server.client(b'{"command":"status"}\n'):
         assert [request.uid for request in server.turn()] == [os.getuid() + 4242]
     server.control.close()
+
+
+def test_whoever_sees_the_socket_can_connect(tmp_path: Path) -> None:
+    """An agent that has just begun is not taken for none: the name appears when somebody listens."""
+    folders = [tmp_path / str(number) for number in range(200)]
+    found: list[int] = []
+
+    def knock() -> None:
+        for folder in folders:
+            code = 2
+            while code == 2:  # ENOENT
+                with socket.socket(socket.AF_UNIX) as made, address(str(folder / "control.sock")) as name:
+                    code = made.connect_ex(name)
+            found.append(code)
+
+    for folder in folders:
+        folder.mkdir()
+    thread = threading.Thread(target=knock)
+    thread.start()
+    poller = Poller()
+    opened = [Control(poller, str(folder), Time()) for folder in folders]
+    assert [control.open() for control in opened] == [None] * len(folders)
+    thread.join(30.0)
+    for control in opened:
+        control.close()
+    poller.close()
+    assert found == [0] * len(folders)
