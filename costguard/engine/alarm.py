@@ -8,7 +8,7 @@ from costguard.engine.obstacles import in_boot_grace, obstacle
 from costguard.engine.rules import Rules
 from costguard.engine.state import WARNING, WATCHING, Alarm, Core, State
 from costguard.engine.turn import Turn, label
-from costguard.engine.window import NEVER, Track, clear_at, loud_seconds
+from costguard.engine.window import NEVER, Track, clear_at, loud_seconds, tolerates
 
 DAY = 86400.0
 
@@ -72,7 +72,7 @@ def _since(turn: Turn) -> float:
     core, rules, at = turn.core, turn.rules, turn.at
     if core.blind is not None:
         return core.blind
-    if core.alarm is not None and core.alarm.next < NEVER and _blip(core, rules, at):
+    if core.alarm is not None and core.alarm.next < NEVER and _but_for_a_blip(core, rules, at):
         return core.alarm.since if delayed(turn.state, rules, at) else NEVER
     would = would_have_stopped_at(core, rules, core.shadow)
     # a hold, a veto or a latch may have delayed the stop before: only what is unknown from now on counts
@@ -83,6 +83,14 @@ def _blip(core: Core, rules: Rules, at: float) -> bool:
     """Whether there is load in this tick that the window tolerates: it neither ends an alarm nor begins it anew."""
     seen = core.shadow
     return seen is not None and seen.loud and loud_seconds(seen, rules.policy.kill_duration, at) <= rules.tolerance
+
+
+def _but_for_a_blip(core: Core, rules: Rules, at: float) -> bool:
+    """Whether there is load in this tick, and the window is clear all the same, had everything unknown been quiet."""
+    seen, policy = core.shadow, rules.policy
+    if seen is None or not seen.loud:
+        return False
+    return tolerates(seen, idle_floor(core, rules), policy.kill_duration, rules.tolerance, at)
 
 
 def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:

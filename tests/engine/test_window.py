@@ -458,6 +458,22 @@ def test_blips_that_the_window_tolerates_do_not_silence_the_alarm() -> None:
     assert world.times("unknown_alarm")
 
 
+@pytest.mark.parametrize("since", ["work", "reload"])
+def test_a_blip_where_nothing_is_due_yet_does_not_go_on_with_an_alarm(since: str) -> None:
+    """I6: every GPU can be read again, and no stop would have been due by now: a blip does not make unknown of that."""
+    policy = BASE._replace(window_share=0.3, unknown_alarm=60.0, boot_grace=0.0)
+    world = World(policy, 1)
+    world.run(60.0, BUSY)
+    world.run(100.0, DARK)
+    if since == "reload":
+        world.run(1000.0, DARK)
+        world.reload(policy._replace(currency="EUR", unknown_alarm=10.0))
+    told = len(world.times("unknown_alarm"))
+    assert told
+    world.run(80.0, BUSY)
+    assert len(world.times("unknown_alarm")) == told
+
+
 @pytest.mark.parametrize(
     ("before", "after", "at", "expected"),
     [

@@ -261,7 +261,7 @@ class Dues:
             self._moved = False
         if known is not None and self._alarmed and not self._unheard:
             enough = max(law.window, law.unused or 0.0) * 61 / 60 + 4 * law.interval + LATE
-            if at - max(known, self._waited, self._alarmed[-1]) > enough and judge.stage != "gone":
+            if at - max(known, self._waited, self._alarmed[-1], judge.arming.latest) > enough and judge.stage != "gone":
                 judge.breaks(f"I6: GPUs can be read again for {at - known:.0f} s, and nobody is told")
 
     def _not_too_often(self) -> None:

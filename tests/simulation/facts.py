@@ -104,6 +104,7 @@ class Arming:
     def __init__(self) -> None:
         self.maybe = self.surely = False
         self.since = -NEVER  # surely armed since
+        self.latest = -NEVER  # when it may have been armed last: an idle window begins no earlier
         self._from: float | None = None
         self._before = -NEVER
 
@@ -128,7 +129,8 @@ class Arming:
         if self._from is None:
             self._from = at - law.interval if hole else before
         length = at - self._from
-        self.maybe = self.maybe or length >= law.arm_for - 2.0
+        if length >= law.arm_for - 2.0 and not self.surely:
+            self.maybe, self.latest = True, at
         if length >= law.arm_for + 2.0 and sure and not self.surely:
             self.surely, self.since = True, at
 
