@@ -28,7 +28,7 @@ from costguard.engine.narrate import STARTING, Sentence
 from costguard.engine.observation import Observation, Unknown, Veto
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
-from costguard.engine.state import ACTING, CONFIRMING, WARNING
+from costguard.engine.state import ACTING, CONFIRMING, WARNING, Core
 from costguard.engine.turn import label
 
 LOG_EVERY = 60.0
@@ -60,7 +60,8 @@ def policy_from(config: Mapping[str, Any]) -> Policy:
 class Loop:
     """One agent on one host. ``run`` returns the exit code."""
 
-    _next_tick: float  # from the begin of `run` on
+    _next_tick: float  # from the begin of `run` on, as the next one
+    _now: float  # the boot clock when it was read last, at the begin of a turn
 
     def __init__(self, host: Host, config: dict[str, Any], boot: Start) -> None:
         self.host = host
@@ -79,18 +80,15 @@ class Loop:
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
         self._reading = False
-        self._now = 0.0  # the boot clock when it was read last, at the begin of a turn
-        self._heeded: tuple[object, object] = (None, None)  # core and policy that the reader's rhythm fits
         self._due_at: float | None = None  # when something is due beside reader and tick; None: to be worked out
-        self._logged: tuple[tuple[str, ...], float] = ((), 0.0)
-        self._logged_of: tuple[object, object] = (None, None)  # core and tracks whose sentence is the logged one
+        self._logged: tuple[tuple[str, ...], float] = (("",), 0.0)
+        self._logged_of: Core | None = None  # whose sentence is the logged one; another one at the least change
         self.preflight = Preflight()
         self._bugs: list[float] = []  # when each was survived
         self._arrived: deque[HostEvent] = deque()
         self._events: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
         self._saving: set[str] = set()  # pre-stop hooks that run because of an announcement
-        self._working = False
         now = host.clock()
         self.memory = Memory(host, self.disk, config, self.configured, now.boot, self._trouble)
         found = self.memory.restore(boot, now.boot, self._remember)
@@ -161,25 +159,18 @@ class Loop:
 
     def _heed_rhythm(self) -> None:
         """The reader may come by itself while no countdown runs; else each reading is asked for, and closer."""
-        core, policy, reader = self._last.state.core, self.policy, self.eyes.reader
-        if (core is self._heeded[0] and policy is self._heeded[1]) or not reader.alone:
-            return
-        if core.phase in URGENT or reader.every != policy.interval:
+        reader = self.eyes.reader
+        if reader.alone and (self._last.state.core.phase in URGENT or reader.every != self.policy.interval):
             reader.lapse()
-        else:
-            self._heeded = core, policy
 
-    def _rhythm(self, now: float) -> tuple[float, float] | None:
-        """From when on, and how often, the reader may come by itself."""
-        if self._last.state.core.phase in URGENT:
-            return None
+    def _rhythm(self) -> tuple[float, float] | None:
+        """From when on, and how often, the reader may come by itself; what lies in the past is left out at both ends."""
         interval = self.policy.interval
-        return max(self._next_tick, now - interval) + interval, interval
+        return None if self._last.state.core.phase in URGENT else (self._next_tick + interval, interval)
 
     def _due(self) -> None:
         instant = self.host.clock()
         now = instant.boot
-        self._work()
         self.history.run(instant)
         while self._begin:
             self._step(self._begin.pop(0)._replace(at=now))
@@ -192,15 +183,15 @@ class Loop:
         self.cloud.late(now)
         self.heartbeat.late(now)
         reader = self.eyes.reader
-        late = reader.late(now)  # also an answer that no tick waits for: the first of a new process
+        reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and not reader.alone and now >= self._next_tick:
             self.cloud.ask(now)
             # what appears on the bus while a countdown runs must be seen before anything is released
-            self.eyes.ask(now, look=self._last.state.core.phase in URGENT, then=self._rhythm(now))
+            self.eyes.ask(now, look=self._last.state.core.phase in URGENT, then=self._rhythm())
             self._reading = reader.waiting
             if not self._reading:
                 self._tick(self.host.clock())
-        elif self._reading and (late or not reader.waiting):
+        elif self._reading and not reader.waiting:
             self._tick(self.host.clock())
 
     def _tick(self, now: Instant) -> None:
@@ -242,22 +233,19 @@ class Loop:
     # -- the engine ------------------------------------------------------------------------------------------
 
     def _step(self, event: Event) -> None:
-        """Step the engine and start what it asks for; what comes of that at once is its next event, not this one."""
+        """Step the engine and start what it asks for; what comes of that at once is its next event, not this one.
+
+        After a bug the rest is still queued, and is done with the next event.
+        """
         self._events.append(event)
-        if not self._working:
-            self._work()
+        self._work()
 
     def _work(self) -> None:
-        """Do what is queued. After a bug the rest is still there, and is done next time."""
-        self._working = True
-        try:
-            while self._effects or self._events:
-                if self._effects:
-                    self._start(self._effects.popleft())
-                else:
-                    self._advance(self._events.popleft())
-        finally:
-            self._working = False
+        while self._effects or self._events:
+            if self._effects:
+                self._start(self._effects.popleft())
+            else:
+                self._advance(self._events.popleft())
 
     def _advance(self, event: Event) -> None:
         """One step of the engine, and the commit of what it remembers."""
@@ -271,7 +259,6 @@ class Loop:
         if isinstance(event, Outcome) and (found := self.preflight.heard(event, before)):
             self._events.append(found)
         if not self.memory.still(before, self._last.state, self.eyes.reader.job.get("learnt")):
-            self._due_at = None
             self.memory.follow(before, self._last.state, self._readers(), told=isinstance(event, Outcome))
 
     def _readers(self) -> Readers:
@@ -306,14 +293,14 @@ class Loop:
                     f"{effect.words}; NOT stored, so a restart of costguard loses it: {lost}" if lost else effect.words
                 )
                 self.host.answer(effect.client, requests.encode({"done": effect.done, "words": words}))
-        self._take(outcome)
+        if outcome is not None:
+            self._hear(outcome)
 
     def _context(self) -> dict[str, Any]:
         state, core = self._last.state, self._last.state.core
-        judged = [i for i in core.judged if i < len(state.tracks)]
-        quiet = [0.0 if state.tracks[i].loud else state.at - state.tracks[i].since for i in judged]
+        quiet = [0.0 if state.tracks[i].loud else state.at - state.tracks[i].since for i in core.judged]
         idle = (max if rules_of(self.policy).judges_any else min)(quiet, default=0.0)
-        context = {"idle_seconds": idle, "gpus": [state.gpus[i] for i in judged], "instance": core.instance}
+        context = {"idle_seconds": idle, "gpus": [state.gpus[i] for i in core.judged], "instance": core.instance}
         reason = core.incident.reason if core.incident else ""
         return {"reason": reason, "sentence": str(self._last.sentence), "context": context}
 
@@ -339,7 +326,6 @@ class Loop:
         instant = self.host.clock()
         now = self._now = instant.boot
         if type(event) is Line and event.child == self.eyes.reader.child:
-            self._heed_rhythm()
             answer = self.eyes.line(event.data, now)
             # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
             if not self.eyes.reader.waiting and (self._reading or answer):
@@ -368,12 +354,16 @@ class Loop:
                 self._signal(event.name)
 
     def _take(self, outcome: Outcome | None) -> None:
-        if outcome is None:
-            return
+        if outcome is not None:
+            self._hear(outcome)
+            self._work()
+
+    def _hear(self, outcome: Outcome) -> None:
+        """Queue what became of an effect."""
         if outcome.effect in self._saving:
             self._saving.discard(outcome.effect)
             self._trouble("hook", outcome.detail if outcome.status == "failed" else None)
-        self._step(outcome)
+        self._events.append(outcome)
 
     def _other_child(self, event: Line | Ended) -> None:
         if self.history.owns(event.child):
@@ -456,11 +446,10 @@ class Loop:
         """Log the sentence when it is another one; True when it was logged."""
         sentence, state = self._last.sentence, self._last.state
         key, logged_at = self._logged
-        same = state.core is self._logged_of[0] and state.tracks is self._logged_of[1]
-        if same and key and (key[0] != STARTING or sentence.word == STARTING):
+        if state.core is self._logged_of and (key[0] != STARTING or sentence.word == STARTING):
             return False  # as most ticks: nothing but the time is new, and only a start is over by itself
-        self._logged_of = (state.core, state.tracks) if sentence.key == key else (None, None)
-        if sentence.key == key or (key and sentence.key[0] == key[0] and at - logged_at < LOG_EVERY):
+        self._logged_of = state.core if sentence.key == key else None
+        if sentence.key == key or (sentence.key[0] == key[0] and at - logged_at < LOG_EVERY):
             return False
         self._logged = (sentence.key, at)
         self.host.say(f"<6>{sentence}")
@@ -471,7 +460,6 @@ class Loop:
     def _survive(self, error: Exception) -> None:
         """A bug: told. What waits to act is ended, and the engine begins again: a stop can only come later by that."""
         now, where = self.host.clock(), requests.place(error)
-        self._due_at = None
         self._trouble("bug", f"BUG in costguard, please report it: {type(error).__name__}: {error} ({where})")
         self._bugs = [at for at in self._bugs if now.boot - at < BUGS_WITHIN] + [now.boot]
         if len(self._bugs) >= BUGS_LIMIT:
@@ -479,7 +467,6 @@ class Loop:
             raise error
         self.workers.abandon_all("prepare")  # the others cannot act, and the engine waits for what they find
         self._begin.append(Began(now.boot, "reload"))
-        self._reading = False
         self._next_tick = now.boot + self.policy.interval
 
     def _leave(self) -> None:

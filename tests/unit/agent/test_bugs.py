@@ -84,9 +84,12 @@ class BuggyRarely(Buggy):
     bugs, where = tuple(700.0 + n * 3 * HOUR for n in range(2 * BUGS_LIMIT)), "WATCHDOG"
 
 
-def guard(kind: type[SimHost], until: float, journal: Journal, **policy: Any) -> tuple[SimHost, Loop]:
-    """A guard on a machine that worked for ten minutes."""
+def guard(
+    kind: type[SimHost], until: float, journal: Journal, *, uptime: float = 0.0, **policy: Any
+) -> tuple[SimHost, Loop]:
+    """A guard on a machine that worked for ten minutes, and was up for so long before."""
     host = kind(Machine(gpus=1, script=[Phase(600.0, 0.9)]), seed=3, until=until, watch=journal)
+    host.world.boot_zero -= uptime
     rules = {"mode": "live", "kill_action": "shutdown", "kill_duration": 900.0, "grace": 300.0, **policy}
     return host, Loop(host, effective(rules), host.start())
 
@@ -135,9 +138,10 @@ def test_bugs_are_forgotten_after_a_day() -> None:
     assert host.bugs == ()
 
 
-def test_many_bugs_in_a_day_end_the_guard() -> None:
+@pytest.mark.parametrize("uptime", [0.0, 90.0 * 86400.0])
+def test_many_bugs_in_a_day_end_the_guard(uptime: float) -> None:
     """The service manager starts another one, without the state that may be what the bug needs."""
-    host, loop = guard(BuggyOften, 62 * HOUR, Journal(), kill_action="command", mode="dry-run")
+    host, loop = guard(BuggyOften, 62 * HOUR, Journal(), uptime=uptime, kill_action="command", mode="dry-run")
     with pytest.raises(LookupError):
         loop.run()
     assert isinstance(host, BuggyOften)
