@@ -12,7 +12,7 @@ First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, mil
 - ``{"read":n,"then":[at,every]}`` likewise, and then unasked, under the numbers after that, at the second ``at`` of the boot
   clock and each ``every`` seconds after it, until the next line comes. Such an answer has ``"at"``, the second at which it was
   read, and is just ``{"same":m,"read":n,"at":seconds}`` where it says what the last whole one, that with the number m, said, but
-  for small numbers in its words; with the ``"counters"`` of all GPUs every two minutes, and a whole one every ten, at least;
+  for small numbers in its words, and for signs of work beside a load that is work; with the ``"counters"`` of all GPUs every two minutes, and a whole one every ten, at least;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
 
 Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone or said so;

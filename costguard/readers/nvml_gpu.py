@@ -30,6 +30,10 @@ _MOST_MEMORY = 1 << 48  # bytes; more is garbage
 _ALIKE = 0.15  # seconds by which readings that are the same may differ in what they cover
 _LATE = 1.5  # by which factor, where both reach back to the reading before them without a hole: ticks are late at times
 
+_AT_WORK = 20.0  # percent of load above which signs of work add nothing: it is above every threshold that heeds them
+_WORDS_EVERY = 60.0  # seconds after which what is said of a GPU at work is said anew
+_LIKE_POWER = 0.1  # share by which the mean power of a GPU at work may differ from the one in its words
+
 _NO_USE = (0.0, 0.0)
 _SAMPLED, _DRY, _NOW = "GPU peak %g %% in %d sample%s", "no GPU use sampled", "GPU %d %% now"
 _ENGINES = tuple(range(len(ENGINES)))
@@ -54,6 +58,17 @@ class Calm:
     def __init__(self, reading: Reading, evidence: "Use", activity: str, memory: int | None, *, plain: bool) -> None:
         self.reading, self.evidence, self.activity, self.memory = reading, evidence, activity, memory
         self.plain, self.least, self.most = plain, reading[2] / _LATE, min(reading[2] * _LATE, RING_SECONDS)
+
+
+class Work:
+    """A reading of a GPU at work, when it was told, and of what its words were made."""
+
+    __slots__ = ("at", "findings", "mean", "memory", "reading")
+
+    def __init__(
+        self, reading: Reading, at: float, mean: float | None, memory: int | None, findings: list[tuple[str, str]]
+    ) -> None:
+        self.reading, self.at, self.mean, self.memory, self.findings = reading, at, mean, memory, findings
 
 
 class Gpu:
@@ -81,6 +96,7 @@ class Gpu:
         self._engines_idle: list[tuple[int, int]] | None = None  # what those answer that are there, at rest
         self._engine_calls: Engines | None = None  # which ask those; None: not known
         self._calm: Calm | None = None  # the last reading, when it was one at rest
+        self._work: Work | None = None  # the same of one at work
         self._memory: int | None = None  # bytes in use; None: unknown
         self._use = (0.0, 0.0)  # percent, lowest and highest of the samples since the last read
         self._ghost = Ghost()
@@ -132,8 +148,6 @@ class Gpu:
                 return False
         except NvmlError:  # it fails again, and is told, or it does not
             return False
-        if self.meter.contexts and (self.meter.mean or 0.0) > self._learnt.own:
-            return False
         self._since, self._ring_read = newest, now
         return True
 
@@ -159,7 +173,7 @@ class Gpu:
             reading = self._read(now, again=again)
         except Exception:
             self._since, self._ring_read = place
-            self._calm = None
+            self._calm = self._work = None
             self._ghost.forget()
             self._hung.forget()
             self.findings = []
@@ -200,9 +214,13 @@ class Gpu:
             hung = self._hangs(now, ring_covers, calm=other == 0)
             self.findings = [("suspect_hung", hung)] if hung else []
         signs = list(dict.fromkeys(self._signs)) if self._signs else []
+        if again and self._work is not None and self._goes_on(self._work, now, percent, signs, covers):
+            return self._work.reading
         reading = percent / 100, signs, covers, self._words(evidence, power.evidence)
         plain = self._divided is None and "samples" not in self._unsupported
         self._calm = Calm(reading, evidence, self._gpm.words, self._memory, plain=plain) if quiet else None
+        work = plain and (percent or signs)
+        self._work = Work(reading, now, self.meter.mean, self._memory, self.findings) if work else None
         return reading
 
     def _words(self, use: "Use", power: str) -> str:
@@ -213,14 +231,34 @@ class Gpu:
 
     def _alike(self, calm: "Calm", covers: float, evidence: "Use") -> bool:
         """At rest, with a power that says nothing new: whether nothing else does."""
-        meter, told = self.meter, calm.reading[2]
-        unbroken = covers >= self._ring_read - self._before and told <= covers * _LATE and covers <= told * _LATE
+        told = calm.reading[2]
         return (
-            (unbroken or -_ALIKE <= covers - told <= _ALIKE)
+            (self._unbroken_alike(covers, told) or -_ALIKE <= covers - told <= _ALIKE)
             and (evidence == calm.evidence or (type(evidence) is tuple and evidence[:2] == calm.evidence[:2]))
             and self._gpm.words == calm.activity
             and self._memory == calm.memory
-            and (not meter.contexts or (meter.mean or 0.0) <= self._learnt.own)
+        )
+
+    def _unbroken_alike(self, covers: float, told: float) -> bool:
+        """Whether both reach back to the reading before them, over about the same time."""
+        return covers >= self._ring_read - self._before and told <= covers * _LATE and covers <= told * _LATE
+
+    def _goes_on(self, work: Work, now: float, percent: float, signs: list[str], covers: float) -> bool:
+        """Whether a GPU at work is as it was told: the same load to the percent, and nothing else that anybody heeds is new."""
+        load, told, reach, _ = work.reading
+        mean, before = self.meter.mean, work.mean
+        return (
+            self._divided is None
+            and percent / 100 == load
+            and now - work.at < _WORDS_EVERY
+            and self._unbroken_alike(covers, reach)
+            and (percent > _AT_WORK or _kinds(signs) == _kinds(told))
+            and self.findings == work.findings
+            and self._memory == work.memory
+            and (
+                mean == before
+                or (mean is not None and before is not None and abs(mean - before) <= _LIKE_POWER * before)
+            )
         )
 
     def _hangs(self, now: float, covers: float, *, calm: bool) -> str:
@@ -409,6 +447,11 @@ class Gpu:
 
 def _said(use: "Use") -> str:
     return use if isinstance(use, str) else use[0] % (*use[1:], "" if use[2] == 1 else "s")
+
+
+def _kinds(signs: list[str]) -> set[str]:
+    """What shows work, without how much of it."""
+    return {sign.partition(" ")[0] for sign in signs}
 
 
 def _percent(what: str, value: int) -> int:

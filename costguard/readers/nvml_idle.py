@@ -33,7 +33,7 @@ NO_LIMIT_MW = 100_000
 RISE_AFTER = 600.0
 """Seconds of flat power, and of nothing else that shows work, after which that is the idle power."""
 
-_GRAIN_MW = 250.0  # milliwatts below the level that are not worth learning
+_GRAIN_MW = 1000.0  # milliwatts below the level that are not worth learning
 _LONGEST = 30.0  # seconds between two looks, over which nobody knows what else was still
 _NOTHING = (float("inf"), 0.0)
 _MEMORY_NOISE = 16 << 20  # bytes by which the memory in use may vary

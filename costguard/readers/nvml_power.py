@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MARGIN_SECONDS = 60.0  # the energy that may be hidden: the margin for so long, a second or two of full load
 _SHORTEST = 0.5  # seconds: the counter moves in steps of up to 0.1 s, so a shorter mean is noise
 _LISTS = ("Compute", "MPSCompute")  # of processes
-_NOISE_MW, _NOISE_SHARE = 2000.0, 0.02  # milliwatts, and share, by which a mean may differ from the one in the words
+_NOISE_MW, _NOISE_SHARE = 5000.0, 0.05  # milliwatts, and share, by which a mean may differ from the one in the words
 
 
 class Power:
@@ -50,6 +50,7 @@ class PowerMeter:
         self._kinds: tuple[str, ...] = _LISTS
         self._state_since = 0.0
         self._looked = -1.0
+        self._surprise = (False, False, False)  # how the last mean surprised: no level, below it, above it
         self._band: tuple[float, float, float] | None = None  # lowest and highest mean that say nothing new; the level
         self.mean: float | None = None
         """Milliwatts since the last read, or at this moment where there is no counter; None: not known."""
@@ -182,12 +183,13 @@ class PowerMeter:
         self, mean: float, since: float, now: float, quiet: bool, give: "Callable[[], Scene | None] | None"
     ) -> Power:
         evidence, levels = f"mean {mean / 1000:.0f} W", self.levels
-        level = levels.level(self._state())
-        surprising = level is None or mean < level or mean > levels.highest(self._state())
-        if surprising and self._looked != now:
+        surprise = self._surprises(mean)
+        # at work the same surprise is none: what the rare looks find is enough to name it
+        if True in surprise and self._looked != now and (quiet or surprise != self._surprise):
             self.look(now)
-            level = levels.level(self._state())
-        state = self._state()
+            surprise = self._surprises(mean)
+        self._surprise, state = surprise, self._state()
+        level = levels.level(state)
         if mean > levels.highest(state):
             scene = give() if give is not None else None
             if scene is not None and levels.rises(now, mean, state, (self.contexts, scene[1])):
@@ -200,6 +202,11 @@ class PowerMeter:
             levels.learn(state, mean, now - since)
         proven = level is not None and self._hides_nothing(mean - level, now - since)
         return Power("", now - since if proven else 0.0, evidence)
+
+    def _surprises(self, mean: float) -> tuple[bool, bool, bool]:
+        state = self._state()
+        level = self.levels.level(state)
+        return level is None, level is not None and mean < level, mean > self.levels.highest(state)
 
     def _hides_nothing(self, excess: float, seconds: float) -> bool:
         """A mean proves a short time quiet; over a long one the same mean could hide minutes of work.

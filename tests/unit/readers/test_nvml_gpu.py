@@ -616,7 +616,7 @@ def test_what_is_new_is_a_reading_of_its_own(board: Board, change: str, same: bo
     told = life.tick()
     seconds = {"late by 5 s": 15.0, "late by 6 s": 16.0, "early by 3 s": 7.0, "early by 4 s": 6.0}.get(change, TICK)
     life.now += seconds
-    watts = {"power": 75, "power of work": 300}.get(change, 70)
+    watts = {"power": 76, "power of work": 300}.get(change, 70)
     board.energy = (0, board.energy[1] + round(1000 * watts * seconds))
     life.samples(1 if change == "use" else 0, 3 if change == "a hole" else 16)
     if change == "engine":
@@ -698,7 +698,7 @@ def test_a_read_that_failed_is_followed_by_a_new_reading(board: Board) -> None:
 
 
 def test_more_power_than_a_job_ever_drew_is_new(board: Board) -> None:
-    """The most that a job drew is remembered, and every mean that is more is looked at."""
+    """The most that a job drew is remembered, but for what is noise in the words, too."""
     board.contexts["Compute"] = (0, 1)
     life = Life(board, {"bare": 70_000, "held": 99_000})
     for _ in range(13):
@@ -706,8 +706,102 @@ def test_more_power_than_a_job_ever_drew_is_new(board: Board) -> None:
     told = life.tick(0, 100)
     assert life.tick(0, 100, again=True) is told
     assert life.tick(0, 99.5, again=True) is told
-    assert life.tick(0, 101, again=True) is not told
-    assert life.learnt.own == 101_000
+    assert life.tick(0, 104.5, again=True) is told
+    assert life.tick(0, 106, again=True) is not told
+    assert life.learnt.own == 106_000
+
+
+# ---- the same at work -------------------------------------------------------------------------
+
+
+def at_work(board: Board, use: float = 93, watts: float = 400, **given: Any) -> Life:
+    """A GPU with a job that does the same all the time."""
+    board.contexts["Compute"], board.memory = (0, 1), (0, 9000 * MIB)
+    for name, value in given.items():
+        setattr(board, name, value)
+    life = Life(board)
+    for _ in range(13):
+        life.tick(use, watts)
+    return life
+
+
+@pytest.mark.parametrize("use", [12, 93, 100])
+def test_at_steady_work_the_same_reading_is_given_again(board: Board, use: float) -> None:
+    """While its power is about that of its words, for a minute; who does not ask for it so gets a new one."""
+    life = at_work(board, use)
+    told = life.tick(use, 400)
+    assert [life.tick(use, watts, again=True) is told for watts in (400, 439, 361, 400, 400)] == [True] * 5
+    assert life.tick(use, 400, again=True) is not told
+    told = life.tick(use, 400)
+    assert life.tick(use, 400) is not told
+    told = life.tick(use, 400)
+    assert life.tick(use, 442, again=True) is not told
+
+
+@pytest.mark.parametrize(
+    "change", ["load up", "load down", "rest", "a hole", "a late look", "memory", "an engine", "failed"]
+)
+def test_what_changes_at_work_is_a_reading_of_its_own(board: Board, change: str) -> None:
+    """By as little as a percent of load: somebody's threshold may lie between."""
+    life = at_work(board, 60)
+    told = life.tick(60, 400)
+    use, seconds = (
+        {"load up": 61, "load down": 59, "rest": 0}.get(change, 60),
+        16.0 if change == "a late look" else TICK,
+    )
+    if change == "an engine":
+        board.engines["Ofa"] = (0, 61)
+    if change == "memory":
+        board.memory = (0, 9500 * MIB)
+        life.gpu._look(life.now)  # a rare look, now
+    if change == "failed":
+        board.engines["Ofa"] = (15, 0)
+        with pytest.raises(NvmlError):
+            life.tick(60, 400, 3.0, again=True)
+        board.engines["Ofa"] = (0, 0)
+    if change == "a hole":
+        life.now += TICK
+        board.energy = (0, board.energy[1] + 4_000_000)
+        life.samples(60, 3)
+        found = life.gpu.read(life.now, again=True)
+    else:
+        found = life.tick(use, 400, seconds, again=True)
+    assert found is not told
+    assert change == "rest" or found[0] == {"load up": 0.61, "load down": 0.59, "an engine": 0.61}.get(change, 0.6)
+
+
+def test_at_little_load_another_kind_of_sign_is_new(board: Board) -> None:
+    """More of the same kind is not; above every threshold that heeds signs, none is."""
+    life = at_work(board, 12, supported=(0, 1), metrics={**STILL, 2: 12.0})
+    told = life.tick(12, 400)
+    board.metrics = {**STILL, 2: 30.0}
+    assert life.tick(12, 400, again=True) is told
+    board.metrics = {**STILL, 2: 30.0, 5: 9.0}
+    assert life.tick(12, 400, again=True) is not told
+    told = life.tick(60, 400)
+    board.metrics = {**STILL, 10: 9.0}
+    assert life.tick(60, 400, again=True) is told
+
+
+def test_work_is_never_said_of_rest_nor_rest_of_work(board: Board) -> None:
+    """The load alone may be the same: zero, with or without a sign of work."""
+    life = at_work(board, 0, 400)
+    told = life.tick(0, 400)
+    assert told[1]
+    assert life.tick(0, 400, again=True) is told
+    found = life.tick(0, 70, again=True)
+    assert not found[1]
+    assert life.tick(0, 400, again=True)[1]
+
+
+def test_power_that_surprises_at_work_is_looked_behind_once(board: Board) -> None:
+    """Contexts are counted again when it surprises in another way, and each minute; at rest each time."""
+    life = at_work(board, 60)
+    board.asked()
+    life.tick(60, 400)
+    assert "ComputeRunningProcesses" not in board.asked()
+    life.tick(60, 80)
+    assert "ComputeRunningProcesses" in board.asked()
 
 
 # ---- a divided GPU ----------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def test_only_a_quiet_look_teaches(board: Board) -> None:
     life.tick(81_000)
     assert life.learnt.idle == {BARE: 81_000}
     board.contexts["Compute"] = (0, 1)
-    life.tick(80_000)
+    life.tick(79_000)
     assert life.learnt.idle == {BARE: 81_000}, "who came in this time drew some of it"
     life.tick(120_000)
     assert life.learnt.idle == {BARE: 81_000, HELD: 120_000}
@@ -204,6 +204,20 @@ def test_a_surprising_mean_looks_at_the_contexts_once(board: Board) -> None:
     assert board.asked().count(COMPUTE) == 1
 
 
+@pytest.mark.parametrize("quiet", [True, False])
+def test_the_same_surprise_is_looked_behind_again_only_at_rest(board: Board, quiet: bool) -> None:
+    """A level decides there; at work nothing rests on it, until it surprises in another way."""
+    life = Life(board, IDLE)
+    life.meter.look(life.now)
+    life.tick()
+    board.asked()
+    looks = []
+    for milliwatts in (300_000, 300_000, 310_000, 60_000, 60_000):
+        life.tick(milliwatts, quiet=quiet)
+        looks.append(board.asked().count(COMPUTE))
+    assert looks == ([1, 1, 1, 1, 0] if quiet else [1, 0, 0, 1, 0])
+
+
 # ---- a calm board -----------------------------------------------------------------------------
 
 
@@ -218,12 +232,12 @@ def calm(board: Board, milliwatts: float = 70_000) -> Life:
 @pytest.mark.parametrize(
     ("first", "then", "steady"),
     [
-        (70_000, 71_999, True), (70_000, 72_001, False), (70_000, 69_750, True), (70_000, 69_749, False),
-        (90_000, 88_000, True), (90_000, 87_999, False), (90_000, 91_000, True), (90_000, 91_001, False),
+        (70_000, 74_999, True), (70_000, 75_001, False), (70_000, 69_000, True), (70_000, 68_999, False),
+        (89_000, 84_000, True), (89_000, 83_999, False), (90_000, 91_000, True), (90_000, 91_001, False),
     ],
 )  # fmt: skip
 def test_a_mean_like_the_one_before_is_no_news(board: Board, first: float, then: float, steady: bool) -> None:
-    """Within two watts of what was said, not above what is idle, not worth learning."""
+    """Within five watts of what was said, not above what is idle, not worth learning."""
     life = calm(board, first)
     found = life.tick(then)
     assert found.steady is steady
@@ -231,11 +245,11 @@ def test_a_mean_like_the_one_before_is_no_news(board: Board, first: float, then:
     assert life.meter.mean == then
 
 
-def test_on_a_large_power_the_words_may_be_off_by_two_per_cent(board: Board) -> None:
-    """Two watts of three hundred are none that people see."""
+def test_on_a_large_power_the_words_may_be_off_by_five_per_cent(board: Board) -> None:
+    """Five watts of a hundred are none that people see."""
     board.limits = [(0, 1_500_000)] * 2
-    for then, steady in ((306_000, True), (306_001, False), (294_001, True), (293_999, False)):
-        life = Life(board, {"bare": 290_000})
+    for then, steady in ((315_000, True), (315_001, False), (285_001, True), (284_999, False)):
+        life = Life(board, {"bare": 280_000})
         life.meter.look(life.now)
         life.tick()
         life.tick(300_000)
@@ -509,9 +523,9 @@ def test_so_little_that_at_most_a_context_waits(limit: int, learnt: dict[str, fl
 
 
 def test_what_is_calm(board: Board) -> None:
-    """From a quarter of a watt below the level to what is noise, or to what a context adds; no level, or one of work: nothing."""
-    assert Levels(700_000, Learnt({BARE: 70_000})).calm(BARE) == (69_750, 91_000, 70_000)
-    assert Levels(700_000, Learnt({BARE: 70_000, HELD: 150_000})).calm(HELD) == (149_750, 161_000, 150_000)
+    """From a watt below the level to what is noise, or to what a context adds; no level, or one of work: nothing."""
+    assert Levels(700_000, Learnt({BARE: 70_000})).calm(BARE) == (69_000, 91_000, 70_000)
+    assert Levels(700_000, Learnt({BARE: 70_000, HELD: 150_000})).calm(HELD) == (149_000, 161_000, 150_000)
     assert Levels(700_000, Learnt({HELD: 70_000})).calm(BARE) is None
     assert Levels(0, Learnt({HELD: 70_000})).calm(HELD) is None
 
