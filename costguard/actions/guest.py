@@ -133,8 +133,8 @@ def execute(context: Context, command: Sequence[str]) -> Outcome:
 
 def confirm(context: Context, recorded: Outcome | None) -> Outcome:
     """On the same boot the machine is still alive, so at best the action is on its way."""
-    record = results.read(context)
-    if record and record.boot_id and record.boot_id != results.boot_id(context):
+    record, boot = results.read(context), results.boot_id(context)
+    if record and boot and record.boot_id and record.boot_id != boot:  # a boot without a name is no other one
         return Outcome("done", "the machine has started again since")
     if stopping():
         return Outcome("pending", "the init system is stopping the machine")

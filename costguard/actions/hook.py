@@ -36,19 +36,13 @@ def run(context: Context, occasion: str, within: float) -> Outcome:
     try:
         ended = effect.run(mine, argv, deadline=within, environ=command.environment(mine))
     except OSError as error:
-        return _finished(mine, "failed", f"the pre-stop hook could not be started: {error.strerror}")
+        return Outcome("failed", f"the pre-stop hook could not be started: {error.strerror}")
     said = f"; it said: {ended.output}" if ended.output else ""
     if ended.expired:
-        return _finished(mine, "failed", f"the pre-stop hook was ended after {within:g} s{said}")
+        return Outcome("failed", f"the pre-stop hook was ended after {within:g} s{said}")
     if ended.code != 0:
-        return _finished(mine, "failed", f"the pre-stop hook failed with exit code {ended.code}{said}")
-    return _finished(mine, "done", f"the pre-stop hook ran{said}")
-
-
-def _finished(context: Context, status: str, words: str) -> Outcome:
-    outcome = Outcome("done" if status == "done" else "failed", words)
-    results.finish(context, outcome)
-    return outcome
+        return Outcome("failed", f"the pre-stop hook failed with exit code {ended.code}{said}")
+    return Outcome("done", f"the pre-stop hook ran{said}")
 
 
 def time_of(hook: Mapping[str, object]) -> float:

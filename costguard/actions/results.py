@@ -50,8 +50,8 @@ def begin(context: Context) -> Begun:
     """
     if not context.results or not context.attempt:
         return Begun(True, "the attempt has no result file")
-    with contextlib.suppress(OSError):  # why there is no folder is told by the file
-        os.makedirs(context.results, mode=0o700, exist_ok=True)
+    with contextlib.suppress(OSError):  # that there is one, or why there is none, is told by the file
+        os.makedirs(context.results, mode=0o700)
     try:
         fd = os.open(path_of(context), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

@@ -518,9 +518,12 @@ def test_a_user_without_rights_learns_the_missing_rule(machine: Machine) -> None
     assert "NoNewPrivileges" in json.dumps(answers)
 
 
-def test_a_sudo_rule_without_password_is_used(machine: Machine) -> None:
-    """Found without a prompt, and executed without one."""
+@pytest.mark.parametrize("told", [True, False])
+def test_a_sudo_rule_without_password_is_used(machine: Machine, told: bool) -> None:
+    """Found without a prompt, and executed without one; also where /proc does not say whether sudo can work."""
     machine.tool("busctl", "exit 1")
+    if not told:
+        (machine.root / "proc/self/status").unlink()
     rule = f"    (root) NOPASSWD: {machine.root}/bin/systemctl poweroff"
     machine.tool("sudo", f'case "$*" in "-n -l"*) echo "{rule}";; "-n systemctl poweroff") exit 0;; *) exit 64;; esac')
     job = machine.job("act", "shutdown", results="")

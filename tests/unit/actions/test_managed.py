@@ -11,7 +11,9 @@ import pytest
 
 from costguard.actions import managed
 from costguard.actions.base import Context, Host
+from costguard.actions.provider import CloudError, Provider, Site
 from costguard.actions.reboot import Reboot
+from costguard.actions.retry import LateError
 from costguard.actions.shutdown import Shutdown
 
 STANDALONE = {"managed": "standalone"}
@@ -283,3 +285,35 @@ def test_the_real_group_of_a_user_counts(host: Procfs, gid: str, counts: bool) -
     admin = str(grp.getgrnam("root").gr_gid)
     host.process(4242, "slurmd", uid="1000", Gid=gid.replace("GID", admin))
     assert host.says() == (REFUSED if counts else [("consequences", "scheduler_unproven")])
+
+
+class Plugin:
+    """A plug-in whose cloud says something of a scheduler, or does not."""
+
+    def __init__(self, says: object) -> None:
+        self._says = says
+
+    def scheduler(self, site: object) -> object:
+        if isinstance(self._says, Exception):
+            raise self._says
+        return self._says
+
+
+class PluginOfOthers:
+    """One that was written before schedulers were asked for."""
+
+
+@pytest.mark.parametrize(
+    ("plugin", "found"),
+    [
+        (Plugin(("Slurm", "the tag x names it")), [("refuse", "managed_node")]),
+        (Plugin(None), []),
+        (Plugin(CloudError("unreachable", "no answer")), []),
+        (Plugin(LateError("no whole answer within 4 s")), []),
+        (PluginOfOthers(), []),
+    ],
+)
+def test_a_metadata_service_that_does_not_answer_says_nothing(plugin: Provider, found: list[tuple[str, str]]) -> None:
+    """A guest action is for the time when the cloud cannot be asked."""
+    said = managed.by_metadata(plugin, Site({}, {}, {}))
+    assert [(verdict, one.code) for verdict, one in said] == found
