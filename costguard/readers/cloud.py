@@ -159,7 +159,7 @@ def serve(
 
 def main() -> int:
     """Serve on standard input and output."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     source = sys.stdin.buffer
     line = source.readline()
     if not line.strip():

@@ -493,7 +493,7 @@ class Lines:
 
 def main() -> int:
     """Serve on stdin and stdout; end with the guard, even in the middle of a call that hangs."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever the driver's library prints is no answer
     try:

@@ -219,6 +219,14 @@ def test_a_reader_that_cannot_even_begin_says_why(apart: Apart) -> None:
     assert done.returncode == 1
 
 
+def test_a_reader_that_breaks_at_work_says_why() -> None:
+    """What a driver's library prints is no answer, and these words are one."""
+    job = b'{"sysfs":"\\u0000"}\n{"read":1}\n'
+    done = subprocess.run(command_lines()["nvml"], input=job, capture_output=True, check=False)
+    assert json.loads(done.stdout) == {"last_words": "ValueError: embedded null byte"}
+    assert done.returncode == 1
+
+
 def test_gpu_that_vanished_during_a_restart_of_the_reader(world: World) -> None:
     """A GPU that the reader before us read, and that is on no bus now, is unknown."""
     answer = world.reader(counters={"0000:0a:00.0": [1.0, 5]}).read()

@@ -317,14 +317,14 @@ def test_a_driver_that_was_let_go_stays_so_when_the_guard_dies_at_once(command: 
     """A person exchanges it right now; and once it is taken up again no restart lets go of it."""
     world = World(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
     host = SimHost(world=world)
-    ask(host, 300.0, "detach")
+    ask(host, 302.0, "detach")
     if command == "attach":
-        ask(host, 400.0, "attach")
+        ask(host, 402.0, "attach")
 
     def end() -> None:
         host.doom = 1
 
-    host.world.at(405.0 if command == "attach" else 305.0, end)
+    host.world.at(403.0 if command == "attach" else 303.0, end)
     with pytest.raises(SimCrash):
         Loop(host, effective(RULES), host.start()).run()
     host.die()
@@ -414,3 +414,20 @@ def test_another_gpu_at_work_is_written_after_a_minute() -> None:
     lived(host, effective(RULES))
     ((at, line),) = [(at, line) for at, line in written(host, words) if at > 1000]
     assert (at, line.partition(";")[0]) == (1200, "ARMED: GPU 0 and GPU 1 work")
+
+
+def test_people_hear_of_a_request_that_was_accepted_before_the_next_tick() -> None:
+    """The machine may be off by then."""
+    words, _ = guarded()
+    (accepted,) = words.when("accepted")
+    assert 0.0 <= accepted - words.acts[0] <= 0.2
+
+
+def test_a_machine_at_rest_writes_its_commitments_every_ten_minutes() -> None:
+    """Running time adds up in them; each write wakes a disk, and starts a process."""
+    host = Timed(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=6000.0)
+    lived(host, effective(RULES))
+    writers = [at for program, at in host.begun.values() if program == "persist" and at > 1000.0]
+    gaps = [after - before for before, after in pairwise(writers[:-1])]
+    assert len(gaps) > 5
+    assert all(gap == pytest.approx(600.0, abs=INTERVAL) for gap in gaps)
