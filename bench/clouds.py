@@ -18,7 +18,7 @@ import costguard_azure.testing as azure
 import costguard_gcp.testing as gcp
 from bench.measure import memory, rss_kib
 from bench.world import World
-from costguard.agent.programs import command_lines
+from costguard.process.command_lines import command_lines
 from costguard.testing.nvml import Script, write_sysfs
 
 PATIENCE = 30.0

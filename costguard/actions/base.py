@@ -85,7 +85,11 @@ class Host(NamedTuple):
 
 
 class Context(NamedTuple):
-    """One job, as the guard sent it. Durations are seconds."""
+    """One job of the action worker, as the guard or a person's command sent it. Durations are seconds.
+
+    ``job``: ``plan`` answers at once, ``act`` plans, says that it is ready and waits for its release, ``confirm`` says what
+    became of an attempt, ``hook`` saves work. The sections are the configuration's, as plain values.
+    """
 
     action: str
     mode: str = "dry-run"
@@ -107,6 +111,25 @@ class Context(NamedTuple):
     idle_seconds: float = 0.0
     gpus: tuple[str, ...] = ()
     instance: str = ""
+    job: Literal["plan", "act", "confirm", "hook"] = "plan"
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], action: str) -> Self:
+        """What an effective configuration says of this action; ids, circumstances and the deadline are the caller's."""
+        policy, places = config["policy"], config.get("paths", {})
+        return cls(
+            action=action,
+            mode=str(policy["mode"]),
+            settings=config.get("actions", {}).get(action, {}),
+            cloud=config.get("cloud", {}),
+            sink=config.get("sink", {}),
+            heartbeat=config.get("heartbeat", {}),
+            hook=config.get("hooks", {}),
+            host=Host.of(config.get("host", {})),
+            providers=tuple(config.get("providers", ())),
+            results=f"{places['runtime']}/results" if places else "",
+            fallback=action in policy.get("fallback", ()),
+        )
 
     @property
     def live(self) -> bool:

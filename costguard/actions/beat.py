@@ -1,52 +1,43 @@
-"""The worker that sends one sign of life: ``python -m costguard.actions.beat``.
+"""The worker that sends one sign of life, to an address and into the machine's tag: ``python -m costguard.actions.beat``."""
 
-In: ``{"settings":{…},"record":{…},"deadline":seconds}``, the settings of ``[heartbeat]``; with
-``"tag":{"providers":[…],"cloud":{…},"host":{…}}`` and ``"mode":"live"`` it is written into the machine's tag as well.
-Out: ``{"sent":true}`` or ``{"failed":"why"}``.
-"""
-
-import json
-import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from costguard.actions import sink
+from costguard.actions.job import BeatJob
 from costguard.masking import mask
+from costguard.process.worker import Done, serve
 from costguard.programs import die_with_parent
 
-BAD_JOB = 2
-"""Exit code for a job that nobody can do."""
+SETTINGS = ("url", "method", "token_file")
+"""Those of ``[heartbeat]`` that a sink knows."""
 
 
 def main() -> int:
-    """Send it."""
+    """Do one job."""
     die_with_parent()
-    try:
-        job = json.loads(sys.stdin.buffer.readline())
-        settings = {name: job["settings"].get(name) for name in ("url", "method", "token_file")}
-        found = sink.deliver(settings, job["record"], float(job["deadline"]), _tag(job))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        _say({"failed": f"the job makes no sense: {type(error).__name__}: {mask(str(error))}"})
-        return BAD_JOB
+    return serve(BeatJob, send, Done)
+
+
+def send(job: BeatJob) -> Done:
+    """Send it wherever it is wanted."""
+    settings = {name: job.settings.get(name) for name in SETTINGS}
+    found = sink.deliver(settings, job.record, job.deadline, _tag(job))
     troubles = [each.trouble for each in found if each.trouble]
-    _say({"failed": "; ".join(troubles)} if troubles or not found else {"sent": True})
-    return 0
+    return Done("; ".join(troubles) if found else "neither an address nor a tag is configured")
 
 
-def _tag(job: Mapping[str, Any]) -> Callable[[float], str] | None:
+def _tag(job: BeatJob) -> Callable[[float], str] | None:
     """What writes the tag; None when this beat has none. The plug-ins are loaded for it alone."""
-    given, record = job.get("tag"), job["record"]
-    if given is None:
+    if job.tag is None:
         return None
-    if job.get("mode") != "live":
+    if job.mode != "live":
         return lambda _: "in a dry run the machine's tag is not written"
     from costguard.actions import marks
-    from costguard.actions.base import Host
     from costguard.actions.provider import CloudError
 
-    place = marks.Place(given["providers"], given["cloud"], Host.of(given.get("host") or {}))
-    tags = {marks.HEARTBEAT: marks.heartbeat(str(record["state"]), float(record["at"]))}
+    place = job.tag
+    tags = {marks.HEARTBEAT: marks.heartbeat(str(job.record["state"]), float(str(job.record["at"])))}
 
     def write(within: float) -> str:
         try:
@@ -56,13 +47,6 @@ def _tag(job: Mapping[str, Any]) -> Callable[[float], str] | None:
         return ""
 
     return write
-
-
-def _say(message: dict[str, object]) -> None:
-    try:
-        os.write(1, json.dumps(message, separators=(",", ":")).encode() + b"\n")
-    except BrokenPipeError:
-        return
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ costguard writes these two and heeds neither: what keeps a machine up stands in 
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from costguard.actions import container
-from costguard.actions.base import Context, Finding, Host, Plan, worst
+from costguard.actions.base import Context, Finding, Plan, worst
 from costguard.actions.choose import NobodyError, choose
 from costguard.actions.cloud import identified
+from costguard.actions.job import Place
 from costguard.actions.provider import CloudError
 from costguard.actions.retry import LateError, bounded
 from costguard.engine import deadlines
@@ -27,14 +27,6 @@ CHECK_SECONDS = deadlines.TAGS_ASKED
 _GRANT = (
     "grant it: `costguard permissions CLOUD --tag` prints the right; or switch `tag` off under [sink] and [heartbeat]"
 )
-
-
-class Place(NamedTuple):
-    """What leads to this machine's cloud: the installed plug-ins, the section ``[cloud]``, and where its files are."""
-
-    providers: Sequence[str]
-    cloud: Mapping[str, object]
-    host: Host
 
 
 def place_of(context: Context) -> Place:

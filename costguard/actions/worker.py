@@ -5,22 +5,19 @@ waits for ``{"go":true}``, ``confirm`` says what became of an attempt, ``hook`` 
 ends the worker without an effect. After *go* it finishes under its deadline, whoever dies.
 """
 
-import json
-import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from costguard.actions import hook, marks, proven, record, results
-from costguard.actions.base import Action, Context, DryRunError, Host, Outcome, Plan
+from costguard.actions.base import Action, Context, DryRunError, Outcome, Plan
+from costguard.actions.job import ActionAnswer, Go
 from costguard.actions.registry import ACTIONS
 from costguard.masking import mask
+from costguard.process.wire import MalformedError, from_line
+from costguard.process.worker import say, serve
 from costguard.programs import die_with_parent
-
-BAD_JOB = 2
-"""Exit code for a job that nobody can do."""
 
 _CONFIRM_POLL = 0.1  # seconds between looks at an executor that still runs
 
@@ -28,54 +25,23 @@ _CONFIRM_POLL = 0.1  # seconds between looks at an executor that still runs
 def main() -> int:
     """Do one job."""
     die_with_parent()
-    line = sys.stdin.buffer.readline()
-    if not line.strip():
-        return 0
-    try:
-        job = json.loads(line)
-        context = parse(job)
-        action = ACTIONS[context.action]
-        kind = {"plan": plan, "act": act, "confirm": confirm, "hook": save}[job["job"]]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        say({"error": f"the job makes no sense: {type(error).__name__}: {mask(str(error))}"})
-        return BAD_JOB
-    kind(action, context)
-    return 0
+    return serve(Context, do, lambda error: ActionAnswer(error=error))
 
 
-def parse(job: Mapping[str, Any]) -> Context:
-    """Read a job. Raises KeyError, TypeError or ValueError for one that makes no sense."""
-    given = job.get("context") or {}
-    host = job.get("host") or {}
-    return Context(
-        action=str(job["action"]),
-        mode=str(job.get("mode", "dry-run")),
-        incident=str(job.get("incident") or ""),
-        attempt=str(job.get("attempt") or ""),
-        reason=str(job.get("reason") or ""),
-        sentence=str(job.get("sentence") or ""),
-        settings=dict(job.get("settings") or {}),
-        cloud=dict(job.get("cloud") or {}),
-        sink=dict(job.get("sink") or {}),
-        heartbeat=dict(job.get("heartbeat") or {}),
-        hook=dict(job.get("hook") or {}),
-        asks=job.get("asks") is True,
-        host=Host.of(host),
-        providers=tuple(map(str, job.get("providers") or ())),
-        results=str(job.get("results") or ""),
-        deadline=float(job.get("deadline") or Context._field_defaults["deadline"]),
-        fallback=job.get("fallback") is True,
-        idle_seconds=float(given.get("idle_seconds") or 0.0),
-        gpus=tuple(map(str, given.get("gpus") or ())),
-        instance=str(given.get("instance") or ""),
-    )
+def do(context: Context) -> ActionAnswer | None:
+    """What the job asks for."""
+    action = ACTIONS.get(context.action)
+    if action is None:
+        return ActionAnswer(error=f"there is no action {context.action!r}; known: {', '.join(ACTIONS)}")
+    {"plan": plan, "act": act, "confirm": confirm, "hook": save}[context.job](action, context)
+    return None
 
 
 def plan(action: Action[Any], context: Context) -> None:
     """Look, decide, and say so."""
     decided = marks.check(action.plan(action.facts(context)), context)
     proven.keep(decided, context)
-    say({"plan": _as_json(decided)})
+    say_plan(decided)
 
 
 def act(action: Action[Any], context: Context) -> None:
@@ -84,17 +50,17 @@ def act(action: Action[Any], context: Context) -> None:
     if not context.asks:
         decided = hook.before_action(decided, context)
     proven.keep(decided, context)
-    say({"plan": _as_json(decided)})
+    say_plan(decided)
     if not decided.may_act:
         return
-    say({"ready": True})
+    say(ActionAnswer(ready=True))
     if not _go():
         return
     saved = hook.before_action(decided, context) if context.asks else decided
     outcome = perform(action, decided, context)
     lost = [finding.text for finding in saved.findings[len(decided.findings) :]]
     outcome = outcome._replace(detail="; ".join((outcome.detail, *lost)))
-    say({"outcome": outcome.as_json})
+    say(ActionAnswer(outcome=outcome))
     record.conclude(outcome, context)
 
 
@@ -135,40 +101,27 @@ def confirm(action: Action[Any], context: Context) -> None:
         outcome = action.confirm(context, lost)
     else:
         outcome = action.confirm(context, record.outcome if record else None)
-    say({"outcome": outcome.as_json})
+    say(ActionAnswer(outcome=outcome))
 
 
 def save(_: Action[Any], context: Context) -> None:
     """Run the pre-stop hook: the cloud has announced that it takes the machine away."""
     if context.live:
-        say({"outcome": hook.run(context, context.attempt, context.deadline).as_json})
+        say(ActionAnswer(outcome=hook.run(context, context.attempt, context.deadline)))
     else:
-        say({"outcome": Outcome("refused", "dry run").as_json})
+        say(ActionAnswer(outcome=Outcome("refused", "dry run")))
 
 
-def say(message: Mapping[str, object]) -> None:
-    """Write one line; a guard that is gone reads it no more, and that is no error."""
-    data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
-    try:
-        while data:
-            data = data[os.write(1, data) :]
-    except BrokenPipeError:
-        return
+def say_plan(decided: Plan) -> None:
+    """Its command stays in this process: it may hold a secret."""
+    say(ActionAnswer(plan=decided._replace(command=())))
 
 
 def _go() -> bool:
-    line = sys.stdin.buffer.readline()
     try:
-        message = json.loads(line or b"{}")
-    except ValueError:
+        return from_line(Go, sys.stdin.buffer.readline()).go
+    except MalformedError:  # or the end of input
         return False
-    return isinstance(message, dict) and message.get("go") is True
-
-
-def _as_json(decided: Plan) -> dict[str, object]:
-    hidden = {"command", *(name for name in ("receipt", "price") if not getattr(decided, name))}
-    kept = {name: value for name, value in decided._asdict().items() if name not in hidden}
-    return kept | {"findings": [finding._asdict() for finding in decided.findings]}
 
 
 if __name__ == "__main__":

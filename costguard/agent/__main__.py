@@ -13,7 +13,7 @@ from typing import Protocol
 from costguard.agent import identity, lock, state
 from costguard.agent.host import RealHost
 from costguard.agent.ports import Host
-from costguard.agent.programs import command_lines
+from costguard.process.command_lines import command_lines
 
 
 class _Loop(Protocol):

@@ -3,17 +3,19 @@
 Nothing here decides: a notice becomes an event of the engine, a tag a veto of a reader.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from costguard.actions.job import Place
 from costguard.agent.milder import milder
 from costguard.agent.moments import share
-from costguard.agent.ports import Ended, Host, Line
+from costguard.agent.ports import Complain, Ended, Host, Instant, Line
 from costguard.agent.supervise import Reader
 from costguard.engine.events import Event, Finding, Notice
 from costguard.engine.observation import Veto
 from costguard.engine.policy import Policy
 from costguard.engine.window import NEVER
+from costguard.readers.cloud_job import CloudJob
 
 WITHIN = 30.0
 """Seconds for one answer: a metadata service that does not answer is asked several times."""
@@ -35,8 +37,6 @@ TAG = "tag of the machine"
 PRICE_LIMIT = 1e5
 """An hourly price above this is none."""
 
-Complain = Callable[[str, str | None], None]
-
 
 class CloudSide:
     """One reader, while a cloud is configured and a plug-in knows this machine. ``tell`` takes *cloud* and words."""
@@ -49,7 +49,7 @@ class CloudSide:
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
         self._told: dict[str, float] = {}  # notices by id, and for when they were announced
         self._reader: Reader | None = None
-        self._job: dict[str, Any] = {}
+        self._place: Place | None = None
         self.adopt(config)
 
     def adopt(self, config: Mapping[str, Any]) -> None:
@@ -58,15 +58,15 @@ class CloudSide:
         given = config.get("cloud", {})
         # a question that has an effect is asked in live mode alone
         cloud = {**given, "scheduled_events": live and given.get("scheduled_events") is True}
-        job = {"providers": config.get("providers", []), "cloud": cloud, "host": config.get("host", {})}
-        if job == self._job:
+        place = Place.of({**config, "cloud": cloud})
+        if place == self._place:
             return
         self.stop()
         heard = self.heard
-        self._job, self.facts, self.settings, self._vetoes = job, {}, {}, ()
-        if job["providers"] and cloud.get("provider") != "none" and cloud.get("metadata") != "never":
-            asked = {**job, "wait": WAIT * share(self._instance)}
-            self._reader = Reader(self._host, "cloud", asked, within=WITHIN)
+        self._place, self.facts, self.settings, self._vetoes = place, {}, {}, ()
+        if place.providers and cloud.get("provider") != "none" and cloud.get("metadata") != "never":
+            job = CloudJob(place, WAIT * share(self._instance))
+            self._reader = Reader(self._host, "cloud", lambda: job, within=WITHIN)
         self.remember(heard)
 
     @property
@@ -80,9 +80,9 @@ class CloudSide:
         known = [found for found in (self._asked, self.facts.get("price")) if isinstance(found, dict) and _sound(found)]
         return min(known, key=lambda found: (found.get("kind") != "spot", found["amount"]), default={})
 
-    def learn(self, price: dict[str, Any]) -> None:
+    def learn(self, price: Mapping[str, Any]) -> None:
         """What a plan heard of this machine's price when it asked the cloud."""
-        self._asked = price or self._asked
+        self._asked = dict(price) or self._asked
 
     def milder(self, policy: Policy) -> Policy:
         """The policy with what tags of the machine ask for, as far as that is milder."""
@@ -100,7 +100,7 @@ class CloudSide:
 
     def remember(self, saved: Mapping[str, Any]) -> None:
         """What an earlier process of this boot, or reader, heard of the tags, heeded until they can be read again; and the price."""
-        cloud = self._job["cloud"]
+        cloud = self._place.cloud if self._place else {}
         self._asked = dict(saved.get("price") or {})
         if self._reader is None or cloud.get("tags") == "off" or not saved:
             return
@@ -137,9 +137,9 @@ class CloudSide:
         if self._reader is not None:
             self._reader.ask(now)
 
-    def late(self, now: float) -> None:
+    def run(self, now: Instant) -> None:
         """End a reader that hangs."""
-        if self._reader is not None and self._reader.late(now):
+        if self._reader is not None and self._reader.late(now.boot):
             self._tell("cloud", f"the cloud's announcements cannot be read: {self._reader.words}")
 
     def stop(self) -> None:
@@ -148,22 +148,22 @@ class CloudSide:
             self._reader.stop()
             self._reader = None
 
-    def take(self, event: Line | Ended, now: float) -> list[Event]:
+    def take(self, event: Line | Ended, now: Instant) -> list[Event]:
         """What the reader says, as events of the engine."""
         if self._reader is None:
             return []
         if isinstance(event, Ended):
-            self._reader.ended(event.code, now)
+            self._reader.ended(event.code, now.boot)
             self._tell("cloud", f"the cloud's announcements cannot be read: {self._reader.words}")
             return []
-        answer = self._reader.line(event.data, now)
+        answer = self._reader.line(event.data, now.boot)
         if answer is None:
             return []
         if "none" in answer:  # not rented, or from a cloud that no plug-in knows
             self.stop()
             return []
         try:
-            return self._understand(answer, now)
+            return self._understand(answer, now.boot)
         except (TypeError, ValueError, AttributeError, LookupError) as error:
             self._tell("cloud", f"the cloud reader's answer makes no sense ({error})")
             return []

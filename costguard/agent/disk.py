@@ -1,88 +1,86 @@
 """Commitments onto the disk: by a process of its own, since a disk may hang, and never by two at a time."""
 
-from typing import Any
+import os
 
-from costguard.agent import decode
-from costguard.agent.ports import Ended, Host, Line, SpawnFailed
-from costguard.agent.reload import Complain
-from costguard.agent.state import persist_job
+from costguard.agent.persist import PersistJob
+from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
+from costguard.agent.state import COMMITMENTS, wrap
+from costguard.agent.task import Task, TaskError
+from costguard.process.worker import Done
 
-WRITTEN_WITHIN = 30.0
-RETRY = 60.0
-"""Seconds until a write that failed is tried again, with whatever is newest then."""
+WRITTEN_WITHIN_SECONDS = 30.0
+RETRY_SECONDS = 60.0
+"""Until a write that failed is tried again, with whatever is newest then."""
+
+HANGS = "the state directory does not answer; holds and deadlines may not survive a reboot"
 
 
 class Disk:
     """Keeps the newest commitments until they are saved. ``tell`` takes *disk* and what is wrong, or None."""
 
     def __init__(self, host: Host, state_dir: str, instance: str, tell: Complain) -> None:
-        self._host, self._state_dir, self._instance, self._tell = host, state_dir, instance, tell
+        self._path, self._instance, self._tell = os.path.join(state_dir, COMMITMENTS), instance, tell
+        self._writer = Task(host, "persist", Done)
         self._waiting: bytes | None = None  # newer than what is being written
-        self._writer: tuple[int, float] | None = None
         self._writing = b""
-        self._saved = self._troubled = False
+        self._troubled = False
         self._not_before = 0.0
 
     @property
     def deadline(self) -> float:
         """When `run` must be called next."""
-        if self._writer is not None:
-            return self._writer[1]
-        return self._not_before if self._waiting is not None else float("inf")
+        return self._not_before if self._waiting is not None and not self._writer.running else self._writer.deadline
 
     @property
     def pending(self) -> bool:
         """Whether something is still to be written, and can be."""
-        return self._writer is not None or (self._waiting is not None and not self._troubled)
+        return self._writer.running or (self._waiting is not None and not self._troubled)
 
     def owns(self, child: int) -> bool:
         """Whether this child is the writer."""
-        return self._writer is not None and self._writer[0] == child
+        return self._writer.owns(child)
 
-    def save(self, data: bytes, now: float) -> None:
+    def save(self, data: bytes, now: Instant) -> None:
         """Have these commitments (JSON) written, in place of all before them."""
         self._waiting = data
         self.run(now)
 
-    def run(self, now: float) -> None:
+    def run(self, now: Instant) -> None:
         """Start a writer when there is something to write, end one that hangs."""
-        if self._writer is not None:
-            if now >= self._writer[1]:
-                self._host.kill(self._writer[0])
-                self._failed(now, "the state directory does not answer; holds and deadlines may not survive a reboot")
-        elif self._waiting is not None and now >= self._not_before:
+        if self._writer.late(now.boot):
+            self._failed(now, HANGS)
+        elif not self._writer.running and self._waiting is not None and now.boot >= self._not_before:
             self._write(now, self._waiting)
 
-    def _write(self, now: float, data: bytes) -> None:
-        if self._host.unreaped("persist"):  # each further one would hang beside it, and could write older words later
-            self._not_before = now + RETRY
+    def _write(self, now: Instant, data: bytes) -> None:
+        if self._writer.hung:  # a further one could also write older words later
+            self._not_before = now.boot + RETRY_SECONDS
             return
+        text = wrap("instance", self._instance, data).decode()
         try:
-            child = self._host.spawn("persist", persist_job(self._state_dir, self._instance, data))
+            self._writer.start(PersistJob(self._path, text), now.boot + WRITTEN_WITHIN_SECONDS)
         except SpawnFailed as error:
             self._failed(now, str(error))
             return
-        self._writer, self._writing, self._waiting, self._saved = (child, now + WRITTEN_WITHIN), data, None, False
+        self._writing, self._waiting = data, None
 
-    def take(self, event: Line | Ended, now: float) -> None:
+    def take(self, event: Line | Ended, now: Instant) -> None:
         """What the writer says, and its end."""
-        if isinstance(event, Line):
-            said: dict[str, Any] = decode.message(event.data) or {}
-            self._saved = bool(said.get("saved"))
-            if not self._saved:
-                self._host.kill(event.child)
-                self._failed(now, str(said.get("failed", "the disk writer made no sense")))
-        elif not self._saved:
-            self._failed(now, f"the disk writer ended without a word (exit code {event.code})")
-        else:
-            self._writer, self._not_before, self._troubled = None, 0.0, False
+        try:
+            answer = self._writer.heard(event)
+        except TaskError as error:
+            self._failed(now, f"the disk writer failed: {error}")
+            return
+        if answer is None:
+            self._not_before, self._troubled = 0.0, False
             self._tell("disk", None)
             self.run(now)
+        elif answer.error:
+            self._failed(now, answer.error)
 
-    def _failed(self, now: float, words: str) -> None:
-        if self._writer is not None:
-            self._writer = None
-            self._waiting = self._waiting or self._writing
+    def _failed(self, now: Instant, words: str) -> None:
+        self._writer.stop()
+        self._waiting = self._waiting or self._writing
         self._troubled = True
-        self._not_before = now + RETRY
+        self._not_before = now.boot + RETRY_SECONDS
         self._tell("disk", words)

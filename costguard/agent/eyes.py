@@ -4,15 +4,16 @@ Nothing here decides. What the reader needs to go on where its predecessor ended
 that were known) goes into its next job, and into the saved state.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from costguard.agent import decode
-from costguard.agent.ports import Host
+from costguard.agent.ports import Complain, Host
 from costguard.agent.supervise import HANDED, NOT_YET, Reader
 from costguard.engine.events import Devices, Finding
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.state import State
+from costguard.readers.job import NvmlJob
 
 FIND_EVERY = 86400.0
 """Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
@@ -25,8 +26,6 @@ SAY_EVERY = 60.0
 
 NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading an answer that makes no sense may raise."""
-
-Complain = Callable[[str, str | None], None]
 
 SIGNS_KEPT = 16  # more kinds than there are
 
@@ -47,7 +46,6 @@ class Eyes:
         detached: bool,
     ) -> None:
         self._host, self._tell = host, tell
-        self._handed = {name: handed[name] for name in HANDED if isinstance(handed.get(name), dict)}
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.devices}
         self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
@@ -61,7 +59,8 @@ class Eyes:
         self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
         self._met: dict[str, Device] = {}  # the devices that they told of
         self._place: Mapping[str, Any] = config.get("host", {})
-        self.reader = self._start(detached=detached)
+        left = {name: handed[name] for name in HANDED if isinstance(handed.get(name), dict)}
+        self.reader = self._start(left, detached=detached)
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration: a new reader, should it have to look elsewhere."""
@@ -69,28 +68,25 @@ class Eyes:
         if place != self._place:
             self._place = place
             self.reader.stop()
-            self._handed, self._whole = self.handed, _NONE  # the next one numbers its answers anew
-            self.reader = self._start(detached=self.reader.detached)
+            self._whole = _NONE  # the next one numbers its answers anew
+            self.reader = self._start(self.reader.handed, detached=self.reader.detached)
 
-    def _start(self, *, detached: bool) -> Reader:
-        job = {**self._place, **self._handed, "known": self._known}
-        return Reader(self._host, "nvml", job, detached=detached)
+    def _start(self, handed: Mapping[str, Any], *, detached: bool) -> Reader:
+        return Reader(self._host, "nvml", self._job, handed=handed, detached=detached)
 
-    @property
-    def handed(self) -> dict[str, Any]:
-        """What this reader leaves for the next one; each part is another object when it has changed."""
-        return {name: self.reader.job[name] for name in HANDED if name in self.reader.job}
+    def _job(self) -> NvmlJob:
+        places = {name: self._place[name] for name in ("sysfs", "devfs") if name in self._place}
+        return NvmlJob(**places, **self.reader.handed, known=self._known)
 
     def attach(self) -> None:
         """Take up the driver again. It may be another one: its counters begin anew, and it need not have every engine."""
-        learnt = self.reader.job.get("learnt", {})
+        learnt = self.reader.handed.get("learnt", {})
         kept = {
             key: {n: v for n, v in one.items() if n != "engines"}
             for key, one in learnt.items()
             if isinstance(one, dict)
         }
-        self.reader.job["learnt"] = kept
-        self.reader.job["counters"] = {}
+        self.reader.handed |= {"learnt": kept, "counters": {}}
         self.reader.attach()
 
     @property
@@ -155,12 +151,11 @@ class Eyes:
         self.found = self._find(answer) if "findings" in answer else {}
         self._tell("nvml", f"no GPU can be read: {self.reader.error}" if self.reader.error else None)
         self._say(gpus, seen, now)
-        self.reader.job["known"] = gpus
         if gpus != self._known:
             missing = tuple(key for key in self._known if key not in gpus)
             extra: tuple[Reading, ...] = tuple([Unknown("not listed any more")] * len(missing))
             gpus, seen = gpus + missing, seen + extra
-            self._known = self.reader.job["known"] = gpus
+            self._known = gpus
         found = Observation(gpus, seen)
         self._whole = answer.get("read"), found
         return self._with_work(found) if self._work else found, met

@@ -4,27 +4,28 @@ When it stays away, the guard, a reader, the machine or the network is gone: the
 of itself. It is sent by a short-lived process, to an address and, in live mode, into a tag of the machine.
 """
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from costguard.agent import decode
-from costguard.agent.ports import Ended, Host, Line, SpawnFailed
+from costguard.actions.job import BeatJob, Place
+from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
+from costguard.agent.task import Task, TaskError
+from costguard.process.worker import Done
 
-BEAT_WITHIN = 60.0
-"""Seconds after which a worker that sends a beat is ended."""
+SENT_WITHIN_SECONDS = 60.0
+"""After which a worker that sends a beat is ended."""
 
-MARGIN = 5.0
-"""Seconds by which the worker has to be done before that."""
+MARGIN_SECONDS = 5.0
+"""By which the worker has to be done before that."""
 
-TAG_EVERY = 600.0
-"""Seconds between two writes of the tag, at least: each is a change in the cloud's audit log, and an account whose
+TAG_EVERY_SECONDS = 600.0
+"""Between two writes of the tag, at least: each is a change in the cloud's audit log, and an account whose
 machines share one limit on changes (ten a second, at the strictest cloud) has room for thousands."""
+
+NO_ANSWER = "its worker gave no answer"
 
 ENDING = frozenset(("ACTING", "CONFIRMING"))
 """While this machine is being ended its tags are left alone: a cloud may take the change for a newer wish."""
-
-Complain = Callable[[str, str | None], None]
 
 
 class Heartbeat:
@@ -34,8 +35,8 @@ class Heartbeat:
     """
 
     def __init__(self, host: Host, config: Mapping[str, Any], share: float, tell: Complain) -> None:
-        self._host, self._share, self._tell = host, share, tell
-        self._worker: tuple[int, float] | None = None
+        self._share, self._tell = share, tell
+        self._worker = Task(host, "beat", Done)
         self._next: float | None = None
         self._next_tag = 0.0
         self.adopt(config)
@@ -44,22 +45,22 @@ class Heartbeat:
         """Work under this configuration."""
         settings = config.get("heartbeat") or {}
         self._settings: dict[str, Any] = dict(settings)
-        self._cloud = {name: config.get(name) for name in ("providers", "cloud", "host")}
+        self._place = Place.of(config)
         every = float(settings.get("every") or 0.0)
         self._mode = str(config.get("policy", {}).get("mode") or "dry-run")
         self._tags = settings.get("tag") is True and self._mode == "live"  # a dry run changes nothing
-        self._every = every if settings.get("url") else max(every, TAG_EVERY) if self._tags else 0.0
+        self._every = every if settings.get("url") else max(every, TAG_EVERY_SECONDS) if self._tags else 0.0
         self._first_after = every * self._share
         self._next = None
 
     @property
     def deadline(self) -> float:
-        """When `late` must be called next."""
-        return self._worker[1] if self._worker else float("inf")
+        """When `run` must be called next."""
+        return self._worker.deadline
 
     def owns(self, child: int) -> bool:
         """Whether this child sends a beat."""
-        return self._worker is not None and self._worker[0] == child
+        return self._worker.owns(child)
 
     def due(self, now: float) -> bool:
         """Whether `tick` has anything to do."""
@@ -71,46 +72,42 @@ class Heartbeat:
             return
         if self._next is None:
             self._next = now + self._first_after
-        if not answering or now < self._next or self._worker is not None:
+        if not answering or now < self._next or self._worker.running:
             return
         self._next = now + self._every
-        record = {**facts, "mode": self._mode}
-        job: dict[str, Any] = {"settings": self._settings, "record": record, "deadline": BEAT_WITHIN - MARGIN}
+        tag = None
         if self._tags and now >= self._next_tag and facts.get("state") not in ENDING:
-            self._next_tag = now + TAG_EVERY
-            job |= {"tag": self._cloud, "mode": self._mode}
+            self._next_tag = now + TAG_EVERY_SECONDS
+            tag = self._place
         elif not self._settings.get("url"):
             return
+        record = {**facts, "mode": self._mode}
+        job = BeatJob(self._settings, record, SENT_WITHIN_SECONDS - MARGIN_SECONDS, self._mode, tag)
         try:
-            child = self._host.spawn("beat", json.dumps(job, separators=(",", ":")).encode())
+            self._worker.start(job, now + SENT_WITHIN_SECONDS)
         except SpawnFailed as error:
-            self._tell("heartbeat", f"no sign of life could be sent: {error}")
-            return
-        self._worker = (child, now + BEAT_WITHIN)
+            self._failed(str(error))
 
-    def late(self, now: float) -> None:
+    def run(self, now: Instant) -> None:
         """End a worker that hangs."""
-        if self._worker is not None and now >= self._worker[1]:
-            self._over("no sign of life could be sent: its worker did not answer")
+        if self._worker.late(now.boot):
+            self._failed(NO_ANSWER)
 
-    def take(self, event: Line | Ended) -> None:
+    def take(self, event: Line | Ended, _now: Instant) -> None:
         """What the worker says, or its end without a word."""
-        if isinstance(event, Ended):
-            self._over("no sign of life could be sent: its worker ended without a word")
+        try:
+            answer = self._worker.only(event)
+        except TaskError:  # told once, however it fails each time
+            self._failed(NO_ANSWER)
             return
-        said = decode.message(event.data) or {}
-        failed = said.get("failed")
-        if failed is None and said.get("sent"):
-            self._over(None)
+        if answer.error:
+            self._failed(answer.error)
         else:
-            self._over(f"no sign of life could be sent: {failed or 'its worker made no sense'}")
+            self._tell("heartbeat", None)
 
     def stop(self) -> None:
         """End a worker that is under way."""
-        if self._worker is not None:
-            self._host.kill(self._worker[0])
-            self._worker = None
+        self._worker.stop()
 
-    def _over(self, words: str | None) -> None:
-        self.stop()
-        self._tell("heartbeat", words)
+    def _failed(self, words: str) -> None:
+        self._tell("heartbeat", f"no sign of life could be sent: {words}")

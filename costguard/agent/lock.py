@@ -13,8 +13,8 @@ LOCK, SIGN = "guard.lock", "agent"
 SHARED = "lock"
 """The file of versions before, readable by all: it proves an agent only while its holder is one."""
 
-GUARD = (b"-I", b"-S", b"/agent/start.py", b"costguard.agent.__main__")
-"""How the arguments of a guard's interpreter end (`costguard.agent.programs`)."""
+GUARD = (b"-I", b"-S", b"/process/start.py", b"costguard.agent.__main__")
+"""How the arguments of a guard's interpreter end (`costguard.process.command_lines`)."""
 
 
 class TakenError(Exception):

@@ -5,7 +5,7 @@ One turn: ask the readers, wait for their answers or their deadline, step the en
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from costguard.agent import journal, requests
 from costguard.agent.cloudside import CloudSide
@@ -20,7 +20,7 @@ from costguard.agent.preflight import Preflight
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.state import Start
-from costguard.agent.workers import Workers
+from costguard.agent.workers import Circumstances, Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Outcome, Tick
 from costguard.engine.machine import Step, step
@@ -55,6 +55,23 @@ def policy_from(config: Mapping[str, Any]) -> Policy:
     """The engine's policy out of the effective configuration."""
     fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in config["policy"].items()}
     return Policy(**fields)
+
+
+class Part(Protocol):
+    """What the guard does beside watching, by child processes."""
+
+    @property
+    def deadline(self) -> float:
+        """When `run` must be called next."""
+
+    def owns(self, child: int) -> bool:
+        """Whether this child is one of its."""
+
+    def run(self, now: Instant) -> None:
+        """Do what is due, end what is late."""
+
+    def take(self, event: Line | Ended, now: Instant) -> None:
+        """What its child said, or its end."""
 
 
 class Loop:
@@ -99,6 +116,7 @@ class Loop:
         self._last = Step(found.state, (), Sentence(found.state, rules_of(self.policy), now.wall))
         self.eyes = Eyes(host, config, found.state, found.handed, self._trouble, detached=found.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
+        self._parts: tuple[Part, ...] = (self.history, self.disk, self._reload, self.heartbeat)
 
     def _remember(self, tags: dict[str, Any]) -> Policy:
         self.cloud.remember(tags)
@@ -135,8 +153,8 @@ class Loop:
 
     def _until(self) -> float:
         if self._due_at is None:
-            parts = (self.workers, self.cloud, self.heartbeat, self.history, self.disk, self._reload)
-            self._due_at = min([part.deadline for part in parts])
+            parts = [part.deadline for part in self._parts]
+            self._due_at = min(self.workers.deadline, self.cloud.deadline, *parts)
         reader = self.eyes.reader
         soonest = min(self._due_at, reader.deadline)
         return soonest if self._reading or reader.alone else min(soonest, self._next_tick)
@@ -171,17 +189,15 @@ class Loop:
     def _due(self) -> None:
         instant = self.host.clock()
         now = instant.boot
-        self.history.run(instant)
         while self._begin:
             self._step(self._begin.pop(0)._replace(at=now))
         for outcome in self.workers.late(now):
             self._take(outcome)
         while (waited := self.workers.ripe(now)) is not None:
-            self._take(self.workers.start(waited, now, self._context()))
-        self.disk.run(now)
-        self._reload.late(now)
-        self.cloud.late(now)
-        self.heartbeat.late(now)
+            self._take(self.workers.start(waited, now, self._circumstances()))
+        self.cloud.run(instant)
+        for part in self._parts:
+            part.run(instant)
         reader = self.eyes.reader
         reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and not reader.alone and now >= self._next_tick:
@@ -219,7 +235,7 @@ class Loop:
         self.last_wall = now.wall
         if self.memory.commit_due(now.boot):
             self._due_at = None
-            self.memory.commit(self._last.state, now.boot, now.wall)
+            self.memory.commit(self._last.state, now)
 
     def _beat(self, at: float, wall: float) -> None:
         """A sign of life, while every reader answers."""
@@ -258,11 +274,11 @@ class Loop:
             self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
         if isinstance(event, Outcome) and (found := self.preflight.heard(event, before)):
             self._events.append(found)
-        if not self.memory.still(before, self._last.state, self.eyes.reader.job.get("learnt")):
+        if not self.memory.still(before, self._last.state, self.eyes.reader.handed.get("learnt")):
             self.memory.follow(before, self._last.state, self._readers(), told=isinstance(event, Outcome))
 
     def _readers(self) -> Readers:
-        return Readers(self.eyes.handed, self.eyes.reader.detached, self.cloud.heard)
+        return Readers(dict(self.eyes.reader.handed), self.eyes.reader.detached, self.cloud.heard)
 
     def _start(self, effect: Effect) -> None:
         at = self.host.clock().boot
@@ -272,15 +288,15 @@ class Loop:
                 self.host.say(_PRIORITY[effect.level] + journal.line(effect, str(self._last.sentence)))
                 self._logged = (self._last.sentence.key, at)
                 seen = {"sentence": str(self._last.sentence), "readings": self._readings()}
-                outcome = self.workers.start(effect, at, {**seen, **self.cloud.told})
+                outcome = self.workers.tell(effect, at, {**seen, **self.cloud.told})
             case Check() | Prepare():
-                outcome = self.workers.submit(effect, at, self._context())
+                outcome = self.workers.submit(effect, at, self._circumstances())
             case Confirm():
-                outcome = self.workers.start(effect, at, self._context())
+                outcome = self.workers.start(effect, at, self._circumstances())
             case Save():
                 if self.config.get("hooks", {}).get("pre_stop"):
                     self._saving.add(effect.id)
-                    outcome = self.workers.start(effect, at, self._context())
+                    outcome = self.workers.start(effect, at, self._circumstances())
             case Go():
                 outcome = self.workers.go(effect, at)
             case Abandon():
@@ -296,13 +312,13 @@ class Loop:
         if outcome is not None:
             self._hear(outcome)
 
-    def _context(self) -> dict[str, Any]:
+    def _circumstances(self) -> Circumstances:
         state, core = self._last.state, self._last.state.core
         quiet = [0.0 if state.tracks[i].loud else state.at - state.tracks[i].since for i in core.judged]
         idle = (max if rules_of(self.policy).judges_any else min)(quiet, default=0.0)
-        context = {"idle_seconds": idle, "gpus": [state.gpus[i] for i in core.judged], "instance": core.instance}
         reason = core.incident.reason if core.incident else ""
-        return {"reason": reason, "sentence": str(self._last.sentence), "context": context}
+        gpus = tuple([state.gpus[i] for i in core.judged])
+        return Circumstances(reason, str(self._last.sentence), idle, gpus, core.instance)
 
     def _readings(self) -> list[list[object]]:
         core = self._last.state.core
@@ -333,25 +349,30 @@ class Loop:
             return
         self._due_at = None
         match event:
-            case Ended() if event.child == self.eyes.reader.child:
-                self.eyes.reader.ended(event.code, now)
-            case Line() | Ended() if self.cloud.owns(event.child):
-                for said in self.cloud.take(event, now):
-                    self._step(said)
-                self._heed()
-            case Line() if self.workers.owns(event.child):
-                self._take(self.workers.line(event.child, event.data, now))
-                self.cloud.learn(self.workers.price)
-                self._price()
-            case Ended() if self.workers.owns(event.child):
-                self._take(self.workers.ended(event.child, event.code, now))
             case Line() | Ended():
-                self._other_child(event)
+                self._child(event, instant)
             case Request():
                 if failed := requests.serve(self, event):
                     self._trouble("request", failed)
             case Signal():
                 self._signal(event.name)
+
+    def _child(self, event: Line | Ended, now: Instant) -> None:
+        """What a child said that is not the reader's answer, or its end."""
+        if isinstance(event, Ended) and event.child == self.eyes.reader.child:
+            self.eyes.reader.ended(event.code, now.boot)
+        elif self.cloud.owns(event.child):
+            for said in self.cloud.take(event, now):
+                self._step(said)
+            self._heed()
+        elif self.workers.owns(event.child):
+            self._take(self.workers.take(event, now.boot))
+            self.cloud.learn(self.workers.price)
+            self._price()
+        else:
+            for part in self._parts:
+                if part.owns(event.child):
+                    part.take(event, now)
 
     def _take(self, outcome: Outcome | None) -> None:
         if outcome is not None:
@@ -364,16 +385,6 @@ class Loop:
             self._saving.discard(outcome.effect)
             self._trouble("hook", outcome.detail if outcome.status == "failed" else None)
         self._events.append(outcome)
-
-    def _other_child(self, event: Line | Ended) -> None:
-        if self.history.owns(event.child):
-            self.history.take(event, self.host.clock().boot)
-        elif self.disk.owns(event.child):
-            self.disk.take(event, self.host.clock().boot)
-        elif self._reload.owns(event.child):
-            self._reload.take(event)
-        elif self.heartbeat.owns(event.child):
-            self.heartbeat.take(event)
 
     def _signal(self, name: str) -> None:
         if name == "HUP":
@@ -474,7 +485,7 @@ class Loop:
         self.host.service("STOPPING=1")
         now = self.host.clock()
         self.memory.save(self._last.state, self._readers())
-        self.memory.commit(self._last.state, now.boot, now.wall)
+        self.memory.commit(self._last.state, now)
         self.eyes.reader.stop()
         self.cloud.stop()
         self.workers.abandon_all("prepare", "check", "confirm")

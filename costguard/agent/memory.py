@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costguard.agent.disk import Disk
-from costguard.agent.ports import Host
+from costguard.agent.ports import Complain, Host, Instant
 from costguard.agent.state import Start
 from costguard.agent.supervise import HANDED
 from costguard.engine.policy import Policy
@@ -31,7 +31,6 @@ UNUSABLE = (KeyError, TypeError, ValueError, AttributeError)
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes another one for each call
 
-Complain = Callable[[str, str | None], None]
 Heed = Callable[[dict[str, Any]], Policy]
 
 
@@ -144,8 +143,7 @@ class Memory:
         lasting = (core.holds, core.stops, now_open, core.phase if now_open else "")
         if worked or lasting != self._lasting:
             self._lasting = lasting
-            now = self._host.clock()
-            self.commit(state, now.boot, now.wall)
+            self.commit(state, self._host.clock())
 
     def save(self, state: State, readers: Readers) -> None:
         """The state for a restart, at once."""
@@ -166,11 +164,11 @@ class Memory:
         """Whether the commitments have not been saved for long: running time adds up in them."""
         return at - self._committed_at >= COMMIT_EVERY
 
-    def commit(self, state: State, at: float, wall: float) -> None:
+    def commit(self, state: State, now: Instant) -> None:
         """The commitments, at once in memory and soon on the disk."""
-        lasting = {**commitments(state, wall, self._policy.price_per_hour), "rules": self._mark}
+        lasting = {**commitments(state, now.wall, self._policy.price_per_hour), "rules": self._mark}
         self._unused = bool(lasting["unused"])
         data = _encode(lasting).encode()
-        self._committed_at = at
+        self._committed_at = now.boot
         self._tell("commitments", self._host.save_commitments(data))
-        self._disk.save(data, at)
+        self._disk.save(data, now)

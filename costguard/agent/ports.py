@@ -4,7 +4,7 @@
 `costguard.testing.simhost` is its twin on virtual time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -51,6 +51,9 @@ class Signal(NamedTuple):
 
 
 HostEvent = Line | Ended | Request | Signal
+
+Complain = Callable[[str, str | None], None]
+"""Takes a subject and what is wrong with it, or None when it works again."""
 
 
 class SpawnFailed(Exception):

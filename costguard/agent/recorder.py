@@ -8,10 +8,11 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from costguard.agent.ports import Ended, Host, Instant, Line, SpawnFailed
+from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
 from costguard.agent.state import Start
+from costguard.agent.task import Task, TaskError
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.events import AskHold, AskRelease, Event, Outcome
 from costguard.engine.machine import Step
@@ -19,7 +20,9 @@ from costguard.engine.observation import Observation
 from costguard.engine.state import DONE, FAILED, Core, Incident
 from costguard.engine.turn import label
 from costguard.history import BY, FILE, USERS
+from costguard.history.job import Batch, EventRow
 from costguard.history.rollup import Rollup
+from costguard.process.worker import Done
 
 FLUSH_EVERY = 300.0
 """Seconds between writings while nothing happens; an event is written at once."""
@@ -30,7 +33,7 @@ PAUSE = 1.0
 CLOCK_SET = 60.0
 """Seconds by which the date must jump for waiting rows to be dated again."""
 
-WRITE_WITHIN = 30.0
+WRITTEN_WITHIN_SECONDS = 30.0
 FIRST_RETRY, LONGEST_RETRY = 30.0, 600.0
 ROWS_KEPT = 2400
 """Rows of minutes that wait in memory, at most (about 0.4 MB): four hours of eight GPUs."""
@@ -44,9 +47,13 @@ EVENT_BYTES = 12 << 10  # of one event; a larger one loses its details
 REMEMBERED = 64  # effects whose outcome may still come
 
 Readings = Callable[[], list[list[object]]]
-Complain = Callable[[str, str | None], None]
-Row = tuple[int, str, float, str, str]
-"""Its place in the order of all, incident, date, kind, and the rest as JSON."""
+
+
+class _Waiting(NamedTuple):
+    """An event that waits to be written: its place in the order of all, and its row."""
+
+    number: int
+    row: EventRow
 
 
 class Recorder:
@@ -54,6 +61,7 @@ class Recorder:
 
     def __init__(self, host: Host, state_dir: str, boot: Start, tell: Complain) -> None:
         self._host = host
+        self._writer = Task(host, "history", Done)
         self._path = os.path.join(state_dir, FILE)
         self._instance = boot.instance
         self._tell = tell
@@ -62,16 +70,14 @@ class Recorder:
         self._rollup = Rollup()
         self._last: float | None = None
         self._epoch = now.wall - now.boot  # the date of the boot, by the clock of the rows that wait
-        self._events: deque[Row] = deque()
-        self._asked: deque[Row] = deque()  # what users did, and the messages about it
+        self._events: deque[_Waiting] = deque()
+        self._asked: deque[_Waiting] = deque()  # what users did, and the messages about it
         self._count = 0
         self._incidents: dict[str, str] = {}  # effect id -> incident
         self._asked_incidents: dict[str, str] = {}
         self._dropped = 0
-        self._batch: bytes | None = None  # on its way, and the same again until it is saved
+        self._batch: Batch | None = None  # on its way, and the same again until it is saved
         self._number = 0
-        self._writer: tuple[int, float] | None = None
-        self._saved = False
         self._due = now.boot + FLUSH_EVERY
         self._not_before = 0.0
         self._retry = FIRST_RETRY
@@ -159,7 +165,7 @@ class Recorder:
             queue.popleft()
             self._dropped += 1
         self._count += 1
-        queue.append((self._count, incident, wall, kind, text))
+        queue.append(_Waiting(self._count, EventRow(incident, wall, kind, text)))
         self._due = 0.0
 
     # -- how it is written -----------------------------------------------------------------------------------
@@ -167,12 +173,12 @@ class Recorder:
     @property
     def deadline(self) -> float:
         """When `run` must be called next."""
-        return self._writer[1] if self._writer else max(self._due, self._not_before)
+        return self._writer.deadline if self._writer.running else max(self._due, self._not_before)
 
     @property
     def pending(self) -> bool:
         """Whether something is still to be written, and can be."""
-        return self._writer is not None or (not self._troubled and self._due == 0.0)
+        return self._writer.running or (not self._troubled and self._due == 0.0)
 
     def close(self, now: Instant) -> None:
         """The end of the guard: write what there is, without pauses."""
@@ -183,16 +189,18 @@ class Recorder:
 
     def owns(self, child: int) -> bool:
         """Whether this child is the writer."""
-        return self._writer is not None and self._writer[0] == child
+        return self._writer.owns(child)
 
     def run(self, now: Instant) -> None:
         """Start a writer when it is time, end one that hangs."""
-        if self._writer is not None:
-            if now.boot >= self._writer[1]:
-                self._host.kill(self._writer[0])
-                self._failed(now.boot, f"history is not written: the disk of {self._path} does not answer")
-        elif now.boot >= self.deadline:
+        if self._writer.late(now.boot):
+            self._failed(now, self._hangs)
+        elif not self._writer.running and now.boot >= self.deadline:
             self._write(now)
+
+    @property
+    def _hangs(self) -> str:
+        return f"history is not written: the disk of {self._path} does not answer"
 
     def _write(self, now: Instant) -> None:
         self._bound()
@@ -201,54 +209,44 @@ class Recorder:
         if self._batch is None:
             self._due = now.boot + FLUSH_EVERY
             return
-        if self._host.unreaped("history"):  # each further writer would hang beside it
-            self._failed(now.boot, f"history is not written: the disk of {self._path} does not answer")
+        if self._writer.hung:  # each further writer would hang beside it
+            self._failed(now, self._hangs)
             return
         try:
-            child = self._host.spawn("history", self._batch)
+            self._writer.start(self._batch, now.boot + WRITTEN_WITHIN_SECONDS)
         except SpawnFailed as error:
-            self._failed(now.boot, f"history is not written: {error}")
+            self._failed(now, f"history is not written: {error}")
             return
-        self._saved = False
-        self._writer = (child, now.boot + WRITE_WITHIN)
         self._not_before = 0.0 if self._closing else now.boot + PAUSE
 
-    def take(self, event: Line | Ended, at: float) -> None:
+    def take(self, event: Line | Ended, now: Instant) -> None:
         """What the writer says, and its end."""
-        if isinstance(event, Line):
-            try:
-                said = json.loads(event.data)
-                self._saved = "saved" in said
-                for note in said.get("notes") or ():
-                    self._host.say(f"<4>{note}")
-                words = str(said.get("failed") or "the history writer made no sense")
-            except (ValueError, TypeError, AttributeError, RecursionError):
-                words = "the history writer made no sense"
-            if not self._saved:
-                self._failed(at, words)
-        elif not self._saved:
-            self._failed(at, f"history is not written: the writer ended with code {event.code}")
-        else:
-            self._writer = self._batch = None
-            self._retry = FIRST_RETRY
-            more = (
-                self._events
-                or self._asked
-                or len(self._rollup.gpus) > BATCH_ROWS
-                or (self._closing and self._rollup.gpus)
-            )
-            self._due = 0.0 if more else at + FLUSH_EVERY
-            self._troubled = False
-            self._tell("history", None)
+        try:
+            answer = self._writer.heard(event)
+        except TaskError as error:
+            self._failed(now, f"history is not written: the writer failed: {error}")
+            return
+        if answer is None:
+            self._written(now)
+            return
+        for note in answer.notes:
+            self._host.say(f"<4>{note}")
+        if answer.error:
+            self._failed(now, answer.error)
 
-    def _failed(self, at: float, words: str) -> None:
-        if self._writer is not None:
-            self._host.kill(self._writer[0])
-        self._writer = None
+    def _written(self, now: Instant) -> None:
+        self._batch, self._retry, self._troubled = None, FIRST_RETRY, False
+        gpus = len(self._rollup.gpus)
+        more = self._events or self._asked or gpus > BATCH_ROWS or (self._closing and gpus)
+        self._due = 0.0 if more else now.boot + FLUSH_EVERY
+        self._tell("history", None)
+
+    def _failed(self, now: Instant, words: str) -> None:
+        self._writer.stop()
         if not self._troubled:  # told once, also when it fails in another way each time
             self._troubled = True
             self._tell("history", words)
-        self._not_before = at + self._retry
+        self._not_before = now.boot + self._retry
         self._retry = min(LONGEST_RETRY, self._retry * 2.0)
 
     def _bound(self) -> None:
@@ -258,38 +256,29 @@ class Recorder:
                 del rows[:over]
                 self._dropped += over
 
-    def _next_events(self) -> list[tuple[str, float, str, str]]:
+    def _next_events(self) -> list[EventRow]:
         """What the guard did first, then what users asked for; in the order in which it happened."""
-        rows: list[Row] = []
+        events: list[_Waiting] = []
         size = 0
         for queue in (self._events, self._asked):
-            while queue and size + len(queue[0][4]) <= BATCH_BYTES:
-                rows.append(queue.popleft())
-                size += len(rows[-1][4])
-        return [row[1:] for row in sorted(rows)]
+            while queue and size + len(queue[0].row.data) <= BATCH_BYTES:
+                events.append(queue.popleft())
+                size += len(events[-1].row.data)
+        return [event.row for event in sorted(events)]
 
-    def _make_batch(self, now: Instant) -> bytes | None:
+    def _make_batch(self, now: Instant) -> Batch | None:
         rollup = self._rollup
         gpus, machine = rollup.gpus[:BATCH_ROWS], rollup.machine[:BATCH_ROWS]
         events = self._next_events()
         if self._dropped:
-            events.append(("", now.wall, "lost", json.dumps({"rows": self._dropped})))
+            events.append(EventRow("", now.wall, "lost", json.dumps({"rows": self._dropped})))
             self._dropped = 0
         if not (gpus or machine or events):
             return None
         del rollup.gpus[:BATCH_ROWS], rollup.machine[:BATCH_ROWS]
         self._number += 1
-        batch = {
-            "path": self._path,
-            "batch": f"{self._name}-{self._number}",
-            "instance": self._instance,
-            "wall": now.wall,
-            "dated": now.synced is not False,
-            "gpus": gpus,
-            "machine": machine,
-            "events": events,
-        }
-        return json.dumps(batch, separators=(",", ":")).encode()
+        name, dated = f"{self._name}-{self._number}", now.synced is not False
+        return Batch(self._path, name, self._instance, now.wall, dated, tuple(gpus), tuple(machine), tuple(events))
 
 
 def _released(before: Core, core: Core) -> bool:

@@ -1,16 +1,15 @@
 """A new configuration: checked by a process of its own, and taken over only when it is sound."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from costguard.agent import decode
-from costguard.agent.ports import Ended, Host, Line, SpawnFailed
+from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
+from costguard.agent.task import NOT_IN_TIME, Task, TaskError
+from costguard.config.job import Configured, ConfigureJob
 
-CHECKED_WITHIN = 30.0
+CHECKED_WITHIN_SECONDS = 30.0
 STAYS = "the old configuration stays"
 
-Complain = Callable[[str, str | None], None]
 Adopt = Callable[[dict[str, Any]], None]
 
 
@@ -22,51 +21,49 @@ class Reload:
 
     def __init__(self, host: Host, tell: Complain, adopt: Adopt) -> None:
         self._host, self._tell, self._adopt = host, tell, adopt
-        self._checker: tuple[int, float] | None = None
+        self._checker = Task(host, "configure", Configured)
 
     @property
     def deadline(self) -> float:
-        """When `late` must be called next."""
-        return self._checker[1] if self._checker else float("inf")
+        """When `run` must be called next."""
+        return self._checker.deadline
 
     def owns(self, child: int) -> bool:
         """Whether this child checks the configuration."""
-        return self._checker is not None and self._checker[0] == child
+        return self._checker.owns(child)
 
     def begin(self, config: Mapping[str, Any]) -> str:
-        """Have the configuration read again as it was at the start of the process; words for whoever asked."""
+        """Have the configuration read again as it was at the start of the process; words for whoever asked.
+
+        A check that runs is ended: it may have read the files before they were changed again.
+        """
         now = self._host.clock()
         self._host.service(f"RELOADING=1\nMONOTONIC_USEC={int(now.mono * 1e6)}")
-        self.abandon()  # it may have read the files before they were changed again
-        job = {"arguments": config.get("arguments", {}), "environment": config.get("environment", {})}
+        job = ConfigureJob(config.get("arguments", {}), config.get("environment", {}))
         try:
-            child = self._host.spawn("configure", json.dumps(job, separators=(",", ":")).encode())
+            self._checker.start(job, now.boot + CHECKED_WITHIN_SECONDS)
         except SpawnFailed as error:
             self._failed(f"{error}; {STAYS}")
             return str(error)
-        self._checker = (child, now.boot + CHECKED_WITHIN)
         return "the configuration is being checked"
 
-    def late(self, now: float) -> None:
+    def run(self, now: Instant) -> None:
         """End a check that takes too long."""
-        if now >= self.deadline:
-            self._failed(f"the new configuration was not checked in time; {STAYS}")
+        if self._checker.late(now.boot):
+            self._failed(f"the new configuration could not be checked: {NOT_IN_TIME}; {STAYS}")
 
-    def take(self, event: Line | Ended) -> None:
+    def take(self, event: Line | Ended, _now: Instant) -> None:
         """What the check found, or its end without a word."""
-        if isinstance(event, Ended):
-            self._failed(f"the new configuration could not be checked (exit code {event.code}); {STAYS}")
-            return
-        said = decode.message(event.data) or {}
-        effective = said.get("effective")
-        if not isinstance(effective, dict):
-            errors = said.get("errors")
-            words = "; ".join(map(str, errors)) if isinstance(errors, list) and errors else "no answer"
-            self._failed(f"the new configuration is refused and the old one stays: {words}")
-            return
-        self.abandon()
         try:
-            self._adopt(effective)
+            answer = self._checker.only(event)
+        except TaskError as error:
+            self._failed(f"the new configuration could not be checked: {error}; {STAYS}")
+            return
+        if answer.effective is None:
+            self._failed(f"the new configuration is refused and the old one stays: {answer.error}")
+            return
+        try:
+            self._adopt(dict(answer.effective))
             self._tell("reload", None)
             self._host.say("<6>the configuration was reloaded")
         finally:
@@ -79,6 +76,4 @@ class Reload:
 
     def abandon(self) -> None:
         """End a check that runs; nothing comes of it."""
-        if self._checker is not None:
-            self._host.kill(self._checker[0])
-            self._checker = None
+        self._checker.stop()

@@ -59,12 +59,6 @@ def wrap(key: str, value: str, data: bytes) -> bytes:
     return b'{"version":%d,"%s":%s,"data":%s}\n' % (VERSION, key.encode(), json.dumps(value).encode(), data)
 
 
-def persist_job(state_dir: str, instance: str, data: bytes) -> bytes:
-    """The job line for the ``persist`` worker that saves commitments (JSON) in the state directory."""
-    path = json.dumps(os.path.join(state_dir, COMMITMENTS)).encode()
-    return b'{"path":%s,"data":%s}' % (path, wrap("instance", instance, data).strip())
-
-
 def keep_room(directory: str) -> bool:
     """Set room aside while there is some: what must be remembered on a full disk takes the place of this file."""
     path = os.path.join(directory, RESERVE)

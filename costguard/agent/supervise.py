@@ -3,11 +3,13 @@
 One rule for all of them: hung means SIGKILL, never wait, readings unknown, start again with back-off.
 """
 
-import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from costguard.agent import decode
 from costguard.agent.ports import Host, SpawnFailed
+from costguard.process.wire import to_line
 
 ANSWER_WITHIN = 5.0
 """Seconds a reader may take for one read."""
@@ -57,14 +59,23 @@ class _Rhythm:
 
 
 class Reader:
-    """One reader process: started, asked, judged late, replaced."""
+    """One reader process: started with what ``job`` says then, asked, judged late, replaced."""
 
     def __init__(
-        self, host: Host, program: str, job: dict[str, Any], *, detached: bool = False, within: float = ANSWER_WITHIN
+        self,
+        host: Host,
+        program: str,
+        job: Callable[[], object],
+        *,
+        handed: Mapping[str, Any] = MappingProxyType({}),
+        detached: bool = False,
+        within: float = ANSWER_WITHIN,
     ) -> None:
         self._host = host
         self._program = program
-        self.job = job
+        self._job = job
+        self.handed = dict(handed)
+        """What it leaves for the next process (`HANDED`); a part that changed is another object."""
         self.child: int | None = None
         self.detached = detached
         """Whether a person wants no process to run, until he says otherwise."""
@@ -214,8 +225,8 @@ class Reader:
         for name in HANDED:
             given = answer.get(name)
             if given and isinstance(given, dict):
-                kept = {**(self.job.get(name) or {}), **given}
-                self.job[name] = kept if len(kept) <= HANDED_KEYS else given
+                kept = {**self.handed.get(name, {}), **given}
+                self.handed[name] = kept if len(kept) <= HANDED_KEYS else given
 
     def ended(self, code: int, now: float) -> None:
         """The process is gone."""
@@ -254,7 +265,7 @@ class Reader:
             self.words = "readers hang in the driver and cannot be killed; no further one is started"
             return False
         try:
-            self.child = self._host.spawn(self._program, json.dumps(self.job, separators=(",", ":")).encode())
+            self.child = self._host.spawn(self._program, to_line(self._job()))
         except SpawnFailed as error:
             self._lost(now, str(error))
             return False

@@ -3,12 +3,12 @@
 import os
 from collections.abc import Mapping
 
-from costguard.doctor.child import first_answer
+from costguard.process.child import first_answer
+from costguard.readers.job import NvmlJob
 
 PROBE_SECONDS = 15.0
 """How long one reading may take before the driver counts as hanging (so there is one)."""
 
-_FOLDERS = (("sysfs", "sys"), ("procfs", "proc"), ("devfs", "dev"))
 _NVIDIA = "0x10de"
 _DISPLAY = "0x03"  # PCI base class: display controllers, VGA and 3D
 
@@ -48,5 +48,5 @@ def _text(*parts: str) -> str:
 
 def _first_reading(places: Mapping[str, str], seconds: float) -> dict[str, object]:
     """What the NVML reader says first; empty when it says nothing in time."""
-    job = {name: places.get(name, f"/{short}") for name, short in _FOLDERS}
-    return first_answer("nvml", [job | {"counters": None}, {"read": 1}], seconds) or {}
+    job = NvmlJob(sysfs=places.get("sysfs", "/sys"), devfs=places.get("devfs", "/dev"))
+    return first_answer("nvml", [job, {"read": 1}], seconds) or {}

@@ -2,10 +2,8 @@
 
 import json
 import os
-import select
 import shlex
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +15,8 @@ import click
 from costguard.cli.invoked import invoked
 from costguard.engine.words import several
 from costguard.errors import REFUSED, CostguardError
+from costguard.process.child import Child, EndedError, SilentError
+from costguard.readers.job import NvmlJob
 
 if TYPE_CHECKING:
     from costguard.engine.observation import Device, Reading
@@ -132,10 +132,10 @@ class _Recorder:
 
     def __init__(self, writer: "Writer", sysfs: str) -> None:
         self._writer = writer
-        self._job: dict[str, Any] = {"sysfs": sysfs, "procfs": "/proc", "devfs": "/dev", "counters": None, "learnt": {}}
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stuck: list[subprocess.Popen[bytes]] = []  # killed, and not gone
-        self._rest = b""
+        self._learnt: dict[str, object] = {}
+        self._job = NvmlJob(sysfs=sysfs, learnt=self._learnt)
+        self._process: Child | None = None
+        self._stuck: list[Child] = []  # killed, and not gone
         self._number = 0
         self._devices: dict[str, Device] = {}
         self._answered = False  # whether the process that runs now has answered
@@ -198,73 +198,42 @@ class _Recorder:
         self._number += 1
         try:
             process = self._process or self._start()
-            self._send(process, {"read": self._number})
+            process.send({"read": self._number})
             end = time.monotonic() + (PATIENCE if self._answered else FIRST_PATIENCE)
-            while (line := self._line(process, end)) is not None:
-                answer = json.loads(line)
+            while True:
+                answer = json.loads(process.line(end))
                 if isinstance(answer, dict) and "last_words" in answer:
                     self._tell(str(answer["last_words"]))
                 elif isinstance(answer, dict) and answer.get("read") == self._number:
                     self._answered = True
-                    self._job["counters"] = answer.get("counters") or self._job["counters"]
-                    self._job["learnt"] = {**self._job["learnt"], **answer.get("learnt", {})}
+                    self._job.counters = answer.get("counters") or self._job.counters
+                    self._learnt |= answer.get("learnt", {})
                     return answer
-        except BrokenPipeError:
+        except EndedError:
             self._tell(self.words or "the reader ended; it is started anew")
+        except SilentError:
+            self._tell("the reader does not answer")
         except (OSError, ValueError) as error:
             self._tell(f"the reader failed: {getattr(error, 'strerror', None) or error}")
-        else:
-            self._tell("the reader does not answer")
         self._kill()
         return None
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        from costguard.agent.programs import command_lines
+    def _start(self) -> Child:
         from costguard.agent.supervise import UNREAPED_LIMIT
 
-        self._stuck = [process for process in self._stuck if process.poll() is None]
+        self._stuck = [process for process in self._stuck if process.wait(0.0) is None]
         if len(self._stuck) >= UNREAPED_LIMIT:
             raise ValueError("readers hang in the driver and cannot be killed; no further one is started")
-        self._rest, self._answered = b"", False
-        process = subprocess.Popen(
-            command_lines()["nvml"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-        self._process = process
-        self._send(process, self._job)
-        return process
-
-    def _send(self, process: subprocess.Popen[bytes], value: dict[str, object]) -> None:
-        assert process.stdin is not None  # a pipe was asked for
-        process.stdin.write(json.dumps(value).encode() + b"\n")
-        process.stdin.flush()
-
-    def _line(self, process: subprocess.Popen[bytes], end: float) -> bytes | None:
-        assert process.stdout is not None  # a pipe was asked for
-        while b"\n" not in self._rest:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
-                return None
-            piece = os.read(process.stdout.fileno(), 65536)
-            if not piece:
-                raise BrokenPipeError
-            self._rest += piece
-        line, self._rest = self._rest.split(b"\n", 1)
-        return line
+        self._answered = False
+        self._process = Child("nvml", environment=os.environ)
+        self._process.send(self._job)
+        return self._process
 
     def _kill(self) -> None:
         """End the reader at once; one that cannot be killed is left to the kernel."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        try:
-            process.wait(1.0)
-        except subprocess.TimeoutExpired:
+        if process is not None and not process.kill(1.0):
             self._stuck.append(process)
-        for pipe in (process.stdin, process.stdout):
-            assert pipe is not None  # pipes were asked for
-            with suppress(OSError):  # what was still to be written has no reader
-                pipe.close()
 
     def end(self) -> OSError | None:
         """End the reader and close the file; what went wrong with the last of it."""

@@ -28,13 +28,13 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     hardware it says so and ends with exit code 0; with another agent on the same folder it ends with 3.
     """
     from costguard.agent.console import Service
-    from costguard.agent.launch import exec_guard
     from costguard.cli.hardware import nvidia_hardware
     from costguard.cli.instance import instance_of
     from costguard.config.effective import build
     from costguard.config.load import load
     from costguard.config.show import origin
     from costguard.config.summary import summary
+    from costguard.process.launch import exec_guard
     from costguard.trust import clean
 
     if program:
@@ -95,7 +95,7 @@ def _taken(paths: "Paths") -> bool:
 
 def _named(error: OSError) -> str:
     """Which file it is about; the name is lost when the error comes from execve(2)."""
-    from costguard.agent.programs import command_lines
+    from costguard.process.command_lines import command_lines
 
     return f"{error.strerror}: {error.filename or command_lines()['guard'][0]}"
 

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -201,20 +201,19 @@ def _directly(
         raise CostguardError(words, "remove the tag, or end it in the cloud's console", REFUSED)
     with Attempt(job(effective, action, f"uid {os.geteuid()}")) as attempt:
         plan = attempt.plan()
-        findings = [(row["code"], row["text"], row.get("hint", "")) for row in plan["findings"]]
-        known = {"verdict": plan["verdict"], "findings": plan["findings"]}
-        lines = (*_plan(action, plan["verdict"], findings), *_seen(report))
-        if plan["verdict"] not in {"go", "consequences"}:
-            words = "\n  ".join(
-                [f"{action} {_verdict(plan['verdict'])}; {NOTHING_DONE}:", *(row[1] for row in findings)]
-            )
-            raise _PlanError(words, next((row[2] for row in findings if row[2]), "see `costguard doctor`"), known)
+        known = {"verdict": plan.verdict, "findings": [finding._asdict() for finding in plan.findings]}
+        lines = (*_plan(action, plan.verdict, plan.findings), *_seen(report))
+        if not plan.may_act:
+            texts = [finding.text for finding in plan.findings]
+            words = "\n  ".join([f"{action} {_verdict(plan.verdict)}; {NOTHING_DONE}:", *texts])
+            hint = next((finding.hint for finding in plan.findings if finding.hint), "see `costguard doctor`")
+            raise _PlanError(words, hint, known)
         if effective["policy"]["mode"] != "live":
             for line in lines:
                 click.echo(line, err=True)
             raise _PlanError(f"DRY RUN: {NOTHING_DONE}", "to do it: `costguard stop --live`", known)
         ask(iter(lines), f"Carry out `{action}` on this machine now?")
-        return {"action": action, "receipt": {}, "plan": known} | attempt.go()
+        return {"action": action, "receipt": {}, "plan": known} | attempt.go().as_json
 
 
 def _verdict(verdict: str) -> str:
@@ -223,7 +222,7 @@ def _verdict(verdict: str) -> str:
     return VERDICT_WORDS.get(verdict, verdict)
 
 
-def _plan(action: str, verdict: str, findings: list[tuple[str, str, str]]) -> Iterator[str]:
+def _plan(action: str, verdict: str, findings: Iterable[tuple[str, str, str]]) -> Iterator[str]:
     yield f"{action}: {_verdict(verdict)}"
     for _code, text, hint in findings:
         yield f"  - {text}" + (f" (what to do: {hint})" if hint else "")

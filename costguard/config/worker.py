@@ -1,38 +1,25 @@
-"""Short-lived worker: reads and checks the configuration for a reload, so that the guard stays small.
+"""Short-lived worker: reads and checks the configuration for a reload, so that the guard stays small."""
 
-One JSON line in: {"arguments": {…}, "environment": {…}}. One out: {"effective": {…}} or {"errors": ["…", …]}.
-"""
-
-import json
 import sys
 
 from costguard.config import load_effective
+from costguard.config.job import Configured, ConfigureJob
 from costguard.config.load import ConfigurationError
+from costguard.process.worker import serve
 
 
-def answer(line: str) -> dict[str, object]:
-    """The answer to one job line; what cannot be read as a job is an error too, never an empty configuration."""
+def configure(job: ConfigureJob) -> Configured:
+    """Read it as at the start of the agent."""
     try:
-        job = json.loads(line)
-        arguments, environment = dict(job["arguments"]), dict(job["environment"])
-    except (ValueError, KeyError, TypeError) as error:
-        return {"errors": [f"the request to read the configuration was malformed ({error!r})"]}
-    try:
-        return {"effective": load_effective(arguments, environment)}
+        return Configured(load_effective(job.arguments, job.environment), "")
     except ConfigurationError as error:
-        return {"errors": error.problems}
+        return Configured(None, "; ".join(error.problems))
 
 
-def main() -> None:
-    """Answer the one line on standard input; nothing at end of file."""
-    line = sys.stdin.readline()
-    if not line:
-        return
-    try:
-        print(json.dumps(answer(line), ensure_ascii=False, separators=(",", ":")), flush=True)
-    except BrokenPipeError:
-        sys.stderr.close()  # the guard is gone; nobody wants the answer, nor a complaint at exit
+def main() -> int:
+    """Do one job."""
+    return serve(ConfigureJob, configure, lambda error: Configured(None, error))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from costguard.doctor.child import first_answer
 from costguard.doctor.finding import Check
+from costguard.process.child import first_answer
+from costguard.readers.job import NvmlJob
 from costguard.readers.pci import Bus
 
 PROBE_SECONDS = 20.0
@@ -78,7 +79,7 @@ def checks(found: Hardware, places: Mapping[str, str], *, read: bool = False) ->
 
 def probe(places: Mapping[str, str], seconds: float = PROBE_SECONDS) -> dict[str, Any]:
     """One reading by a process of its own, as the agent would make it; ``error`` says why there is none."""
-    job = {"sysfs": places["sysfs"], "procfs": places["procfs"], "devfs": places["devfs"], "counters": None}
+    job = NvmlJob(sysfs=places["sysfs"], devfs=places["devfs"])
     answer = first_answer("nvml", [job, {"read": 1}], seconds)
     if answer is None:
         return {"error": f"the driver did not answer within {seconds:.0f} s; the reader was killed", "gpus": []}

@@ -4,12 +4,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from costguard.actions.base import VERDICT_WORDS
+from costguard.actions.base import VERDICT_WORDS, Context
+from costguard.actions.job import ActionAnswer
 from costguard.actions.marks import CHECK_SECONDS
 from costguard.agent.preflight import DENIED, UNKNOWN
-from costguard.doctor.child import first_answer
 from costguard.doctor.finding import Check, Level
 from costguard.engine.words import duration
+from costguard.process.child import first_answer
+from costguard.process.wire import MalformedError, build
 
 CLOUD_SECONDS = 20.0
 """For a cloud to be asked; then the worker names what did not answer."""
@@ -62,27 +64,18 @@ def plans(effective: Mapping[str, Any], report: Mapping[str, Any] | None) -> lis
 
 
 def _ask(action: str, effective: Mapping[str, Any]) -> Plan:
-    job = {
-        "job": "plan",
-        "action": action,
-        "mode": effective["policy"]["mode"],
-        "fallback": action in effective["policy"]["fallback"],
-        "settings": effective.get("actions", {}).get(action, {}),
-        "cloud": effective.get("cloud", {}),
-        "sink": effective.get("sink", {}),
-        "heartbeat": effective.get("heartbeat", {}),
-        "host": effective.get("host", {}),
-        "providers": effective.get("providers", []),
-        "deadline": CLOUD_SECONDS,
-    }
-    answer = first_answer("act", [job], PLAN_SECONDS)
-    plan = (answer or {}).get("plan")
+    job = Context.of(effective, action)._replace(deadline=CLOUD_SECONDS, results="")  # a question leaves no file
     who = f"uid {os.geteuid()}"
-    if not isinstance(plan, dict):
-        words = "the plan took too long" if answer is None else str(answer.get("error") or "the worker said nothing")
+    said = first_answer("act", [job], PLAN_SECONDS)
+    try:
+        answer = build(ActionAnswer, said) if said is not None else ActionAnswer(error="the plan took too long")
+    except MalformedError as error:
+        answer = ActionAnswer(error=f"the worker answered with nonsense ({error})")
+    if answer.plan is None:
+        words = answer.error or "the worker said nothing"
         return Plan(action, "failed", (("failed", words, "look again in a minute"),), who)
-    findings = tuple((str(f["code"]), str(f["text"]), str(f.get("hint", ""))) for f in plan.get("findings", ()))
-    return Plan(action, str(plan["verdict"]), findings, who)
+    findings = tuple((found.code, found.text, found.hint) for found in answer.plan.findings)
+    return Plan(action, answer.plan.verdict, findings, who)
 
 
 def plan_checks(found: Sequence[Plan], actions: Sequence[str], now: Moment) -> Iterator[Check]:

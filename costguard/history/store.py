@@ -4,11 +4,11 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import Any
 
 from costguard.history import BY, USERS
+from costguard.history.job import Batch
 
 VERSION = 1
 """Of the tables (``PRAGMA user_version``); a file of another version is moved aside, never guessed at."""
@@ -71,12 +71,12 @@ class VersionError(Exception):
     """The file was written by another version of costguard."""
 
 
-def save(path: str, batch: Mapping[str, Any]) -> list[str]:
+def save(batch: Batch) -> list[str]:
     """Write one batch, whole or not at all, and once even when it comes twice.
 
-    Gives notes to tell, such as that a damaged file was moved aside. Raises OSError, sqlite3.Error, and KeyError,
-    TypeError or ValueError for a batch that makes no sense.
+    Gives notes to tell, such as that a damaged file was moved aside. Raises OSError and sqlite3.Error.
     """
+    path = batch.path
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     try:
         _save_in_spite_of_readers(path, batch)
@@ -93,7 +93,7 @@ def save(path: str, batch: Mapping[str, Any]) -> list[str]:
     return [note]
 
 
-def _save_in_spite_of_readers(path: str, batch: Mapping[str, Any]) -> None:
+def _save_in_spite_of_readers(path: str, batch: Batch) -> None:
     try:
         _save(path, batch)
     except sqlite3.OperationalError as error:
@@ -123,13 +123,13 @@ def _copy(path: str, copy: str) -> None:
         old.execute("VACUUM INTO ?", (copy,))
 
 
-def _save(path: str, batch: Mapping[str, Any]) -> None:
+def _save(path: str, batch: Batch) -> None:
     with opened(path) as database:
         database.execute("BEGIN IMMEDIATE")
-        if database.execute("INSERT OR IGNORE INTO batches (id) VALUES (?)", (str(batch["batch"]),)).rowcount:
+        if database.execute("INSERT OR IGNORE INTO batches (id) VALUES (?)", (batch.batch,)).rowcount:
             _insert(database, batch)
-            if batch.get("dated"):  # a wrong clock must not end what a right one has written
-                retain(database, float(batch["wall"]))
+            if batch.dated:  # a wrong clock must not end what a right one has written
+                retain(database, batch.wall)
         database.execute("COMMIT")
 
 
@@ -154,14 +154,13 @@ def version_of(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _insert(database: sqlite3.Connection, batch: Mapping[str, Any]) -> None:
-    minutes: Sequence[Sequence[Any]] = batch["gpus"]
-    database.executemany(_MINUTE, minutes)
-    quarters = ((int(minute) // QUARTER * QUARTER, *seconds) for minute, *seconds in batch["machine"])
+def _insert(database: sqlite3.Connection, batch: Batch) -> None:
+    database.executemany(_MINUTE, batch.gpus)
+    quarters = ((minute // QUARTER * QUARTER, *seconds) for minute, *seconds in batch.machine)
     database.executemany(_QUARTER, quarters)
-    place = (str(batch["instance"]), os.uname().nodename)
-    for incident, wall, kind, data in batch["events"]:
-        row = (str(incident), float(wall), str(kind), *place, str(data))
+    place = (batch.instance, os.uname().nodename)
+    for incident, wall, kind, data in batch.events:
+        row = (incident, wall, kind, *place, data)
         database.execute(
             "INSERT INTO events (incident, wall, kind, instance, machine, data) VALUES (?, ?, ?, ?, ?, ?)", row
         )

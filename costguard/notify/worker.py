@@ -1,36 +1,25 @@
-"""The notification worker: ``python -m costguard.notify.worker``, one message, one answer.
-
-In: ``{"message":{"id","kind","level","facts":{…}},"channels":[…],"settings":{…},"deadline":seconds}``.
-``title``, ``body`` and ``dry_run`` may stand in the message instead of ``facts``; they are sent as they are.
-Out: ``{"delivered":["wall"],"reached":{"wall":"2 terminals (pts/0, ttyS0)"},"failed":{"terminal":"why"}}``.
-"""
+"""The notification worker: ``python -m costguard.notify.worker``, one message, one answer."""
 
 import contextlib
 import importlib
-import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any
 
 from costguard.masking import mask
 from costguard.notify import compose
+from costguard.notify.job import Draft, TellJob, Told
 from costguard.notify.message import Deliver, DeliveryError, Message
 from costguard.notify.terminal import clean
 from costguard.people import with_names
+from costguard.process.worker import serve
 from costguard.programs import die_with_parent
-
-BAD_JOB = 2
-"""Exit code for a job that nobody can do."""
 
 CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
 """Each channel's module; it has a function ``deliver``."""
-
-DEFAULT_DEADLINE = 30.0
-"""Seconds for all channels together."""
 
 
 class TooLateError(Exception):
@@ -40,23 +29,16 @@ class TooLateError(Exception):
 def main() -> int:
     """Deliver one message over every channel."""
     die_with_parent()
-    line = sys.stdin.buffer.readline()
-    if not line.strip():
-        return 0
-    try:
-        job = json.loads(line)
-        message = parse(job["message"])
-        channels = [str(name) for name in job["channels"]]
-        settings = dict(job.get("settings") or {})
-        deadline = float(job.get("deadline") or DEFAULT_DEADLINE)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        say({"error": f"the job makes no sense: {type(error).__name__}: {mask(str(error))}"})
-        return BAD_JOB
-    reached, failed = deliver(message, channels, settings, deadline)
-    if not reached and not job["message"].get("facts", {}).get("attempts"):
+    return serve(TellJob, tell, lambda error: Told(error=error))
+
+
+def tell(job: TellJob) -> Told:
+    """Compose it and deliver it; a warning's first try that reaches nobody is left in the journal."""
+    message = written(job.message)
+    reached, failed = deliver(message, job.channels, job.settings, job.deadline)
+    if not reached and not job.message.facts.get("attempts"):
         reached_nobody(message, failed)
-    say({"delivered": list(reached), "reached": reached, "failed": failed})
-    return 0
+    return Told(reached, failed)
 
 
 def reached_nobody(message: Message, failed: Mapping[str, str]) -> None:
@@ -68,20 +50,17 @@ def reached_nobody(message: Message, failed: Mapping[str, str]) -> None:
         sys.stderr.flush()
 
 
-def parse(given: Mapping[str, Any]) -> Message:
-    """Read a message and compose its text. Raises KeyError, TypeError or ValueError for one that makes no sense."""
-    kind, level = str(given["kind"]), str(given.get("level") or "info")
-    if "title" in given:
-        text = compose.Text(str(given["title"]), str(given.get("body") or ""), given.get("dry_run") is True)
+def written(draft: Draft) -> Message:
+    """The message with its text."""
+    if draft.title is not None:
+        text = compose.Text(draft.title, draft.body, draft.dry_run)
     else:
-        facts = {"machine": os.uname().nodename, **(given.get("facts") or {})}
-        text = compose.compose(kind, facts)
-    title, body = with_names(text.title), with_names(text.body)
-    return Message(str(given.get("id") or ""), kind, level, title, body, text.dry_run)
+        text = compose.compose(draft.kind, {"machine": os.uname().nodename, **draft.facts})
+    return Message(draft.id, draft.kind, draft.level, with_names(text.title), with_names(text.body), text.dry_run)
 
 
 def deliver(
-    message: Message, channels: list[str], settings: Mapping[str, object], deadline: float
+    message: Message, channels: Sequence[str], settings: Mapping[str, object], deadline: float
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Try every channel, each with its share of what is left of the deadline; whom each reached, and why others failed."""
     signal.signal(signal.SIGALRM, _too_late)
@@ -105,16 +84,6 @@ def deliver(
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     return reached, failed
-
-
-def say(answer: Mapping[str, object]) -> None:
-    """Write one line; a guard that is gone reads it no more, and that is no error."""
-    data = json.dumps(answer, separators=(",", ":")).encode() + b"\n"
-    try:
-        while data:
-            data = data[os.write(1, data) :]
-    except BrokenPipeError:
-        return
 
 
 def _too_late(_number: int, _frame: FrameType | None) -> None:

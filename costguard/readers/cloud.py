@@ -1,7 +1,6 @@
 """The resident process that asks this machine's metadata service, driven by the guard line by line (JSON).
 
-First line: ``{"providers":[…],"cloud":{…},"host":{…},"wait":seconds}``; the last is how long to leave the service alone
-at first, so that a fleet that boots together does not ask together. Then ``{"read":n}`` is answered by
+First line: `CloudJob`. Then ``{"read":n}`` is answered by
 
 - ``{"read":n,"none":words}`` when no plug-in speaks for this machine, which lasts: the firmware does not change;
 - ``{"read":n,"cloud":name,"identity":{…}|null,"price":{…}|null,"notices":[[id,kind,due in seconds|null,words],…],
@@ -18,15 +17,16 @@ import os
 import sys
 import time
 
-from costguard.actions.base import Host
 from costguard.actions.choose import Chosen, NobodyError, choose
 from costguard.actions.provider import CloudError, Identity, Notice, Price
 from costguard.masking import mask
+from costguard.process.wire import from_line
+from costguard.readers.cloud_job import CloudJob
 from costguard.readers.cloud_tags import asks, mistakes, settings
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
@@ -135,7 +135,7 @@ class Eyes:
 
 
 def serve(
-    job: "Mapping[str, Any]",
+    job: CloudJob,
     lines: "Callable[[], bytes]",
     write: "Callable[[bytes], None]",
     clock: "Callable[[], float]" = time.monotonic,
@@ -143,8 +143,7 @@ def serve(
     """Answer until the end of the input."""
     eyes, none = None, ""
     try:
-        chosen = choose(job.get("providers") or (), job.get("cloud") or {}, Host.of(job.get("host") or {}))
-        eyes = Eyes(chosen, wait=float(job.get("wait") or 0), clock=clock)
+        eyes = Eyes(choose(*job.place), wait=job.wait, clock=clock)
     except NobodyError as error:
         none = mask(str(error))[:_WORDS]
     while line := lines():
@@ -165,7 +164,7 @@ def main() -> int:
     if not line.strip():
         return 0
     try:
-        serve(json.loads(line), source.readline, _write)
+        serve(from_line(CloudJob, line), source.readline, _write)
     except (BrokenPipeError, ValueError, AttributeError):  # the guard is gone, or not itself
         return 0
     return 0

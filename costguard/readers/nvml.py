@@ -1,7 +1,6 @@
 """The resident process that reads the GPUs, driven by the guard line by line (JSON).
 
-First line: ``{"sysfs","procfs","devfs","counters":{key:[seconds since boot, millijoules]}|null,"learnt":{key:{…}}|null,
-"known":[key,…]}``, the last three from readers before this one. Then
+First line: `NvmlJob`, with ``counters`` as ``{key:[seconds since boot, millijoules]}``. Then
 
 - ``{"read":n}`` is answered by ``{"read":n,"gpus":[[key,load|null,[signs],covers,words],…],"counters":{…}}``,
   with ``"findings":[[key,code,words],…]`` while there is something that people should know about a GPU,
@@ -27,6 +26,7 @@ import select
 import sys
 import time
 
+from costguard.readers.job import NvmlJob
 from costguard.readers.nvml_codes import (
     DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
@@ -414,18 +414,11 @@ def _further(reader: Reader, number: int, lines: "Lines", now: float) -> None:
 
 def serve(lines: "Lines", clock: "Callable[[], float]" = boottime) -> int:
     """Answer until the guard is gone or the driver has failed; the exit code."""
-    job = lines.next()
-    if job is None:
+    line = lines.next()
+    if line is None:
         return 0
-    known = job.get("known")
-    reader = Reader(
-        str(job.get("sysfs") or "/sys"),
-        str(job.get("devfs") or "/dev"),
-        job.get("counters"),
-        [str(key) for key in known] if isinstance(known, list) else (),
-        job.get("learnt"),
-        clock,
-    )
+    job = NvmlJob.of(line)
+    reader = Reader(job.sysfs, job.devfs, job.counters, job.known, job.learnt, clock)
     gc.collect()
     gc.freeze()  # what is here to stay is not looked through again
     rhythm: Rhythm | None = None

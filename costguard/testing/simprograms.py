@@ -7,7 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent.state import COMMITMENTS
+from costguard.config.job import Configured
 from costguard.engine.policy import CLOUD_ACTIONS
+from costguard.notify.job import Told
+from costguard.process.wire import to_line
+from costguard.process.worker import Done
 from costguard.readers.cloud_tags import asks, settings
 from costguard.testing.simmachine import IDLE_LOAD
 from costguard.testing.simworld import MACHINE_ENDS
@@ -342,13 +346,11 @@ class Notifier(Program):
         delivered = self.fault != "fail"
         self.host.later(self.child, delay, lambda: self.host.watch.message(self.world.instant(), message, delivered))
         reached = dict.fromkeys(channels, "1 terminal (pts/0)")
-        fate: dict[str, object] = {"delivered": channels, "reached": reached, "failed": {}}
-        if not delivered:
-            fate = {"delivered": [], "failed": dict.fromkeys(channels, "no terminal takes it")}
+        fate = Told(reached) if delivered else Told(failed=dict.fromkeys(channels, "no terminal takes it"))
         if self.fault == "die_after":  # people got it, and the guard does not hear so
             self.end(delay + 0.01, -9)
             return
-        self.write(delay + 0.01, fate)
+        self.write(delay + 0.01, to_line(fate))
         self.end(delay + 0.02)
 
 
@@ -362,17 +364,17 @@ class Persister(Program):
             return
         delay = self.soon(0.02, 0.5)
         if self.fault == "fail":
-            self.write(delay, {"failed": "No space left on device"})
+            self.write(delay, to_line(Done("No space left on device")))
             self.end(delay + 0.01, 1)
             return
         self.host.later(self.child, delay, self.store)
-        self.write(delay + 0.01, {"saved": True})
+        self.write(delay + 0.01, to_line(Done("")))
         self.end(delay + 0.02)
 
     def store(self) -> None:
         """The file is in place."""
-        self.world.disk[COMMITMENTS] = encode(self.job["data"])
-        self.host.watch.stored(self.world.instant(), self.job["data"])
+        self.world.disk[COMMITMENTS] = self.job["text"].encode()
+        self.host.watch.stored(self.world.instant(), json.loads(self.job["text"]))
 
 
 class Configurer(Program):
@@ -385,10 +387,10 @@ class Configurer(Program):
             return
         found = self.world.configuration
         if found is None or self.fault == "refuse":
-            self.write(1.0, {"errors": ["At 'grace': not a duration"]})
+            self.write(1.0, to_line(Configured(None, "At 'grace': not a duration")))
         else:
             self.host.later(self.child, 1.0, lambda: self.host.watch.configured(self.world.instant(), found))
-            self.write(1.0, {"effective": found})
+            self.write(1.0, to_line(Configured(found, "")))
         self.end(1.1)
 
 
@@ -403,10 +405,7 @@ class Historian(Program):
         failed = self.fault == "fail"
         if not failed:
             self.world.history.append(self.job)
-        self.write(
-            0.05,
-            {"failed": "history is not written: database or disk is full"} if failed else {"saved": 1, "notes": []},
-        )
+        self.write(0.05, to_line(Done("history is not written: database or disk is full" if failed else "")))
         self.end(0.06, int(failed))
 
 
@@ -421,7 +420,7 @@ class Beater(Program):
         failed = self.fault == "fail"
         if not failed:
             self.world.beats.append((self.world.now, {**self.job["record"], "tag": "tag" in self.job}))
-        self.write(0.05, {"failed": "the sink answered HTTP 500"} if failed else {"sent": True})
+        self.write(0.05, to_line(Done("the sink answered HTTP 500" if failed else "")))
         self.end(0.06)
 
 
@@ -447,8 +446,8 @@ class CloudReader(Program):
         if blind:
             return {**about, "notices": [], "asks": None, "settings": None, "error": "the service does not answer"}
         asked: dict[str, Any] = {"asks": None, "settings": None}
-        if self.job["cloud"].get("tags") != "off":
-            wanted, nonsense = settings(self.world.tags) if self.job["cloud"].get("tag_settings") else ({}, [])
+        if self.job["place"]["cloud"].get("tags") != "off":
+            wanted, nonsense = settings(self.world.tags) if self.job["place"]["cloud"].get("tag_settings") else ({}, [])
             asked = {"asks": asks(self.world.tags, wall), "settings": wanted, "nonsense": nonsense}
         notices = [
             [name, kind, None if at is None else at - wall, words] for name, kind, at, words in self.world.notices

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from costguard.agent.moments import Moments
-from costguard.agent.workers import Workers
+from costguard.agent.workers import Circumstances, Workers
 from costguard.config.schema import Settings
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, deadlines, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.machine import PREFLIGHT_EVERY
 from costguard.engine.state import ACTING, WARNING
+from tests.unit.agent.crew import begin, wrote
 
 GPU = "0000:01:00.0"
 QUIET = Observation((GPU,), (Known(0.0, (), 20.0, "quiet"),))
@@ -102,9 +103,9 @@ def test_no_limit_contradicts_another(written: dict[str, Any]) -> None:
     lost[Check] = PREFLIGHT_EVERY - config["cloud"]["spread"]
     for effect in effects:
         before = set(host.jobs)
-        assert workers.start(effect, 0.0, {}) is None
+        assert begin(workers, effect, 0.0) is None
         (child,) = set(host.jobs) - before
-        killed = next(worker.deadline for number, worker in workers._running.items() if number == child)
+        killed = next(worker.task.deadline for worker in workers._running if worker.task.owns(child))
         assert host.jobs[child].get("job") == WORD[type(effect)]
         assert parts(host.jobs[child]) < killed, effect
         assert killed + LONGEST_INTERVAL < lost.get(type(effect), float("inf")), effect
@@ -144,7 +145,7 @@ class Life:
                     good = {Tell: "delivered", Check: "go"}[type(effect)]
                     self.send(Outcome(self.now, effect.id, good))
                 case Prepare():
-                    self.take(self.workers.submit(effect, self.now, {"reason": "idle"}))
+                    self.take(self.workers.submit(effect, self.now, Circumstances(reason="idle")))
                     self.begun()
                 case Go():
                     self.went.append(self.now)
@@ -167,7 +168,10 @@ class Life:
         for child, job in self.host.jobs.items():
             if all(child != known for _, known, _ in self.due) and child not in self.host.released:
                 ready = self.now + parts(job)
-                self.due += [(ready, child, b'{"plan":{"verdict":"go"}}'), (ready, child, b'{"ready":true}')]
+                self.due += [
+                    (ready, child, b'{"plan":{"action":"stop","verdict":"go"}}'),
+                    (ready, child, b'{"ready":true}'),
+                ]
 
     def run(self, seconds: float) -> None:
         """Until it is asked what became of the request, or this time is over."""
@@ -176,12 +180,12 @@ class Life:
             self.now += self.interval
             for entry in [entry for entry in self.due if entry[0] <= self.now]:
                 if entry[1] in self.host.jobs:
-                    self.take(self.workers.line(entry[1], entry[2], self.now))
+                    self.take(wrote(self.workers, entry[1], entry[2], self.now))
             self.due = [entry for entry in self.due if entry[0] > self.now]
             for outcome in self.workers.late(self.now):
                 self.take(outcome)
             while (waited := self.workers.ripe(self.now)) is not None:
-                self.take(self.workers.start(waited, self.now, {"reason": "idle"}))
+                self.take(self.workers.start(waited, self.now, Circumstances(reason="idle")))
                 self.begun()
             self.send(Tick(self.now, QUIET, 1.7e9 + self.now, 0.0, True))
             if not self.opened and self.state.core.phase == WARNING:

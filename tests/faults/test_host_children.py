@@ -15,8 +15,8 @@ from costguard.agent.children import FLOOD_BYTES, LINE_COST, LINE_LIMIT
 from costguard.agent.clock import boot_clock
 from costguard.agent.host import RealHost
 from costguard.agent.ports import Ended, HostEvent, Line, Signal, SpawnFailed
-from costguard.agent.programs import START, command_lines
 from costguard.agent.state import Start
+from costguard.process.command_lines import START, command_lines
 
 PATIENCE = 20.0  # seconds, for things that must happen; the machine may be busy
 

@@ -19,8 +19,8 @@ from costguard.agent.client import ask
 from costguard.agent.clock import boot_clock
 from costguard.agent.host import RealHost
 from costguard.agent.ports import Request
-from costguard.agent.programs import command_lines
 from costguard.agent.state import Start, load
+from costguard.process.command_lines import command_lines
 
 NOBODY = 65534
 
@@ -142,7 +142,7 @@ AS_NOBODY = f"""
 import json, os, sys
 sys.path.insert(0, {str(Path(costguard.__file__).parents[1])!r})
 from costguard.agent.host import RealHost
-from costguard.agent.programs import command_lines
+from costguard.process.command_lines import command_lines
 from costguard.agent.state import Start
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 host = RealHost(sys.argv[1], sys.argv[1], Start("b", "m", None, None, ()), command_lines(), [])

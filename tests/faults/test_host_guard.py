@@ -14,14 +14,14 @@ import pytest
 import costguard
 from costguard.agent import lock
 from costguard.agent.client import ask
-from costguard.agent.programs import START, command_lines
+from costguard.process.command_lines import START, command_lines
 
 ROOT = str(Path(costguard.__file__).parents[1])
 
 LAUNCH = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
-from costguard.agent.launch import exec_guard
+from costguard.process.launch import exec_guard
 from costguard.config import load_effective
 effective = load_effective({"state_dir": sys.argv[2]}, {})
 paths = effective["paths"]
@@ -175,7 +175,7 @@ def test_a_program_starts_without_the_import_path_of_its_caller(tmp_path: Path) 
     done = subprocess.run(
         argv, cwd=tmp_path, env=environment, input=b"{}\n", capture_output=True, timeout=30, check=False
     )
-    assert b"names no absolute path" in done.stdout
+    assert b"malformed job (path is missing)" in done.stdout
 
 
 def test_a_program_that_breaks_quotes_no_secret(tmp_path: Path) -> None:

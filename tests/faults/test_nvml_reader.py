@@ -13,7 +13,7 @@ from typing import Literal
 import pytest
 
 import costguard
-from costguard.agent.programs import command_lines
+from costguard.process.command_lines import command_lines
 from costguard.testing.nvml import NA, NoAnswerError, Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, Apart, World, loads, settle, signs, words
 from tests.libraries import Libraries
@@ -403,9 +403,7 @@ def test_a_guard_that_hears_nothing_any_more_is_gone(apart: Apart) -> None:
     """Exit 0, as at the end of its words."""
     reader = apart.reader()
     reader.read()
-    process = reader._process
-    assert process.stdout is not None
-    process.stdout.close()
+    reader._child._output.close()
     reader.send({"read": 2})
     assert reader.wait() == 0
 

@@ -113,7 +113,8 @@ def notify(folder: Path, channels: list[str], message: Answers = TEXT, **more: o
         timeout=20,
         check=True,
     )
-    answer: Answers = json.loads(done.stdout)
+    said = json.loads(done.stdout)
+    answer: Answers = {"reached": {}, "failed": {}, **said, "delivered": list(said.get("reached", ()))}
     # what reached nobody stands in the journal, and nothing else does
     journal = done.stderr.decode()
     assert bool(journal) is not bool(answer["delivered"])
@@ -314,7 +315,7 @@ def test_standard_error_is_the_guards_own_terminal(tmp_path: Path, terminals: li
             stderr=line,
             check=True,
         )
-    assert json.loads(done.stdout)["delivered"] == ["terminal"]
+    assert list(json.loads(done.stdout)["reached"]) == ["terminal"]
     assert "line 2" in terminals[0].shows()
 
 
@@ -362,7 +363,7 @@ def test_a_reader_that_is_gone_makes_no_traceback(tmp_path: Path) -> None:
     assert worker.stdout
     assert worker.stderr
     worker.stdout.close()
-    job = {"message": {"kind": "notes"}, "channels": ["terminal"], "settings": {}}
+    job = {"message": {"id": "m", "kind": "notes"}, "channels": ["terminal"], "settings": {}}
     worker.stdin.write(json.dumps(job).encode() + b"\n")
     worker.stdin.close()
     with worker.stderr as said:
@@ -402,4 +403,4 @@ def test_a_job_that_makes_no_sense_is_code_2(job: bytes) -> None:
         [sys.executable, "-m", "costguard.notify.worker"], input=job + b"\n", capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (2, b"")
-    assert "makes no sense" in json.loads(done.stdout)["error"]
+    assert "malformed job" in json.loads(done.stdout)["error"]

@@ -10,7 +10,8 @@ from costguard.actions.base import Plan
 from costguard.actions.cloud import explain
 from costguard.actions.provider import CloudError, Identity, Site, Ticket
 from costguard.agent.moments import Moments
-from costguard.agent.workers import Workers
+from costguard.agent.ports import Line
+from costguard.agent.workers import Circumstances, Workers
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.state import DONE
@@ -36,7 +37,7 @@ class Job:
         self.released = Signal(guard.hours)
         self.killed = self.ready = False
         if program == "notify":
-            self.lines.append({"delivered": ["wall"], "failed": {}})
+            self.lines.append({"reached": {"wall": ""}, "failed": {}})
             return
         guard.hours.start(self._run)
 
@@ -46,7 +47,7 @@ class Job:
 
     def _run(self) -> None:
         session = FleetSession(self.guard.account, self.guard.session)
-        ticket = Ticket(str(self.job["incident"]), str(self.job["attempt"]), float(self.job["deadline"]))
+        ticket = Ticket(str(self.job.get("incident", "")), str(self.job["attempt"]), float(self.job["deadline"]))
         if self.job["job"] == "confirm":
             self._confirm(session, ticket)
             return
@@ -127,8 +128,8 @@ class Guard:
         return self._booted + self.hours.now
 
     @property
-    def _context(self) -> dict[str, object]:
-        return {"context": {"instance": self.identity.instance}}
+    def _circumstances(self) -> Circumstances:
+        return Circumstances(instance=self.identity.instance)
 
     @property
     def over(self) -> bool:
@@ -163,11 +164,12 @@ class Guard:
         """Take what the workers have said."""
         for child, job in list(self._jobs.items()):
             while job.lines:
-                self._take(self._workers.line(child, json.dumps(job.lines.pop(0)).encode(), self.now))
+                line = Line(child, json.dumps(job.lines.pop(0)).encode())
+                self._take(self._workers.take(line, self.now))
         for outcome in self._workers.late(self.now):
             self._take(outcome)
         while (waited := self._workers.ripe(self.now)) is not None:
-            self._take(self._workers.start(waited, self.now, self._context))
+            self._take(self._workers.start(waited, self.now, self._circumstances))
         while self._events:
             self.state, effects, _ = step(self.state, self._events.pop(0), self.policy)
             for effect in effects:
@@ -182,9 +184,11 @@ class Guard:
             self.told[effect.kind] += 1
         match effect:
             case Check() | Prepare():
-                self._take(self._workers.submit(effect, self.now, self._context))
-            case Tell() | Confirm():
-                self._take(self._workers.start(effect, self.now, self._context))
+                self._take(self._workers.submit(effect, self.now, self._circumstances))
+            case Tell():
+                self._take(self._workers.tell(effect, self.now, {}))
+            case Confirm():
+                self._take(self._workers.start(effect, self.now, self._circumstances))
             case Go():
                 self._take(self._workers.go(effect, self.now))
             case Abandon():

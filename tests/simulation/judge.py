@@ -469,7 +469,7 @@ class Judge(Watch):
         if job["job"] in {"plan", "act"}:
             if action not in self.law.actions:
                 raise Violation(f"a worker is started for {action}, which is not configured")
-            if job["settings"] != self.story.ruled["actions"].get(action, {}):
+            if job.get("settings", {}) != self.story.ruled["actions"].get(action, {}):
                 raise Violation("a worker is started with settings of another configuration")
         if job["job"] == "plan":
             self.dues.checks(action)

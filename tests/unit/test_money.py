@@ -100,9 +100,7 @@ def recorded(folder: Path, **facts: Any) -> None:
         "told",
         json.dumps({"effect": "m", "name": "closed", "facts": known | closed}),
     ]
-    store.save(
-        str(folder / "history.sqlite"), batch(wall=at("2026-11-21 05:00"), gpus=[], machine=minutes, events=[told])
-    )
+    store.save(batch(folder / "history.sqlite", wall=at("2026-11-21 05:00"), gpus=[], machine=minutes, events=[told]))
 
 
 def history(folder: Path, *more: str) -> Result:

@@ -2,14 +2,12 @@
 
 import json
 import os
-import select
-import subprocess
+import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
-from costguard.agent.programs import command_lines
+from costguard.process.child import Child, EndedError, SilentError
+from costguard.readers.job import NvmlJob
 
 
 class NoAnswerError(Exception):
@@ -29,37 +27,20 @@ class ReaderProcess:
         known: Sequence[str] = (),
         learnt: Mapping[str, object] | None = None,
     ) -> None:
-        self._process = subprocess.Popen(
-            command_lines()["nvml"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **environment},
-            start_new_session=True,
-        )
-        self.pid = self._process.pid
-        self._rest = b""
+        self._child = Child("nvml", environment={**os.environ, **environment})
+        self.pid = self._child.pid
         self._reads = 0
-        places = {"sysfs": str(sysfs), "procfs": "/proc", "devfs": str(devfs)}
-        self.send({**places, "counters": counters, "learnt": learnt, "known": list(known)})
+        self.send(NvmlJob(sysfs=str(sysfs), devfs=str(devfs), counters=counters, learnt=learnt, known=known))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with suppress(BrokenPipeError):  # a last line that nobody reads any more
-                pipe.close()
+    def __exit__(self, *_: object) -> None:
+        self._child.kill(60.0)
 
-    def send(self, request: Mapping[str, object]) -> None:
-        """Write one line."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        self._process.stdin.flush()
+    def send(self, request: object) -> None:
+        """Write one line. Raises EndedError."""
+        self._child.send(request)
 
     def ask(self, request: Mapping[str, object], seconds: float = 10.0) -> Any:  # noqa: ANN401 # JSON
         """Write one line and wait for one. Raises NoAnswerError."""
@@ -68,16 +49,12 @@ class ReaderProcess:
 
     def take(self, seconds: float = 10.0, what: str = "further answer") -> Any:  # noqa: ANN401 # JSON
         """Wait for the next line. Raises NoAnswerError."""
-        assert self._process.stdout is not None
-        while b"\n" not in self._rest:
-            if not select.select([self._process.stdout], [], [], seconds)[0]:
-                raise NoAnswerError(f"no {what} within {seconds} s")
-            data = os.read(self._process.stdout.fileno(), 65536)
-            if not data:
-                raise NoAnswerError(f"the reader ended: no {what}")
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
-        return json.loads(line)
+        try:
+            return json.loads(self._child.line(time.monotonic() + seconds))
+        except SilentError as error:
+            raise NoAnswerError(f"no {what} within {seconds} s") from error
+        except EndedError as error:
+            raise NoAnswerError(f"the reader ended: no {what}") from error
 
     def read(self, seconds: float = 10.0) -> Any:  # noqa: ANN401 # JSON
         """The answer to the next read."""
@@ -88,13 +65,12 @@ class ReaderProcess:
 
     def close(self) -> None:
         """Close its stdin, as a guard that ends does."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._child.hang_up()
 
     def kill(self) -> None:
         """SIGKILL."""
-        self._process.kill()
+        self._child.kill()
 
-    def wait(self, seconds: float = 10.0) -> int:
-        """The exit code. Raises subprocess.TimeoutExpired."""
-        return self._process.wait(seconds)
+    def wait(self, seconds: float = 10.0) -> int | None:
+        """The exit code; None when it has not ended."""
+        return self._child.wait(seconds)

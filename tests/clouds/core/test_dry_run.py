@@ -59,7 +59,7 @@ def beat(rented: Rented, mode: str) -> dict[str, object]:
     asked = {"settings": {}, "record": record, "deadline": 20, "tag": tag, "mode": mode}
     done = subprocess.run(
         [sys.executable, "-m", "costguard.actions.beat"], input=json.dumps(asked) + "\n", text=True,
-        capture_output=True, check=True, timeout=30, env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
+        capture_output=True, check=False, timeout=30, env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
     )  # fmt: skip
     said = json.loads(done.stdout)
     assert isinstance(said, dict)
@@ -68,7 +68,7 @@ def beat(rented: Rented, mode: str) -> dict[str, object]:
 
 def test_a_sign_of_life_is_written_into_no_tag(rented: Rented, cloud: Cloud, tmp_path: Path) -> None:
     """The worker refuses too, should a guard ask for it."""
-    assert "dry run" in str(beat(rented, "dry-run")["failed"])
+    assert "dry run" in str(beat(rented, "dry-run")["error"])
     assert (cloud.calls, cloud.tags) == ([], {})
-    assert beat(rented, "live") == {"sent": True}
+    assert beat(rented, "live") == {"error": ""}
     assert set(cloud.tags) == {"costguard-heartbeat"}

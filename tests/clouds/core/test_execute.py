@@ -6,7 +6,7 @@ import pytest
 
 from costguard.actions.base import Context, DryRunError, Verdict
 from costguard.actions.cloud import CloudAction
-from costguard.actions.worker import parse
+from costguard.process.wire import build
 from tests.clouds.core.conftest import EXAMPLE, Rented
 from tests.contract.cloud_server import Cloud
 
@@ -16,7 +16,7 @@ Jobs = Callable[..., Context]
 @pytest.fixture
 def job(rented: Rented, monkeypatch: pytest.MonkeyPatch) -> Jobs:
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    return lambda **more: parse(rented.job("act", **more))
+    return lambda **more: build(Context, rented.job("act", **more))
 
 
 @pytest.mark.parametrize("mode", ["dry-run", "LIVE", ""])

@@ -38,7 +38,7 @@ def beat(rented: Rented, **more: object) -> Answers:
     }
     done = subprocess.run(
         [sys.executable, "-m", "costguard.actions.beat"], input=json.dumps(asked | more) + "\n", text=True,
-        capture_output=True, check=True, timeout=30, env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
+        capture_output=True, check=False, timeout=30, env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
     )  # fmt: skip
     answer = json.loads(done.stdout)
     assert isinstance(answer, dict)
@@ -118,22 +118,22 @@ def test_a_container_does_not_write_its_hosts_tags(tagging: Rented, cloud: Cloud
     """The host belongs to somebody else."""
     (tagging.root / "proc/1/cgroup").write_text("0::/docker/abc\n")
     assert "tag_denied" in codes(tagging.ask("plan", "command", settings={"run": ["/bin/true"]}))
-    assert "container" in str(beat(tagging)["failed"])
+    assert "container" in str(beat(tagging)["error"])
     assert cloud.calls == []
 
 
 def test_the_heartbeat_is_a_date_and_a_state(rented: Rented, cloud: Cloud) -> None:
     """RFC 3339, as watchers compare it with now."""
-    assert beat(rented) == {"sent": True}
+    assert beat(rented) == {"error": ""}
     assert cloud.tags == {HEARTBEAT: "2031-02-04T18:00:00Z IDLE"}
     cloud.machine["rights"].remove("machines.tag")
-    assert "machines.tag" in str(beat(rented)["failed"])
+    assert "machines.tag" in str(beat(rented)["error"])
 
 
 def test_a_tag_that_fails_does_not_keep_the_address_from_its_beat(rented: Rented, cloud: Cloud) -> None:
     """Each place has its own trouble."""
     cloud.machine["rights"].remove("machines.tag")
-    failed = str(beat(rented, settings={"url": "http://127.0.0.1:1/"}, deadline=3)["failed"])
+    failed = str(beat(rented, settings={"url": "http://127.0.0.1:1/"}, deadline=3)["error"])
     assert "machines.tag" in failed
     assert "cannot be reached" in failed
 
@@ -141,7 +141,7 @@ def test_a_tag_that_fails_does_not_keep_the_address_from_its_beat(rented: Rented
 def test_a_cloud_that_hangs_costs_no_more_than_its_time(rented: Rented, cloud: Cloud) -> None:
     """Each question takes a second, and together they may take two."""
     cloud.slow = 1.0
-    assert "no whole answer" in str(beat(rented, deadline=2)["failed"])
+    assert "no whole answer" in str(beat(rented, deadline=2)["error"])
 
 
 def test_what_costguard_writes_asks_for_nothing(tagging: Rented, cloud: Cloud) -> None:

@@ -16,11 +16,13 @@ from costguard.actions.choose import Chosen, choose
 from costguard.actions.provider import CloudError, Identity, Site
 from costguard.agent.cloudside import NEAR, CloudSide
 from costguard.agent.moments import share
-from costguard.agent.ports import Ended, Line
+from costguard.agent.ports import Ended, Instant, Line
 from costguard.engine.events import Finding, Notice
 from costguard.engine.policy import Policy
+from costguard.process.wire import build
 from costguard.readers import cloud as reading
 from costguard.readers.cloud import Eyes
+from costguard.readers.cloud_job import CloudJob
 from costguard.readers.cloud_tags import asks, mistakes, settings
 from tests.clouds.core.conftest import EXAMPLE, Rented
 from tests.contract.cloud_server import Cloud
@@ -35,10 +37,10 @@ class Inside:
         self.now = 1000.0
         self._number, self._lines = 0, Queue[bytes]()
         self._answers = Queue[bytes]()
-        self._thread = Thread(target=self._serve, args=[json.loads(json.dumps(job))], daemon=True)
+        self._thread = Thread(target=self._serve, args=[build(CloudJob, json.loads(json.dumps(job)))], daemon=True)
         self._thread.start()
 
-    def _serve(self, job: dict[str, Any]) -> None:
+    def _serve(self, job: CloudJob) -> None:
         try:
             reading.serve(job, self._lines.get, self._answers.put, clock=lambda: self.now)
         finally:
@@ -58,11 +60,16 @@ class Inside:
         return self._answers.get(timeout=10.0) == b""
 
 
+def with_section(job: dict[str, Any], **section: object) -> dict[str, Any]:
+    """The same under other settings of ``[cloud]``."""
+    return {**job, "place": {**job["place"], "cloud": {**job["place"]["cloud"], **section}}}
+
+
 @pytest.fixture
 def job(rented: Rented, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.syspath_prepend(str(EXAMPLE))
     given = rented.job("plan")
-    return {"providers": given["providers"], "cloud": given["cloud"], "host": given["host"], "wait": 0}
+    return {"place": {name: given[name] for name in ("providers", "cloud", "host")}, "wait": 0}
 
 
 @pytest.fixture
@@ -242,7 +249,7 @@ def test_what_the_owner_switched_off_is_not_asked(
     job: dict[str, Any], cloud: Cloud, section: dict[str, object], silent: str
 ) -> None:
     """And is not known: no tag was read, so none is said to ask for nothing."""
-    made = Inside({**job, "cloud": {**job["cloud"], **section}})
+    made = Inside(with_section(job, **section))
     answer = made.read()
     assert made.end()
     assert {call.partition(" ")[2] for call in cloud.calls} == {"/machine", "/notices", "/tags"} - {silent}
@@ -255,7 +262,7 @@ def test_what_the_owner_switched_off_is_not_asked(
 def test_settings_of_tags_count_where_the_owner_said_so(job: dict[str, Any], cloud: Cloud, allowed: object) -> None:
     """Plainly: anything but true is no. A hold that is no date is told in any case."""
     cloud.tags = {"costguard-grace": "1h", "costguard-kill-duration": "long", "costguard-hold": "tomorrow"}
-    made = Inside({**job, "cloud": {**job["cloud"], "tag_settings": allowed}})
+    made = Inside(with_section(job, tag_settings=allowed))
     answer = made.read()
     assert made.end()
     assert answer["settings"] == ({"grace": 3600.0} if allowed is True else {})
@@ -270,7 +277,7 @@ def test_what_a_stranger_wrote_is_cut_and_masked(job: dict[str, Any], cloud: Clo
     (told,) = made.read()["nonsense"]
     assert made.end()
     assert (len(told), "abcdefghij" in told) == (300, False)
-    odd = Inside({**job, "cloud": {**job["cloud"], "provider": "a password=abcdefghij " + "x " * 200}})
+    odd = Inside(with_section(job, provider="a password=abcdefghij " + "x " * 200))
     none = odd.read()["none"]
     assert odd.end()
     assert (len(none), "abcdefghij" in none) == (300, False)
@@ -388,6 +395,11 @@ class Port:
 CONFIG: dict[str, Any] = {"providers": ["example=costguard_example"], "cloud": {"provider": "auto"}, "host": {}}
 
 
+def instant(boot: float) -> Instant:
+    """A reading of clocks that began together."""
+    return Instant(boot, boot, boot, None)
+
+
 class Guard:
     """The guard's side with a scripted reader."""
 
@@ -408,7 +420,7 @@ class Guard:
         said = {"read": number, "cloud": "Example", "identity": None, "price": None, "asks": []}
         said |= {"settings": {}, "nonsense": []}
         line = json.dumps({**said, "notices": notices, **more}).encode()
-        return self.side.take(Line(len(self.port.spawned), line), now)
+        return self.side.take(Line(len(self.port.spawned), line), instant(now))
 
 
 @pytest.mark.parametrize(("mode", "asked"), [("live", True), ("dry-run", False), ("LIVE", False)])
@@ -417,7 +429,7 @@ def test_a_dry_run_asks_nothing_that_has_an_effect(mode: str, asked: bool) -> No
     wanted = {**CONFIG, "policy": {"mode": mode}, "cloud": {**CONFIG["cloud"], "scheduled_events": True}}
     guard = Guard(wanted)
     guard.side.ask(0.0)
-    assert guard.port.spawned[0][1]["cloud"]["scheduled_events"] is asked
+    assert guard.port.spawned[0][1]["place"]["cloud"]["scheduled_events"] is asked
 
 
 def test_a_notice_becomes_an_event_once() -> None:
@@ -457,7 +469,7 @@ def test_a_tag_is_a_veto_until_it_ends() -> None:
     guard.answer(0.0, asks=[["costguard = off", None], ["costguard-hold until x", 60.0]])
     assert len(guard.side.vetoes(59.0)) == 2
     assert len(guard.side.vetoes(61.0)) == 1
-    guard.side.take(Ended(1, -9), 70.0)
+    guard.side.take(Ended(1, -9), instant(70.0))
     assert len(guard.side.vetoes(80.0)) == 1
     guard.answer(200.0, asks=None, error="the service does not answer")
     assert len(guard.side.vetoes(200.0)) == 1
@@ -557,7 +569,7 @@ def test_nonsense_of_the_reader_is_told_and_changes_nothing(answer: dict[str, An
     guard = Guard()
     guard.side.ask(0.0)
     said = {"read": 1, "cloud": "E", "identity": None, "price": None, "asks": [], "notices": []} | answer
-    assert guard.side.take(Line(1, json.dumps(said).encode()), 0.0) == []
+    assert guard.side.take(Line(1, json.dumps(said).encode()), instant(0.0)) == []
     assert "makes no sense" in str(guard.troubles[-1])
 
 

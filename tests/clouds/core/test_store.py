@@ -69,7 +69,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 def act(rented: Rented, instance: str, incident: str, attempt: str) -> None:
     """One whole attempt of a real worker."""
-    answers = rented.ask("act", "terminate", incident=incident, attempt=attempt, context={"instance": instance})
+    answers = rented.ask("act", "terminate", incident=incident, attempt=attempt, instance=instance)
     assert answers["outcome"]["status"] in {"accepted", "refused", "failed"}, answers
 
 

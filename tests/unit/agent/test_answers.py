@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from costguard.agent.moments import Moments
-from costguard.agent.workers import REACHED_LIMIT, Workers
+from costguard.agent.workers import REACHED_LIMIT, Circumstances, Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Effect, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.testing.simhost import Faults, SimHost, effective
+from tests.unit.agent.crew import begin, ended, wrote
 
 FINDING = {"code": "bill_ends", "text": "computing ends", "hint": ""}
 FOUND = (("bill_ends", "computing ends", ""),)
@@ -32,14 +33,14 @@ def workers(**config: Any) -> tuple[Workers, SimHost]:
 def said(effect: Any, *lines: Any, go: bool = False) -> list[Outcome]:
     """The outcomes of a worker of this effect that writes these lines and ends."""
     crew, host = workers()
-    assert crew.start(effect, 10.0, {}) is None
+    assert begin(crew, effect, 10.0) is None
     (child,) = host.children
     found = []
     for number, line in enumerate(lines):
-        found.append(crew.line(child, line if isinstance(line, bytes) else json.dumps(line).encode(), 11.0 + number))
+        found.append(wrote(crew, child, line if isinstance(line, bytes) else json.dumps(line).encode(), 11.0 + number))
         if go and number == len(lines) - 2:
             assert crew.go(Go("e1", "shutdown", "i1"), 12.0) is None
-    found.append(crew.ended(child, 0, 20.0))
+    found.append(ended(crew, child, 0, 20.0))
     assert not crew.owns(child)
     return [one for one in found if one is not None]
 
@@ -52,22 +53,22 @@ CONFIRM = Confirm("e1", "a1", "shutdown", "i1")
     ("answer", "status", "detail", "proof"),
     [
         (
-            {"delivered": ["wall"], "reached": {"wall": "2 terminals"}, "failed": {}},
+            {"reached": {"wall": "2 terminals"}, "failed": {}},
             "delivered",
             "",
             "wall: 2 terminals",
         ),
-        ({"delivered": ["wall", "ntfy"], "reached": {"wall": "1 terminal"}}, "delivered", "", "wall: 1 terminal; ntfy"),
-        ({"delivered": ["wall"], "reached": None, "failed": {"ntfy": "timeout"}}, "delivered", "ntfy: timeout", "wall"),
+        ({"reached": {"wall": "1 terminal", "ntfy": ""}}, "delivered", "", "wall: 1 terminal; ntfy"),
+        ({"reached": {"wall": ""}, "failed": {"ntfy": "timeout"}}, "delivered", "ntfy: timeout", "wall"),
         (
-            {"delivered": [], "failed": {"wall": "nobody", "ntfy": "timeout"}},
+            {"reached": {}, "failed": {"wall": "nobody", "ntfy": "timeout"}},
             "failed",
             "wall: nobody; ntfy: timeout",
             "",
         ),
-        ({"delivered": None, "failed": None}, "failed", "", ""),
+        ({"error": "malformed job"}, "failed", "malformed job", ""),
         ({}, "failed", "", ""),
-        ({"delivered": ["x" * 900]}, "delivered", "", "x" * REACHED_LIMIT),
+        ({"reached": {"x" * 900: ""}}, "delivered", "", "x" * REACHED_LIMIT),
     ],
 )
 def test_a_message_is_delivered_when_one_channel_took_it(
@@ -81,7 +82,7 @@ def test_a_message_is_delivered_when_one_channel_took_it(
 @pytest.mark.parametrize("verdict", ["go", "consequences", "another", "refuse", "failed"])
 def test_a_plan_is_the_answer_of_a_check_and_only_a_veto_that_of_an_attempt(effect: Effect, verdict: str) -> None:
     """An attempt whose plan passes goes on to be ready, with what the plan found and its receipt."""
-    plan = {"plan": {"verdict": verdict, "findings": [FINDING], "receipt": {"instance": "m"}}}
+    plan = {"plan": {"action": "stop", "verdict": verdict, "findings": [FINDING], "receipt": {"instance": "m"}}}
     found = said(effect, plan, {"ready": True}) if effect is PREPARE else said(effect, plan)
     passes = verdict in {"go", "consequences"}
     if effect is PREPARE and passes:
@@ -97,14 +98,16 @@ def test_a_plan_is_the_answer_of_a_check_and_only_a_veto_that_of_an_attempt(effe
 def test_an_outcome_is_handed_on_as_it_is(effect: Effect, status: str) -> None:
     """Once: whatever the worker writes after it, and its end, are no news."""
     outcome = {"outcome": {"status": status, "detail": "words", "proof": "r-1", "receipt": {"request": "r-1"}}}
-    more = [{"outcome": {"status": "done"}}, {"error": "no"}, b"Segmentation fault"]
+    more = [{"outcome": {"status": "done", "detail": ""}}, {"error": "no"}, b"Segmentation fault"]
     assert said(effect, outcome, *more) == [
         Outcome(11.0, "e1", status, "words", proof="r-1", receipt='{"request":"r-1"}')
     ]
-    assert said(effect, {"outcome": {"status": status, "proof": None}}) == [Outcome(11.0, "e1", status)]
+    assert said(effect, {"outcome": {"status": status, "detail": ""}}) == [Outcome(11.0, "e1", status)]
 
 
-@pytest.mark.parametrize("line", [{}, {"ready": False}, {"plan": {"verdict": "go"}}, [1], "text", None])
+@pytest.mark.parametrize(
+    "line", [{}, {"ready": False}, {"plan": {"action": "stop", "verdict": "go"}}, {"of another version": 1}]
+)
 def test_what_is_no_answer_waits_for_one(line: object) -> None:
     """Nothing follows from it; the worker may still say what it found."""
     first, *rest = said(CONFIRM, line, {"outcome": {"status": "done", "detail": "x"}})
@@ -114,10 +117,10 @@ def test_what_is_no_answer_waits_for_one(line: object) -> None:
 def test_the_price_that_a_plan_learnt_stays_until_another_is_known() -> None:
     """A plan without one takes none away."""
     crew, host = workers()
-    for number, price in enumerate([{"per_hour": 2.0}, None, {}, {"per_hour": 3.0}]):
-        crew.start(Check(f"c{number}", "shutdown"), 10.0, {})
-        plan: dict[str, Any] = {"verdict": "go", "findings": [], "price": price}
-        crew.line(list(host.children)[-1], json.dumps({"plan": plan}).encode(), 11.0)
+    for number, price in enumerate([{"per_hour": 2.0}, {}, {}, {"per_hour": 3.0}]):
+        begin(crew, Check(f"c{number}", "shutdown"), 10.0)
+        plan: dict[str, Any] = {"action": "stop", "verdict": "go", "findings": [], "price": price}
+        wrote(crew, list(host.children)[-1], json.dumps({"plan": plan}).encode(), 11.0)
         assert crew.price == ({"per_hour": 2.0} if number < 3 else {"per_hour": 3.0})
 
 
@@ -130,7 +133,7 @@ def test_only_the_worker_that_is_meant_is_ended() -> None:
         PREPARE._replace(id="a2"),
         CHECK._replace(id="c1"),
     ):
-        crew.start(effect, 10.0, {})
+        begin(crew, effect, 10.0)
     tell, one, two, check = host.children
     crew.go(Go("a2", "shutdown", "i1"), 20.0)
     crew.abandon("a1")
@@ -153,7 +156,7 @@ def test_each_kind_has_its_own_time() -> None:
         (Save("e1", "stop", 30.0), deadlines.save(0.0).killed),
     ):
         crew, host = workers()
-        crew.start(effect, 10.0, {})
+        begin(crew, effect, 10.0)
         assert crew.deadline == 10.0 + limit
         assert crew.late(10.0 + limit - 0.1) == []
         assert [(one.effect, "killed" in one.detail) for one in crew.late(10.0 + limit)] == [("e1", True)]
@@ -165,16 +168,16 @@ def test_a_worker_that_waits_ready_may_wait_and_one_that_was_released_has_the_ti
     for timeout, given in ((None, deadlines.ACTION), (300, 300.0)):
         settings = {} if timeout is None else {"timeout": timeout}
         crew, host = workers(actions={"shutdown": settings})
-        crew.start(PREPARE, 10.0, {})
+        begin(crew, PREPARE, 10.0)
         (child,) = host.children
         assert host.children[child].job["deadline"] == given
-        crew.line(child, b'{"plan":{"verdict":"go"}}', 11.0)
-        crew.line(child, b'{"ready":true}', 12.0)
+        wrote(crew, child, b'{"plan":{"action":"shutdown","verdict":"go"}}', 11.0)
+        wrote(crew, child, b'{"ready":true}', 12.0)
         assert crew.deadline == 12.0 + deadlines.READY_KILLED
         assert crew.go(Go("e1", "shutdown", "i1"), 50.0) is None
         assert crew.deadline == 50.0 + deadlines.act(given).killed
-        ended = crew.ended(child, -9, 60.0)
-        assert ended == Outcome(60.0, "e1", "unknown", "the worker ended without a result (signal 9)")
+        gone = ended(crew, child, -9, 60.0)
+        assert gone == Outcome(60.0, "e1", "unknown", "the worker failed: it ended without a result (signal 9)")
         gone = crew.go(Go("e1", "shutdown", "i1"), 61.0)
         assert gone is not None
         assert (gone.effect, gone.status) == ("e1", "failed")
@@ -183,9 +186,9 @@ def test_a_worker_that_waits_ready_may_wait_and_one_that_was_released_has_the_ti
 def test_what_was_reported_is_not_reported_again_when_its_worker_is_late() -> None:
     """It said its outcome and does not end: it is killed, and that is all."""
     crew, host = workers()
-    crew.start(CHECK, 10.0, {})
+    begin(crew, CHECK, 10.0)
     (child,) = host.children
-    assert crew.line(child, b'{"plan":{"verdict":"go"}}', 11.0) is not None
+    assert wrote(crew, child, b'{"plan":{"action":"shutdown","verdict":"go"}}', 11.0) is not None
     assert crew.telling is False
     assert (crew.late(1e6), host.children) == ([], {})
 
@@ -193,20 +196,20 @@ def test_what_was_reported_is_not_reported_again_when_its_worker_is_late() -> No
 def test_a_message_under_way_is_known_until_it_is_answered() -> None:
     """A guard that ends waits for it."""
     crew, host = workers()
-    crew.start(TELL, 10.0, {})
+    begin(crew, TELL, 10.0)
     (child,) = host.children
     told = [crew.telling]
-    crew.line(child, b'{"delivered":["wall"]}', 11.0)
+    wrote(crew, child, b'{"reached":{"wall":""}}', 11.0)
     assert [*told, crew.telling] == [True, False]
 
 
 def test_what_has_its_moment_later_is_started_then_or_replaced_or_dropped() -> None:
     """One check and one attempt of each action wait; a newer one takes the place of the same, and of no other."""
     crew, host = workers(**FLEET)
-    assert crew.submit(Check("c1", "stop", 1000.0, known=True), 1000.0, {}) is None
-    assert crew.submit(Check("c2", "terminate", 1000.0, known=True), 1000.0, {}) is None
-    assert crew.submit(Prepare("a1", "stop", "i1"), 1000.0, {}) is None
-    assert crew.submit(Check("c3", "stop", 1000.0, known=True), 1000.0, {}) is None
+    assert crew.submit(Check("c1", "stop", 1000.0, known=True), 1000.0, Circumstances()) is None
+    assert crew.submit(Check("c2", "terminate", 1000.0, known=True), 1000.0, Circumstances()) is None
+    assert crew.submit(Prepare("a1", "stop", "i1"), 1000.0, Circumstances()) is None
+    assert crew.submit(Check("c3", "stop", 1000.0, known=True), 1000.0, Circumstances()) is None
     assert host.children == {}
     assert 1000.0 < crew.deadline < 1000.0 + 1200.0
     assert crew.ripe(crew.deadline - 0.1) is None
@@ -216,18 +219,18 @@ def test_what_has_its_moment_later_is_started_then_or_replaced_or_dropped() -> N
     assert sorted(waited) == ["a1", "c2", "c3"]
     for kinds, kept in ((("check",), ["a1"]), (("prepare",), ["c1"]), (("tell",), ["a1", "c1"])):
         crew, _ = workers(**FLEET)
-        crew.submit(Check("c1", "stop", 1000.0, known=True), 1000.0, {})
-        crew.submit(Prepare("a1", "stop", "i1"), 1000.0, {})
+        crew.submit(Check("c1", "stop", 1000.0, known=True), 1000.0, Circumstances())
+        crew.submit(Prepare("a1", "stop", "i1"), 1000.0, Circumstances())
         crew.abandon_all(*kinds)
         found_ids = []
         while (found := crew.ripe(1e6)) is not None:
             found_ids.append(found.id)
         assert sorted(found_ids) == kept
     crew, host = workers(**FLEET)
-    crew.submit(Prepare("a1", "stop", "i1"), 1000.0, {})
+    crew.submit(Prepare("a1", "stop", "i1"), 1000.0, Circumstances())
     crew.abandon("a1")
     assert crew.ripe(1e6) is None
-    crew.submit(Prepare("a2", "stop", "i1"), 1000.0, {"reason": "person"})
+    crew.submit(Prepare("a2", "stop", "i1"), 1000.0, Circumstances(reason="person"))
     assert len(host.children) == 1
 
 
@@ -235,9 +238,7 @@ def test_a_message_has_what_its_channels_need() -> None:
     """Its own facts before those of the moment; where the machine's files are; the channels as configured."""
     notify = {"channels": ["wall"], "attempts": 3}
     crew, host = workers(notify=notify, host={"procfs": "/host/proc", "sysfs": "/sys"})
-    crew.start(
-        Tell("m1", "warning", "critical", {"gpus": ["a"], "sentence": "own"}), 10.0, {"sentence": "x", "more": 1}
-    )
+    crew.tell(Tell("m1", "warning", "critical", {"gpus": ["a"], "sentence": "own"}), 10.0, {"sentence": "x", "more": 1})
     (program,) = host.children.values()
     assert program.job == {
         "message": {

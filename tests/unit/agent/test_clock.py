@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from costguard.agent.clock import Clock, boot_clock
-from costguard.agent.programs import command_lines
+from costguard.process.command_lines import command_lines
 
 PATIENCE = 20.0
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.heartbeat import ENDING, TAG_EVERY
+from costguard.agent.heartbeat import ENDING, TAG_EVERY_SECONDS
 from costguard.agent.loop import Loop
 from costguard.agent.moments import share
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
@@ -98,7 +98,7 @@ def test_the_tag_is_written_more_rarely_than_the_address_is_asked() -> None:
     beats, _journal, host = live(tag=True, mode="live")
     assert tagged(host)[0] == beats[0]
     assert len(beats) >= 22
-    assert all(TAG_EVERY - 5.0 <= b - a <= TAG_EVERY + EVERY + 40.0 for a, b in pairwise(tagged(host)))
+    assert all(TAG_EVERY_SECONDS - 5.0 <= b - a <= TAG_EVERY_SECONDS + EVERY + 40.0 for a, b in pairwise(tagged(host)))
     assert len(tagged(host)) >= 7
     assert not tagged(live(mode="live")[2])
 
@@ -116,7 +116,7 @@ def test_the_tag_alone_beats_at_its_own_pace() -> None:
     """Without an address no process is started between."""
     beats, _journal, host = live(url="", tag=True, mode="live")
     assert beats == tagged(host)
-    assert all(TAG_EVERY - 5.0 <= b - a <= TAG_EVERY + 40.0 for a, b in pairwise(beats))
+    assert all(TAG_EVERY_SECONDS - 5.0 <= b - a <= TAG_EVERY_SECONDS + 40.0 for a, b in pairwise(beats))
     assert beats[0] - host.world.boot_zero <= EVERY + 40.0
 
 

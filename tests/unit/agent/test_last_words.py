@@ -9,6 +9,7 @@ from costguard.agent.ports import Instant
 from costguard.agent.requests import status
 from costguard.agent.supervise import Reader
 from costguard.notify.compose import compose
+from costguard.readers.job import NvmlJob
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
 WORDS = "the driver is not loaded (NVML 9, Init)"
@@ -78,7 +79,7 @@ def child(*lines: bytes, code: int) -> str:
     """The words about a reader that wrote these lines in answer to its first read, and ended."""
     host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]))
     host.start()
-    reader = Reader(host, "nvml", {})
+    reader = Reader(host, "nvml", NvmlJob)
     reader.ask(1.0)
     for line in lines:
         reader.line(line, 2.0)

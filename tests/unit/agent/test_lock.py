@@ -12,7 +12,7 @@ import pytest
 
 import costguard
 from costguard.agent import lock
-from costguard.agent.programs import command_lines
+from costguard.process.command_lines import command_lines
 
 ROOT = str(Path(costguard.__file__).parents[1])
 HOLD = """
@@ -39,7 +39,7 @@ def running(argv: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 @contextmanager
 def look_alike(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Holds the lock, with the command line of a guard: its start file runs another module of that name."""
-    package = folder / "agent"
+    package = folder / "process"
     package.mkdir(parents=True)
     (package / "start.py").write_text(f"import sys; sys.argv[1:] = [{ROOT!r}, sys.argv[-1]]\n{HOLD}")
     argv = [*command_lines()["guard"][:3], str(package / "start.py"), "costguard.agent.__main__", str(folder / "run")]

@@ -12,7 +12,7 @@ from costguard.agent.memory import COMMIT_EVERY
 from costguard.agent.moments import Moments
 from costguard.agent.ports import Instant
 from costguard.agent.state import COMMITMENTS, STATE
-from costguard.agent.workers import Workers
+from costguard.agent.workers import Circumstances, Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Confirm, Prepare, Save
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, Watch, World, effective
@@ -151,7 +151,7 @@ def test_a_hook_gets_its_time_from_whoever_could_end_it(hook: float) -> None:
     ):
         host = SimHost(seed=1)
         workers = Workers(host, config, Moments("dmi:1", attended=False))
-        assert workers.start(effect, 10.0, {}) is None
+        assert workers.start(effect, 10.0, Circumstances()) is None
         assert workers.late(10.0 + others + hook) == []
         assert [one.status for one in workers.late(10.0 + others + hook + deadlines.MARGIN)] == ["failed"]
         assert host.children == {}
@@ -163,7 +163,7 @@ def test_a_hook_is_told_how_long_it_has(left: float, granted: float) -> None:
     host = Recorded(idle_after_work())
     config = {**effective(), "hooks": {"pre_stop": ["/usr/bin/save"], "timeout": 30.0}}
     host.world.runtime[STATE] = b'{"data":{"engine":{"core":{"serial":0}}}}'
-    Workers(host, config, Moments("dmi:1", attended=False)).start(Save("b-s1", "stop", left), 10.0, {})
+    Workers(host, config, Moments("dmi:1", attended=False)).start(Save("b-s1", "stop", left), 10.0, Circumstances())
     ((_, job),) = host.jobs
     assert job["deadline"] == granted
 
@@ -173,9 +173,9 @@ def test_each_job_names_its_own_attempt() -> None:
     host = Recorded(idle_after_work())
     host.world.runtime[STATE] = b'{"data":{"engine":{"core":{"serial":0}}}}'
     workers = Workers(host, effective(fallback=("shutdown",)), Moments("dmi:1", attended=False))
-    workers.start(Prepare("b-a1", "shutdown", "b-i1"), 10.0, {})
-    workers.start(Confirm("b-f2", "b-a1", "stop", "b-i1"), 10.0, {})
-    assert [(job["attempt"], job["incident"], job["fallback"]) for _, job in host.jobs] == [
+    workers.start(Prepare("b-a1", "shutdown", "b-i1"), 10.0, Circumstances())
+    workers.start(Confirm("b-f2", "b-a1", "stop", "b-i1"), 10.0, Circumstances())
+    assert [(job["attempt"], job["incident"], job.get("fallback", False)) for _, job in host.jobs] == [
         ("b-a1", "b-i1", True),
         ("b-a1", "b-i1", False),
     ]
@@ -266,4 +266,4 @@ def test_a_command_hears_how_long_it_was_idle(aggregate: str, works: float, low:
     rules = {**RULES, "kill_action": "command", "aggregate": aggregate, "arm_duration": None, "unused_after": None}
     live(host, effective(**{**rules, "kill_duration": 900.0 if aggregate == "all" else 1300.0}))
     (prepared,) = [job for program, job in host.jobs if program == "act" and job["job"] == "act"]
-    assert low <= prepared["context"]["idle_seconds"] <= high
+    assert low <= prepared["idle_seconds"] <= high

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent.programs import command_lines
+from costguard.process.command_lines import command_lines
 
 
 def run(job: bytes) -> tuple[int, dict[str, object]]:
@@ -18,34 +18,33 @@ def run(job: bytes) -> tuple[int, dict[str, object]]:
 def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
     """Missing folders are made; the file is private and no temporary one remains."""
     path = tmp_path / "a/b/file.json"
-    assert run(json.dumps({"path": str(path), "data": {"x": "é"}}).encode() + b"\n") == (0, {"saved": True})
+    assert run(json.dumps({"path": str(path), "text": '{"x":"é"}'}).encode() + b"\n") == (0, {"error": ""})
     assert json.loads(path.read_text()) == {"x": "é"}
     assert path.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in path.parent.iterdir()] == ["file.json"]
 
 
 @pytest.mark.parametrize(
-    ("job", "words"),
+    ("job", "code", "words"),
     [
-        (b"", "cannot be read"),
-        (b"nonsense\n", "cannot be read"),
-        (b"[]\n", "not an object"),
-        (b'{"path":"relative","data":{}}\n', "no absolute path"),
-        (b'{"path":"/x/y","data":3}\n', "no absolute path or no data"),
-        (b'{"path":"/proc/costguard/file","data":{}}\n', "/proc/costguard/file: No such file"),
+        (b"nonsense\n", 2, "malformed job (it is no JSON)"),
+        (b"[]\n", 2, "malformed job (it is no object)"),
+        (b'{"path":"relative","text":""}\n', 1, "no absolute path"),
+        (b'{"path":"/x/y","text":3}\n', 2, "malformed job (text is not of type str)"),
+        (b'{"path":"/proc/costguard/file","text":""}\n', 1, "/proc/costguard/file: No such file"),
     ],
 )
-def test_a_failure_is_answered_in_words(job: bytes, words: str) -> None:
-    """Exit code 1, one line of JSON, no traceback."""
-    code, answer = run(job)
-    assert code == 1
-    assert words in str(answer["failed"])
+def test_a_failure_is_answered_in_words(job: bytes, code: int, words: str) -> None:
+    """One line of JSON, no traceback, and an exit code."""
+    found, answer = run(job)
+    assert found == code
+    assert words in str(answer["error"])
 
 
 def test_a_guard_that_is_gone_is_no_error(tmp_path: Path) -> None:
     """Nobody reads the answer: the file is written all the same, without a traceback."""
     path = tmp_path / "file.json"
-    job = json.dumps({"path": str(path), "data": {}}).encode() + b"\n"
+    job = json.dumps({"path": str(path), "text": "{}"}).encode() + b"\n"
     with subprocess.Popen(
         command_lines()["persist"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as worker:

@@ -12,6 +12,7 @@ from costguard.agent.loop import Loop
 from costguard.agent.ports import Instant
 from costguard.agent.supervise import ANSWER_WITHIN
 from costguard.engine.observation import Known
+from costguard.readers.job import NvmlJob
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
 from costguard.testing.simprograms import Reader
 
@@ -233,7 +234,7 @@ def test_a_reader_that_dies_between_two_ticks_leaves_nothing_known() -> None:
 
 def reader_of(host: SimHost) -> supervise.Reader:
     """A reader that was asked, and answered."""
-    reader = supervise.Reader(host, "nvml", {})
+    reader = supervise.Reader(host, "nvml", NvmlJob)
     reader.ask(100.0, then=(110.0, 10.0))
     assert reader.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5) is not None
     assert reader.alone
@@ -289,9 +290,9 @@ def test_counters_beside_nothing_new_reach_the_next_reader() -> None:
     """They are what a reader, or a guard, that begins anew bridges its gap with; the answer is the same for all that."""
     reader = reader_of(SimHost(Machine(gpus=1, script=RESTS)))
     assert reader.line(b'{"same":1,"read":2,"at":110.0,"counters":{"a":[110.0,7]}}', 110.1) is not None
-    assert reader.job["counters"]["a"] == [110.0, 7]
+    assert reader.handed["counters"]["a"] == [110.0, 7]
     assert reader.line(b'{"same":1,"read":3,"at":120.0}', 120.1) is not None
-    assert reader.job["counters"]["a"] == [110.0, 7]
+    assert reader.handed["counters"]["a"] == [110.0, 7]
 
 
 class Deeds(Watch):

@@ -40,8 +40,8 @@ def test_a_command_is_told_of_the_selected_gpus(
     rules = {"gpu_devices": devices, "aggregate": aggregate, "kill_duration": 900.0, "grace": 300.0}
     Loop(host, effective(rules, mode="live", kill_action="command"), host.start()).run()
     (job,) = jobs.jobs
-    assert job["context"]["gpus"] == [machine.keys[i] for i in gpus]
-    assert job["context"]["idle_seconds"] == pytest.approx(idle, abs=90.0)
+    assert job["gpus"] == [machine.keys[i] for i in gpus]
+    assert job["idle_seconds"] == pytest.approx(idle, abs=90.0)
 
 
 class NoDriver(SimHost):

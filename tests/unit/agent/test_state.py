@@ -106,9 +106,10 @@ def test_a_link_is_not_written_through(folders: tuple[Path, Path]) -> None:
 
 def test_the_job_for_the_disk_writes_what_load_reads(folders: tuple[Path, Path]) -> None:
     """The worker's file and the loader agree on the envelope."""
-    from costguard.agent.persist import save
+    from costguard.agent.persist import PersistJob, save
 
-    assert save(json.loads(state.persist_job(str(folders[1]), "i1", GOOD))) is None
+    written = PersistJob(str(folders[1] / state.COMMITMENTS), state.wrap("instance", "i1", GOOD).decode())
+    assert save(written).error == ""
     found = load(folders).commitments
     assert found is not None
     assert json.loads(found) == json.loads(GOOD)

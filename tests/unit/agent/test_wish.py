@@ -204,7 +204,11 @@ def test_a_first_start_and_a_new_boot_have_lost_nothing() -> None:
     (why,) = (facts["why"] for _, kind, facts in second.told if kind == "cancelled")
     assert "interrupted by a restart of the machine" in why
     found = summaries(
-        [Event(row[0], row[1], row[2], "i", "n", json.loads(row[3])) for b in host.world.history for row in b["events"]]
+        [
+            Event(row["incident"], row["wall"], row["kind"], "i", "n", json.loads(row["data"]))
+            for b in host.world.history
+            for row in b["events"]
+        ]
     )
     assert [(each.result, each.words) for each in found] == [
         ("cancelled", "cancelled: interrupted by a restart of the machine")

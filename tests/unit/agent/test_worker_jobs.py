@@ -7,10 +7,11 @@ import pytest
 
 from costguard.agent.moments import Moments
 from costguard.agent.ports import SpawnFailed
-from costguard.agent.workers import REACHED_LIMIT, RECEIPT_LIMIT, Workers
+from costguard.agent.workers import REACHED_LIMIT, RECEIPT_LIMIT, Circumstances, Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
+from tests.unit.agent.crew import begin, ended, wrote
 
 NOW = 100.0
 CONFIG: dict[str, Any] = {
@@ -25,7 +26,8 @@ CONFIG: dict[str, Any] = {
     "actions": {"stop": {"timeout": 240.0, "more": 1}, "command": {"run": ["c"]}},
 }
 HOOK = {"pre_stop": ["save"], "timeout": 90.0}
-CONTEXT = {"reason": "idle", "sentence": "s", "context": {"gpus": []}}
+GIVEN = Circumstances("idle", "s", 7.0, ("g1",), "i-1")
+FACTS = {"reason": "idle", "sentence": "s"}
 PREPARE, CHECK, CONFIRM = Prepare("e1", "stop", "i1"), Check("e1", "stop"), Confirm("e2", "a1", "stop", "i1")
 TELL, SAVE = Tell("e1", "warning", "critical", {"x": 1}), Save("e1", "stop", 30.0)
 
@@ -65,36 +67,36 @@ class Crew:
         moments = Moments("dmi:1", attended=attended)
         self.workers = Workers(self.port, {**CONFIG, **config}, moments)  # type: ignore[arg-type] # of a host it uses these three
         if effect is not None:
-            assert self.workers.start(effect, NOW, CONTEXT) is None
+            assert begin(self.workers, effect, NOW, GIVEN, FACTS) is None
 
     @property
     def job(self) -> dict[str, Any]:
         return self.port.spawned[-1][1]
 
     def hears(self, said: object, now: float = NOW + 1.0, child: int = 1) -> Outcome | None:
-        return self.workers.line(child, json.dumps(said).encode(), now)
+        return wrote(self.workers, child, json.dumps(said).encode(), now)
 
 
 BASE = {
-    "action": "stop", "mode": "live", "fallback": False, "settings": CONFIG["actions"]["stop"], "cloud": CONFIG["cloud"],
-    "sink": {"url": "u"}, "heartbeat": {"url": "h"}, "hook": {}, "host": CONFIG["host"], "providers": ["x=y"], "results": "/run/x/results",
-    **CONTEXT,
+    "action": "stop", "mode": "live", "settings": CONFIG["actions"]["stop"], "cloud": CONFIG["cloud"],
+    "sink": {"url": "u"}, "heartbeat": {"url": "h"}, "providers": ["x=y"], "results": "/run/x/results",
+    "host": CONFIG["host"], "gpus": ["g1"], **{n: getattr(GIVEN, n) for n in GIVEN._fields if n != "gpus"},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("effect", "config", "own", "killed"),
     [
-        (CHECK, {}, {"job": "plan", "attempt": "e1", "incident": "", "deadline": 45.0}, 75.0),
+        (CHECK, {}, {"job": "plan", "attempt": "e1", "deadline": 45.0}, 75.0),
         (PREPARE, {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0}, 85.0),
         (PREPARE, {"hooks": HOOK}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0, "hook": HOOK}, 175.0),
         (PREPARE, {"hooks": {"pre_stop": ["x"]}}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0, "hook": {"pre_stop": ["x"]}}, 145.0),
         (PREPARE, {"hooks": {"timeout": 90.0}}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0, "hook": {"timeout": 90.0}}, 85.0),
         (CONFIRM, {}, {"job": "confirm", "attempt": "a1", "incident": "i1", "deadline": 100.0}, 120.0),
-        (SAVE, {"hooks": HOOK}, {"job": "hook", "attempt": "e1", "incident": "", "deadline": 30.0, "hook": HOOK}, 110.0),
-        (Save("e1", "stop", 500.0), {"hooks": HOOK}, {"job": "hook", "attempt": "e1", "incident": "", "deadline": 90.0, "hook": HOOK}, 110.0),
-        (Save("e1", "stop", 0.2), {"hooks": HOOK}, {"job": "hook", "attempt": "e1", "incident": "", "deadline": 1.0, "hook": HOOK}, 110.0),
-        (Prepare("e1", "shutdown", "i1"), {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 60.0, "action": "shutdown", "settings": {}, "fallback": True}, 85.0),
+        (SAVE, {"hooks": HOOK}, {"job": "hook", "attempt": "e1", "deadline": 30.0, "hook": HOOK}, 110.0),
+        (Save("e1", "stop", 500.0), {"hooks": HOOK}, {"job": "hook", "attempt": "e1", "deadline": 90.0, "hook": HOOK}, 110.0),
+        (Save("e1", "stop", 0.2), {"hooks": HOOK}, {"job": "hook", "attempt": "e1", "deadline": 1.0, "hook": HOOK}, 110.0),
+        (Prepare("e1", "shutdown", "i1"), {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 60.0, "action": "shutdown", "settings": None, "fallback": True}, 85.0),
         (Prepare("e1", "command", "i1"), {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 60.0, "action": "command", "settings": {"run": ["c"]}}, 85.0),
     ],
 )  # fmt: skip
@@ -103,7 +105,8 @@ def test_the_job_of_an_action_worker(
 ) -> None:
     """All that it needs and nothing else; each kind has its own time, and is ended a while after it."""
     crew = Crew(effect, **config)
-    assert crew.port.spawned == [("act", {**BASE, **own})]
+    wanted = {name: value for name, value in {**BASE, **own}.items() if value is not None}
+    assert crew.port.spawned == [("act", wanted)]
     assert crew.workers.deadline == NOW + killed
     assert (crew.workers.owns(1), crew.workers.owns(2), crew.workers.telling) == (True, False, False)
 
@@ -111,22 +114,21 @@ def test_the_job_of_an_action_worker(
 def test_the_job_of_a_message() -> None:
     """To all channels, with what is known; where the machine's files are goes with it, no more of the host."""
     crew = Crew(TELL)
-    facts = {**CONTEXT, "x": 1}
+    facts = {**FACTS, "x": 1}
+    sent = {"id": "e1", "kind": "warning", "level": "critical", "facts": facts}
     assert crew.port.spawned == [
         ("notify", {
-            "message": {"id": "e1", "kind": "warning", "level": "critical", "facts": facts}, "channels": ["a", "b"], "deadline": 25.0,
+            "message": sent, "channels": ["a", "b"], "deadline": 25.0,
             "settings": {"channels": ["a", "b"], "price": 7, "procfs": "/p", "devfs": "/d"},
         })
     ]  # fmt: skip
     assert (crew.workers.deadline, crew.workers.telling) == (NOW + deadlines.TELL.killed, True)
     bare = Crew()
     bare.workers.config = {"policy": CONFIG["policy"], "paths": CONFIG["paths"]}
-    assert bare.workers.start(TELL, NOW, {"x": 0}) is None
-    assert (bare.job["channels"], bare.job["settings"], bare.job["message"]["facts"]) == ([], {}, {"x": 1})
-    assert bare.workers.start(PREPARE, NOW, {}) is None
-    assert {name: bare.job[name] for name in ("settings", "cloud", "sink", "heartbeat", "hook", "host", "providers", "fallback")} == {
-        "settings": {}, "cloud": {}, "sink": {}, "heartbeat": {}, "hook": {}, "host": {}, "providers": [], "fallback": False,
-    }  # fmt: skip
+    assert bare.workers.tell(TELL, NOW, {"x": 0}) is None
+    assert (bare.job["channels"], bare.job["message"]["facts"], "settings" in bare.job) == ([], {"x": 1}, False)
+    assert bare.workers.start(PREPARE, NOW, Circumstances()) is None
+    assert set(bare.job) == {"action", "mode", "attempt", "incident", "host", "results", "deadline", "job"}
 
 
 # ---- answers ----------------------------------------------------------------------------------
@@ -135,12 +137,13 @@ def test_the_job_of_a_message() -> None:
 @pytest.mark.parametrize(
     ("said", "status", "detail", "proof"),
     [
-        ({"delivered": ["mail", "wall"]}, "delivered", "", "mail; wall"),
-        ({"delivered": ["mail", "wall"], "reached": {"mail": "ann, bob"}}, "delivered", "", "mail: ann, bob; wall"),
-        ({"delivered": ["mail"], "failed": {"wall": "nobody", "chat": "503"}}, "delivered", "wall: nobody; chat: 503", "mail"),
+        ({"reached": {"mail": "", "wall": ""}}, "delivered", "", "mail; wall"),
+        ({"reached": {"mail": "ann, bob", "wall": ""}}, "delivered", "", "mail: ann, bob; wall"),
+        ({"reached": {"mail": ""}, "failed": {"wall": "nobody", "chat": "503"}}, "delivered", "wall: nobody; chat: 503", "mail"),
+        ({"failed": {"wall": "nobody"}, "error": "no job"}, "failed", "wall: nobody; no job", ""),
         ({"failed": {"wall": "nobody"}}, "failed", "wall: nobody", ""),
-        ({}, "failed", "", ""), ({"delivered": None, "failed": None, "reached": None}, "failed", "", ""),
-        ({"delivered": ["x" * 600]}, "delivered", "", "x" * REACHED_LIMIT),
+        ({}, "failed", "", ""),
+        ({"reached": {"x" * 600: ""}}, "delivered", "", "x" * REACHED_LIMIT),
     ],
 )  # fmt: skip
 def test_who_was_reached(said: dict[str, Any], status: str, detail: str, proof: str) -> None:
@@ -153,7 +156,7 @@ def test_who_was_reached(said: dict[str, Any], status: str, detail: str, proof: 
     assert crew.port.killed == [1], "it is ended all the same when its time is over"
 
 
-FINDINGS = [{"code": "c1", "text": "one"}, {"code": 2, "text": "two", "hint": "do"}]
+FINDINGS = [{"code": "c1", "text": "one"}, {"code": "2", "text": "two", "hint": "do"}]
 FOUND = (("c1", "one", ""), ("2", "two", "do"))
 
 
@@ -163,62 +166,70 @@ def test_a_plan(effect: Effect, verdict: str) -> None:
     """That of a check is its outcome; that of an attempt only where it ends there, and else it comes with *ready*."""
     crew = Crew(effect)
     found = crew.hears(
-        {"plan": {"verdict": verdict, "findings": FINDINGS, "receipt": {"a": 1}, "price": {"amount": 2.0}}}
+        {
+            "plan": {
+                "action": "stop",
+                "verdict": verdict,
+                "findings": FINDINGS,
+                "receipt": {"a": "1"},
+                "price": {"amount": 2.0},
+            }
+        }
     )
     final = effect is CHECK or (effect is PREPARE and verdict in {"refuse", "another", "failed"})
     assert found == (Outcome(NOW + 1.0, effect.id, verdict, "one; two", FOUND) if final else None)
     assert crew.workers.price == {"amount": 2.0}
     ready = crew.hears({"ready": True}, NOW + 2.0)
     if effect is PREPARE and not final:
-        assert ready == Outcome(NOW + 2.0, effect.id, "ready", findings=FOUND, receipt='{"a":1}')
+        assert ready == Outcome(NOW + 2.0, effect.id, "ready", findings=FOUND, receipt='{"a":"1"}')
         assert crew.workers.deadline == NOW + 2.0 + deadlines.READY_KILLED
     else:
         assert ready is None
-    assert (crew.workers.ended(1, 0, NOW + 3.0) is None) is final
+    assert (ended(crew.workers, 1, 0, NOW + 3.0) is None) is final
 
 
 def test_a_plan_that_heard_of_no_price_keeps_the_last() -> None:
     """It may not have asked."""
     crew = Crew(CHECK)
-    crew.hears({"plan": {"verdict": "go", "price": {"amount": 2.0}}})
-    assert crew.workers.start(CHECK, NOW, {}) is None
-    crew.hears({"plan": {"verdict": "go", "price": None}}, child=2)
+    crew.hears({"plan": {"action": "stop", "verdict": "go", "price": {"amount": 2.0}}})
+    assert begin(crew.workers, CHECK, NOW) is None
+    crew.hears({"plan": {"action": "stop", "verdict": "go"}}, child=2)
     assert crew.workers.price == {"amount": 2.0}
 
 
 @pytest.mark.parametrize(
     ("said", "found"),
     [
-        ({"outcome": {"status": "accepted", "detail": "d", "proof": 7, "receipt": {"a": 1}}}, Outcome(NOW + 1.0, "e2", "accepted", "d", proof="7", receipt='{"a":1}')),
-        ({"outcome": {"status": "pending"}}, Outcome(NOW + 1.0, "e2", "pending", "")),
-        ({"outcome": {"status": "done", "proof": None, "receipt": {}}}, Outcome(NOW + 1.0, "e2", "done", "")),
-        ({"error": 5}, Outcome(NOW + 1.0, "e2", "unknown", "5")),
-        ({"ready": True}, None), ({"other": 1}, None), (["outcome"], None), (7, None),
+        ({"outcome": {"status": "accepted", "detail": "d", "proof": "7", "receipt": {"a": "1"}}}, Outcome(NOW + 1.0, "e2", "accepted", "d", proof="7", receipt='{"a":"1"}')),
+        ({"outcome": {"status": "pending", "detail": ""}}, Outcome(NOW + 1.0, "e2", "pending", "")),
+        ({"outcome": {"status": "done", "detail": "", "receipt": {}}}, Outcome(NOW + 1.0, "e2", "done", "")),
+        ({"error": "5"}, Outcome(NOW + 1.0, "e2", "unknown", "5")),
+        ({"ready": True}, None), ({"other": 1}, None),
     ],
 )  # fmt: skip
 def test_an_outcome(said: object, found: Outcome | None) -> None:
     """Is said once; what is none leaves the worker its time."""
     crew = Crew(CONFIRM)
     assert crew.hears(said) == found
-    gone = crew.workers.ended(1, 3, NOW + 5.0)
-    how = "the worker ended without a result (exit code 3)"
+    gone = ended(crew.workers, 1, 3, NOW + 5.0)
+    how = "the worker failed: it ended without a result (exit code 3)"
     assert gone == (Outcome(NOW + 5.0, "e2", "unknown", how) if found is None else None)
-    assert crew.workers.ended(1, 3, NOW + 5.0) is None
+    assert ended(crew.workers, 1, 3, NOW + 5.0) is None
     assert crew.hears(said) is None
 
 
 @pytest.mark.parametrize(("code", "how"), [(0, "exit code 0"), (7, "exit code 7"), (-9, "signal 9")])
 def test_how_a_worker_ended(code: int, how: str) -> None:
     """In words."""
-    gone = Crew(PREPARE).workers.ended(1, code, NOW)
-    assert gone == Outcome(NOW, "e1", "failed", f"the worker ended without a result ({how})")
+    gone = ended(Crew(PREPARE).workers, 1, code, NOW)
+    assert gone == Outcome(NOW, "e1", "failed", f"the worker failed: it ended without a result ({how})")
 
 
 @pytest.mark.parametrize("receipt", [{"a": "x" * (RECEIPT_LIMIT - 8)}, {"a": "x" * (RECEIPT_LIMIT - 7)}])
 def test_a_receipt_has_its_limit(receipt: dict[str, str]) -> None:
     """One that is longer is none: half of it proves nothing."""
     crew = Crew(CONFIRM)
-    found = crew.hears({"outcome": {"status": "done", "receipt": receipt}})
+    found = crew.hears({"outcome": {"status": "done", "detail": "", "receipt": receipt}})
     text = json.dumps(receipt, separators=(",", ":"))
     assert found is not None
     assert found.receipt == (text if len(text) <= RECEIPT_LIMIT else "")
@@ -228,12 +239,12 @@ def test_a_receipt_has_its_limit(receipt: dict[str, str]) -> None:
 def test_a_word_that_makes_no_sense_is_the_last() -> None:
     """Nothing that comes after it is believed, and the worker is not called lost a second time."""
     crew = Crew(CONFIRM)
-    found = crew.workers.line(1, b"garbage", NOW)
+    found = wrote(crew.workers, 1, b"garbage", NOW)
     assert found is not None
-    assert found.detail.startswith("the worker's answer makes no sense (")
-    assert crew.hears({"outcome": {"status": "done"}}) is None
-    assert crew.workers.ended(1, 0, NOW) is None
-    assert Crew(CHECK).workers.line(99, b"garbage", NOW) is None
+    assert found.detail == "the worker failed: it answered with nonsense (it is no JSON)"
+    assert crew.hears({"outcome": {"status": "done", "detail": ""}}) is None
+    assert ended(crew.workers, 1, 0, NOW) is None
+    assert wrote(Crew(CHECK).workers, 99, b"garbage", NOW) is None
 
 
 # ---- release and end --------------------------------------------------------------------------
@@ -242,7 +253,7 @@ def test_a_word_that_makes_no_sense_is_the_last() -> None:
 def test_a_release_goes_to_the_worker_of_that_attempt() -> None:
     """Once; from then on it has the time of the action, and nobody ends it."""
     crew = Crew(Prepare("other", "stop", "i1"))
-    assert crew.workers.start(PREPARE, NOW, CONTEXT) is None
+    assert begin(crew.workers, PREPARE, NOW, GIVEN, FACTS) is None
     assert crew.workers.go(Go("e1", "stop", "i1"), NOW + 50.0) is None
     assert crew.port.sent == [(2, b'{"go":true}')]
     crew.workers.abandon("other")
@@ -268,7 +279,7 @@ def test_workers_of_other_kinds_stay() -> None:
     """Only what is named is ended."""
     crew = Crew()
     for effect in (TELL, Check("c", "stop"), Prepare("p", "stop", "i1"), CONFIRM):
-        assert crew.workers.start(effect, NOW, {}) is None
+        assert begin(crew.workers, effect, NOW) is None
     crew.workers.abandon("nobody")
     crew.workers.abandon_all("check")
     assert crew.port.killed == [2]
@@ -281,9 +292,9 @@ def test_workers_of_other_kinds_stay() -> None:
 def test_who_is_late_is_ended_at_its_deadline() -> None:
     """And said to be, in the words of its kind; not earlier, and no other one."""
     crew = Crew(CHECK)
-    assert crew.workers.start(CONFIRM, NOW, {}) is None
+    assert begin(crew.workers, CONFIRM, NOW) is None
     assert crew.workers.late(NOW + 74.9) == []
-    late = Outcome(NOW + 75.0, "e1", "failed", "no answer within its time; it was killed")
+    late = Outcome(NOW + 75.0, "e1", "failed", "the worker failed: it did not answer in time and was killed")
     assert (crew.workers.deadline, crew.workers.late(NOW + 75.0)) == (NOW + 75.0, [late])
     assert (crew.port.killed, crew.workers.owns(1), crew.workers.owns(2)) == ([1], False, True)
     assert crew.workers.late(NOW + 200.0) == [Outcome(NOW + 200.0, "e2", "unknown", late.detail)]
@@ -296,7 +307,7 @@ def test_what_has_its_moment_later_waits_for_it() -> None:
     """The guard wakes up for it, and starts it once."""
     crew = Crew()
     check = Check("c", "stop", since=NOW, known=True)
-    assert crew.workers.submit(check, NOW, CONTEXT) is None
+    assert crew.workers.submit(check, NOW, GIVEN) is None
     due = crew.workers.deadline
     assert (crew.port.spawned, NOW < due < NOW + 3600.0) == ([], True)
     assert (crew.workers.ripe(due - 0.001), crew.workers.ripe(due), crew.workers.ripe(due)) == (None, check, None)
@@ -306,11 +317,11 @@ def test_what_has_its_moment_later_waits_for_it() -> None:
 def test_what_is_due_is_started_at_once() -> None:
     """A person waits for nobody, nor does a guest action; a failure is told."""
     crew = Crew()
-    assert crew.workers.submit(PREPARE, NOW, {**CONTEXT, "reason": "person"}) is None
-    assert crew.workers.submit(Prepare("e2", "shutdown", "i1"), NOW, CONTEXT) is None
+    assert crew.workers.submit(PREPARE, NOW, GIVEN._replace(reason="person")) is None
+    assert crew.workers.submit(Prepare("e2", "shutdown", "i1"), NOW, GIVEN) is None
     assert len(crew.port.spawned) == 2
     crew.port.full = True
-    found = crew.workers.submit(Prepare("e3", "shutdown", "i1"), NOW, CONTEXT)
+    found = crew.workers.submit(Prepare("e3", "shutdown", "i1"), NOW, GIVEN)
     assert found == Outcome(NOW, "e3", "failed", "no room for another process")
 
 
@@ -323,9 +334,9 @@ def test_an_effect_takes_the_place_of_one_that_waits_for_the_same() -> None:
         Prepare("p1", "stop", "i1"),
     ]
     for effect in kept:
-        crew.workers.submit(effect, NOW, CONTEXT)
+        crew.workers.submit(effect, NOW, GIVEN)
     newer = Check("c3", "stop", since=NOW, known=True)
-    crew.workers.submit(newer, NOW, CONTEXT)
+    crew.workers.submit(newer, NOW, GIVEN)
     found = []
     while (ripe := crew.workers.ripe(1e9)) is not None:
         found.append(ripe)
@@ -341,7 +352,7 @@ def test_what_waits_can_be_given_up() -> None:
         Prepare("p2", "terminate", "i1"),
     ]
     for effect in waiting:
-        crew.workers.submit(effect, NOW, CONTEXT)
+        crew.workers.submit(effect, NOW, GIVEN)
     crew.workers.abandon("p1")
     crew.workers.abandon_all("check", "confirm")
     ripe = crew.workers.ripe(1e9)

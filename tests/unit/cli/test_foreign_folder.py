@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent.programs import HEAVY, LIGHT, command_lines
 from costguard.config.paths import resolve
+from costguard.process.command_lines import HEAVY, LIGHT, command_lines
 from costguard.testing.nvml import Script, write_sysfs
 
 ADDRESS = "0000:01:00.0"
@@ -116,7 +116,7 @@ def test_an_agent_and_its_children_import_nothing_from_where_they_were_started(
 def test_no_kind_of_child_imports_from_the_working_directory(trapped: Trapped) -> None:
     """By the command lines that a process computes which itself was started there with -m."""
     source = f"import sys; sys.path.insert(0, {str(trapped.folder)!r}); sys.argv[0] = '-m'\n"
-    source += "from costguard.agent.programs import command_lines\nprint(command_lines())"
+    source += "from costguard.process.command_lines import command_lines\nprint(command_lines())"
     done = subprocess.run(
         [sys.executable, "-c", source], cwd=trapped.folder, capture_output=True, text=True, check=True, timeout=30
     )
@@ -152,7 +152,7 @@ def test_pythonpath_is_followed_where_only_root_can_write(tmp_path: Path) -> Non
     (bad := tmp_path / "bad").mkdir()
     bad.chmod(0o777)
     done = subprocess.run(
-        [sys.executable, "-c", "from costguard.agent.programs import command_lines; print(command_lines()['act'])"],
+        [sys.executable, "-c", "from costguard.process.command_lines import command_lines; print(command_lines()['act'])"],
         env={**os.environ, "PYTHONPATH": f"{bad}:{good}:"}, cwd=bad, capture_output=True, text=True, check=True, timeout=30,
     )  # fmt: skip
     assert str(good) in done.stdout

@@ -35,7 +35,7 @@ def folder() -> Iterator[Path]:
 )
 def test_since_says_what_it_takes(folder: Path, since: str, words: str) -> None:
     """With an example, and never a date that is still to come."""
-    store.save(str(folder / "history.sqlite"), batch())
+    store.save(batch(folder / "history.sqlite"))
     done = CliRunner().invoke(main, ["history", f"--since={since}", "--state-dir", str(folder)])
     assert done.exit_code == 2
     assert (
@@ -48,7 +48,7 @@ def test_since_says_what_it_takes(folder: Path, since: str, words: str) -> None:
 @pytest.mark.parametrize("since", ["7d", "1h30m", "2020-11-21", "2020-11-21T15:00", "2020-11-21T15:00+01:00", "0s"])
 def test_since_takes_what_it_says(folder: Path, since: str) -> None:
     """A length of time, a date, a date with a time of day."""
-    store.save(str(folder / "history.sqlite"), batch())
+    store.save(batch(folder / "history.sqlite"))
     done = CliRunner().invoke(main, ["history", "--since", since, "--state-dir", str(folder), "--json"])
     assert done.exit_code == 0, done.output
 
@@ -57,7 +57,7 @@ def test_an_ordinary_user_reads_the_machines_history_or_hears_what_to_run(folder
     """The file of root's agent is found where this user has none, also in a folder that is closed to others."""
     machines, own, user = folder / "machines", folder / "own" / "history.sqlite", os.geteuid()
     file = machines / "history.sqlite"
-    store.save(str(file), batch())
+    store.save(batch(file))
     assert nearest(str(own), str(file)) == str(file)
     assert nearest(str(own), str(folder / "none")) == str(own)
     machines.chmod(0)

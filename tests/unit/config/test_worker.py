@@ -8,7 +8,7 @@ from pathlib import Path
 
 def ask(line: str) -> dict[str, object]:
     command = [sys.executable, "-m", "costguard.config.worker"]
-    done = subprocess.run(command, input=line, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, input=line, capture_output=True, text=True, timeout=30, check=False)
     assert done.stderr == ""
     answer = json.loads(done.stdout)
     assert isinstance(answer, dict)
@@ -29,12 +29,12 @@ def test_answers_with_the_effective_configuration(tmp_path: Path) -> None:
 def test_answers_with_every_error() -> None:
     """Errors are an answer, not a crash: the old configuration stays, and people are told why."""
     job = {"arguments": {"set": ["interval=x", "grace=x"]}, "environment": {}}
-    errors = ask(json.dumps(job) + "\n")["errors"]
-    assert isinstance(errors, list)
-    assert len(errors) == 2
+    error = str(ask(json.dumps(job) + "\n")["error"])
+    assert "interval" in error
+    assert "grace" in error
 
 
 def test_a_malformed_request_is_an_error() -> None:
     """It is never taken for an empty configuration."""
-    assert "malformed" in str(ask("[]\n")["errors"])
-    assert "malformed" in str(ask('{"arguments": {}}\n')["errors"])
+    assert "malformed" in str(ask("[]\n")["error"])
+    assert "malformed" in str(ask('{"arguments": {}}\n')["error"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from costguard.doctor import hardware
-from costguard.doctor.child import first_answer
+from costguard.process.child import first_answer
 from costguard.readers.nvml_codes import words
 from costguard.testing.nvml import write_sysfs
 
@@ -84,4 +84,6 @@ def test_other_words_have_advice_too(said: str, part: str) -> None:
 def test_a_program_that_says_nothing_is_not_waited_for() -> None:
     """None for silence within the time; empty for an end without an answer."""
     assert first_answer("act", [], 0.3) is None
-    assert first_answer("notify", [{"no": "job"}], 20.0) == {"error": "the job makes no sense: KeyError: 'message'"}
+    assert first_answer("notify", [{"no": "job"}], 20.0) == {
+        "error": "internal error: malformed job (message is missing); please report it"
+    }

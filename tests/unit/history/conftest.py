@@ -7,21 +7,23 @@ from typing import Any
 
 import pytest
 
+from costguard.history.job import Batch, EventRow
+from costguard.history.rollup import GpuMinute, MachineMinute
+
 NOW = 1_790_000_000.0
 
 
-def batch(name: str = "b1", **changes: Any) -> dict[str, Any]:
-    """A batch with one minute of one GPU and one event."""
+def batch(path: object, name: str = "b1", **changes: Any) -> Batch:
+    """For this file, with one minute of one GPU and one event; rows may be given as lists."""
     minute = int(NOW) // 60 * 60
-    return {
-        "batch": name,
-        "instance": "i-1",
-        "wall": NOW,
-        "dated": True,
+    rows: dict[str, list[Any]] = {
         "gpus": [[minute, "a", 60.0, 0.0, 0.0, 0.5, 1.0]],
         "machine": [[minute, 60.0, 0.0, 0.0]],
         "events": [["x-i1", NOW, "told", json.dumps({"effect": "m1", "name": "warning", "facts": {}})]],
-    } | changes
+    }
+    kinds: dict[str, Any] = {"gpus": GpuMinute, "machine": MachineMinute, "events": EventRow}
+    typed = {part: tuple(kinds[part](*row) for row in changes.pop(part, rows[part])) for part in kinds}
+    return Batch(path=str(path), batch=name, instance="i-1", wall=NOW, dated=True, **typed)._replace(**changes)
 
 
 @pytest.fixture

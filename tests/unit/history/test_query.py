@@ -40,7 +40,7 @@ def test_days_are_local_days_and_what_nobody_saw_is_not_watched(path: str) -> No
     """Midnight is the reader's; a day without any record is listed; today counts until now, the first from its first."""
     rows = machine(at("2026-11-20 22:00"), 2 * HOUR, 0)  # 23:00 to 01:00 in central Europe
     rows += machine(at("2026-11-20 22:00"), 0.5 * HOUR, 2) + machine(at("2026-11-23 00:00"), HOUR, 1)
-    store.save(path, batch(machine=rows))
+    store.save(batch(path, machine=rows))
     with query.reading(path) as database:
         days = query.days(database, 0.0, at("2026-11-23 02:00"))
     assert days == [
@@ -54,7 +54,7 @@ def test_days_are_local_days_and_what_nobody_saw_is_not_watched(path: str) -> No
 def test_the_quarter_under_way_is_not_unwatched(path: str) -> None:
     """An agent that began ten seconds ago missed nothing before; nor is missing what is not written down yet."""
     begin = at("2026-11-20 12:10")
-    store.save(path, batch(machine=[[begin, 9.0, 0.0, 0.0]]))
+    store.save(batch(path, machine=[[begin, 9.0, 0.0, 0.0]]))
     with query.reading(path) as database:
         (day,) = query.days(database, 0.0, begin + 10.0)
         assert (day.works, day.unwatched) == (9.0, 0.0)
@@ -66,7 +66,7 @@ def test_the_quarter_under_way_is_not_unwatched(path: str) -> None:
 def test_the_day_on_which_summer_time_ends_has_25_hours(path: str) -> None:
     """Hours are counted, not assumed."""
     rows = machine(at("2026-10-23 22:00"), HOUR, 0) + machine(at("2026-10-24 22:00"), HOUR, 1)
-    store.save(path, batch(machine=rows + machine(at("2026-10-26 00:00"), HOUR, 1)))
+    store.save(batch(path, machine=rows + machine(at("2026-10-26 00:00"), HOUR, 1)))
     with query.reading(path) as database:
         saturday, sunday, _monday = query.days(database, 0.0, at("2026-10-26 01:00"))
     assert saturday == ("2026-10-24", HOUR, 0.0, 0.0, 23 * HOUR)
@@ -75,7 +75,7 @@ def test_the_day_on_which_summer_time_ends_has_25_hours(path: str) -> None:
 
 def test_a_day_does_not_lose_hours_to_double_counting(path: str) -> None:
     """More seconds than a day has (a date set back) are never minus hours elsewhere."""
-    store.save(path, batch(machine=[[NOW - 60, 500.0, 0.0, 0.0]]))
+    store.save(batch(path, machine=[[NOW - 60, 500.0, 0.0, 0.0]]))
     with query.reading(path) as database:
         assert all(day.unwatched >= 0.0 for day in query.days(database, 0.0, NOW))
 
@@ -88,7 +88,7 @@ def test_what_gpus_did_before_comes_from_the_minutes(path: str) -> None:
         [NOW - 60, "b", 0.0, 60.0, None, None, None],
         [NOW - 7200, "a", 60.0, 0.0, 1.0, 1.0, 1.0],
     ]
-    store.save(path, batch(gpus=gpus))
+    store.save(batch(path, gpus=gpus))
     with query.reading(path) as database:
         one, other = query.loads(database, NOW - HOUR, NOW)
     assert one.mean == pytest.approx(0.3)
@@ -99,7 +99,7 @@ def test_what_gpus_did_before_comes_from_the_minutes(path: str) -> None:
 def test_an_incident_is_found_by_its_id_its_end_or_as_the_last(path: str) -> None:
     """An end that fits several is refused with all of them; so is a name that fits none."""
     events = [[name, NOW, "phase", "{}"] for name in ("aa-i1", "bb-i1", "aa-i12", "")]
-    store.save(path, batch(events=events))
+    store.save(batch(path, events=events))
     with query.reading(path) as database:
         assert query.find(database, "aa-i1") == "aa-i1"
         assert query.find(database, "i12") == "aa-i12"
@@ -112,7 +112,7 @@ def test_an_incident_is_found_by_its_id_its_end_or_as_the_last(path: str) -> Non
 
 def test_no_incident_at_all_is_said(path: str) -> None:
     """`history last` on a quiet machine is no riddle."""
-    store.save(path, batch(events=[]))
+    store.save(batch(path, events=[]))
     with query.reading(path) as database, pytest.raises(query.HistoryError, match="no incident is recorded"):
         query.find(database, "last")
 
@@ -128,7 +128,7 @@ def test_a_missing_a_damaged_and_a_foreign_file_are_told(path: str) -> None:
         pass
     assert Path(path).read_bytes() == b"x" * 5000
     Path(path).unlink()
-    store.save(path, batch())
+    store.save(batch(path))
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 7")
     with pytest.raises(query.HistoryError, match="is of version 7"), query.reading(path):
@@ -138,7 +138,7 @@ def test_a_missing_a_damaged_and_a_foreign_file_are_told(path: str) -> None:
 def test_events_come_in_the_order_in_which_they_were_recorded(path: str) -> None:
     """Also after the date was set back; data that is no JSON object is empty, never an error."""
     events = [["i", NOW, "phase", '{"to":"WARNING"}'], ["i", NOW - 50, "told", "garbage"], ["", NOW, "lost", "[]"]]
-    store.save(path, batch(events=events))
+    store.save(batch(path, events=events))
     with query.reading(path) as database:
         found = query.events(database, 0.0)
         assert [(event.kind, event.data) for event in found] == [
@@ -159,7 +159,7 @@ def test_an_incident_that_began_before_is_told_whole(path: str) -> None:
         ["i", NOW, "phase", "{}"],
         ["j", 1.0, "phase", "{}"],
     ]
-    store.save(path, batch(events=events, dated=False))
+    store.save(batch(path, events=events, dated=False))
     with query.reading(path) as database:
         assert [event.wall for event in query.events(database, NOW - 100)] == [NOW - 500, NOW]
 
@@ -168,7 +168,7 @@ def test_any_user_can_read_what_the_owner_writes() -> None:
     """From a folder that this user cannot write."""
     with tempfile.TemporaryDirectory() as folder:  # the folders of pytest are closed to others
         Path(folder).chmod(0o755)
-        store.save(f"{folder}/history.sqlite", batch())
+        store.save(batch(f"{folder}/history.sqlite"))
         user = os.geteuid()
         os.seteuid(user or 65534)
         try:

@@ -93,7 +93,10 @@ def stop_it(host: SimHost) -> None:
 
 def events(host: SimHost) -> list[Event]:
     rows = [(batch, row) for batch in host.world.history for row in batch["events"]]
-    return [Event(row[0], row[1], row[2], batch["instance"], "node", json.loads(row[3])) for batch, row in rows]
+    return [
+        Event(row["incident"], row["wall"], row["kind"], batch["instance"], "node", json.loads(row["data"]))
+        for batch, row in rows
+    ]
 
 
 def what(event: Event) -> tuple[object, ...]:
@@ -108,12 +111,14 @@ def only(host: SimHost) -> Summary:
 def test_every_minute_is_recorded_once() -> None:
     """From the first tick to the end: no minute is missing, none comes twice, and they add up to the time."""
     host, _journal, _loop = play()
-    minutes = [row[0] for batch in host.world.history for row in batch["machine"]]
+    minutes = [row["minute"] for batch in host.world.history for row in batch["machine"]]
     assert minutes == sorted(set(minutes))
     assert minutes[-1] - minutes[0] == 60 * (len(minutes) - 1)
-    seconds = sum(sum(row[1:]) for batch in host.world.history for row in batch["machine"])
+    seconds = sum(
+        row["works"] + row["quiet"] + row["unknown"] for batch in host.world.history for row in batch["machine"]
+    )
     assert seconds == pytest.approx(20000.0, abs=15.0)
-    works = sum(row[1] for batch in host.world.history for row in batch["machine"])
+    works = sum(row["works"] for batch in host.world.history for row in batch["machine"])
     assert works == pytest.approx(3600.0 + 11800.0, abs=60.0)
 
 
@@ -302,8 +307,10 @@ def test_history_does_not_begin_before_the_machine_did(wrong: float) -> None:
     booted = host.clock()
     host.world.at(120.0, lambda: setattr(host.world, "wall_offset", start))
     Loop(host, effective(), host.start()).run()
-    minutes = sorted(row[0] for batch in host.world.history for row in batch["machine"])
+    minutes = sorted(row["minute"] for batch in host.world.history for row in batch["machine"])
     assert minutes[0] >= booted.wall - wrong - 60.0
     assert minutes[-1] <= host.clock().wall
-    spent = sum(sum(row[1:]) for batch in host.world.history for row in batch["machine"])
+    spent = sum(
+        row["works"] + row["quiet"] + row["unknown"] for batch in host.world.history for row in batch["machine"]
+    )
     assert spent == pytest.approx(1000.0, abs=60.0), "no minute is lost, and none is there twice"

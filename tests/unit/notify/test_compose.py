@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from costguard import engine
 from costguard.notify.compose import compose
 from costguard.notify.facts import DEEDS
-from costguard.notify.worker import parse
+from costguard.notify.job import Draft
+from costguard.notify.worker import written
 
 KINDS = (
     *("warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed"),
@@ -285,9 +286,9 @@ def test_any_facts_make_a_text(kind: str, facts: dict[str, object]) -> None:
 
 def test_the_worker_names_the_machine_and_takes_ready_text() -> None:
     """The host name is filled in; a title that is given is used as it is."""
-    assert parse({"kind": "held", "facts": {"machine": "box"}}).title == "box is held"
-    assert "this machine" not in parse({"kind": "held"}).title
-    ready = parse({"id": "m1", "kind": "test", "level": "critical", "title": "t", "body": "b", "dry_run": True})
+    assert written(Draft("m1", "held", facts={"machine": "box"})).title == "box is held"
+    assert "this machine" not in written(Draft("m1", "held")).title
+    ready = written(Draft("m1", "test", "critical", title="t", body="b", dry_run=True))
     assert (ready.id, ready.level, ready.text, ready.dry_run) == ("m1", "critical", "t\n\nb", True)
 
 

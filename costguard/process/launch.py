@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import NoReturn
 
-from costguard.agent.programs import command_lines
+from costguard.process.command_lines import command_lines
 
 
 def exec_guard(effective: Mapping[str, object], environment: Mapping[str, str]) -> NoReturn:

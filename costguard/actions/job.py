@@ -1,0 +1,44 @@
+"""What the guard, or a person's command, asks of the processes that act, and what they answer."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from costguard.actions.base import Host, Outcome, Plan
+
+
+class Place(NamedTuple):
+    """What leads to this machine's cloud: the installed plug-ins, the section ``[cloud]``, and where its files are."""
+
+    providers: tuple[str, ...]
+    cloud: Mapping[str, object]
+    host: Host
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        """As the effective configuration has it."""
+        return cls(tuple(config.get("providers", ())), config.get("cloud", {}), Host.of(config.get("host", {})))
+
+
+class BeatJob(NamedTuple):
+    """One sign of life: ``settings`` are those of ``[heartbeat]``; with a ``tag`` it is written there as well, in live mode."""
+
+    settings: Mapping[str, object]
+    record: Mapping[str, object]
+    deadline: float
+    mode: str = "dry-run"
+    tag: Place | None = None
+
+
+class ActionAnswer(NamedTuple):
+    """One line of the action worker: a plan, that it is ready to act, what became of it, or an error."""
+
+    plan: Plan | None = None
+    ready: bool = False
+    outcome: Outcome | None = None
+    error: str = ""
+
+
+class Go(NamedTuple):
+    """The release of a worker that is ready."""
+
+    go: bool

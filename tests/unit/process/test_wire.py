@@ -1,0 +1,192 @@
+"""What goes through the pipes between costguard's processes: typed values, the same at both ends."""
+
+import importlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costguard.actions.base import Context, Finding, Host, Outcome, Plan
+from costguard.actions.job import ActionAnswer, BeatJob, Go, Place
+from costguard.agent.persist import PersistJob
+from costguard.config.job import Configured, ConfigureJob
+from costguard.history.job import Batch, EventRow
+from costguard.history.rollup import GpuMinute, MachineMinute
+from costguard.notify.job import Draft, TellJob, Told
+from costguard.process.command_lines import HEAVY, LIGHT
+from costguard.process.wire import MalformedError, build, from_line, to_line
+from costguard.process.worker import Done
+from costguard.readers.cloud_job import CloudJob
+from costguard.readers.job import NvmlJob
+
+KINDS: dict[str, tuple[Any, ...]] = {
+    "act": (Context, ActionAnswer, Go),
+    "beat": (BeatJob, Done),
+    "cloud": (CloudJob,),
+    "configure": (ConfigureJob, Configured),
+    "history": (Batch, Done),
+    "notify": (TellJob, Told),
+    "persist": (PersistJob, Done),
+}
+"""What each program is told, and says. The resident readers answer in lines of their own (`costguard.agent.decode`)."""
+
+OWN = {"guard": "its configuration", "nvml": NvmlJob, "clock": "no job at all"}
+
+TEXT = st.text(max_size=8)
+NUMBER = st.floats(allow_nan=False, allow_infinity=False)
+SECTION = st.dictionaries(TEXT, st.none() | st.booleans() | NUMBER | TEXT | st.lists(TEXT, max_size=2), max_size=3)
+
+
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value of a named tuple."""
+    fields = {}
+    for name, wanted in kind.__annotations__.items():
+        fields[name] = SECTION if "Mapping[str, object]" in str(wanted) and "None" not in str(wanted) else part(wanted)
+    return st.builds(kind, **fields)
+
+
+def part(wanted: Any) -> st.SearchStrategy[Any]:
+    """Any value of a field."""
+    if hasattr(wanted, "_fields"):
+        return values(wanted)
+    arguments: tuple[Any, ...] = getattr(wanted, "__args__", ())
+    if type(None) in arguments:
+        return st.none() | part(arguments[0])
+    if getattr(wanted, "__origin__", None) is tuple and arguments[-1] is Ellipsis:
+        return st.lists(part(arguments[0]), max_size=2).map(tuple)
+    if "Mapping[str, str]" in str(wanted):
+        return st.dictionaries(TEXT, TEXT, max_size=2)
+    if "Mapping" in str(wanted):
+        return SECTION
+    return NUMBER if wanted is float else st.from_type(wanted)
+
+
+def test_every_program_has_a_typed_job() -> None:
+    """A new one is named here, or has a reason to be none."""
+    assert set(KINDS) | set(OWN) == set(LIGHT) | set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "kind", dict.fromkeys(kind for kinds in KINDS.values() for kind in kinds), ids=lambda kind: kind.__name__
+)
+@given(data=st.data())
+def test_what_one_end_writes_the_other_reads(kind: Any, data: st.DataObject) -> None:
+    """Whatever it is."""
+    value = data.draw(values(kind))
+    assert from_line(kind, to_line(value)) == value
+
+
+def test_an_nvml_job_is_read_as_it_was_written() -> None:
+    """Its end in the reader has no types to lean on; what makes no sense there is as if nothing had been left."""
+    job = NvmlJob(sysfs="/a", devfs="/b", counters={"g": [1.0, 2]}, learnt={"g": {"bare": 1}}, known=("g", "h"))
+    again = NvmlJob.of(json.loads(to_line(job)))
+    assert [getattr(again, name) for name in job._fields] == [getattr(job, name) for name in job._fields]
+    bare = NvmlJob.of({"known": 7, "sysfs": None})
+    assert (bare.sysfs, bare.devfs, bare.known, bare.counters) == ("/sys", "/dev", (), None)
+
+
+class Inner(NamedTuple):
+    """A part of a value."""
+
+    number: float
+    kind: Literal["a", "b"] = "a"
+
+
+class Value(NamedTuple):
+    """Every form that a field may have."""
+
+    word: str
+    yes: bool = True
+    number_of: int = 1
+    number: float = 1.5
+    inner: Inner = Inner(1.0)
+    rows: tuple[Inner, ...] = ()
+    pair: tuple[str, float] = ("x", 1.0)
+    names: Mapping[str, str] = {}
+    anything: object = None
+    maybe: float | None = 2.0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"", "it is no JSON"), (b"nonsense", "it is no JSON"), (b"[" * 100_000, "it is no JSON"), (b"\xff", "it is no JSON"),
+        (b"[]", "it is no object"), (b"null", "it is no object"), (b'"secret"', "it is no object"),
+        (b"{}", "word is missing"), (b'{"word":7}', "word is not of type str"), (b'{"word":null}', "word is not of type str"),
+        (b'{"word":"w","yes":1}', "yes is not of type bool"), (b'{"word":"w","yes":"true"}', "yes is not of type bool"),
+        (b'{"word":"w","number_of":true}', "number_of is not of type int"), (b'{"word":"w","number_of":1.0}', "number_of is not of type int"),
+        (b'{"word":"w","number":"1"}', "number is no number"), (b'{"word":"w","number":true}', "number is no number"),
+        (b'{"word":"w","number":NaN}', "number is no number"), (b'{"word":"w","number":-Infinity}', "number is no number"),
+        (b'{"word":"w","inner":{}}', "inner.number is missing"), (b'{"word":"w","inner":[]}', "inner is no object"),
+        (b'{"word":"w","inner":{"number":1,"kind":"secret"}}', "inner.kind is none of a, b"),
+        (b'{"word":"w","rows":{}}', "rows is no list"), (b'{"word":"w","rows":[{"number":1},{}]}', "rows[1].number is missing"),
+        (b'{"word":"w","pair":["x"]}', "pair has 1 entries, not 2"), (b'{"word":"w","pair":["x","y"]}', "pair[1] is no number"),
+        (b'{"word":"w","names":[]}', "names is no object"), (b'{"word":"w","names":{"a":1}}', "names.a is not of type str"),
+        (b'{"word":"w","maybe":"secret"}', "maybe is no number"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_by_its_place(line: bytes, words: str) -> None:
+    """And never quoted: it may be a secret."""
+    with pytest.raises(MalformedError) as caught:
+        from_line(Value, line)
+    assert str(caught.value) == words
+
+
+def test_two_versions_understand_each_other() -> None:
+    """The package may be replaced under a running guard: what is new is passed over, what is missing is as usual."""
+    assert from_line(Value, b'{"word":"w","of tomorrow":{"x":[1]}}') == Value("w")
+    assert from_line(Value, b'{"word":"w","number":2,"anything":[1],"maybe":null}') == Value(
+        "w", number=2.0, anything=[1], maybe=None
+    )
+
+
+def test_a_line_is_short_and_keeps_what_is_not_as_usual() -> None:
+    """What is empty by default is left out; what was emptied is not."""
+    assert to_line(Value("w", yes=False, number_of=0, maybe=None)) == (
+        b'{"word":"w","yes":false,"number_of":0,"number":1.5,"inner":{"number":1.0,"kind":"a"},"pair":["x",1.0],"maybe":null}'
+    )
+    assert to_line(ActionAnswer(ready=True)) == b'{"ready":true}'
+    assert to_line(Go(True)) == b'{"go":true}'
+    assert to_line({"read": 1}) == b'{"read":1}'
+    with pytest.raises(TypeError):
+        to_line(Value("w", anything=object()))
+
+
+def test_a_plan_comes_whole() -> None:
+    """With what is not known, and what it says of each finding."""
+    plan = Plan("stop", "another", (Finding("c", "t", "h"),), None, False, (), {"a": "b"}, {"amount": 2.0})
+    answer = ActionAnswer(plan, outcome=Outcome("done", "d", "p", {"x": "y"}))
+    assert build(ActionAnswer, json.loads(to_line(answer))) == answer
+
+
+def test_every_worker_refuses_a_senseless_job_in_words() -> None:
+    """Each by the one main that they share: a test of one is a test of all."""
+    for name, module in (LIGHT | HEAVY).items():
+        if name in KINDS and name != "cloud":
+            assert importlib.import_module(module).serve is importlib.import_module("costguard.process.worker").serve
+
+
+def test_a_row_of_history_is_what_was_counted() -> None:
+    """Minutes and events arrive as they were made."""
+    batch = Batch(
+        "/p", "b", "i", 1.5, False, (GpuMinute(60, "g", 1.0, 0.0, None, None, None),), (MachineMinute(60, 1.0, 0.0, 2.0),),
+        (EventRow("i", 2.0, "told", "{}"),),
+    )  # fmt: skip
+    assert from_line(Batch, to_line(batch)) == batch
+
+
+def test_places_of_a_machine_come_with_its_job() -> None:
+    """As the configuration has them, and nothing else of its section."""
+    host = {"procfs": "/p", "stands_for_host": True, "more": 1}
+    place = Place.of({"providers": ["x=y"], "cloud": {"provider": "auto"}, "host": host})
+    assert place == Place(("x=y",), {"provider": "auto"}, Host(procfs="/p", stands_for_host=True))
+    assert from_line(CloudJob, to_line(CloudJob(place, 2.5))) == CloudJob(place, 2.5)
+
+
+def test_a_draft_takes_its_facts_along() -> None:
+    """Whatever JSON they are."""
+    job = TellJob(Draft("m", "warning", facts={"gpus": ["a"], "n": None}), ("wall",))
+    assert from_line(TellJob, to_line(job)) == job
