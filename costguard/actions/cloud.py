@@ -135,7 +135,7 @@ class CloudAction:
         try:
             outcome = session.machine.execute(self.name, session.gathered, ticket)
         except CloudError as error:
-            words = f"{_words(error)}; {error.hint}" if error.hint else _words(error)
+            words = f"{mask(error.told)}; {error.hint}" if error.hint else mask(error.told)
             return Outcome("failed" if error.technical else "refused", words)
         sent = outcome.status in {"accepted", "done", "pending", "unknown"}
         proof = receipt.accepted(session.receipt, outcome.proof, outcome.receipt.get("accepted", "")) if sent else {}
@@ -151,7 +151,7 @@ class CloudAction:
         except NobodyError as error:
             return _unasked(recorded, str(error))
         except CloudError as error:
-            return _unasked(recorded, _words(error))
+            return _unasked(recorded, mask(error.told))
         return outcome._replace(detail=mask(outcome.detail), receipt=recorded.receipt if recorded else {})
 
     def _open(self, context: Context, *, gather: bool = True) -> Session:
@@ -203,13 +203,8 @@ def explain(error: CloudError) -> tuple[Verdict, Finding]:
     """A cloud that cannot be asked, as a finding: what is technical may pass, the rest is a veto."""
     tail = "until that works this machine cannot be ended through its cloud, and the bill would go on"
     code = error.code if error.code in OWN_CODES else CODES[error.trouble]
-    finding = Finding(code, f"{_words(error)}; {tail}", error.hint or "see `costguard doctor`")
+    finding = Finding(code, f"{mask(error.told)}; {tail}", error.hint or "see `costguard doctor`")
     return ("failed" if error.technical else "refuse"), finding
-
-
-def _words(error: CloudError) -> str:
-    words = mask(str(error))
-    return words if not error.code or error.code in words else f"{words} ({error.code})"
 
 
 def _unasked(recorded: Outcome | None, why: str) -> Outcome:

@@ -6,7 +6,7 @@ Importing a plug-in costs nothing: it imports its SDK inside `Provider.open`, wh
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from costguard.actions.base import Outcome, Plan
 from costguard.masking import mask
@@ -22,18 +22,56 @@ TECHNICAL: frozenset[Trouble] = frozenset(("unreachable", "throttled", "internal
 """What a fall-back action may follow; everything else is a veto that nothing bypasses."""
 
 
-class CloudError(Exception):
-    """A cloud, or its metadata service, did not do what was asked.
+PASSING: frozenset[Trouble] = frozenset(("unreachable", "throttled", "internal"))
+"""Troubles after which the same request may succeed. Missing credentials and a wrong clock do not mend themselves."""
 
-    ``trouble`` says which kind, ``code`` is the cloud's own word for it, ``hint`` the next command to run.
-    Every error of an SDK is translated into this one in one module of the plug-in.
+Sent = Literal["no", "hardly", "perhaps", "silent"]
+"""Whether a request that failed may have had its effect all the same; each word says more doubt than the one before.
+
+``no``: it never left, or the cloud refused it. ``hardly``: something between refused it, or the cloud did because of the
+machine's state: a look at the machine is worth while, and where nobody can look nothing was accepted. ``perhaps``: an
+answer with trouble (5xx): a look decides. ``silent``: it was sent, and nobody answered, or nobody that is the cloud: only
+a look that shows the end says what became of it.
+"""
+
+DOUBTS: tuple[Sent, ...] = get_args(Sent)
+
+
+class CloudError(Exception):
+    """A cloud, or its metadata service, did not do what was asked. Every error of an SDK becomes one, in one module of the plug-in.
+
+    ``trouble`` says which kind, ``code`` is the cloud's own word for it, ``hint`` the next command to run. ``sent`` is the
+    doubt that the request leaves. ``retry_after`` is how many seconds the cloud wants to be left alone before the same
+    call, 0 where it does not say; None, as for every trouble that does not pass: the same call would fail again.
     """
 
-    def __init__(self, trouble: Trouble, words: str, *, code: str = "", hint: str = "") -> None:
+    def __init__(
+        self,
+        trouble: Trouble,
+        words: str,
+        *,
+        code: str = "",
+        hint: str = "",
+        sent: Sent = "no",
+        retry_after: float | None = 0.0,
+    ) -> None:
         super().__init__(words)
         self.trouble = trouble
         self.code = code
         self.hint = hint
+        self.sent = sent
+        self.retry_after = retry_after if trouble in PASSING else None
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the request may have had its effect."""
+        return self.sent in {"perhaps", "silent"}
+
+    @property
+    def told(self) -> str:
+        """Its words for people, with the cloud's own word for it."""
+        words = str(self)
+        return words if not self.code or self.code in words else f"{words} ({self.code})"
 
     @property
     def technical(self) -> bool:

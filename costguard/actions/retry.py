@@ -39,8 +39,18 @@ def pauses(longest: float = LONGEST) -> Iterator[float]:
         step = min(step * 2, longest)
 
 
+def when_asked(error: CloudError) -> float | None:
+    """As the error itself says."""
+    return error.retry_after
+
+
 def until(
-    end: float, call: Callable[[float], T], again: Again, *, longest: float = LONGEST, tries: int | None = None
+    end: float,
+    call: Callable[[float], T],
+    again: Again = when_asked,
+    *,
+    longest: float = LONGEST,
+    tries: int | None = None,
 ) -> T:
     """Call, with the seconds that are left, until it answers. ``end`` is a moment of the monotonic clock.
 

@@ -11,15 +11,10 @@ from typing import Any, NamedTuple
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
+from costguard.actions import hints
 from costguard.actions.limited import TooLongError
-from costguard.actions.provider import CloudError, Trouble
+from costguard.actions.provider import CloudError, Sent, Trouble
 from costguard.actions.skew import skew
-
-
-class CallError(CloudError):
-    """A call that failed. ``unanswered``: the request may have had its effect all the same."""
-
-    unanswered = False
 
 
 class ForeignError(Exception):
@@ -36,14 +31,11 @@ class _Kind(NamedTuple):
     hint: str
 
 
-PASSES = "run it again; a running agent does so by itself, see `costguard status`"
-"""What to do about a trouble that passes, whoever asked: a person by hand, or the agent."""
-
 CREDENTIALS_HINT = (
     "on the instance: attach an instance profile with the policy of `costguard permissions aws`, then run "
     "`costguard doctor`; on any other machine: `aws configure`, or `aws sso login`"
 )
-_THROTTLED = _Kind("throttled", "AWS throttles this account", PASSES)
+_THROTTLED = _Kind("throttled", "AWS throttles this account", hints.AGAIN)
 _DENIED = _Kind("denied", "AWS denies the right", "see `costguard permissions aws`")
 _EXPIRED = _Kind(
     "credentials",
@@ -66,7 +58,7 @@ _GONE = _Kind(
     "check that the credentials belong to the account of this machine: `aws sts get-caller-identity`",
 )
 _REFUSED = _Kind("refused", "AWS refuses", "run `costguard doctor` to see the plan of every action")
-_INTERNAL = _Kind("internal", "AWS is in trouble", PASSES)
+_INTERNAL = _Kind("internal", "AWS is in trouble", hints.AGAIN)
 
 _KINDS = {
     _THROTTLED: (
@@ -87,6 +79,7 @@ _KINDS = {
     _GONE: ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidInstanceID"),
     _INTERNAL: ("InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable", "Unavailable"),
 }
+_DOUBTS: dict[_Kind, Sent] = {_INTERNAL: "perhaps", _REFUSED: "hardly", _GONE: "hardly"}  # refused: it may end already
 _BY_CODE = {code: kind for kind, codes in _KINDS.items() for code in codes}
 _HINTS = (  # what to do about a refusal whose words say what it is about
     ("one-time Spot", 'set kill_action = "terminate" if its disks may be deleted'),
@@ -101,10 +94,7 @@ _HINTS = (  # what to do about a refusal whose words say what it is about
     ("minSize", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
     ("ibernat", 'set kill_action = "stop"'),
 )
-_WHO_ANSWERS = (
-    "check the proxy of this machine (let it pass, or name the endpoint in NO_PROXY), cloud.api_endpoint and "
-    "AWS_ENDPOINT_URL, then run `costguard doctor`"
-)
+_WHO_ANSWERS = hints.proxy("amazonaws.com")
 _SECRET = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
 _SKEW = 60.0  # seconds of difference that nobody refuses
 _LONGEST = 400  # characters of the cloud's own message
@@ -135,7 +125,7 @@ def translate(error: BaseException, doing: str) -> CloudError:
         return _answered(error.response, doing)
     if isinstance(error, _CREDENTIALS):
         words = f"{doing}: no usable AWS credentials ({error})"
-        return CallError("credentials", words, code="credentials_missing", hint=CREDENTIALS_HINT)
+        return CloudError("credentials", words, code="credentials_missing", hint=CREDENTIALS_HINT)
     if isinstance(error, ForeignError):
         return _foreign(doing, error.status)
     if isinstance(error, _NOT_SENT):
@@ -143,7 +133,7 @@ def translate(error: BaseException, doing: str) -> CloudError:
         hint = (
             "check the route, DNS, proxy (NO_PROXY) and endpoint to EC2 from this machine, then run `costguard doctor`"
         )
-        return CallError("unreachable", words, code="unreachable", hint=hint)
+        return CloudError("unreachable", words, code="unreachable", hint=hint)
     if isinstance(error, TooLongError):
         return senseless(doing, str(error))
     if isinstance(error, ResponseParserError):
@@ -151,31 +141,27 @@ def translate(error: BaseException, doing: str) -> CloudError:
     if isinstance(error, exceptions.HTTPClientError | TimeoutError):
         why = str(error) if isinstance(error, TimeoutError) else type(error).__name__
         words = f"{doing}: the request was sent and no answer came ({why})"
-        return _unanswered(CallError("unreachable", words, code="no_answer", hint="run `costguard doctor`"))
+        return CloudError("unreachable", words, code="no_answer", hint="run `costguard doctor`", sent="silent")
     words = f"{doing}: the AWS SDK failed ({type(error).__name__}: {error})"
-    failed = CallError("internal", words, code="sdk", hint="run `costguard doctor`, and report it with its output")
     # What is not the SDK's own word may have come while it read the answer.
-    return failed if isinstance(error, exceptions.BotoCoreError) else _unanswered(failed)
+    sent: Sent = "no" if isinstance(error, exceptions.BotoCoreError) else "perhaps"
+    hint = "run `costguard doctor`, and report it with its output"
+    return CloudError("internal", words, code="sdk", hint=hint, sent=sent)
 
 
-def again(error: CloudError) -> float | None:
-    """Whether the same call may succeed after a pause; AWS never says how long a pause it wants."""
-    return 0.0 if error.trouble in {"unreachable", "throttled", "internal"} else None
-
-
-def senseless(doing: str, why: str = "") -> CallError:
+def senseless(doing: str, why: str = "") -> CloudError:
     """An answer that is none of AWS: something stands in its place, or it was cut short."""
     words = f"{doing}: the request was sent, and what answered is not AWS or broke off" + (f" ({why})" if why else "")
-    return _unanswered(CallError("unreachable", words, code="no_answer", hint=_WHO_ANSWERS))
+    return CloudError("unreachable", words, code="no_answer", hint=_WHO_ANSWERS, sent="silent")
 
 
-def _foreign(doing: str, status: int) -> CallError:
+def _foreign(doing: str, status: int) -> CloudError:
     """A refusal that AWS did not speak is no veto. Most likely nothing was heard, but only a look can say so."""
     words = f"{doing}: refused, but not in the words of AWS (status {status}): a proxy, or another service answers"
-    return _unanswered(CallError("unreachable", words, code="foreign_answer", hint=_WHO_ANSWERS))
+    return CloudError("unreachable", words, code="foreign_answer", hint=_WHO_ANSWERS, sent="perhaps")
 
 
-def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK's own dictionary
+def _answered(response: Any, doing: str) -> CloudError:  # noqa: ANN401 - the SDK's own dictionary
     """An answer of AWS that says no."""
     code = str(response.get("Error", {}).get("Code", ""))
     message = _SECRET.sub("", str(response.get("Error", {}).get("Message", "")))[:_LONGEST]
@@ -194,8 +180,8 @@ def _answered(response: Any, doing: str) -> CallError:  # noqa: ANN401 - the SDK
     # The code stands in brackets: text after "…Token:" would be taken for a secret and hidden.
     says = f"{kind.words}{_apart(response)}" if kind is _CLOCK else kind.words
     words = f"{doing}: {says} ({code or status})" + (f": {message}" if message else "")
-    error = CallError(kind.trouble, words, code="credentials_expired" if kind is _EXPIRED else code, hint=hint)
-    return _unanswered(error) if kind is _INTERNAL else error
+    code = "credentials_expired" if kind is _EXPIRED else code
+    return CloudError(kind.trouble, words, code=code, hint=hint, sent=_DOUBTS.get(kind, "no"))
 
 
 def _apart(response: Any) -> str:  # noqa: ANN401 - as above
@@ -206,8 +192,3 @@ def _apart(response: Any) -> str:  # noqa: ANN401 - as above
     except (TypeError, ValueError):
         return ""
     return f"; {skew(ahead)}" if abs(ahead) > _SKEW else ""
-
-
-def _unanswered(error: CallError) -> CallError:
-    error.unanswered = True
-    return error

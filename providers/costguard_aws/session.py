@@ -91,7 +91,7 @@ class Session:
         tries = itertools.count(1)
 
         def again(error: CloudError) -> float | None:
-            return errors.again(error) if error.trouble == "throttled" or next(tries) < LOOK_TRIES else None
+            return error.retry_after if error.trouble == "throttled" or next(tries) < LOOK_TRIES else None
 
         latest = time.monotonic() + WHOLE_SECONDS if end is None else end
         return until(latest, lambda left: self.send(service, operation, left, **parameters), again)
@@ -102,7 +102,7 @@ class Session:
             bounded(lambda: self._session.get_credentials().get_frozen_credentials(), within)
         except LateError as error:
             words = f"{permission}: not sent, the role's credentials did not come ({error})"
-            raise errors.CallError("unreachable", words, code="credentials_late", hint=_ROLE_HINT) from error
+            raise CloudError("unreachable", words, code="credentials_late", hint=_ROLE_HINT) from error
         except Exception as error:
             raise errors.translate(error, permission) from error
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from costguard.actions.base import Outcome, Status
 from costguard.actions.provider import CloudError
 from costguard.actions.retry import pauses
+from costguard.actions.send import YOUNG
 from costguard_aws import described
-from costguard_aws.errors import CallError, again
 from costguard_aws.facts import Facts
 from costguard_aws.session import Session
-from costguard_aws.vetoes import ENTERING, IN_SERVICE, STANDBY, YOUNG, bring_back, exit_standby
+from costguard_aws.vetoes import ENTERING, IN_SERVICE, STANDBY, bring_back, exit_standby
 
 _LONGEST_PAUSE = 2.0  # seconds between two looks
 _LOOK_SECONDS = 5.0  # for one look
@@ -105,13 +105,13 @@ def _send(session: Session, facts: Facts, end: float) -> None:
 
 def _noted(seen: _Seen, error: CloudError, *, asked: bool) -> _Seen:
     words = f"{error}; {error.hint}" if error.hint else str(error)
-    doubt = asked and isinstance(error, CallError) and error.unanswered  # a mere question has no effect
+    doubt = asked and error.in_doubt  # a mere question has no effect
     return seen._replace(state="", words=words, doubt=seen.doubt or doubt, vetoed=not error.technical)
 
 
 def _passes(error: CloudError, facts: Facts) -> bool:
     young = facts.uptime is not None and facts.uptime < YOUNG
-    return again(error) is not None or (error.trouble == "denied" and young)
+    return error.retry_after is not None or (error.trouble == "denied" and young)
 
 
 def _late(seen: _Seen, facts: Facts) -> Outcome:

@@ -7,17 +7,14 @@ user guide "Health checks for instances" (a stopped member is replaced) and "Det
 
 from collections.abc import Iterator, Mapping
 
-from costguard.actions import managed
+from costguard.actions import hints, managed
 from costguard.actions.base import Finding, Verdict
+from costguard.actions.send import YOUNG
 from costguard_aws import nodes
-from costguard_aws.errors import PASSES
 from costguard_aws.facts import Facts
 
 Found = Iterator[tuple[Verdict, Finding]]
 Settings = Mapping[str, object]
-
-YOUNG = 600.0
-"""Seconds of a machine's life in which a denied right may just not have arrived yet."""
 
 IN_SERVICE, ENTERING, STANDBY = "InService", "EnteringStandby", "Standby"
 """Lifecycle states of a group's member in which it may be stopped through standby."""
@@ -98,7 +95,7 @@ def permitted(facts: Facts, settings: Settings) -> Found:
         unknown = facts.unknown.get("permitted")
         text = f"whether {right} is allowed could not be checked ({unknown.words if unknown else 'no answer'})"
         verdict: Verdict = "failed" if unknown and unknown.technical else "consequences"
-        yield verdict, Finding("permission_unknown", text, PASSES if verdict == "failed" else hint)
+        yield verdict, Finding("permission_unknown", text, hints.AGAIN if verdict == "failed" else hint)
 
 
 def protection(facts: Facts, _: Settings) -> Found:
@@ -344,7 +341,7 @@ def missed(facts: Facts, name: str, what: str) -> tuple[Verdict, Finding]:
     """A fact that decides. Throttling or a network that broke off is no veto: it passes, and the plan is made again."""
     unknown = facts.unknown.get(name)
     if unknown and unknown.technical:
-        return "failed", Finding("facts_missing", f"{what} could not be read ({unknown.words})", PASSES)
+        return "failed", Finding("facts_missing", f"{what} could not be read ({unknown.words})", hints.AGAIN)
     why = unknown.words if unknown else "EC2 did not say"
     right = unknown.permission if unknown else ""
     late = "; rights of a young machine may still arrive" if facts.uptime is not None and facts.uptime < YOUNG else ""

@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from costguard.actions.provider import Verb
-from costguard_azure.errors import GARBAGE, LOOK_BETWEEN, NOT_ARM, ArmError
+from costguard.actions import hints
+from costguard.actions.provider import CloudError, Verb
+from costguard_azure.errors import GARBAGE, NOT_ARM
 from costguard_azure.session import Session
 
 PERMISSIONS_VERSION = "2022-04-01"
@@ -26,7 +27,7 @@ class View(NamedTuple):
 
 
 def machine(session: Session) -> Any:  # noqa: ANN401 - JSON
-    """The machine with its instance view. Raises ArmError for a document without its id: it would look like another."""
+    """The machine with its instance view. Raises CloudError for a document without its id: it would look like another."""
     where, compute = session.machine, session.compute
     if where.scale_set:
         vms = compute.virtual_machine_scale_set_vms
@@ -36,7 +37,7 @@ def machine(session: Session) -> Any:  # noqa: ANN401 - JSON
     body = found.get("properties") if isinstance(found, dict) else None
     if not (isinstance(body, dict) and body.get("vmId")):
         text = f"looking at the machine: an answer without the machine's id ({NOT_ARM})"
-        raise ArmError("internal", text, code=GARBAGE, hint=LOOK_BETWEEN)
+        raise CloudError("internal", text, code=GARBAGE, hint=hints.WHO_ANSWERS)
     return found
 
 
@@ -116,4 +117,4 @@ def _rows(session: Session, path: str, version: str, doing: str) -> list[Mapping
         if not following:
             return found
         path = session.path(str(following), doing)
-    raise ArmError("internal", f"{doing}: the list has no end", code="nextLink")
+    raise CloudError("internal", f"{doing}: the list has no end", code="nextLink", retry_after=None)

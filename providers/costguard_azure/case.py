@@ -10,10 +10,6 @@ from costguard_azure.facts import Facts, Vm
 Found: TypeAlias = Iterable[tuple[Verdict, Finding]]
 
 
-PASSES = "run it again; a running agent asks again by itself, see `costguard status`"
-"""What to do about a fact that a technical failure hides."""
-
-
 class Case(NamedTuple):
     """One action on one machine; the machine's own document is there."""
 

@@ -11,8 +11,9 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from costguard.actions import hints
 from costguard.actions.limited import TooLongError
-from costguard.actions.provider import CloudError, Trouble
+from costguard.actions.provider import CloudError
 from costguard.actions.retry import LateError
 from costguard.actions.skew import skew
 
@@ -34,72 +35,46 @@ NO_CODE = "no code"
 GARBAGE = "garbage"
 """The code of an answer that is not the Resource Manager's."""
 NOT_ARM = "this is not the Resource Manager"
-LOOK_BETWEEN = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
 FOREIGN = "not_azure"
 """The code of a refusal or a redirect that somebody on the way answered with: Azure itself has not refused."""
-AGAIN = "run it again; a running agent does so by itself; `costguard doctor` shows whether it lasts"
-_BETWEEN = (
-    "look at the proxy (HTTPS_PROXY; NO_PROXY names what goes past it: management.azure.com, or the Resource Manager of another Azure cloud) and at cloud.api_endpoint, then "
-    "run `costguard doctor`"
-)
-
+_BETWEEN = hints.proxy("management.azure.com, or the Resource Manager of another Azure cloud")
 _LOCKED = (
     "a lock holds this machine; costguard never removes one. See it with `az lock list`, remove it if it is not meant"
 )
 
 
-class ArmError(CloudError):
-    """What the Resource Manager, or the way to it, said.
-
-    ``retry_after`` is seconds that the cloud asks to wait, ``sent`` whether the request may have taken
-    effect although this error was the answer, ``status`` that of HTTP (0: there was none).
-    """
-
-    def __init__(
-        self,
-        trouble: Trouble,
-        words: str,
-        *,
-        code: str = "",
-        hint: str = "",
-        retry_after: float | None = None,
-        sent: bool = False,
-        status: int = 0,
-    ) -> None:
-        super().__init__(trouble, words, code=code, hint=hint)
-        self.retry_after = retry_after
-        self.sent = sent
-        self.status = status
-
-
-def translate(error: Exception, doing: str) -> ArmError:
+def translate(error: Exception, doing: str) -> CloudError:
     """Say what happened; ``doing`` names what was being done, in words."""
     from azure.core import exceptions as sdk
 
-    if isinstance(error, ArmError):
-        return error
     if isinstance(error, CloudError):
-        return ArmError(error.trouble, f"{doing}: {error}", code=error.code, hint=error.hint)
+        return error
     if isinstance(error, LateError):
         hint = "look for a proxy, then run `costguard doctor` again"
-        return ArmError("unreachable", f"{doing}: {error}", code="no_answer", hint=hint, sent=True)
+        return CloudError("unreachable", f"{doing}: {error}", code="no_answer", hint=hint, sent="silent")
     if isinstance(error, (sdk.DecodeError, ValueError, TooLongError)):
         text = f"{doing}: the answer makes no sense: {_line(error)}"
-        return ArmError("internal", text, code=GARBAGE, hint=LOOK_BETWEEN, sent=True)
+        return CloudError("internal", text, code=GARBAGE, hint=hints.WHO_ANSWERS, sent="silent")
     if isinstance(error, sdk.HttpResponseError) and error.response is not None:
         return _answered(error, doing)
     if isinstance(error, sdk.ServiceResponseError):
         text = f"{doing}: the request was sent, but no answer came: {_line(error)}"
-        return ArmError("unreachable", text, code=type(error).__name__, hint=AGAIN, sent=True)
+        return CloudError("unreachable", text, code=type(error).__name__, hint=hints.AGAIN, sent="silent")
     if isinstance(error, sdk.ServiceRequestError):
         hint = "check the network, the proxy and the certificates (`costguard doctor`)"
         text = f"{doing}: Azure's Resource Manager cannot be reached: {_line(error)}"
-        return ArmError("unreachable", text, code=type(error).__name__, hint=hint)
+        return CloudError("unreachable", text, code=type(error).__name__, hint=hint)
     text = f"{doing}: the SDK failed: {type(error).__name__}: {_line(error)}"
-    return ArmError("internal", text, code=type(error).__name__, hint="run `costguard doctor`", sent=True)
+    hint = "run `costguard doctor`"
+    return CloudError("internal", text, code=type(error).__name__, hint=hint, sent="silent", retry_after=None)
 
 
-def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK error, which is untyped here
+def not_taken(error: Exception) -> bool:
+    """Whether the cloud did not take the token (401); the error of the SDK, or the one that it became."""
+    return 401 in {getattr(one, "status_code", 0) for one in (error, error.__cause__)}
+
+
+def _answered(error: Any, doing: str) -> CloudError:  # noqa: ANN401 - an SDK error, which is untyped here
     """An HTTP status, and the code in the body."""
     status = int(error.status_code or 0)
     code, message = _body(error)
@@ -107,27 +82,31 @@ def _answered(error: Any, doing: str) -> ArmError:  # noqa: ANN401 - an SDK erro
     if status == 401:
         return _unauthenticated(error, said, code)
     if status < 300:  # also a 204, which Azure has for no request of ours
-        return ArmError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=LOOK_BETWEEN, sent=True, status=status)
+        return CloudError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=hints.WHO_ANSWERS, sent="perhaps")
     if _foreign(error, status, code):
-        return ArmError("unreachable", f"{said} ({NOT_ARM})", code=FOREIGN, hint=_BETWEEN, status=status)
+        return CloudError("unreachable", f"{said} ({NOT_ARM})", code=FOREIGN, hint=_BETWEEN, sent="hardly")
     if status == 403:
         return _forbidden(said, code)
     if status == 404 and code == NO_CODE:  # never the machine's end
-        return ArmError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=LOOK_BETWEEN, status=status)
+        return CloudError("internal", f"{said} ({NOT_ARM})", code=GARBAGE, hint=hints.WHO_ANSWERS)
     if status == 404:
-        return ArmError("gone", said, code=code, hint="check it with `az vm list -d`", status=status)
+        return CloudError("gone", said, code=code, hint="check it with `az vm list -d`")
     if status == 409 and code in _NOT_NOW:
-        wait = _retry_after(error)
-        return ArmError("internal", said, code=code, hint=AGAIN, retry_after=wait, sent=True, status=status)
+        return _passing(error, said, code)
     if status == 409 and code == "ScopeLocked":
-        return ArmError("refused", said, code=code, hint=_LOCKED, status=status)
+        return CloudError("refused", said, code=code, hint=_LOCKED)
     if status == 429:
-        hint = f"other programs use up this machine's requests; {AGAIN}"
-        return ArmError("throttled", said, code=code, hint=hint, retry_after=_retry_after(error), status=status)
+        hint = f"other programs use up this machine's requests; {hints.AGAIN}"
+        return CloudError("throttled", said, code=code, hint=hint, retry_after=_retry_after(error))
     if status == 408 or status >= 500:
-        wait = _retry_after(error)
-        return ArmError("internal", said, code=code, hint=AGAIN, retry_after=wait, sent=True, status=status)
-    return ArmError("refused", said, code=code, hint="see docs/clouds-azure.md for what refuses", status=status)
+        return _passing(error, said, code)
+    return CloudError("refused", said, code=code, hint="see docs/clouds-azure.md for what refuses")
+
+
+def _passing(error: Any, said: str, code: str) -> CloudError:  # noqa: ANN401 - as above
+    """An answer with trouble, after which nobody knows whether it had its effect."""
+    wait = _retry_after(error)
+    return CloudError("internal", said, code=code, hint=hints.AGAIN, sent="perhaps", retry_after=wait)
 
 
 def _foreign(error: Any, status: int, code: str) -> bool:  # noqa: ANN401 - as above
@@ -136,25 +115,25 @@ def _foreign(error: Any, status: int, code: str) -> bool:  # noqa: ANN401 - as a
     return status < 400 or (status < 500 and status not in {408, 429} and not own)
 
 
-def _unauthenticated(error: Any, said: str, code: str) -> ArmError:  # noqa: ANN401 - as above
+def _unauthenticated(error: Any, said: str, code: str) -> CloudError:  # noqa: ANN401 - as above
     """401: an old or foreign token, unless this machine's clock is what is wrong."""
     ahead = _ahead(error)
     if ahead is not None and abs(ahead) > _SKEW:
         text = f"{said} ({skew(ahead)})"
-        return ArmError("clock", text, code=code, hint="run `timedatectl` and set the clock", status=401)
+        return CloudError("clock", text, code=code, hint=hints.CLOCK)
     if "expired" in code.lower():
         hint = "the managed identity's token could not be renewed: `az vm identity show --ids VM`"
-        return ArmError("credentials", said, code=code, hint=hint, status=401)
+        return CloudError("credentials", said, code=code, hint=hint)
     hint = "check the managed identity with `az vm identity show --ids VM`"
-    return ArmError("credentials", said, code=code, hint=hint, status=401)
+    return CloudError("credentials", said, code=code, hint=hint)
 
 
-def _forbidden(said: str, code: str) -> ArmError:
+def _forbidden(said: str, code: str) -> CloudError:
     if code in {"RequestDisallowedByPolicy", "ReadOnlyDisabledSubscription", "SubscriptionNotRegistered"}:
         hint = "ask the owner of the subscription; costguard does not go round a policy"
-        return ArmError("refused", said, code=code, hint=hint, status=403)
+        return CloudError("refused", said, code=code, hint=hint)
     hint = "run `costguard permissions azure` and assign the role that it prints to this machine's identity"
-    return ArmError("denied", said, code=code, hint=hint, status=403)
+    return CloudError("denied", said, code=code, hint=hint)
 
 
 def _body(error: Any) -> tuple[str, str]:  # noqa: ANN401 - as above
@@ -166,11 +145,11 @@ def _body(error: Any) -> tuple[str, str]:  # noqa: ANN401 - as above
         return NO_CODE, _line(error)
 
 
-def _retry_after(error: Any) -> float | None:  # noqa: ANN401 - as above
+def _retry_after(error: Any) -> float:  # noqa: ANN401 - as above
     try:
         return max(0.0, float(error.response.headers.get("Retry-After")))
     except (TypeError, ValueError):
-        return None
+        return 0.0
 
 
 def _ahead(error: Any) -> float | None:  # noqa: ANN401 - as above

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from costguard.actions.provider import Identity, Price, Site
-from costguard_azure import arm, disks, nodes, resource, retry
-from costguard_azure.errors import ArmError
+from costguard.actions.provider import CloudError, Identity, Price, Site
+from costguard.actions.send import YOUNG
+from costguard_azure import arm, disks, nodes, resource
 from costguard_azure.permissions import Grant
 from costguard_azure.prices import owners_limit
 from costguard_azure.session import Session
@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 BUDGET = 20.0
 """Seconds for all questions of one plan."""
-YOUNG = 600.0
-"""Seconds of a machine's life in which a right may not have arrived yet."""
 
 
 class Lock(NamedTuple):
@@ -83,7 +81,7 @@ class Facts(NamedTuple):
     disk: disks.LocalDisk
     young: bool = False
     trouble: str = ""
-    unknown: Mapping[str, ArmError] = {}
+    unknown: Mapping[str, CloudError] = {}
 
     def passes(self, what: str) -> bool:
         """Whether it is unknown for a technical reason: throttling, or a way to the cloud that broke off."""
@@ -91,26 +89,25 @@ class Facts(NamedTuple):
 
 
 def gather(session: Session, site: Site, identity: Identity, within: float | None = None) -> Facts:
-    """Ask for everything. Raises ArmError only when nothing can be known (no network, no credentials).
+    """Ask for everything. Raises CloudError only when nothing can be known (no network, no credentials).
 
     ``within`` is seconds, at most `BUDGET`.
     """
     end = time.monotonic() + min(BUDGET, BUDGET if within is None else within)
     machine = session.machine
-    unknown: dict[str, ArmError] = {}
+    unknown: dict[str, CloudError] = {}
 
     def ask(what: str, question: Callable[[], T]) -> T | None:
         try:
-            return retry.ask(end, f"looking at {what}", question, session.credential.forget)
-        except ArmError as error:
+            return session.ask(end, f"looking at {what}", question)
+        except CloudError as error:
             unknown[what] = error
             return None
 
     vm, trouble = None, ""
     try:
-        forget = session.credential.forget
-        found = retry.ask(end, "looking at the machine", lambda: arm.machine(session), forget)
-    except ArmError as error:
+        found = session.ask(end, "looking at the machine", lambda: arm.machine(session))
+    except CloudError as error:
         if error.trouble not in {"denied", "gone", "refused"}:
             raise
         trouble, unknown["the machine"] = error.trouble, error

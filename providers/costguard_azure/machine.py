@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from costguard.actions.base import Outcome, Plan
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
-from costguard_azure import act, arm, mark, metadata, plan, resource, retry
-from costguard_azure.errors import ArmError, translate
+from costguard.actions.send import unsent
+from costguard_azure import act, arm, mark, metadata, plan, resource
 from costguard_azure.facts import Facts, gather, refresh
 from costguard_azure.firmware import recognises
 from costguard_azure.session import Session, Token, open_session, start
@@ -47,13 +47,9 @@ class AzureMachine:
             time.sleep(self._poll)
             left = ticket.deadline - (time.monotonic() - begun)
             facts = gather(self._session, self._site, self._identity, left)
-        decided = self.plan(verb, facts)
-        if not decided.may_act or facts.vm is None:
-            text = "; ".join(finding.text for finding in decided.findings)
-            return Outcome("refused", f"nothing was sent: {text}")
-        if any(finding.code == "ends_already" for finding in decided.findings):  # that it does is for `confirm` to say
-            power = facts.vm.power
-            return Outcome("accepted", f"seen stopping: Azure says {power}, so nothing was sent", f"power {power}")
+        settled = unsent(self.plan(verb, facts), act.seen(facts.vm.power) if facts.vm else None)
+        if settled is not None:
+            return settled
         left = ticket.deadline - (time.monotonic() - begun)
         return act.execute(self._session, verb, facts, ticket._replace(deadline=left))
 
@@ -91,12 +87,12 @@ def _became(session: Session, receipt: Mapping[str, str]) -> Outcome:
     doing = "asking what became of the machine"
     try:
         session.credential.get_token(session.scope)  # first and by itself: the command line starts slowly
-        found = retry.once(doing, lambda: arm.machine(session))
-    except CloudError as caught:
-        error = translate(caught, doing)
+        found = session.once(doing, lambda: arm.machine(session))
+    except CloudError as error:
         if error.code in act.GONE:
             return Outcome("done", f"closed: the machine does not exist any more ({error.code})", proof)
-        raise _with_command(error, receipt) from caught
+        _with_command(error, receipt)
+        raise
     body = found.get("properties") or {}
     vm_id, view = str(body.get("vmId") or "").lower(), arm.view(body.get("instanceView") or {})
     expected = receipt.get("vm_id", receipt.get("instance", "")).lower()
@@ -107,11 +103,10 @@ def _became(session: Session, receipt: Mapping[str, str]) -> Outcome:
     return act.shown(view, receipt.get("action", "stop"), Outcome("unknown", "not closed", proof))
 
 
-def _with_command(error: ArmError, receipt: Mapping[str, str]) -> ArmError:
-    """The same error, with the command that answers the question by hand."""
+def _with_command(error: CloudError, receipt: Mapping[str, str]) -> None:
+    """Let the error name the command that answers the question by hand."""
     command = f"az vm get-instance-view --ids {receipt['resource_id']} --query instanceView.statuses"
     error.hint = f"{error.hint}; or ask with `{command}`" if error.hint else f"ask with `{command}`"
-    return error
 
 
 class CliCredential:

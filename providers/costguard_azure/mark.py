@@ -7,8 +7,8 @@ tags" (256 characters of a value; the right ``Microsoft.Resources/tags/write`` n
 import time
 from collections.abc import Mapping
 
-from costguard_azure import arm, retry
-from costguard_azure.errors import ArmError
+from costguard.actions.provider import CloudError
+from costguard_azure import arm
 from costguard_azure.facts import grant
 from costguard_azure.permissions import TAGS
 from costguard_azure.session import Session
@@ -23,18 +23,17 @@ _GRANT = f"needed: {TAGS}; `costguard permissions azure --tag` prints the role"
 def mark(session: Session, tags: Mapping[str, str], within: float, *, dry: bool) -> None:
     """See `costguard.actions.provider.Machine.mark`."""
     end = time.monotonic() + within
-    forget = session.credential.forget
     if dry:
-        rows = retry.ask(end, "looking at the rights", lambda: arm.permissions(session), forget)
+        rows = session.ask(end, "looking at the rights", lambda: arm.permissions(session))
         if not any(grant(row).allows(TAGS) for row in rows):
-            raise ArmError("denied", f"the right {TAGS} is missing", code="AuthorizationFailed", hint=_GRANT)
+            raise CloudError("denied", f"the right {TAGS} is missing", code="AuthorizationFailed", hint=_GRANT)
         return
     path = f"{session.machine.id}/providers/Microsoft.Resources/tags/default"
     values = {name: value[:LIMIT] for name, value in tags.items()}
     body = {"operation": "Merge", "properties": {"tags": values}}
     try:
-        retry.ask(end, "writing tags", lambda: session.patch(path, VERSION, body, "writing tags"), forget)
-    except ArmError as error:
+        session.ask(end, "writing tags", lambda: session.patch(path, VERSION, body, "writing tags"))
+    except CloudError as error:
         if error.trouble == "denied":
             error.hint = _GRANT
         raise

@@ -6,13 +6,12 @@ gravest verdict is the plan's. Sources of the rules: docs/clouds-azure.md, row b
 
 from collections.abc import Callable, Mapping
 
+from costguard.actions import hints
 from costguard.actions.base import Finding, Plan, without_promises, worst
 from costguard.actions.provider import Verb
 from costguard_azure import permissions, rules_bill, rules_group
-from costguard_azure.case import PASSES, Case, Found
+from costguard_azure.case import Case, Found
 from costguard_azure.facts import Facts
-
-_LATER = "wait and run it again; a running agent does so by itself"
 
 
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
@@ -41,7 +40,7 @@ def _seen(facts: Facts, read: str) -> Found:
         text = f"this machine may not see itself yet; rights take some minutes to arrive at a new machine ({said})"
         yield (
             "consequences",
-            Finding("rights_may_be_late", text, f"needed: {read}; {_LATER}"),
+            Finding("rights_may_be_late", text, f"needed: {read}; {hints.RIGHTS_ARRIVE}"),
         )
     elif facts.trouble == "denied":
         text = f"this machine may not see itself, so it would stay up and be billed ({said})"
@@ -100,7 +99,7 @@ def _rights(case: Case) -> Found:
     if facts.grants is None:
         text = f"whether this machine may do it is not known ({facts.unknown.get('the rights', '')})"
         if facts.passes("the rights"):
-            yield "failed", Finding("permission_unknown", text, PASSES)
+            yield "failed", Finding("permission_unknown", text, hints.AGAIN)
         else:
             yield "consequences", Finding("permission_unknown", text, _grant(facts, permissions.SEE_RIGHTS))
         return
@@ -109,7 +108,7 @@ def _rights(case: Case) -> Found:
             text = f"the right {right} is missing; rights take some minutes to arrive at a new machine"
             yield (
                 "consequences",
-                Finding("rights_may_be_late", text, f"needed: {right}; {_LATER}"),
+                Finding("rights_may_be_late", text, f"needed: {right}; {hints.RIGHTS_ARRIVE}"),
             )
         else:
             text = f"the right {right} is missing: the machine would stay up and be billed"
@@ -126,7 +125,7 @@ def _locks(case: Case) -> Found:
     if facts.locks is None:
         text = f"whether a lock holds this machine is not known ({facts.unknown.get('the locks', '')})"
         if facts.passes("the locks"):
-            yield "failed", Finding("facts_missing", text, PASSES)
+            yield "failed", Finding("facts_missing", text, hints.AGAIN)
         else:
             yield "consequences", Finding("permission_unknown", text, _grant(facts, permissions.SEE_LOCKS))
         return

@@ -4,11 +4,12 @@ Sources: AKS documentation "FAQ" (changes of nodes by hand are not supported); A
 instance repairs" (a member that is not healthy is replaced), "Instance protection" and "Overview of autoscale".
 """
 
+from costguard.actions import hints
 from costguard.actions.base import Finding
 from costguard.actions.managed import finding
 from costguard.actions.provider import Verb
 from costguard_azure import nodes, permissions
-from costguard_azure.case import PASSES, Case, Found
+from costguard_azure.case import Case, Found
 from costguard_azure.facts import Group
 
 
@@ -70,7 +71,7 @@ def _unknown(case: Case, group: Group) -> Found:
             continue
         text = f"{what} of {group.name} cannot be read, so a replacement may be started ({case.facts.unknown.get(what, '')})"
         if case.facts.passes(what):
-            yield "failed" if decides else "consequences", Finding("facts_missing", text, PASSES)
+            yield "failed" if decides else "consequences", Finding("facts_missing", text, hints.AGAIN)
         else:
             yield (
                 "consequences",

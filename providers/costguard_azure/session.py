@@ -1,27 +1,33 @@
 """A session with the Resource Manager: the SDK's client, a token from the metadata service, and limits on time.
 
 The SDK's own retries are off: it sleeps for whatever ``Retry-After`` says (azure-core 1.41, RetryPolicy),
-beyond every deadline. `costguard_azure.retry` does it within one. There is no redirect policy either, so
+beyond every deadline. `Session.ask` does it within one. There is no redirect policy either, so
 that a token is never sent elsewhere, and no policy that registers resource providers.
 """
 
 import logging
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from costguard import __version__
+from costguard.actions import hints
 from costguard.actions.limited import limit
 from costguard.actions.provider import CloudError, Identity, Site
+from costguard.actions.retry import bounded, until
 from costguard_azure import metadata, resource
-from costguard_azure.errors import ArmError, translate
+from costguard_azure.errors import not_taken, translate
 
 CONNECT, READ = 5.0, 10.0
 """Seconds to connect, and to wait for the next byte of an answer."""
+WHOLE = 15.0
+"""The longest wait for one call, however its answer drips; seconds."""
 _FRESH = 300.0  # seconds; a token that ends sooner is replaced
 
 AGENT = f"costguard/{__version__}"
+
+T = TypeVar("T")
 
 
 class Token(NamedTuple):
@@ -51,13 +57,15 @@ class Credential:
             return self._token
         try:
             text, ends = metadata.token(self._site, self._audience)
-        except CloudError:
+        except CloudError as error:
             if self._token.expires_on > now:
                 return self._token
+            if error.trouble != "unreachable":
+                error.retry_after = None  # whoever answered was asked again until now
             raise
         if ends <= now:
             words = "the metadata service gave a token that has ended already: this machine's clock is ahead, or its cache is stale"
-            raise CloudError("clock", words, code="expires_on", hint="run `timedatectl` and set the clock")
+            raise CloudError("clock", words, code="expires_on", hint=hints.CLOCK)
         self._token = Token(text, int(ends))
         return self._token
 
@@ -100,14 +108,14 @@ class Session:
         )
 
     def get(self, path: str, version: str, doing: str) -> Any:  # noqa: ANN401 - JSON
-        """GET something that the compute SDK has no operation for. Raises ArmError."""
+        """GET something that the compute SDK has no operation for. Raises CloudError."""
         from azure.core.rest import HttpRequest
 
         params = {} if "?" in path else {"api-version": version}  # the address of a further page has them all
         return self._sent(HttpRequest("GET", self.endpoint + path, params=params), doing)
 
     def patch(self, path: str, version: str, body: Mapping[str, Any], doing: str) -> Any:  # noqa: ANN401 - JSON
-        """PATCH something that the compute SDK has no operation for. Raises ArmError."""
+        """PATCH something that the compute SDK has no operation for. Raises CloudError."""
         from azure.core.rest import HttpRequest
 
         request = HttpRequest("PATCH", self.endpoint + path, params={"api-version": version}, json=dict(body))
@@ -125,11 +133,31 @@ class Session:
             raise translate(error, doing) from error
 
     def path(self, address: str, doing: str) -> str:
-        """Path and query of a further page. Raises ArmError for one elsewhere, which would get to see the token."""
+        """Path and query of a further page. Raises CloudError for one elsewhere, which would get to see the token."""
         if not address.lower().startswith(f"{self.endpoint.lower()}/"):
             text = f"{doing}: the next page is said to be at another address"
-            raise ArmError("internal", text, code="nextLink", hint="look for a proxy, and at cloud.api_endpoint")
+            hint = "look for a proxy, and at cloud.api_endpoint"
+            raise CloudError("internal", text, code="nextLink", hint=hint, retry_after=None)
         return address[len(self.endpoint) :]
+
+    def once(self, doing: str, call: Callable[[], T], within: float | None = None) -> T:
+        """One call, for at most ``within`` and `WHOLE` seconds. Raises CloudError, whatever the SDK raises; ``doing`` names the call.
+
+        A cloud that does not take the token is asked once more with a new one.
+        """
+        end = time.monotonic() + min(WHOLE, WHOLE if within is None else within)
+        for renewed in (False, True):
+            try:
+                return bounded(call, end - time.monotonic())
+            except Exception as caught:
+                if renewed or not not_taken(caught):
+                    raise translate(caught, doing) from caught
+            self.credential.forget()
+        raise AssertionError  # the second try returns or raises
+
+    def ask(self, end: float, doing: str, question: Callable[[], T]) -> T:
+        """Put a question until there is an answer, or until the monotonic moment ``end``. Raises CloudError."""
+        return until(end, lambda left: self.once(doing, question, left))
 
     def reconnect(self) -> None:
         """Let the next request begin on a connection of its own.

@@ -14,8 +14,9 @@ from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.protobuf.json_format import ParseError
 
+from costguard.actions import hints
 from costguard.actions.limited import TooLongError, limit
-from costguard.actions.provider import CloudError, Trouble
+from costguard.actions.provider import CloudError
 from costguard.actions.retry import LateError
 from costguard.actions.skew import skew
 from costguard_gcp import permissions
@@ -24,30 +25,11 @@ NO_ANSWER = "no_answer"
 """The code of a request that may have reached the cloud, although no answer came."""
 GARBAGE = "garbage"
 """The code of an answer that is not the API's, although its status says that all went well."""
-LOST = frozenset((NO_ANSWER, GARBAGE))
-"""After these nobody knows what became of a request."""
 FOREIGN = "not_google_cloud"
 """The code of a refusal or a redirect that somebody on the way answered with: the cloud itself has not refused."""
 
-PASSING = frozenset(("unreachable", "throttled", "internal"))
-"""Troubles after which the same request may succeed. Missing credentials do not come back by themselves."""
-
-
-class LaterError(CloudError):
-    """An error that may pass; the cloud asks to wait ``wait`` seconds first, 0 when it does not say."""
-
-    def __init__(self, trouble: Trouble, words: str, *, code: str = "", hint: str = "", wait: float = 0.0) -> None:
-        super().__init__(trouble, words, code=code, hint=hint)
-        self.wait = wait
-
-
-AGAIN = "run it again; a running agent does so by itself; `costguard doctor` shows whether it lasts"
 _WAY = "look at the machine's route, firewall and proxy (HTTPS_PROXY, NO_PROXY), then run `costguard doctor`"
-_WHO_ANSWERS = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
-_BETWEEN = (
-    "look at the proxy (HTTPS_PROXY; NO_PROXY names what goes past it: googleapis.com) and at cloud.api_endpoint, then run "
-    "`costguard doctor`"
-)
+_BETWEEN = hints.proxy("googleapis.com")
 _SKEW = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_FOUND = {"notFound", "RESOURCE_NOT_FOUND"}
 _AROUND = re.compile(
@@ -61,24 +43,18 @@ _SCOPES = {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}
 _DISABLED = {"accessNotConfigured", "SERVICE_DISABLED"}
 
 
-def again(error: CloudError) -> float | None:
-    """Seconds to wait at least before the same call may be made again; None where that cannot help."""
-    if error.trouble not in PASSING:
-        return None
-    return error.wait if isinstance(error, LaterError) else 0.0
-
-
 def translate(error: Exception, doing: str) -> CloudError:
     """What an exception of the SDK means; ``doing`` is the name of the call. A `CloudError` stays what it is."""
     if isinstance(error, CloudError):
         return error
     if isinstance(error, LateError):
-        return CloudError("unreachable", f"Google Cloud gave no answer to {doing}: {error}", code=NO_ANSWER, hint=_WAY)
+        words = f"Google Cloud gave no answer to {doing}: {error}"
+        return CloudError("unreachable", words, code=NO_ANSWER, hint=_WAY, sent="silent")
     if isinstance(error, api.GoogleAPICallError):
         return _answer(error)
     if isinstance(error, auth.TransportError):
         return CloudError(
-            "unreachable", f"Google's sign-in cannot be reached: {short(error)}", code="sign_in", hint=AGAIN
+            "unreachable", f"Google's sign-in cannot be reached: {short(error)}", code="sign_in", hint=hints.AGAIN
         )
     if isinstance(error, auth.GoogleAuthError):
         hint = "run `gcloud auth application-default login`, or look at the service account, then `costguard doctor`"
@@ -88,7 +64,7 @@ def translate(error: Exception, doing: str) -> CloudError:
     if isinstance(error, ParseError | TooLongError):
         return garbage(short(error))
     text = f"the SDK of Google Cloud failed: {type(error).__name__}: {short(error)}"
-    return CloudError("internal", text, code=type(error).__name__, hint="run `costguard doctor`")
+    return CloudError("internal", text, code=type(error).__name__, hint="run `costguard doctor`", sent="perhaps")
 
 
 def operation(failures: Any) -> CloudError | None:  # noqa: ANN401 - a message of the SDK
@@ -97,9 +73,9 @@ def operation(failures: Any) -> CloudError | None:  # noqa: ANN401 - a message o
         return None
     code, words = str(failures[0].code), str(failures[0].message)
     if code in _THROTTLING:
-        return CloudError("throttled", f"Google Cloud asks for fewer requests: {words}", code=code, hint=AGAIN)
+        return CloudError("throttled", f"Google Cloud asks for fewer requests: {words}", code=code, hint=hints.AGAIN)
     if code in _PASSING or code in {"INTERNAL_ERROR", "RESOURCE_NOT_READY"}:
-        return CloudError("internal", f"the operation failed: {words}", code=code, hint=AGAIN)
+        return CloudError("internal", f"the operation failed: {words}", code=code, hint=hints.AGAIN)
     return CloudError("refused", f"Google Cloud took the request and then refused it: {words}", code=code, hint=_LOOK)
 
 
@@ -113,13 +89,14 @@ def short(error: object) -> str:
 
 def garbage(words: str) -> CloudError:
     """The error of an answer that is not what the API says."""
-    return CloudError("internal", f"what answers is not Compute Engine: {words}", code=GARBAGE, hint=_WHO_ANSWERS)
+    text = f"what answers is not Compute Engine: {words}"
+    return CloudError("internal", text, code=GARBAGE, hint=hints.WHO_ANSWERS, sent="silent")
 
 
 def foreign(status: int, words: str) -> CloudError:
     """The error of a refusal or a redirect that Google Cloud did not give: no role helps, and it is no veto of the cloud."""
     text = f"{status} without a reason, which Google Cloud always gives: a proxy, or another service answers: {words}"
-    return CloudError("unreachable", text, code=FOREIGN, hint=_BETWEEN)
+    return CloudError("unreachable", text, code=FOREIGN, hint=_BETWEEN, sent="hardly")
 
 
 def heed(response: Any, **_options: object) -> None:  # noqa: ANN401 - a response of requests, which has no types here
@@ -160,7 +137,7 @@ def _answer(error: api.GoogleAPICallError) -> CloudError:
     code = reason or f"http_{number}"
     if isinstance(error, api.TooManyRequests) or reason in _THROTTLING:
         text = f"Google Cloud asks for fewer requests: {words}"
-        return LaterError("throttled", text, code=code, hint=AGAIN, wait=_retry_after(error))
+        return CloudError("throttled", text, code=code, hint=hints.AGAIN, retry_after=_retry_after(error))
     if isinstance(error, api.Unauthorized):
         return _unauthorized(error, code, words)
     if not reason and number < 500 and number != _TIMED_OUT:
@@ -171,7 +148,8 @@ def _answer(error: api.GoogleAPICallError) -> CloudError:
         return _not_found(code, reason, words)
     if number >= 500 or number == _TIMED_OUT or reason in _PASSING:
         text = f"Google Cloud had trouble of its own: {words}"
-        return LaterError("internal", text, code=code, hint=AGAIN, wait=_retry_after(error))
+        wait = _retry_after(error)
+        return CloudError("internal", text, code=code, hint=hints.AGAIN, sent="perhaps", retry_after=wait)
     return CloudError("refused", f"Google Cloud refuses: {words}", code=code, hint=_hint(words))
 
 
@@ -179,7 +157,7 @@ def _unauthorized(error: api.GoogleAPICallError, code: str, words: str) -> Cloud
     ahead = _skew(error)
     if abs(ahead) > _SKEW:
         text = f"Google Cloud does not accept the token, and {skew(ahead)}: {words}"
-        return CloudError("clock", text, code="clock_skew", hint="run `timedatectl` and set the clock")
+        return CloudError("clock", text, code="clock_skew", hint=hints.CLOCK)
     hint = "look at the machine's service account and its clock, then run `costguard doctor`"
     return CloudError("credentials", f"Google Cloud does not accept the token: {words}", code=code, hint=hint)
 
@@ -258,12 +236,13 @@ def _network(error: requests.exceptions.RequestException, doing: str) -> CloudEr
     if isinstance(error, requests.exceptions.SSLError):
         if "not yet valid" in words or "has expired" in words:
             text = f"the clock of this machine is wrong, or Google Cloud's certificate is: {words}"
-            return CloudError("clock", text, code="clock_skew", hint="run `timedatectl` and set the clock")
+            return CloudError("clock", text, code="clock_skew", hint=hints.CLOCK)
         hint = "look for a proxy that intercepts TLS; REQUESTS_CA_BUNDLE names its certificate authority"
         return CloudError("unreachable", f"no secure connection to Google Cloud: {words}", code="tls", hint=hint)
     sent = not isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ProxyError)
     sent = sent and "NewConnectionError" not in words and "NameResolutionError" not in words
-    code: str = NO_ANSWER if sent else "no_connection"
-    trouble: Trouble = "unreachable"
-    text = f"Google Cloud gave no answer to {doing}" if sent else f"Google Cloud cannot be reached for {doing}"
-    return CloudError(trouble, f"{text}: {words}", code=code, hint=_WAY)
+    if not sent:
+        text = f"Google Cloud cannot be reached for {doing}: {words}"
+        return CloudError("unreachable", text, code="no_connection", hint=_WAY)
+    text = f"Google Cloud gave no answer to {doing}: {words}"
+    return CloudError("unreachable", text, code=NO_ANSWER, hint=_WAY, sent="silent")

@@ -171,12 +171,10 @@ def group_of(attributes: Mapping[str, Any], project: str) -> Group | None:
 
 def _known(troubles: dict[str, CloudError], what: str, end: float, ask: Callable[[float], T]) -> T | None:
     """An answer, or None and the words why not. Raises CloudError when a technical trouble hides everything."""
-    from costguard_gcp import errors  # the SDK comes with it
-
     look = time.monotonic() + LOOK
 
     def again(error: CloudError) -> float | None:
-        return errors.again(error) if error.trouble == "throttled" or time.monotonic() < look else None
+        return error.retry_after if error.trouble == "throttled" or time.monotonic() < look else None
 
     try:
         return until(end, lambda left: ask(min(left, TRY)), again)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from costguard.actions.base import Outcome, Plan
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
+from costguard.actions.send import unsent
 from costguard_gcp import act
 from costguard_gcp import facts as looks
 from costguard_gcp.facts import Facts
@@ -40,14 +41,9 @@ class GcpMachine:
         """Act on what the plan allows, and on nothing else. The facts may be as old as the countdown."""
         facts = looks.refresh(facts, self.site)
         decided = self.plan(verb, facts)
-        if not decided.may_act:
-            grave = ", ".join(finding.code for finding in decided.findings)
-            return Outcome("refused", f"the plan does not allow it: {grave}")
-        if facts.vm is not None and any(finding.code == "ends_already" for finding in decided.findings):
-            status = facts.vm.status  # whether it does end is for `confirm` to say
-            return Outcome(
-                "accepted", f"seen stopping: Google Cloud says {status}, so nothing was sent", f"state {status}"
-            )
+        settled = unsent(decided, act.seen(facts.vm.status) if facts.vm else None)
+        if settled is not None:
+            return settled
         return act.execute(self.api, verb, facts, ticket, discard=_may_discard(decided))
 
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:

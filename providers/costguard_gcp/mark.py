@@ -56,7 +56,7 @@ def _may(api: Api, site: Site, end: float) -> None:
         words = "the machine's access scopes do not allow changes to machines, whatever its roles say"
         hint = "stop the machine once and run `gcloud compute instances set-service-account --scopes=cloud-platform`"
         raise CloudError("denied", words, code="scopes_missing", hint=hint)
-    granted = until(end, lambda left: api.granted([LABELS], min(left, TIMEOUT)), errors.again)
+    granted = until(end, lambda left: api.granted([LABELS], min(left, TIMEOUT)))
     if LABELS not in granted:
         raise CloudError("denied", f"the right {LABELS} is missing", code="forbidden", hint=_GRANT)
 
@@ -77,7 +77,7 @@ def _set(api: Api, instance: str, wanted: Mapping[str, str], timeout: float) -> 
 
 
 def _shows(api: Api, instance: str, wanted: Mapping[str, str], end: float) -> bool:
-    found = until(end, lambda left: _look(api, instance, min(left, TIMEOUT)), errors.again)
+    found = until(end, lambda left: _look(api, instance, min(left, TIMEOUT)))
     return wanted.items() <= dict(found.labels).items()
 
 
@@ -92,4 +92,4 @@ def _look(api: Api, instance: str, timeout: float) -> Any:  # noqa: ANN401 - a m
 
 
 def _again(error: CloudError) -> float | None:
-    return 0.0 if error.code == _CONFLICT else errors.again(error)
+    return 0.0 if error.code == _CONFLICT else error.retry_after

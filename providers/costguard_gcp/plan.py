@@ -7,14 +7,12 @@ and "Suspend, stop, or reset Compute Engine instances".
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from costguard.actions import managed
+from costguard.actions import hints, managed
 from costguard.actions.base import Finding, Plan, Verdict, without_promises, worst
 from costguard.actions.provider import Verb
+from costguard.actions.send import YOUNG
 from costguard_gcp import nodes, permissions
 from costguard_gcp.facts import Facts
-
-GRACE_OF_RIGHTS = 600.0
-"""Seconds of a machine's life in which a role that was bound after its creation may not hold yet."""
 
 Found = tuple[Verdict, Finding]
 
@@ -27,7 +25,6 @@ class Case(NamedTuple):
     settings: Mapping[str, object]
 
 
-_PASSES = "run it again; a running agent asks again by itself, see `costguard status`"
 _GPU_TYPES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")  # their GPUs are part of the type
 _ENDING = frozenset(("PENDING_STOP", "STOPPING", "STOPPED", "TERMINATED", "SUSPENDING", "SUSPENDED"))
 _DOING = {"stop": "stopping", "terminate": "deleting", "hibernate": "suspending"}
@@ -102,7 +99,7 @@ def _group(case: Case) -> list[Found]:
         words = f": {trouble}" if trouble else ""
         text = f"the size of the managed instance group `{group.name}` cannot be read{words}"
         if trouble and trouble.technical:
-            return [("failed", Finding("facts_missing", text, trouble.hint or _PASSES))]
+            return [("failed", Finding("facts_missing", text, trouble.hint or hints.AGAIN))]
         return [_refuse("facts_missing", text, "grant compute.instanceGroupManagers.get and compute.autoscalers.get")]
     if size.least is not None and size.target <= size.least:
         text = f"the group `{group.name}` has {size.target} machines and its autoscaler's minimum is {size.least}: it would make this one anew"
@@ -148,7 +145,7 @@ def _rights(case: Case) -> list[Found]:
     if trouble and not facts.group:
         text = f"whether the right is there cannot be asked: {trouble}"
         if trouble.technical:
-            return [("failed", Finding("permission_unknown", text, trouble.hint or _PASSES))]
+            return [("failed", Finding("permission_unknown", text, trouble.hint or hints.AGAIN))]
         return [("consequences", Finding("permission_unknown", text, permissions.ADMIT))]
     if facts.granted is None:
         return []
@@ -167,19 +164,10 @@ def _not_permitted(case: Case, name: str, bind: str) -> Found:
 def _late(case: Case, name: str) -> list[Found]:
     """A role is often bound after the machine was made, and needs minutes to spread."""
     age = case.facts.young
-    if age is None or age >= GRACE_OF_RIGHTS:
+    if age is None or age >= YOUNG:
         return []
     text = f"`{name}` is missing, but the machine is only {age / 60:.0f} min old and a new role takes minutes to hold"
-    return [
-        (
-            "consequences",
-            Finding(
-                "rights_may_be_late",
-                text,
-                "wait and run it again; a running agent does so by itself; `costguard doctor` shows it",
-            ),
-        )
-    ]
+    return [("consequences", Finding("rights_may_be_late", text, hints.RIGHTS_ARRIVE))]
 
 
 def _protected(case: Case) -> list[Found]:

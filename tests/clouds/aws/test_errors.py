@@ -10,7 +10,7 @@ from botocore.parsers import ResponseParserError
 from costguard.actions.limited import TooLongError
 from costguard.actions.provider import CloudError
 from costguard.masking import mask
-from costguard_aws.errors import CallError, ForeignError, translate
+from costguard_aws.errors import ForeignError, translate
 
 PROTECTED = "The instance 'i-1' may not be stopped. Modify its 'disableApiStop' instance attribute and try again."
 SPOT = "You can't stop the Spot Instance 'i-1' because it is associated with a one-time Spot Instance request."
@@ -59,9 +59,9 @@ def test_codes(code: str, status: int, trouble: str) -> None:
 def test_a_redirect_is_no_veto() -> None:
     """A portal or a proxy sends elsewhere, EC2 does not: technical, and nobody knows who heard the request."""
     error = said("302", status=302)
-    assert isinstance(error, CallError)
+    assert isinstance(error, CloudError)
     assert error.technical
-    assert error.unanswered
+    assert error.in_doubt
     assert "proxy" in error.hint
 
 
@@ -114,8 +114,8 @@ def test_a_refusal_names_the_next_action(code: str, message: str, hint: str) -> 
 def test_a_refusal_that_is_not_of_aws() -> None:
     """The SDK makes a number of a page that it cannot read: a proxy refuses, and nobody should look at policies."""
     error = said("403", "Forbidden", 403)
-    assert isinstance(error, CallError)
-    assert (error.trouble, error.unanswered, "not in the words of AWS" in str(error)) == ("unreachable", True, True)
+    assert isinstance(error, CloudError)
+    assert (error.trouble, error.in_doubt, "not in the words of AWS" in str(error)) == ("unreachable", True, True)
     assert "api_endpoint" in error.hint
     assert "NO_PROXY" in error.hint
 
@@ -165,8 +165,8 @@ def test_the_coded_message_stays_out() -> None:
 def test_what_the_sdk_raises(error: Exception, trouble: str, unanswered: bool) -> None:
     """What was never sent had no effect; what was sent may have had one."""
     found = translate(error, "ec2:StopInstances")
-    assert isinstance(found, CallError)
-    assert (found.trouble, found.unanswered) == (trouble, unanswered)
+    assert isinstance(found, CloudError)
+    assert (found.trouble, found.in_doubt) == (trouble, unanswered)
     assert found.technical
     assert found.hint
 
@@ -181,8 +181,8 @@ def test_our_own_errors_stay_what_they_are() -> None:
 def test_an_internal_error_may_have_had_its_effect(code: str, status: int) -> None:
     """Throttling has not: that request was never looked at."""
     found = said(code, status=status)
-    assert isinstance(found, CallError)
-    assert found.unanswered
+    assert isinstance(found, CloudError)
+    assert found.in_doubt
     throttled = said("RequestLimitExceeded", status=503)
-    assert isinstance(throttled, CallError)
-    assert not throttled.unanswered
+    assert isinstance(throttled, CloudError)
+    assert not throttled.in_doubt

@@ -4,7 +4,7 @@ import pytest
 
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Ticket
-from costguard_azure import Azure, metadata, retry
+from costguard_azure import Azure, metadata, session
 from costguard_azure import facts as gathering
 from costguard_azure.machine import AzureMachine
 from costguard_azure.testing import FakeAzure
@@ -18,7 +18,7 @@ ACCEPTED = Outcome("accepted", "accepted: Azure will deallocate this machine", "
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds in place of tens of them."""
     monkeypatch.setattr(gathering, "BUDGET", 2.0)
-    monkeypatch.setattr(retry, "WHOLE", 1.5)
+    monkeypatch.setattr(session, "WHOLE", 1.5)
 
 
 def test_a_question(azure: FakeAzure, machine: AzureMachine) -> None:

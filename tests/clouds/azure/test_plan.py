@@ -3,9 +3,8 @@
 import pytest
 
 from costguard.actions.base import Plan
-from costguard.actions.provider import Verb
+from costguard.actions.provider import CloudError, Verb
 from costguard_azure import disks, resource
-from costguard_azure.errors import ArmError
 from costguard_azure.facts import Facts, Group, Vm
 from costguard_azure.permissions import Grant
 from costguard_azure.plan import plan
@@ -19,7 +18,7 @@ def facts(vm: Vm | None = VM, disk: disks.State = "none", trouble: str = "", *, 
     assert MACHINE is not None
     found = disks.LocalDisk(disk)
     return Facts(
-        MACHINE, "vm-1", vm, (Grant(("*",)),), (), found, young, trouble, {"the machine": ArmError("denied", "words")}
+        MACHINE, "vm-1", vm, (Grant(("*",)),), (), found, young, trouble, {"the machine": CloudError("denied", "words")}
     )
 
 

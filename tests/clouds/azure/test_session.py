@@ -6,7 +6,6 @@ import pytest
 
 from costguard.actions.provider import CloudError, Identity, Ticket
 from costguard_azure import Azure, resource
-from costguard_azure.errors import ArmError
 from costguard_azure.machine import AzureMachine
 from costguard_azure.session import Credential
 from costguard_azure.testing import FakeAzure
@@ -30,7 +29,7 @@ def test_a_certificate_that_nobody_trusts(azure: FakeAzure) -> None:
     """Technical, soon, and no request gets through."""
     machine = AzureMachine(azure.site()._replace(environ={}), identity(azure))
     session = machine._session
-    with pytest.raises(ArmError) as caught:
+    with pytest.raises(CloudError) as caught:
         session.get("/subscriptions", "2022-12-01", "asking")
     machine.close()
     assert caught.value.trouble == "unreachable"
@@ -41,7 +40,7 @@ def test_a_certificate_that_nobody_trusts(azure: FakeAzure) -> None:
 def test_a_token_is_never_sent_in_the_clear(azure: FakeAzure) -> None:
     """Plain http is for loopback alone: anything else is refused before it is sent."""
     machine = AzureMachine(azure.site(api_endpoint="http://management.example"), identity(azure))
-    with pytest.raises(ArmError) as caught:
+    with pytest.raises(CloudError) as caught:
         machine._session.get("/subscriptions", "2022-12-01", "asking")
     machine.close()
     assert "non-TLS" in str(caught.value)
@@ -50,7 +49,7 @@ def test_a_token_is_never_sent_in_the_clear(azure: FakeAzure) -> None:
 def test_plain_loopback_is_allowed(azure: FakeAzure) -> None:
     """There it cannot leave the machine: the request reaches whatever listens."""
     machine = AzureMachine(azure.site(api_endpoint=str(azure.settings["metadata_endpoint"])), identity(azure))
-    with pytest.raises(ArmError):
+    with pytest.raises(CloudError):
         machine._session.get("/subscriptions", "2022-12-01", "asking")
     machine.close()
     assert azure.log[-1].path == "/subscriptions"
@@ -152,7 +151,7 @@ def test_tokens_that_are_not_taken(azure: FakeAzure, code: str, trouble: str) ->
     """Asked once more with a new token, then told."""
     machine = AzureMachine(azure.site(), identity(azure))
     azure.faults.add("get", "error", times=9, status=401, code=code)
-    with pytest.raises(ArmError) as caught:
+    with pytest.raises(CloudError) as caught:
         machine.facts("stop")
     machine.close()
     assert (caught.value.trouble, caught.value.code) == (trouble, code)
@@ -175,7 +174,7 @@ def test_facts_end_when_throttled_for_long(azure: FakeAzure) -> None:
     machine = AzureMachine(azure.site(), identity(azure))
     azure.faults.add("get", "throttle", times=9, seconds=60)
     began = time.monotonic()
-    with pytest.raises(ArmError) as caught:
+    with pytest.raises(CloudError) as caught:
         machine.facts("stop")
     machine.close()
     assert caught.value.trouble == "throttled"

@@ -1,0 +1,18 @@
+"""How old a machine is: rights that were given after it was made take minutes to arrive."""
+
+YOUNG = 600.0
+"""Seconds of a machine's life in which a right that is denied may just not have arrived yet."""
+
+
+def is_young(age: float | None) -> bool:
+    """Whether a machine of so many seconds may still be waiting for its rights; not where its age is unknown."""
+    return age is not None and age < YOUNG
+
+
+def uptime(procfs: str) -> float | None:
+    """Seconds since boot, where the cloud does not say how old the machine is; None when unknown."""
+    try:
+        with open(f"{procfs}/uptime", encoding="ascii", errors="replace") as file:
+            return float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
