@@ -1,10 +1,13 @@
 """The words all actions share. An action has four steps and only two of them have effects."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, get_args
 
 Verdict = Literal["go", "consequences", "another", "failed", "refuse"]
 """``failed``: it could not be checked for a technical reason, which may pass."""
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""The gravest one last."""
 
 VERDICT_WORDS = {
     "go": "may be carried out",
@@ -178,5 +181,4 @@ def without_promises(plan: Plan) -> Plan:
 
 def worst(*verdicts: Verdict) -> Verdict:
     """The gravest of several verdicts."""
-    order: tuple[Verdict, ...] = ("go", "consequences", "another", "failed", "refuse")
-    return max(verdicts, key=order.index, default="go")
+    return max(verdicts, key=VERDICTS.index, default="go")

@@ -4,7 +4,7 @@ A rule takes a `Case` and yields what it finds, each finding with its verdict; n
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from costguard.actions import hints
 from costguard.actions.base import VERDICTS, Finding, Plan, Verdict, without_promises, worst
@@ -24,13 +24,13 @@ class Case(NamedTuple, Generic[F]):
     settings: Mapping[str, object]
 
 
-Rule = Callable[[Case[F]], Found]
+C = TypeVar("C", bound="Case[Any]")  # a plug-in's own kind of it
 
 
 def decide(
-    case: Case[F],
-    same: Rule[F],
-    rules: Iterable[Rule[F]],
+    case: C,
+    same: Callable[[C], Found],
+    rules: Iterable[Callable[[C], Found]],
     *,
     already: Row | None,
     ends_bill: bool | None,

@@ -18,9 +18,6 @@ LOOK_SECONDS, LOOK_AT_LEAST = 5.0, 0.5
 
 _FOR_A_LOOK = 0.2  # the part of the time, at most, that is kept for the last look
 
-YOUNG = 600.0
-"""Seconds of a machine's life in which a right that is denied may just not have arrived yet."""
-
 Repeat = Literal["same", "seen", "never"]
 """When a request that may have been heard is sent again. ``same``: whenever it may help, for the cloud carries an id out
 once. ``seen``: only after a look at a machine that still runs. ``never``: a second one would have a second effect."""
@@ -135,7 +132,9 @@ class _Attempt:
         if seen is not None and seen.ends:
             return self._heard(error, seen)
         hint = f"; {error.hint}" if error.hint else ""
-        if not error.technical and (seen is not None or doubt != "silent"):  # a deleted machine loses its rights with it
+        if not error.technical and (
+            seen is not None or doubt != "silent"
+        ):  # a deleted machine loses its rights with it
             return Outcome("refused", f"{error.told}{hint}")
         undecided = doubt == "perhaps" and (seen is None or self._request.repeat == "never")
         if doubt == "silent" or undecided:

@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
+from costguard.actions.age import is_young
 from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Ticket, Verb
-from costguard.actions.send import YOUNG, Request, Seen, send, unchanged, unsent
+from costguard.actions.send import Request, Seen, send, unchanged, unsent
 from costguard_aws import described, standby
 from costguard_aws.errors import senseless
 from costguard_aws.facts import Facts
-from costguard_aws.plan import plan
+from costguard_aws.rules import plan
+from costguard_aws.rules_vetoes import ENDING, leaves_group, stands_by
 from costguard_aws.session import Session
-from costguard_aws.vetoes import ENDING, leaves_group, stands_by
 
 CLOSED = frozenset(("stopped", "terminated"))
 _FOR_THE_STOP = 20.0  # seconds of the deadline, at most, kept for the stop after a group's member is in standby
@@ -77,7 +78,7 @@ def _ended(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, ob
             return None
         return _seen(found) if found else None
 
-    young = facts.uptime is not None and facts.uptime < YOUNG
+    young = is_young(facts.uptime)
     return send(Request("EC2", once, look, repeat="seen" if call.repeatable else "never", young=young), last)
 
 

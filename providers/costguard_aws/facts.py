@@ -9,8 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
+from costguard.actions.age import uptime
 from costguard.actions.provider import CloudError, Identity, Price, Site, Verb
-from costguard_aws import described, local, metadata
+from costguard_aws import described, disks, metadata
 from costguard_aws.described import Group, Instance, SpotRequest
 from costguard_aws.session import Session
 
@@ -55,7 +56,7 @@ class Facts(NamedTuple):
     spot_price: Price | None = None
     in_group: bool | None = False
     group: Group | None = None
-    store: local.Store | None = local.Store((), ())
+    store: disks.Store | None = disks.Store((), ())
     uptime: float | None = None
     unknown: Mapping[str, Unknown] = {}
 
@@ -132,15 +133,15 @@ def gather(session: Session, site: Site, identity: Identity, verb: Verb) -> Fact
             spot_price=_spot_price(looks, price_asked, identity),
             in_group=in_group,
             group=group,
-            store=local.store(site.procfs, site.sysfs, site.devfs),
-            uptime=local.uptime(site.procfs),
+            store=disks.store(site.procfs, site.sysfs, site.devfs),
+            uptime=uptime(site.procfs),
             unknown=looks.unknown,
         )
 
 
 def refresh(facts: Facts, site: Site) -> Facts:
     """Look again at what may change from one moment to the next and costs no request: the use of local disks."""
-    return facts._replace(store=local.store(site.procfs, site.sysfs, site.devfs))
+    return facts._replace(store=disks.store(site.procfs, site.sysfs, site.devfs))
 
 
 def _instance(looks: _Looks, asked: "Future[dict[str, Any]]") -> Instance | None:

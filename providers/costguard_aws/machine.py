@@ -7,7 +7,7 @@ from costguard.actions.provider import Identity, Site, Ticket, Verb
 from costguard_aws import act
 from costguard_aws.facts import Facts, gather, refresh
 from costguard_aws.mark import mark
-from costguard_aws.plan import plan
+from costguard_aws.rules import plan
 from costguard_aws.session import Session
 
 

@@ -8,14 +8,14 @@ reached some time after the answer); Auto Scaling user guide "Temporarily remove
 import time
 from typing import NamedTuple
 
+from costguard.actions.age import is_young
 from costguard.actions.base import Outcome, Status
 from costguard.actions.provider import CloudError
 from costguard.actions.retry import pauses
-from costguard.actions.send import YOUNG
 from costguard_aws import described
 from costguard_aws.facts import Facts
+from costguard_aws.rules_vetoes import ENTERING, IN_SERVICE, STANDBY, bring_back, exit_standby
 from costguard_aws.session import Session
-from costguard_aws.vetoes import ENTERING, IN_SERVICE, STANDBY, bring_back, exit_standby
 
 _LONGEST_PAUSE = 2.0  # seconds between two looks
 _LOOK_SECONDS = 5.0  # for one look
@@ -110,7 +110,7 @@ def _noted(seen: _Seen, error: CloudError, *, asked: bool) -> _Seen:
 
 
 def _passes(error: CloudError, facts: Facts) -> bool:
-    young = facts.uptime is not None and facts.uptime < YOUNG
+    young = is_young(facts.uptime)
     return error.retry_after is not None or (error.trouble == "denied" and young)
 
 

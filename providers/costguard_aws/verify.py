@@ -6,8 +6,8 @@ from costguard.actions.base import Outcome
 from costguard.actions.provider import CloudError, Site
 from costguard_aws import described
 from costguard_aws.act import CLOSED, came_back, closed, started_again
+from costguard_aws.rules_vetoes import ENDING
 from costguard_aws.session import Session
-from costguard_aws.vetoes import ENDING
 
 
 def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from costguard.actions.base import Outcome
 from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
+from costguard_azure import firmware
 
 
 class Azure:
@@ -18,9 +19,7 @@ class Azure:
 
     def recognises(self, dmi: Mapping[str, str]) -> bool:
         """Every Azure machine has the same chassis asset tag."""
-        from costguard_azure.firmware import recognises
-
-        return recognises(dmi)
+        return firmware.recognises(dmi)
 
     def instance_of(self, dmi: Mapping[str, str]) -> str:  # noqa: ARG002 - the interface's
         """None beside the firmware's own UUID."""
@@ -71,8 +70,8 @@ class Azure:
         return AzureMachine(site, identity)
 
     def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
-        """See `costguard_azure.machine.verify`."""
-        from costguard_azure.machine import verify
+        """See `costguard_azure.verify.verify`."""
+        from costguard_azure.verify import verify
 
         return verify(site, receipt)
 

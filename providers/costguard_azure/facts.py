@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
+from costguard.actions.age import is_young, uptime
 from costguard.actions.provider import CloudError, Identity, Price, Site
-from costguard.actions.send import YOUNG
+from costguard.actions.rules import Case
 from costguard_azure import arm, disks, nodes, resource
 from costguard_azure.permissions import Grant
 from costguard_azure.prices import owners_limit
@@ -88,6 +89,16 @@ class Facts(NamedTuple):
         return what in self.unknown and self.unknown[what].technical
 
 
+class AzureCase(Case[Facts]):
+    """What a rule looks at once the machine's own document is there."""
+
+    @property
+    def vm(self) -> Vm:
+        """The machine's own document."""
+        assert self.facts.vm is not None, "no rule is asked without it"
+        return self.facts.vm
+
+
 def gather(session: Session, site: Site, identity: Identity, within: float | None = None) -> Facts:
     """Ask for everything. Raises CloudError only when nothing can be known (no network, no credentials).
 
@@ -118,7 +129,7 @@ def gather(session: Session, site: Site, identity: Identity, within: float | Non
         vm = vm._replace(limit=owners_limit(found, identity.region) if vm.spot else None)
     grants = ask("the rights", lambda: arm.permissions(session))
     locks = ask("the locks", lambda: arm.locks(session))
-    age = vm.age if vm and vm.age is not None else _uptime(site.procfs)
+    age = vm.age if vm and vm.age is not None else uptime(site.procfs)
     return Facts(
         machine=machine,
         expected_id=identity.details.get("vm_id", identity.instance),
@@ -126,7 +137,7 @@ def gather(session: Session, site: Site, identity: Identity, within: float | Non
         grants=None if grants is None else tuple(map(grant, grants)),
         locks=None if locks is None else tuple(lock for row in locks if (lock := _lock(row, machine.id))),
         disk=disks.look(site.procfs, site.sysfs, identity.details.get("temp_disk_kb", ""), site.devfs),
-        young=age is not None and age < YOUNG,
+        young=is_young(age),
         trouble=trouble,
         unknown=unknown,
     )
@@ -230,15 +241,6 @@ def _age(created: object) -> float | None:
     try:
         return max(0.0, time.time() - datetime.fromisoformat(str(created)[:19] + "+00:00").timestamp())
     except ValueError:
-        return None
-
-
-def _uptime(procfs: str) -> float | None:
-    """Seconds since the boot: what is left to judge by when the machine's own document is denied."""
-    try:
-        with open(f"{procfs}/uptime", encoding="ascii") as file:
-            return float(file.read().split()[0])
-    except (OSError, ValueError, IndexError):
         return None
 
 

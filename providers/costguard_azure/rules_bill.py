@@ -8,15 +8,15 @@ exist), "Spot virtual machines", "Delete a machine and attached resources" (dele
 import re
 
 from costguard.actions.base import Finding
-from costguard_azure.case import Case, Found
-from costguard_azure.facts import Vm
+from costguard.actions.rules import Found
+from costguard_azure.facts import AzureCase, Vm
 
 HIBERNATES = re.compile(r"standard_nv(?:(?:4|8|16|32)as_v4|(?:6|12)ads_a10_v5|(?:4|8|12)ads_v710_v5)", re.IGNORECASE)
 """GPU sizes that can hibernate: NVv4, NVadsA10_v5 and NVadsV710_v5 with at most 112 GB of memory."""
 _GPU = re.compile(r"standard_n", re.IGNORECASE)
 
 
-def prepaid(case: Case) -> Found:
+def prepaid(case: AzureCase) -> Found:
     """What is reserved is billed whether it is used or not."""
     vm = case.vm
     if not (vm.reservation or vm.host):
@@ -30,7 +30,7 @@ def prepaid(case: Case) -> Found:
         yield "refuse", Finding("prepaid", text, 'give it back, or set [cloud] prepaid = "act"')
 
 
-def system_disk(case: Case) -> Found:
+def system_disk(case: AzureCase) -> Found:
     """A machine whose system disk is on the host cannot be deallocated."""
     if case.vm.ephemeral_os and case.verb != "terminate":
         text = f"the system disk is ephemeral, and Azure does not deallocate such a machine ({case.verb} is impossible)"
@@ -40,7 +40,7 @@ def system_disk(case: Case) -> Found:
         )
 
 
-def hibernation(case: Case) -> Found:
+def hibernation(case: AzureCase) -> Found:
     """Hardly any GPU machine can hibernate."""
     why = _cannot_hibernate(case.vm) if case.verb == "hibernate" else ""
     if why:
@@ -62,7 +62,7 @@ def _cannot_hibernate(vm: Vm) -> str:
     return next((words for applies, words in reasons if applies), "")
 
 
-def local_disk(case: Case) -> Found:
+def local_disk(case: AzureCase) -> Found:
     """Deallocation and deletion both empty the local disk."""
     disk = case.facts.disk
     if disk.state == "none":
@@ -84,14 +84,14 @@ def local_disk(case: Case) -> Found:
         yield "consequences", Finding("local_data_lost", f"the local disk {what}; whatever is on it is lost", hint)
 
 
-def spot(case: Case) -> Found:
+def spot(case: AzureCase) -> Found:
     """Source: "Spot virtual machines": a deallocated one starts again only when there is room at its price."""
     if case.vm.spot and case.verb != "terminate":
         text = "a Spot machine starts again only when Azure has room for it at its price"
         yield "consequences", Finding("spot_may_not_return", text, "")
 
 
-def bill(case: Case) -> Found:
+def bill(case: AzureCase) -> Found:
     """What ends, and what goes on."""
     vm = case.vm
     if not (vm.reservation or vm.host):

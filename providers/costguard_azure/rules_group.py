@@ -8,19 +8,19 @@ from costguard.actions import hints
 from costguard.actions.base import Finding
 from costguard.actions.managed import finding
 from costguard.actions.provider import Verb
+from costguard.actions.rules import Found
 from costguard_azure import nodes, permissions
-from costguard_azure.case import Case, Found
-from costguard_azure.facts import Group
+from costguard_azure.facts import AzureCase, Group
 
 
-def managed(case: Case) -> Found:
+def managed(case: AzureCase) -> Found:
     """A node of a managed service is the service's own."""
     owner = case.vm.owner
     if owner:
         yield finding(*owner, case.settings, nodes.power_down(owner[0]))
 
 
-def member(case: Case) -> Found:
+def member(case: AzureCase) -> Found:
     """A scale set keeps its size: it is told only, unless the owner lets this machine leave."""
     group = case.vm.group
     if group is None:
@@ -61,7 +61,7 @@ def _stays(verb: Verb, group: Group) -> Found:
     yield "consequences", Finding("group_member", text, f"look with `az vmss list-instances --name {group.name}`")
 
 
-def _unknown(case: Case, group: Group) -> Found:
+def _unknown(case: AzureCase, group: Group) -> Found:
     """What could not be read of the scale set. Its minimum decides about a deletion alone."""
     for what, value, right, decides in (
         ("the scale set", group.repairs, permissions.SEE_SCALE_SET, True),

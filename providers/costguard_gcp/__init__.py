@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from costguard.actions.base import Outcome
 from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
-
-PRODUCTS = frozenset(("Google Compute Engine", "Google"))
-"""What ``product_name`` of the firmware says. Source: cloud-init ds-identify; older images say "Google"."""
+from costguard_gcp import firmware
 
 
 class Gcp:
@@ -20,8 +18,8 @@ class Gcp:
     name = "Google Cloud"
 
     def recognises(self, dmi: Mapping[str, str]) -> bool:
-        """The product name is "Google Compute Engine"; older images say "Google"."""
-        return dmi.get("product_name", "") in PRODUCTS
+        """Whether the firmware is Google's."""
+        return firmware.recognises(dmi)
 
     def instance_of(self, dmi: Mapping[str, str]) -> str:  # noqa: ARG002 - the interface's
         """None beside the firmware's own UUID."""
@@ -68,8 +66,8 @@ class Gcp:
         return GcpMachine.open(site, identity)
 
     def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
-        """See `costguard_gcp.machine.verify`."""
-        from costguard_gcp.machine import verify
+        """See `costguard_gcp.verify.verify`."""
+        from costguard_gcp.verify import verify
 
         return verify(site, receipt)
 

@@ -5,10 +5,11 @@ import time
 import uuid
 from typing import Any
 
+from costguard.actions.age import is_young
 from costguard.actions.base import Outcome, Status
 from costguard.actions.provider import CloudError, Ticket, Verb
 from costguard.actions.retry import until
-from costguard.actions.send import YOUNG, Request, Seen, send, unchanged
+from costguard.actions.send import Request, Seen, send, unchanged
 from costguard_gcp import errors
 from costguard_gcp.facts import Facts
 from costguard_gcp.session import TIMEOUT, Api
@@ -46,7 +47,7 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
         except CloudError as error:
             return seen("DEPROVISIONING") if error.trouble == "gone" else None
 
-    young = facts.young is not None and facts.young < YOUNG
+    young = is_young(facts.young)
     request = Request("Google Cloud", once, look, request_id(verb, ticket), "same", young=young)
     return send(request, time.monotonic() + ticket.deadline)
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from costguard.actions.age import uptime
 from costguard.actions.local_disks import Place, Use
 from costguard.actions.provider import CloudError, Identity, Site, Verb
 from costguard.actions.retry import until
-from costguard_gcp import local_disks, nodes, permissions
+from costguard_gcp import disks, nodes, permissions
 from costguard_gcp.identity import last
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.places import Group
@@ -117,7 +118,7 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
         vm=vm,
         granted=granted,
         size=size,
-        uptime=_uptime(site.procfs),
+        uptime=uptime(site.procfs),
         troubles=troubles,
     )
     return refresh(facts, site)
@@ -127,7 +128,7 @@ def refresh(facts: Facts, site: Site) -> Facts:
     """Look again at what may change from one moment to the next and costs no request: the use of local disks."""
     local = [disk for disk in facts.vm.disks if disk.local] if facts.vm else []
     place = Place(site.procfs, site.sysfs, site.devfs)
-    return facts._replace(local=local_disks.use(place, len(local)) if local else Use("unused"))
+    return facts._replace(local=disks.use(place, len(local)) if local else Use("unused"))
 
 
 def read(found: Any) -> Vm:  # noqa: ANN401 - a message of the SDK
@@ -223,11 +224,3 @@ def _age(created: str) -> float | None:
     except ValueError:
         return None
     return age if age >= 0.0 else None
-
-
-def _uptime(procfs: str) -> float | None:
-    try:
-        with open(f"{procfs}/uptime", encoding="ascii") as file:
-            return float(file.read().split()[0])
-    except (OSError, ValueError, IndexError):
-        return None

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from costguard.actions.provider import CloudError, Identity, Site
-from costguard_gcp import PRODUCTS, prices
+from costguard_gcp import prices
+from costguard_gcp.firmware import PRODUCTS
 from costguard_gcp.metadata import Metadata
 
 _GARBAGE = "look for a proxy or another cloud's metadata server, then run `costguard doctor`"

@@ -1,19 +1,16 @@
-"""A session about one machine, as the core sees it; and the question from another machine."""
+"""A session about one machine, as the core sees it."""
 
 from collections.abc import Mapping
 
 from costguard.actions.base import Outcome, Plan
-from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
+from costguard.actions.provider import Identity, Site, Ticket, Verb
 from costguard.actions.send import unsent
 from costguard_gcp import act
 from costguard_gcp import facts as looks
 from costguard_gcp.facts import Facts
 from costguard_gcp.mark import mark
-from costguard_gcp.places import Where
-from costguard_gcp.plan import plan
-from costguard_gcp.session import Api, connect, connect_from_outside
-
-_VERBS: dict[str, Verb] = {"stop": "stop", "terminate": "terminate", "hibernate": "hibernate"}
+from costguard_gcp.rules import plan
+from costguard_gcp.session import Api, connect
 
 
 class GcpMachine:
@@ -34,7 +31,7 @@ class GcpMachine:
         return looks.gather(self.api, self.site, self.identity, verb)
 
     def plan(self, verb: Verb, facts: Facts) -> Plan:
-        """See `costguard_gcp.plan.plan`."""
+        """See `costguard_gcp.rules.plan`."""
         return plan(verb, facts, self.site.settings)
 
     def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
@@ -54,20 +51,6 @@ class GcpMachine:
     def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
         """See `costguard_gcp.mark`."""
         mark(self.api, self.site, self.identity, tags, within, dry=dry)
-
-
-def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
-    """Ask from any machine. The receipt names the machine by ``resource`` and ``instance``, see the identity's details."""
-    parts = receipt.get("resource", "").split("/")
-    if len(parts) != 6 or not receipt.get("instance"):
-        text = "the receipt does not name a machine of Google Cloud (`resource` and `instance`)"
-        raise CloudError("refused", text, code="receipt", hint="use the receipt as the acting message has it")
-    api = connect_from_outside(site, Where(parts[1], parts[3], parts[5]))
-    verb = _VERBS.get(receipt.get("action", ""), "stop")
-    proof = receipt.get("request", "")
-    kind = "operation" if proof.startswith("operation") else "request"  # the latter where only the machine showed it
-    recorded = Outcome("accepted", f"accepted as {kind} {proof}", proof) if proof else None
-    return act.confirm(api, verb, receipt["instance"], recorded, since=act.moment(receipt.get("accepted", "")))
 
 
 def _may_discard(decided: Plan) -> bool:

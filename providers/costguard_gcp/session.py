@@ -22,7 +22,8 @@ from google.cloud import compute_v1 as compute
 from costguard import __version__
 from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
 from costguard.actions.retry import LateError, bounded
-from costguard_gcp import PRODUCTS, errors
+from costguard_gcp import errors
+from costguard_gcp.firmware import recognises
 from costguard_gcp.metadata import UNIVERSE, Metadata, replaced
 from costguard_gcp.places import Group, Where
 
@@ -201,7 +202,7 @@ def connect_from_outside(site: Site, where: Where) -> Api:
     environ = site.environ
     folder = environ.get("CLOUDSDK_CONFIG") or os.path.join(environ.get("HOME", ""), ".config/gcloud")
     path = environ.get("GOOGLE_APPLICATION_CREDENTIALS") or os.path.join(folder, "application_default_credentials.json")
-    if not os.path.exists(path) and (site.dmi.get("product_name") in PRODUCTS or _named(site)):
+    if not os.path.exists(path) and (recognises(site.dmi) or _named(site)):
         metadata = Metadata(site)
         return Api(where, MachineCredentials(metadata), endpoint(site), metadata.universe())
     try:

@@ -17,7 +17,7 @@ from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Prepar
 from costguard.engine.state import DONE
 from costguard_aws import act
 from costguard_aws.facts import gather
-from costguard_aws.plan import plan
+from costguard_aws.rules import plan
 from costguard_aws.session import Session
 from tests.fleet.ec2 import Account, FleetSession
 from tests.fleet.hours import Hours, Signal

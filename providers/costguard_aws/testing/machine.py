@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from costguard.actions.provider import Site
-from costguard_aws.local import MODEL
+from costguard_aws.disks import MODEL
 from costguard_aws.testing.api import Api, Nature, client
 from costguard_aws.testing.imds import Imds
 

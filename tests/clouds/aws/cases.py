@@ -9,8 +9,8 @@ from typing import NamedTuple
 from costguard.actions.base import Verdict
 from costguard.actions.provider import Identity, Verb
 from costguard_aws.described import Group, Instance, SpotRequest, Volume
+from costguard_aws.disks import Store
 from costguard_aws.facts import Facts, Unknown
-from costguard_aws.local import Store
 
 WHO = Identity(
     "AWS",

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from costguard_aws import local
-from costguard_aws.local import MODEL, Store
+from costguard.actions.age import uptime
+from costguard_aws import disks
+from costguard_aws.disks import MODEL, Store
 
 ROOT = "30 1 259:1 / / rw - ext4 /dev/nvme0n1p1 rw"
 EFI = "31 30 259:2 / /boot/efi rw - vfat /dev/nvme0n1p15 rw"
@@ -42,7 +43,7 @@ class Files:
 
     @property
     def store(self) -> Store | None:
-        return local.store(str(self.root / "proc"), str(self.root / "sys"))
+        return disks.store(str(self.root / "proc"), str(self.root / "sys"))
 
 
 @pytest.fixture
@@ -128,14 +129,14 @@ def test_unseen_disks(files: Files) -> None:
     files.mounts(
         ROOT, EFI, "40 30 202:80 / /data rw - ext4 /dev/xvdf1 rw", "41 30 7:0 / /snap/x ro - squashfs /dev/loop0 ro"
     )
-    assert local.store(str(files.root / "proc"), "/nonexistent") == Store(None, ("/data",))
+    assert disks.store(str(files.root / "proc"), "/nonexistent") == Store(None, ("/data",))
     (files.root / "proc/1/root/data").mkdir()
-    assert local.store(str(files.root / "proc"), "/nonexistent") == Store(None, (), ("/data",))
+    assert disks.store(str(files.root / "proc"), "/nonexistent") == Store(None, (), ("/data",))
 
 
 def test_age(files: Files) -> None:
     """Seconds since boot; nonsense is no age."""
     files.write("proc/uptime", "350735.47 234388.90")
-    assert local.uptime(str(files.root / "proc")) == 350735.47
+    assert uptime(str(files.root / "proc")) == 350735.47
     files.write("proc/uptime", "soon")
-    assert local.uptime(str(files.root / "proc")) is None
+    assert uptime(str(files.root / "proc")) is None

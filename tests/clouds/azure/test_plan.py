@@ -7,7 +7,7 @@ from costguard.actions.provider import CloudError, Verb
 from costguard_azure import disks, resource
 from costguard_azure.facts import Facts, Group, Vm
 from costguard_azure.permissions import Grant
-from costguard_azure.plan import plan
+from costguard_azure.rules import plan
 
 ID = "/subscriptions/s/resourceGroups/lab/providers/Microsoft.Compute/virtualMachines/trainer"
 MACHINE = resource.parse(ID)

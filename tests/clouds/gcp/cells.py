@@ -102,7 +102,7 @@ CELLS = {
     ),
     "protected-rights-unread": Cell(
         *(TERMINATE, "a veto that is known needs nothing else", "refuse"),
-        ("permission_unknown", "protected", "loses_disks"),
+        ("protected", "permission_unknown", "loses_disks"),
         {"protected": True},
         faults=(Fault("error_503", "testIamPermissions", 99),),
     ),
@@ -328,7 +328,7 @@ CELLS = {
         granted=("get",),
     ),
     "terminate-run-limit-protected": Cell(
-        *(TERMINATE, "a limit ends it although it is protected", "refuse", ("protected", "run_limit", "loses_disks")),
+        *(TERMINATE, "a limit ends it although it is protected", "refuse", ("protected", "loses_disks", "run_limit")),
         {"ends_at": "2026-12-01T00:00:00-08:00", "protected": True},
     ),
     "stop-group-reserved-leave": Cell(

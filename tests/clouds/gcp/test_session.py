@@ -13,7 +13,8 @@ import trustme
 
 from costguard.actions.local_disks import Place
 from costguard.actions.provider import CloudError
-from costguard_gcp import PROVIDER, local_disks
+from costguard_gcp import PROVIDER
+from costguard_gcp import disks as gcp_disks
 from costguard_gcp.testing import Fault, LocalSsd, Machine, firmware
 from tests.clouds.gcp.conftest import TICKET, World, world_of
 
@@ -23,7 +24,7 @@ LONG_AGO = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 def test_the_resident_part_loads_no_sdk() -> None:
     """Identity, notices, tags, prices, permissions: everything that the guard's readers and `--help` need."""
     heavy = "{'google', 'requests', 'urllib3', 'cryptography'}"
-    modules = "identity, local_disks, metadata, notices, permissions, prices"
+    modules = "identity, disks, metadata, notices, permissions, prices"
     program = f"import sys; from costguard_gcp import PROVIDER, {modules}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -169,13 +170,13 @@ def test_a_local_disk_that_is_part_of_something(sign: str, tmp_path: pathlib.Pat
         pathlib.Path(procfs, "1/root").mkdir()
     else:
         pathlib.Path(sysfs, "block/nvme0n1/stat").write_text("nonsense\n", encoding="utf-8")
-    assert local_disks.use(Place(procfs, sysfs), 1).state == "used"
-    assert local_disks.use(Place(procfs, sysfs + "/absent"), 1).state == "unknown"
+    assert gcp_disks.use(Place(procfs, sysfs), 1).state == "used"
+    assert gcp_disks.use(Place(procfs, sysfs + "/absent"), 1).state == "unknown"
 
 
 def use(folder: pathlib.Path, disks: list[LocalSsd], expected: int) -> str:
     sysfs, procfs = firmware(folder, Machine(local_ssds=disks))
-    return local_disks.use(Place(procfs, sysfs), expected).state
+    return gcp_disks.use(Place(procfs, sysfs), expected).state
 
 
 def test_ids_cannot_break_a_header(world: World) -> None:

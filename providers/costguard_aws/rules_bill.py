@@ -6,12 +6,11 @@ works" (60 days), "Change the instance initiated shutdown behavior".
 """
 
 from costguard.actions.base import Finding, Verdict
-from costguard.actions.provider import Verb
+from costguard.actions.rules import Found
 from costguard_aws.facts import Facts
-from costguard_aws.vetoes import (
-    Found,
+from costguard_aws.rules_vetoes import (
+    AwsCase,
     Settings,
-    ends_already,
     fleets,
     is_spot,
     leaves_group,
@@ -22,17 +21,9 @@ from costguard_aws.vetoes import (
 )
 
 
-def already(facts: Facts, settings: Settings) -> Found:
-    """Of an instance that ends without this action: nothing more is asked of EC2."""
-    said = facts.instance.state if facts.instance else ""
-    ends = ends_bill(facts, settings)
-    bill = "the bill for computing ends with that" if ends else "something else may be billed on, or take its place"
-    text = f"EC2 says that the instance is {said} already: it is not ended a second time, and {bill}"
-    yield "go", Finding("ends_already", text)
-
-
-def bill(facts: Facts, settings: Settings) -> Found:
+def bill(case: AwsCase) -> Found:
     """What is no longer paid, and what is."""
+    facts, settings = case.facts, case.settings
     found = facts.instance
     if found is None or ends_bill(facts, settings) is not True:
         return
@@ -52,16 +43,18 @@ def bill(facts: Facts, settings: Settings) -> Found:
         yield "go", Finding("disks_go_on", text, hint)
 
 
-def disks(facts: Facts, _: Settings) -> Found:
+def disks(case: AwsCase) -> Found:
     """Volumes that are deleted with the instance."""
+    facts = case.facts
     lost = [volume.id for volume in facts.instance.volumes if volume.deleted] if facts.instance else []
     if facts.verb == "terminate" and lost:
         text = f"deleted with the instance: {_volumes(len(lost))}, {', '.join(lost[:4])}{' …' if len(lost) > 4 else ''}"
         yield "consequences", Finding("loses_disks", text, 'set kill_action = "stop" to keep them')
 
 
-def local_data(facts: Facts, settings: Settings) -> Found:
+def local_data(case: AwsCase) -> Found:
     """Instance store disks are erased; where their use cannot be seen, they count as used."""
+    facts, settings = case.facts, case.settings
     store, disks = facts.store, facts.store.disks if facts.store else None
     if not disks and (facts.has_store is False or (facts.has_store is None and disks is not None)):
         return
@@ -88,8 +81,9 @@ def local_data(facts: Facts, settings: Settings) -> Found:
     yield verdict, Finding("local_data_lost" if discard else "local_data_kept", text, hint)
 
 
-def shutdown(facts: Facts, settings: Settings) -> Found:
+def shutdown(case: AwsCase) -> Found:
     """What a shutdown from inside would do. *Stops* is said only where that ends the bill and keeps the disks."""
+    facts, settings = case.facts, case.settings
     if facts.shutdown_behavior == "terminate":
         text = "a shutdown from inside terminates this instance and deletes disks (InstanceInitiatedShutdownBehavior)"
         hint = (
@@ -122,11 +116,6 @@ def ends_bill(facts: Facts, settings: Settings) -> bool | None:
     maintained = fleets(facts) and not facts.in_group and settings.get("group") != "leave"
     unread = facts.verb == "terminate" and is_spot(facts) and facts.spot is None
     return None if facts.in_group is None or owned(facts, settings) or maintained or unread else True
-
-
-def keeps_disks(verb: Verb, facts: Facts) -> bool | None:
-    """Whether the network disks survive in a machine that can be started again; None where somebody else ends it."""
-    return None if ends_already(facts) else verb != "terminate"
 
 
 def _volumes(number: int) -> str:

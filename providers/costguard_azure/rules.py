@@ -6,42 +6,46 @@ gravest verdict is the plan's. Sources of the rules: docs/clouds-azure.md, row b
 
 from collections.abc import Callable, Mapping
 
-from costguard.actions import hints
-from costguard.actions.base import Finding, Plan, without_promises, worst
+from costguard.actions import hints, rules
+from costguard.actions.base import Finding, Plan
 from costguard.actions.provider import Verb
+from costguard.actions.rules import Found
 from costguard_azure import permissions, rules_bill, rules_group
-from costguard_azure.case import Case, Found
-from costguard_azure.facts import Facts
+from costguard_azure.facts import AzureCase, Facts
 
 
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
-    """Ask every rule. Facts that decide everything end the list."""
-    found = [*_seen(facts, permissions.look(facts.machine.kind)[0])]
-    if facts.vm is not None:
-        case = Case(verb, facts.vm, facts, settings)
-        found += [row for rule in ((_same, _already) if _ends(facts) else RULES) for row in rule(case)]
-    verdict = worst(*(grade for grade, _ in found))
-    made = Plan(
-        action=verb,
-        verdict=verdict,
-        findings=tuple(finding for _, finding in found),
-        ends_bill=None if facts.vm is None else not (facts.vm.reservation or facts.vm.host),
-        keeps_disks=None if facts.vm is None or _ends(facts) else verb != "terminate" or not facts.vm.disks_deleted,
+    """Ask every rule; without the machine's own document only whether it is this one."""
+    vm, already = facts.vm, None
+    prepaid = vm is not None and bool(vm.reservation or vm.host)
+    if vm is not None and vm.power in _ENDS:
+        already = rules.ends_already(f"Azure shows this machine as {vm.power}", ends_bill=not prepaid)
+    return rules.decide(
+        AzureCase(verb, facts, settings),
+        _same,
+        RULES if vm is not None else (),
+        already=already,
+        ends_bill=None if vm is None else not prepaid,
+        keeps_disks=None if vm is None else verb != "terminate" or not vm.disks_deleted,
     )
-    return without_promises(made)
 
 
-def _seen(facts: Facts, read: str) -> Found:
+def _same(case: AzureCase) -> Found:
+    """A name can be given to another machine; the id cannot."""
+    vm, expected = case.facts.vm, case.facts.expected_id
+    if vm is None:
+        yield from _unseen(case.facts, permissions.look(case.facts.machine.kind)[0])
+    elif vm.vm_id != expected.lower():
+        text = f"the cloud's machine of this name is {vm.vm_id or 'without an id'}, this one is {expected}"
+        hint = "run `costguard doctor`; restart costguard if the machine was made anew"
+        yield "refuse", Finding("not_this_machine", text, hint)
+
+
+def _unseen(facts: Facts, read: str) -> Found:
     """Without the machine's own document nothing else can be judged."""
-    if facts.vm is not None:
-        return
     said = facts.unknown.get("the machine", "")
     if facts.trouble == "denied" and facts.young:
-        text = f"this machine may not see itself yet; rights take some minutes to arrive at a new machine ({said})"
-        yield (
-            "consequences",
-            Finding("rights_may_be_late", text, f"needed: {read}; {hints.RIGHTS_ARRIVE}"),
-        )
+        yield rules.rights_late(f"this machine may not see itself yet ({said})", read)
     elif facts.trouble == "denied":
         text = f"this machine may not see itself, so it would stay up and be billed ({said})"
         yield "refuse", Finding("not_permitted", text, _grant(facts, read))
@@ -53,28 +57,7 @@ def _seen(facts: Facts, read: str) -> Found:
         yield "refuse", Finding("facts_missing", text, "run `costguard doctor` again")
 
 
-def _same(case: Case) -> Found:
-    """A name can be given to another machine; the id cannot."""
-    if case.vm.vm_id != case.facts.expected_id.lower():
-        text = f"the cloud's machine of this name is {case.vm.vm_id or 'without an id'}, this one is {case.facts.expected_id}"
-        yield (
-            "refuse",
-            Finding("not_this_machine", text, "run `costguard doctor`; restart costguard if the machine was made anew"),
-        )
-
-
-def _ends(facts: Facts) -> bool:
-    """Whether somebody else, or an earlier attempt, has ended it. Source: "States and billing status"."""
-    return facts.vm is not None and facts.vm.power in {"deallocating", "deallocated"}
-
-
-def _already(case: Case) -> Found:
-    bill = "something else is billed on" if case.vm.reservation or case.vm.host else "its bill ends with that"
-    text = f"Azure shows this machine as {case.vm.power} already: it is not ended a second time, and {bill}"
-    yield "go", Finding("ends_already", text)
-
-
-def _running(case: Case) -> Found:
+def _running(case: AzureCase) -> Found:
     """Source: "States and billing status": what is stopped is still billed, what is deallocated is not."""
     if case.vm.power in {"stopping", "stopped"}:
         text = (
@@ -92,7 +75,7 @@ def _deallocate(facts: Facts) -> str:
     return f"az vm deallocate --ids {where.id}"
 
 
-def _rights(case: Case) -> Found:
+def _rights(case: AzureCase) -> Found:
     """Azure has no dry run of a deallocation; the list of the caller's permissions is the next best."""
     facts = case.facts
     right = permissions.right(case.verb, facts.machine.kind)
@@ -105,11 +88,7 @@ def _rights(case: Case) -> Found:
         return
     if not any(grant.allows(right) for grant in facts.grants):
         if facts.young:
-            text = f"the right {right} is missing; rights take some minutes to arrive at a new machine"
-            yield (
-                "consequences",
-                Finding("rights_may_be_late", text, f"needed: {right}; {hints.RIGHTS_ARRIVE}"),
-            )
+            yield rules.rights_late(f"the right {right} is missing", right)
         else:
             text = f"the right {right} is missing: the machine would stay up and be billed"
             yield "refuse", Finding("not_permitted", text, _grant(facts, right))
@@ -119,7 +98,7 @@ def _rights(case: Case) -> Found:
         yield "consequences", Finding("permission_unknown", text, _grant(facts, view))
 
 
-def _locks(case: Case) -> Found:
+def _locks(case: AzureCase) -> Found:
     """Source: "Lock your resources": ReadOnly blocks every POST; CanNotDelete is made for deletion only."""
     facts = case.facts
     if facts.locks is None:
@@ -150,8 +129,10 @@ def _grant(facts: Facts, right: str) -> str:
     )
 
 
-RULES: tuple[Callable[[Case], Found], ...] = (
-    _same,
+_ENDS = frozenset(("deallocating", "deallocated"))
+"""Somebody else, or an earlier attempt, has ended it. Source: "States and billing status"."""
+
+RULES: tuple[Callable[[AzureCase], Found], ...] = (
     _running,
     _rights,
     _locks,

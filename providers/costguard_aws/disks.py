@@ -1,6 +1,6 @@
-"""What this machine itself shows: instance store disks and their use, its age.
+"""What this machine itself shows of its instance store disks, and their use.
 
-Sources: EC2 user guide "Identify instance store volumes" (the NVMe model name); proc(5) (``uptime``).
+Sources: EC2 user guide "Identify instance store volumes" (the NVMe model name).
 """
 
 import os
@@ -66,14 +66,6 @@ def _disk(source: str) -> str:
     """The whole disk of a partition."""
     found = _PARTITION.match(source)
     return (found[1] or found[2]) if found else source
-
-
-def uptime(procfs: str) -> float | None:
-    """Seconds since boot; None when unknown."""
-    try:
-        return float(_read(os.path.join(procfs, "uptime")).split()[0])
-    except (ValueError, IndexError):
-        return None
 
 
 def _read(path: str) -> str:

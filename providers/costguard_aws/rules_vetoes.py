@@ -5,16 +5,17 @@ Sources: EC2 user guide "Enable stop protection", "Enable termination protection
 user guide "Health checks for instances" (a stopped member is replaced) and "Detach or remove instances".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from costguard.actions import hints, managed
+from costguard.actions.age import is_young
 from costguard.actions.base import Finding, Verdict
-from costguard.actions.send import YOUNG
+from costguard.actions.rules import Case, Found, Row
 from costguard_aws import nodes
 from costguard_aws.facts import Facts
 
-Found = Iterator[tuple[Verdict, Finding]]
 Settings = Mapping[str, object]
+AwsCase = Case[Facts]
 
 IN_SERVICE, ENTERING, STANDBY = "InService", "EnteringStandby", "Standby"
 """Lifecycle states of a group's member in which it may be stopped through standby."""
@@ -26,8 +27,9 @@ _DOCTOR = "then run `costguard doctor`"
 _FLEET_TAGS = ("aws:ec2:fleet-id", "aws:ec2spot:fleet-request-id")
 
 
-def this_machine(facts: Facts, _: Settings) -> Found:
+def this_machine(case: AwsCase) -> Found:
     """The instance must exist under these credentials, in the account that the metadata names."""
+    facts = case.facts
     found, said = facts.instance, facts.identity
     if found is None:
         if "instance" not in facts.unknown:
@@ -46,15 +48,17 @@ def ends_already(facts: Facts) -> bool:
     return facts.instance is not None and facts.instance.state in ENDING
 
 
-def state(facts: Facts, _: Settings) -> Found:
+def state(case: AwsCase) -> Found:
     """Only a running instance can be ended; one that ends already is not this rule's."""
+    facts = case.facts
     if facts.instance and facts.instance.state != "running":
         text = f"EC2 says that the instance is {facts.instance.state or 'in no state'}, not running: nothing is sent"
         yield "refuse", Finding("not_running", text, "wait for it, or look with `aws ec2 describe-instances`")
 
 
-def readable(facts: Facts, settings: Settings) -> Found:
+def readable(case: AwsCase) -> Found:
     """Facts that decide between ending a bill and having the machine replaced or its data lost."""
+    facts, settings = case.facts, case.settings
     needed = {
         "instance": facts.instance is None and "instance" in facts.unknown,
         "group": facts.in_group is None,
@@ -73,8 +77,9 @@ def readable(facts: Facts, settings: Settings) -> Found:
             yield missed(facts, "group" if name == "protected" else name, words[name])
 
 
-def permitted(facts: Facts, settings: Settings) -> Found:
+def permitted(case: AwsCase) -> Found:
     """The dry run; it says nothing of the group's own call, which has none."""
+    facts, settings = case.facts, case.settings
     if leaves_group(facts, settings):
         text = "whether the Auto Scaling group's own call is allowed cannot be checked without making it"
         hint = "grant autoscaling:TerminateInstanceInAutoScalingGroup on the group"
@@ -85,7 +90,7 @@ def permitted(facts: Facts, settings: Settings) -> Found:
         yield "consequences", Finding("permission_unknown", text, "grant autoscaling:EnterStandby on the group")
     right = "ec2:TerminateInstances" if facts.verb == "terminate" else "ec2:StopInstances"
     hint = f"grant {right} on this instance: `costguard permissions aws` prints the policy"
-    if facts.permitted is False and facts.uptime is not None and facts.uptime < YOUNG:
+    if facts.permitted is False and facts.uptime is not None and is_young(facts.uptime):
         text = f"AWS denies {right}, but this machine is {facts.uptime / 60:.0f} min old and rights arrive late; it is asked again"
         yield "consequences", Finding("rights_may_be_late", text, hint)
     elif facts.permitted is False:
@@ -98,8 +103,9 @@ def permitted(facts: Facts, settings: Settings) -> Found:
         yield verdict, Finding("permission_unknown", text, hints.AGAIN if verdict == "failed" else hint)
 
 
-def protection(facts: Facts, _: Settings) -> Found:
+def protection(case: AwsCase) -> Found:
     """A flag that a person set is never removed. Stop protection holds back a termination too."""
+    facts = case.facts
     flags = {"disableApiStop": facts.api_stop_disabled}
     if facts.verb == "terminate":
         flags["disableApiTermination"] = facts.api_termination_disabled
@@ -131,15 +137,17 @@ def owned(facts: Facts, settings: Settings) -> bool:
     return owner(facts) is not None and settings.get("managed") != "standalone"
 
 
-def node(facts: Facts, settings: Settings) -> Found:
+def node(case: AwsCase) -> Found:
     """A machine of a cluster belongs to its scheduler, which would see a failure and replace it."""
+    facts, settings = case.facts, case.settings
     found = owner(facts)
     if found:
         yield managed.finding(*found, settings, nodes.power_down(found[0]))
 
 
-def group(facts: Facts, settings: Settings) -> Found:
+def group(case: AwsCase) -> Found:
     """A stopped member fails its health check: it is terminated and replaced. Only leaving the group ends the bill."""
+    facts, settings = case.facts, case.settings
     if facts.in_group is False and "group" in facts.unknown:
         what = "what Auto Scaling itself says of this instance; it has no tag of a group, which every member has"
         yield _unread(facts, "group", what, "autoscaling:DescribeAutoScalingInstances")
@@ -221,8 +229,9 @@ def fleets(facts: Facts) -> list[str]:
     return [tags[tag] for tag in _FLEET_TAGS if tag in tags]
 
 
-def fleet(facts: Facts, settings: Settings) -> Found:
+def fleet(case: AwsCase) -> Found:
     """A fleet that maintains its capacity starts a new instance; its type cannot be seen from here."""
+    facts, settings = case.facts, case.settings
     for name in fleets(facts)[:1]:
         if facts.in_group:
             return
@@ -232,8 +241,9 @@ def fleet(facts: Facts, settings: Settings) -> Found:
         yield "consequences" if leave else "refuse", Finding("group_member", text, hint)
 
 
-def spot(facts: Facts, _: Settings) -> Found:
+def spot(case: AwsCase) -> Found:
     """One-time requests can only be terminated, persistent ones start a new instance after that."""
+    facts = case.facts
     if not is_spot(facts):
         return
     request, number = facts.spot, facts.instance.spot_request if facts.instance else ""
@@ -258,8 +268,9 @@ def spot(facts: Facts, _: Settings) -> Found:
         yield "another", Finding("persistent_spot", text, hint)
 
 
-def hibernation(facts: Facts, _: Settings) -> Found:
+def hibernation(case: AwsCase) -> Found:
     """Only instances that were launched for it can hibernate, and no GPU type can."""
+    facts = case.facts
     if facts.verb != "hibernate":
         return
     found = facts.instance
@@ -274,15 +285,17 @@ def hibernation(facts: Facts, _: Settings) -> Found:
         yield _unread(facts, "type", what, "ec2:DescribeInstanceTypes")
 
 
-def root_device(facts: Facts, _: Settings) -> Found:
+def root_device(case: AwsCase) -> Found:
     """An instance whose root disk is an instance store has no stopped state."""
+    facts = case.facts
     if facts.verb != "terminate" and facts.instance and facts.instance.root_device == "instance-store":
         text = f"the root disk of this instance is an instance store: it cannot {facts.verb}, only be terminated"
         yield "another", Finding("instance_store_root", text, 'set kill_action = "terminate" if its data may be lost')
 
 
-def prepaid(facts: Facts, settings: Settings) -> Found:
+def prepaid(case: AwsCase) -> Found:
     """Ending an instance does not end a reservation."""
+    facts, settings = case.facts, case.settings
     found = facts.instance
     act = settings.get("prepaid") == "act"
     verdict: Verdict = "consequences" if act else "refuse"
@@ -327,7 +340,7 @@ def is_spot(facts: Facts) -> bool:
     return facts.instance is not None and "spot" in {facts.instance.lifecycle, facts.identity.market}
 
 
-def _unread(facts: Facts, name: str, what: str, right: str) -> tuple[Verdict, Finding]:
+def _unread(facts: Facts, name: str, what: str, right: str) -> Row:
     """A fact that EC2 itself will judge: without the right to see it the request decides; else it is asked again."""
     unknown = facts.unknown.get(name)
     if unknown and unknown.technical:
@@ -337,14 +350,14 @@ def _unread(facts: Facts, name: str, what: str, right: str) -> tuple[Verdict, Fi
     return "consequences", Finding("permission_unknown", f"not known: {what}{why}", hint)
 
 
-def missed(facts: Facts, name: str, what: str) -> tuple[Verdict, Finding]:
+def missed(facts: Facts, name: str, what: str) -> Row:
     """A fact that decides. Throttling or a network that broke off is no veto: it passes, and the plan is made again."""
     unknown = facts.unknown.get(name)
     if unknown and unknown.technical:
         return "failed", Finding("facts_missing", f"{what} could not be read ({unknown.words})", hints.AGAIN)
     why = unknown.words if unknown else "EC2 did not say"
     right = unknown.permission if unknown else ""
-    late = "; rights of a young machine may still arrive" if facts.uptime is not None and facts.uptime < YOUNG else ""
+    late = "; rights of a young machine may still arrive" if is_young(facts.uptime) else ""
     hint = f"grant {right}: `costguard permissions aws` prints the policy" if right else "run `costguard doctor` again"
     return "refuse", Finding("facts_missing", f"{what} could not be read ({why}){late}", hint)
 
@@ -355,6 +368,6 @@ def _instead(facts: Facts) -> str:
 
 
 RULES = (
-    *(this_machine, state, readable, permitted, protection, node),
+    *(state, readable, permitted, protection, node),
     *(group, fleet, spot, root_device, hibernation, prepaid),
 )

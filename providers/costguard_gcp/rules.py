@@ -5,25 +5,16 @@ and "Suspend, stop, or reset Compute Engine instances".
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-from costguard.actions import hints, managed
-from costguard.actions.base import Finding, Plan, Verdict, without_promises, worst
+from costguard.actions import hints, managed, rules
+from costguard.actions.age import is_young
+from costguard.actions.base import Finding, Plan
 from costguard.actions.provider import Verb
-from costguard.actions.send import YOUNG
+from costguard.actions.rules import Case, Row
 from costguard_gcp import nodes, permissions
 from costguard_gcp.facts import Facts
 
-Found = tuple[Verdict, Finding]
-
-
-class Case(NamedTuple):
-    """What a rule looks at."""
-
-    verb: Verb
-    facts: Facts
-    settings: Mapping[str, object]
-
+GcpCase = Case[Facts]
 
 _GPU_TYPES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")  # their GPUs are part of the type
 _ENDING = frozenset(("PENDING_STOP", "STOPPING", "STOPPED", "TERMINATED", "SUSPENDING", "SUSPENDED"))
@@ -31,22 +22,22 @@ _DOING = {"stop": "stopping", "terminate": "deleting", "hibernate": "suspending"
 
 
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
-    """Every rule speaks; the gravest verdict counts."""
-    case = Case(verb, facts, settings)
-    rules = (_identity, _already) if _ends(facts) else _RULES
-    found = [one for rule in rules for one in rule(case)]
-    prepaid = bool(_prepaid_words(facts))
-    made = Plan(
-        action=verb,
-        verdict=worst(*(verdict for verdict, _ in found)),
-        findings=tuple(finding for _, finding in found),
-        ends_bill=None if facts.vm is None else not prepaid,
+    """Ask every rule."""
+    ends_bill, already = None if facts.vm is None else not _prepaid_words(facts), None
+    if facts.vm is not None and facts.vm.status in _ENDING:
+        shows = f"Google Cloud says that this machine is {facts.vm.status}"
+        already = rules.ends_already(shows, ends_bill=ends_bill)
+    return rules.decide(
+        GcpCase(verb, facts, settings),
+        _identity,
+        _RULES,
+        already=already,
+        ends_bill=ends_bill,
         keeps_disks=_keeps_disks(verb, facts),
     )
-    return without_promises(made)
 
 
-def _identity(case: Case) -> list[Found]:
+def _identity(case: GcpCase) -> list[Row]:
     """The numeric id is given once; a name may have been used again."""
     vm, mine = case.facts.vm, case.facts.identity
     trouble = case.facts.troubles.get("vm")
@@ -59,19 +50,7 @@ def _identity(case: Case) -> list[Found]:
     return []
 
 
-def _ends(facts: Facts) -> bool:
-    """Whether somebody else, or an earlier attempt, has ended this machine. Source: life cycle."""
-    return facts.vm is not None and facts.vm.status in _ENDING
-
-
-def _already(case: Case) -> list[Found]:
-    status = case.facts.vm.status if case.facts.vm else ""
-    bill = "something else is billed on" if _prepaid_words(case.facts) else "the bill for it ends with that"
-    text = f"Google Cloud says that this machine is {status} already: it is not ended a second time, and {bill}"
-    return [("go", Finding("ends_already", text))]
-
-
-def _running(case: Case) -> list[Found]:
+def _running(case: GcpCase) -> list[Row]:
     vm = case.facts.vm
     if vm is None or vm.status == "RUNNING":
         return []
@@ -79,13 +58,13 @@ def _running(case: Case) -> list[Found]:
     return [_refuse("not_running", text, "look with `gcloud compute instances describe`")]
 
 
-def _managed_node(case: Case) -> list[Found]:
+def _managed_node(case: GcpCase) -> list[Row]:
     """A service that made the machine makes another one, and loses work that it believes to run here."""
     owner = case.facts.owner
     return [managed.finding(*owner, case.settings, nodes.power_down(owner[0]))] if owner else []
 
 
-def _group(case: Case) -> list[Found]:
+def _group(case: GcpCase) -> list[Row]:
     """A group repairs what disappears. Source: "About repairing VMs for high availability" in a managed group."""
     group = case.facts.group
     if group is None:
@@ -113,7 +92,7 @@ def _group(case: Case) -> list[Found]:
     ]
 
 
-def _scopes(case: Case) -> list[Found]:
+def _scopes(case: GcpCase) -> list[Row]:
     """A scope limits what a role allows. Source: "Service accounts", access scopes."""
     scopes = case.facts.scopes
     if scopes is None:
@@ -130,7 +109,7 @@ def _scopes(case: Case) -> list[Found]:
     return [_refuse("scopes_missing", text, hint)]
 
 
-def _rights(case: Case) -> list[Found]:
+def _rights(case: GcpCase) -> list[Row]:
     facts = case.facts
     bind = permissions.binding(facts.identity.details["resource"], facts.account)
     denied = facts.troubles.get("vm")
@@ -156,21 +135,21 @@ def _rights(case: Case) -> list[Found]:
     return [one for name in missing for one in (_late(case, name) or [_not_permitted(case, name, bind)])]
 
 
-def _not_permitted(case: Case, name: str, bind: str) -> Found:
+def _not_permitted(case: GcpCase, name: str, bind: str) -> Row:
     text = f"the machine's service account lacks `{name}`; {_DOING[case.verb]} would be denied and the bill would go on"
     return _refuse("not_permitted", text, f"run `costguard permissions gcp`, create the role, then: {bind}")
 
 
-def _late(case: Case, name: str) -> list[Found]:
+def _late(case: GcpCase, name: str) -> list[Row]:
     """A role is often bound after the machine was made, and needs minutes to spread."""
     age = case.facts.young
-    if age is None or age >= YOUNG:
+    if age is None or not is_young(age):
         return []
     text = f"`{name}` is missing, but the machine is only {age / 60:.0f} min old and a new role takes minutes to hold"
     return [("consequences", Finding("rights_may_be_late", text, hints.RIGHTS_ARRIVE))]
 
 
-def _protected(case: Case) -> list[Found]:
+def _protected(case: GcpCase) -> list[Row]:
     """Blocks deletion alone. Source: "Prevent accidental VM deletion"."""
     if case.verb != "terminate" or case.facts.vm is None or not case.facts.vm.protected:
         return []
@@ -179,7 +158,7 @@ def _protected(case: Case) -> list[Found]:
     return [_refuse("protected", text, hint)]
 
 
-def _prepaid(case: Case) -> list[Found]:
+def _prepaid(case: GcpCase) -> list[Row]:
     """Reserved capacity is billed whether it is used or not. Source: "Reservations of Compute Engine zonal resources".
 
     So are sole-tenant nodes. Source: "Sole-tenancy overview", pricing.
@@ -204,7 +183,7 @@ def _prepaid_words(facts: Facts) -> str:
     return f"this machine uses the reservation `{facts.vm.reservation}`" if facts.vm.reservation else ""
 
 
-def _local_data(case: Case) -> list[Found]:
+def _local_data(case: GcpCase) -> list[Row]:
     """Local SSDs lose their data when a machine stops. Source: "About Local SSD", data persistence."""
     vm = case.facts.vm
     count = sum(disk.local for disk in vm.disks) if vm else 0
@@ -227,7 +206,7 @@ def _local_data(case: Case) -> list[Found]:
     return [_refuse("local_data_kept", text, 'save the data, or set cloud.local_data = "discard"')]
 
 
-def _hibernation(case: Case) -> list[Found]:
+def _hibernation(case: GcpCase) -> list[Row]:
     """Limits of suspending. Source: "Suspend or resume a Compute Engine instance", limitations."""
     vm = case.facts.vm
     if case.verb != "hibernate" or vm is None:
@@ -244,7 +223,7 @@ def _hibernation(case: Case) -> list[Found]:
     return [("another", Finding("cannot_hibernate", text, 'use kill_action = "stop"'))]
 
 
-def _comes_back(case: Case) -> list[Found]:
+def _comes_back(case: GcpCase) -> list[Row]:
     """Whether the capacity returns. Source: "Spot VMs" and "About Flex-start VMs"."""
     vm = case.facts.vm
     if vm is None or case.verb == "terminate" or not (vm.spot or vm.model == "FLEX_START"):
@@ -254,7 +233,7 @@ def _comes_back(case: Case) -> list[Found]:
     return [("consequences", Finding("spot_may_not_return", text))]
 
 
-def _run_limit(case: Case) -> list[Found]:
+def _run_limit(case: GcpCase) -> list[Row]:
     vm = case.facts.vm
     if vm is None or not vm.ends_at:
         return []
@@ -262,14 +241,14 @@ def _run_limit(case: Case) -> list[Found]:
     return [("go", Finding("run_limit", f"Google Cloud {end} this machine by itself at {vm.ends_at}"))]
 
 
-def _disks(case: Case) -> list[Found]:
+def _disks(case: GcpCase) -> list[Row]:
     """Deleting takes the disks with it whose autoDelete is set. Source: the API's description of AttachedDisk."""
     vm = case.facts.vm
     if case.verb != "terminate" or vm is None:
         return []
     lost = [disk.name for disk in vm.disks if disk.goes_with_it and not disk.local]
     kept = [disk.name for disk in vm.disks if not disk.goes_with_it and not disk.local]
-    found: list[Found] = []
+    found: list[Row] = []
     if lost:
         found.append(("consequences", Finding("loses_disks", f"deleted with the machine: {', '.join(lost)}")))
     if kept:
@@ -277,7 +256,7 @@ def _disks(case: Case) -> list[Found]:
     return found
 
 
-def _bill(case: Case) -> list[Found]:
+def _bill(case: GcpCase) -> list[Row]:
     """TERMINATED and SUSPENDED machines are not billed for processors, memory or GPUs. Source: life cycle."""
     if case.facts.vm is None or _prepaid_words(case.facts):
         return []
@@ -293,18 +272,16 @@ def _bill(case: Case) -> list[Found]:
 
 
 def _keeps_disks(verb: Verb, facts: Facts) -> bool | None:
-    if _ends(facts):  # as whoever ends it has decided
-        return None
     if verb != "terminate":
         return True
     return None if facts.vm is None else not any(disk.goes_with_it and not disk.local for disk in facts.vm.disks)
 
 
-def _refuse(code: str, text: str, hint: str) -> Found:
+def _refuse(code: str, text: str, hint: str) -> Row:
     return "refuse", Finding(code, text, hint)
 
 
-_RULES: tuple[Callable[[Case], list[Found]], ...] = (
-    *(_identity, _running, _managed_node, _group, _scopes, _rights, _protected, _prepaid),
+_RULES: tuple[Callable[[GcpCase], list[Row]], ...] = (
+    *(_running, _managed_node, _group, _scopes, _rights, _protected, _prepaid),
     *(_local_data, _hibernation, _comes_back, _run_limit, _disks, _bill),
 )

@@ -1,0 +1,97 @@
+"""The runner of a plan's rules, and what every cloud says in the same words."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from costguard.actions.age import YOUNG, is_young, uptime
+from costguard.actions.base import VERDICTS, Finding, Plan, Verdict
+from costguard.actions.rules import Case, Found, Row, decide, ends_already, rights_late
+
+Facts = tuple[Row, ...]
+
+
+def same(case: Case[Facts]) -> Found:
+    """The first fact is about the machine itself."""
+    yield from case.facts[:1]
+
+
+def rest(case: Case[Facts]) -> Iterator[Row]:
+    yield from case.facts[1:]
+
+
+def row(verdict: Verdict, code: str) -> Row:
+    return verdict, Finding(code, f"text of {code}", "do this")
+
+
+def planned(*facts: Row, already: Row | None = None, ends_bill: bool | None = True) -> Plan:
+    return decide(Case("stop", facts, {}), same, (rest, rest), already=already, ends_bill=ends_bill, keeps_disks=True)
+
+
+def test_every_rule_is_asked_and_the_gravest_finding_comes_first() -> None:
+    """Once each, whoever finds it; of the same gravity in the order of the rules."""
+    made = planned(
+        row("go", "first"),
+        row("failed", "unknown"),
+        row("refuse", "locked"),
+        row("refuse", "prepaid"),
+        row("go", "last"),
+    )
+    assert [finding.code for finding in made.findings] == ["locked", "prepaid", "unknown", "first", "last"]
+    assert (made.verdict, made.action, made.keeps_disks) == ("refuse", "stop", True)
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_the_gravest_verdict_is_the_plans(verdict: Verdict) -> None:
+    """And one that refuses promises nothing about the bill."""
+    made = planned(row("go", "bill_ends"), row(verdict, "other"))
+    assert made.verdict == verdict
+    assert made.ends_bill is (True if verdict in {"go", "consequences"} else None)
+    assert ("bill_ends" in {finding.code for finding in made.findings}) is made.may_act
+
+
+def test_without_a_finding_it_may_be_done() -> None:
+    """Rules name obstacles and consequences; none is needed."""
+    assert (planned().verdict, planned().findings) == ("go", ())
+
+
+def test_of_a_machine_that_ends_already_nothing_more_is_asked() -> None:
+    """Only whether it is this one; and nobody knows what whoever ends it does to its disks."""
+    made = planned(
+        row("go", "this_one"),
+        row("refuse", "locked"),
+        already=ends_already("the cloud shows it stopping", ends_bill=True),
+    )
+    assert [finding.code for finding in made.findings] == ["this_one", "ends_already"]
+    assert (made.verdict, made.ends_bill, made.keeps_disks) == ("go", True, None)
+    another = planned(row("refuse", "not_this_machine"), already=ends_already("it is stopping", ends_bill=True))
+    assert another.verdict == "refuse"
+
+
+@pytest.mark.parametrize("ends_bill", [True, False, None])
+def test_a_bill_that_may_go_on_is_not_said_to_end(ends_bill: bool | None) -> None:
+    """Prepaid, or something may be started in its place."""
+    _, finding = ends_already("it is stopping", ends_bill=ends_bill)
+    assert ("the bill for it ends" in finding.text) is (ends_bill is True)
+
+
+def test_a_late_right_is_no_veto() -> None:
+    """It is named, and asked for again."""
+    verdict, finding = rights_late("the right x/y is missing", "x/y")
+    assert (verdict, finding.code) == ("consequences", "rights_may_be_late")
+    assert "needed: x/y" in finding.hint
+
+
+@pytest.mark.parametrize(("age", "young"), [(None, False), (0.0, True), (YOUNG - 1, True), (YOUNG, False)])
+def test_how_long_a_machine_is_young(age: float | None, *, young: bool) -> None:
+    """An unknown age is no excuse for a right that is missing."""
+    assert is_young(age) is young
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("60.50 1.00\n", 60.5), ("soon", None), ("", None), ("\xff\n", None)])
+def test_the_kernel_says_how_long_it_runs(tmp_path: Path, text: str, seconds: float | None) -> None:
+    """What cannot be read is unknown."""
+    (tmp_path / "uptime").write_text(text, encoding="latin-1")
+    assert uptime(str(tmp_path)) == seconds
+    assert uptime(str(tmp_path / "absent")) is None
