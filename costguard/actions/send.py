@@ -132,9 +132,8 @@ class _Attempt:
         if seen is not None and seen.ends:
             return self._heard(error, seen)
         hint = f"; {error.hint}" if error.hint else ""
-        if not error.technical and (
-            seen is not None or doubt != "silent"
-        ):  # a deleted machine loses its rights with it
+        blind = doubt == "silent" and seen is None  # a machine that is being deleted loses its rights with it
+        if not error.technical and not blind:
             return Outcome("refused", f"{error.told}{hint}")
         undecided = doubt == "perhaps" and (seen is None or self._request.repeat == "never")
         if doubt == "silent" or undecided:
