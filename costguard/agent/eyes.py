@@ -57,6 +57,8 @@ class Eyes:
             _NONE  # the last answer that says everything: its number, what it says
         )
         self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
+        self._unseen: dict[str, str] = {}  # why they could not read a GPU
+        self._observed = 0.0  # when the last observation was made
         self._met: dict[str, Device] = {}  # the devices that they told of
         self._place: Mapping[str, Any] = config.get("host", {})
         left = {name: handed[name] for name in HANDED if isinstance(handed.get(name), dict)}
@@ -111,7 +113,7 @@ class Eyes:
         return answer is not None
 
     def _overhear(self, answer: dict[str, Any]) -> None:
-        """Keep what no later answer says again, for a reader tells only what is since its last one: work, and devices."""
+        """Keep what no later answer says again, for a reader tells only what is since its last one: work, holes, devices."""
         try:
             gpus, seen = decode.readings(answer) if "gpus" in answer else ((), ())
             if "same" in answer and answer["same"] == self._whole[0]:
@@ -123,22 +125,37 @@ class Eyes:
         for gpu, reading in zip(gpus, seen, strict=True):
             if type(reading) is Known and (reading.load or reading.signs) and gpu in self._known:
                 self._work[gpu] = _both(reading, self._work.get(gpu, reading))
+            elif type(reading) is Unknown and gpu in self._known:
+                self._unseen[gpu] = reading.reason
 
-    def _with_work(self, found: Observation) -> Observation:
-        """The same with what was overheard; that waits for a reading of its GPU."""
+    def _with_overheard(self, found: Observation, now: float) -> Observation:
+        """The same with what was overheard. Work waits for a reading of its GPU; evidence that reaches over a hole ends it."""
+        since, unseen = now - self._observed, self._unseen
+        seen: list[Reading] = [
+            Unknown(unseen[gpu]) if gpu in unseen and type(reading) is Known and reading.covers < since else reading
+            for gpu, reading in zip(found.gpus, found.readings, strict=True)
+        ]
+        self._unseen = {}
         seen = [
             _both(reading, self._work.pop(gpu)) if type(reading) is Known and gpu in self._work else reading
-            for gpu, reading in zip(found.gpus, found.readings, strict=True)
+            for gpu, reading in zip(found.gpus, seen, strict=True)
         ]
         return found._replace(readings=tuple(seen))
 
     def observe(self, now: float) -> tuple[Observation, Devices | None]:
         """The answer as an observation, and the devices when they are others than before."""
+        found, met = self._observe(now)
+        if self._work or self._unseen:
+            found = self._with_overheard(found, now)
+        self._observed = now
+        return found, met
+
+    def _observe(self, now: float) -> tuple[Observation, Devices | None]:
         answer, met = self._answer, None
         if answer is None:
             return self._blind(), None
         if "same" in answer:
-            return self._with_work(self._whole[1]) if self._work else self._whole[1], None
+            return self._whole[1], None
         self._whole = _NONE
         try:
             gpus, seen = decode.readings(answer)
@@ -158,7 +175,7 @@ class Eyes:
             self._known = gpus
         found = Observation(gpus, seen)
         self._whole = answer.get("read"), found
-        return self._with_work(found) if self._work else found, met
+        return found, met
 
     def _blind(self) -> Observation:
         self.found = {}

@@ -80,18 +80,18 @@ def works_now(state: State) -> bool:
     return any(tracks[i].loud and tracks[i].lost is None for i in state.core.judged)
 
 
-def work_seen(state: State, rules: Rules) -> bool:
-    """Whether work, not a tolerated blip, lies in the window: what unlatches DONE and FAILED."""
-    core, window = state.core, rules.policy.kill_duration
+def work_seen(state: State, rules: Rules, after: float = -NEVER) -> bool:
+    """Whether work, not a tolerated blip, lies in the window, after that moment: what unlatches DONE and FAILED."""
+    core, at, window = state.core, state.at, rules.policy.kill_duration
     if rules.judges_mean:
         relevant = [core.mean] if core.mean else []
     else:
         relevant = [state.tracks[i] for i in core.judged]
-    loud = [t.lost is None and loud_seconds(t, window, state.at) > rules.tolerance for t in relevant]
+    loud = [t.lost is None and loud_seconds(t, window, at, after) > rules.tolerance for t in relevant]
     if rules.judges_any:
         return all(loud) and bool(loud)
     together = all_together(core, rules)
-    return any(loud) or (together is not None and loud_seconds(together, window, state.at) > rules.tolerance)
+    return any(loud) or (together is not None and loud_seconds(together, window, at, after) > rules.tolerance)
 
 
 def idle_tolerated(state: State, rules: Rules) -> bool:

@@ -224,7 +224,9 @@ def _work_ends(turn: Turn) -> bool:
             return works_now(turn.state)
         # it acted against work, so going on is no news; work that came later and has ended is
         return reached(turn.at, idle_at(turn.state, turn.rules)) and _worked_since(turn)
-    return work_seen(turn.state, turn.rules)
+    if now is not None and now.by_person:
+        return work_seen(turn.state, turn.rules)  # asked for beside work, perhaps: the machine's own rules go on
+    return work_seen(turn.state, turn.rules, turn.core.closed)  # *unused* may be shorter than the window
 
 
 def _worked_since(turn: Turn) -> bool:

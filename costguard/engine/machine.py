@@ -113,10 +113,10 @@ def _loud(core: Core) -> bool:
 def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     before = state
     turn = Turn(state, rules, tick.at, tick.wall, synced=tick.synced)
-    gap = tick.at - state.at
-    if state.core.work is None:
+    gap, first = tick.at - state.at, state.core.work is None
+    if first:
         state = state._replace(at=max(state.at, tick.at - rules.policy.interval))  # nobody looked before: not unknown
-    if state.core.work is None and state.core.fresh in {"", "lost"}:
+    if first and state.core.fresh in {"", "lost"}:
         turn.set(began=tick.at, suspended=tick.suspended)
     elif tick.suspended - state.core.suspended >= RESUME_JUMP and state.core.fresh != "boot":
         handle.resume(turn, tick.suspended - state.core.suspended)
@@ -141,8 +141,8 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     handle.advance(
         turn,
         # a boot has no past to bridge; within the boot a lost state is a hole
-        bridged=state.core.fresh != "lost" and (bridged(gap, rules, restarted=seen.restarted) or not state.gpus),
-        watched=bridged(gap, rules, restarted=False) or not state.gpus,
+        bridged=state.core.fresh != "lost" and (bridged(gap, rules, restarted=seen.restarted) or first),
+        watched=bridged(gap, rules, restarted=False) or first,
     )
     turn.set(fresh="", next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))
     after = turn.state

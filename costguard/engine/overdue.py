@@ -46,7 +46,7 @@ def rested_at(state: State, rules: Rules) -> float:
 
 def working_until(state: State, rules: Rules) -> float:
     """From when on no judged GPU works, nor may: one that was lost at work counts for a window. NEVER while one is seen."""
-    until = -NEVER
+    until = -NEVER if state.core.judged else state.core.began + rules.policy.kill_duration  # none was ever seen
     for track in [state.tracks[i] for i in state.core.judged]:
         if track.lost is None:
             if track.loud:

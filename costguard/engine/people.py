@@ -37,6 +37,8 @@ def hold(turn: Turn, event: AskHold) -> None:
         _answer(turn, event.client, words, done=False)
         return
     if wish <= mine:
+        if core.phase == WARNING:  # a person's stop: only what is held after it stands against that
+            _end_countdown(turn, event.owner)
         _answer(turn, event.client, f"held for {mine:.0f} s: an earlier hold of yours lasts longer", done=True)
         return
     free = left(core, policy, key)

@@ -74,10 +74,10 @@ def _add(past: tuple[tuple[int, float], ...], start: float, end: float, window: 
     return tuple(kept)
 
 
-def loud_seconds(track: Track, window: float, now: float) -> float:
-    """Loud seconds within the window that ends now, never too few."""
+def loud_seconds(track: Track, window: float, now: float, after: float = -NEVER) -> float:
+    """Loud seconds within the window that ends now, and after a moment within it; never too few."""
     size = window / BUCKETS
-    begin_of_window = now - window
+    begin_of_window = max(now - window, after)
     total = sum(seconds for bucket, seconds in track.past if (bucket + 1) * size > begin_of_window)
     if track.loud:
         total += now - max(track.since, begin_of_window)

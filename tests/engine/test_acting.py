@@ -545,6 +545,29 @@ def test_work_in_the_window_unlatches_also_when_it_has_just_ended() -> None:
     assert world.phase() == "WATCHING"
 
 
+@pytest.mark.parametrize("mode", ["live", "dry-run"])
+def test_work_of_before_an_end_does_not_end_it(mode: str) -> None:
+    """DONE waits for work that is seen again: with *unused* shorter than the window, earlier work still lies in that."""
+    policy = BASE._replace(
+        mode=mode,
+        kill_action="command",
+        kill_duration=3600.0,
+        unused_after=600.0,
+        arm_threshold=0.95,
+        unknown_alarm=1e9,
+    )
+    world = World(policy, 1)
+    world.run(30.0, QUIET)
+    world.run(300.0, BUSY)
+    while world.phase() != "DONE":
+        world.tick(QUIET)
+        world.settle(Go="done")
+    world.run(3000.0, QUIET)
+    assert world.kinds().count("warning") == 1
+    world.run(60.0, BUSY)
+    assert world.phase() == "WATCHING"
+
+
 def test_under_any_only_the_idle_gpus_are_named() -> None:
     """Whoever acts on a message or on `{gpus}` must not be told that a GPU at work is idle."""
     policy = Policy(

@@ -169,6 +169,30 @@ def test_a_deadline_does_not_trust_what_was_never_seen() -> None:
     assert world.stops(), "unknown for a whole window, it is only told"
 
 
+def test_a_deadline_does_not_trust_a_machine_of_which_no_gpu_was_ever_seen() -> None:
+    """The guard lost its memory, and its reader does not start: no GPU is listed at all, and each may be working."""
+    policy = BASE._replace(lifetime=50.0, unused_after=None, kill_duration=600.0, boot_grace=0.0, unknown_alarm=1e9)
+    world = World(policy, 0)
+    world.run(590.0)
+    assert "warning" not in world.kinds()
+    world.run(300.0)
+    assert world.stops(), "unknown for a whole window, it is only told"
+
+
+def test_a_countdown_outlives_no_hole_where_no_gpu_was_seen_yet() -> None:
+    """I7: a guard that was away for minutes begins the warning again, whatever it can list."""
+    policy = BASE._replace(lifetime=50.0, unused_after=None, kill_duration=600.0, boot_grace=0.0, unknown_alarm=1e9)
+    world = World(policy, 0)
+    while world.phase() != "WARNING":
+        world.tick()
+    world.settle()
+    world.restart(70.0)
+    world.tick()
+    world.settle()
+    assert not world.stops()
+    assert world.kinds().count("warning") == 2
+
+
 def test_work_outside_gpu_devices_keeps_the_machine() -> None:
     """gpu_devices selects what arms; the machine belongs to all of them. A command goes by the selected ones."""
     for action, stops in (("stop", False), ("command", True)):

@@ -210,6 +210,18 @@ def test_a_hold_takes_it_back_aloud_and_earlier_holds_stay() -> None:
     assert gos(world) == ["stop"] * 4, "the guard's own does"
 
 
+def test_a_hold_that_adds_nothing_to_an_earlier_one_takes_it_back_too() -> None:
+    """Who is told that the machine is held must not see it go: an earlier hold alone does not stand against a person's stop."""
+    world = World(POLICY, 1)
+    world.run(30.0, QUIET)
+    world.hold(5000.0, "bob")
+    world.ask_stop()
+    world.hold(600.0, "bob")
+    assert wish(world) == wish(world)._replace(fate="withdrawn", words="bob holds this machine")
+    world.run(100.0, QUIET)
+    assert not gos(world)
+
+
 def test_an_escape_hatch_takes_it_back_aloud() -> None:
     """The tag `costguard = off` appears between the wish and its request."""
     world = asked(BUSY)

@@ -127,6 +127,21 @@ def test_it_waits_for_a_reading_of_its_gpu() -> None:
     assert seen(found, 130.1) == (0.0, ()), "nor is it a part of what is the same"
 
 
+@pytest.mark.parametrize(("reach", "known"), [(0.5, False), (10.2, True)])
+def test_what_an_answer_that_was_not_taken_could_not_read_is_a_hole(reach: float, known: bool) -> None:
+    """I1: the next one says what is since then; of what was before it proves nothing, unless its evidence reaches that far."""
+    found = eyes()
+    found.ask(110.0, look=False)
+    lost = answer(2, at=110.0).replace(b'0.0, [], 10.0, "load 0%"', b'null, [], 0, "lost"')
+    assert not found.line(lost, 110.0)
+    assert found.line(answer(2).replace(b"10.0,", b"%a," % reach), 110.6)
+    (reading,) = found.observe(110.6)[0].readings
+    assert isinstance(reading, Known) is known
+    found.ask(120.0, look=False)
+    assert found.line(answer(3), 120.1)
+    assert seen(found, 120.1) == (0.0, ()), "told once"
+
+
 def test_what_is_kept_has_a_bound() -> None:
     """Whatever a reader writes meanwhile."""
     found = eyes()
