@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 WHOLE_EVERY = 120.0
 """Seconds after which a reader says everything again."""
 
+SLOW_FAILURES = 0.6
+"""Share of requests that fail only after a while, as where a gateway gives up."""
+
 SENSELESS = (b"Segmentation fault", b"[1,2]", b'{"read":"x"}', b'{"gpus":', b"\xff\xfe", b"null", b"NaN", b"")
 
 
@@ -282,7 +285,9 @@ class Actor(Program):
             elif self.fault == "hang_started":
                 pass
             else:
-                self.world.after(self.soon(0.1, 3.0), self.effect)
+                # what fails may take as long as it may, and the next look is near then
+                slow = self.fault == "fail" and self.world.random.random() < SLOW_FAILURES
+                self.world.after(self.soon(0.1, 55.0 if slow else 3.0), self.effect)
 
     def effect(self) -> None:
         """Act, for good, unless the guard killed it first."""

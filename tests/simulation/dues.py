@@ -32,7 +32,7 @@ class Dues:
         self._judge = judge
         self._since: dict[str, float] = {}
         self._waited = 0.0
-        self._promise = NEVER  # when FAILED tries again
+        self.promise = NEVER  # when FAILED tries again
         self._checked: dict[str, float] = {}
         self._unchecked: dict[str, float] = {}
         self._alarmed: list[float] = []
@@ -93,7 +93,7 @@ class Dues:
         elif kind == "hold_ended":
             self._judge.holds.ends = None
         elif kind == "failed":
-            self._promise = at + facts["retry_in_seconds"] if "retry_in_seconds" in facts else NEVER
+            self.promise = at + facts["retry_in_seconds"] if "retry_in_seconds" in facts else NEVER
         if kind in {"done", "would_act", "cannot", "outcome_unknown", "failed", "reminder"}:
             self._latch_loud = self._latch_loud if kind == "reminder" else False
 
@@ -153,7 +153,7 @@ class Dues:
             judge.enter("watching")
             self._latch_loud = False
 
-    def _blocked(self) -> bool:
+    def blocked(self) -> bool:
         """Whether anything may keep the guard from warning people."""
         judge, at = self._judge, self._judge.at
         law, tick = judge.law, judge.law.interval
@@ -170,11 +170,11 @@ class Dues:
     def _owed(self, now: Instant) -> str:
         """Why people must be warned now; empty when they need not."""
         judge, at, law = self._judge, self._judge.at, self._judge.law
-        retry = judge.stage == "failed" and at > self._promise + law.interval
-        if not (judge.stage == "watching" or retry) or self._blocked():
+        retry = judge.stage == "failed" and at > self.promise + law.interval
+        if not (judge.stage == "watching" or retry) or self.blocked():
             return ""
         quiet, bucket = judge.rest.quiet(law, at), law.window / 60.0 + 1.0
-        if self._deadline(now) and (
+        if self.deadline_passed(now) and (
             law.stop_busy or judge.rest.unworked(law, at) >= min(REST, law.window) + 2 * law.interval
         ):
             return "a deadline has passed"
@@ -188,15 +188,22 @@ class Dues:
 
     def _delayed(self) -> str:
         """I6: had everything unknown been quiet, it would be idle; scattered unknown is told, or there is a warning."""
-        judge, at, law = self._judge, self._judge.at, self._judge.law
-        if judge.stage != "watching" or self._alarmed or self._moved or law.together != "all" or self._blocked():
+        if self._alarmed or self._moved:
             return ""
-        if law.lacking or not law.judged or not (judge.arming.surely or law.arm_for is None):
-            return ""
-        since = max(judge.rest.worked(law), judge.anew, judge.arming.since if law.arm_for is not None else -NEVER)
-        return "it would be idle" if at - since >= law.window * 61 / 60 + law.interval else ""
+        return "it would be idle" if self.delays_a_stop() else ""
 
-    def _deadline(self, now: Instant) -> bool:
+    def delays_a_stop(self) -> bool:
+        """Whether it would be idle, had everything unknown been quiet, and nothing else stands in the way."""
+        judge, at, law = self._judge, self._judge.at, self._judge.law
+        if judge.stage != "watching" or law.together != "all" or self.blocked():
+            return False
+        if law.lacking or not law.judged or not (judge.arming.surely or law.arm_for is None):
+            return False
+        since = max(judge.rest.worked(law), judge.anew, judge.arming.since if law.arm_for is not None else -NEVER)
+        return at - since >= law.window * 61 / 60 + law.interval
+
+    def deadline_passed(self, now: Instant) -> bool:
+        """Whether one has certainly passed."""
         judge = self._judge
         law, ran = judge.law, judge.ran_stored + judge.awake() - 2 * judge.law.interval
         spent = ran - (judge.budget_since if judge.budget_since is not None else ran)
@@ -254,7 +261,7 @@ class Dues:
                 due = max(due, blind + law.alarm) if self._paused else due
                 if at > due + 2 * law.interval + LATE:
                     judge.breaks(f"I6: nobody was told again for {at - self._alarmed[-1]:.0f} s")
-        elif self._alarmed and (self._blocked() or judge.stage not in {"watching", "warned"}):
+        elif self._alarmed and (self.blocked() or judge.stage not in {"watching", "warned"}):
             self._paused = True  # what cannot be read after that delays the stop from then on
         known = judge.rest.all_known
         if known is not None and not self._alarmed and at - known > law.window + (law.unused or 0.0) + 600.0:
@@ -265,9 +272,13 @@ class Dues:
                 judge.breaks(f"I6: GPUs can be read again for {at - known:.0f} s, and nobody is told")
 
     def _not_too_often(self) -> None:
+        judge, times = self._judge, len(self._alarmed) - 2 + self._earlier
         before, last = self._alarmed[-2:]
-        if last - before < min(DAY, self._judge.law.alarm) - 1.0 and not self._moved:
-            self._judge.breaks(f"I6: an alarm again after {last - before:.0f} s")
+        alarm, blind = judge.law.alarm, judge.rest.blind
+        steady = not self._paused and blind is not None and blind <= self._alarmed[0] - alarm + 2 * judge.law.interval
+        pause = min(DAY, alarm * 2.0**times if steady else alarm)
+        if last - before < pause - 1.0 and not self._moved:
+            judge.breaks(f"I6: an alarm again after {last - before:.0f} s")
 
     # -- checks ----------------------------------------------------------------------------------------------
 

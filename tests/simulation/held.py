@@ -62,6 +62,9 @@ class Holds:
         """A user ended the own hold, or root everything."""
         if uid:
             self.until.pop(uid, None)
+            for other, until in self.until.items():
+                if until > self._judge.at + 1.0 and self._kept(other) is None:
+                    self._judge.breaks(f"I8: user {uid} ended the hold of user {other}")
         else:
             self.until.clear()
             self.perhaps = -NEVER

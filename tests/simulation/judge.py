@@ -17,6 +17,7 @@ from tests.simulation.dues import Dues
 from tests.simulation.facts import BLINK, Arming, Look, Rest, Sights
 from tests.simulation.held import Holds
 from tests.simulation.terms import MACHINE, NEVER, Seen, Terms, terms
+from tests.simulation.tidings import Tidings, due_again
 
 if TYPE_CHECKING:
     from tests.simulation.story import Story
@@ -102,6 +103,8 @@ class Judge(Watch):
         self.dates: dict[float, float] = {}
         self._look: Look | None = None
         self.dues = Dues(self)
+        self.tidings = Tidings(self)
+        self.vetoed: set[str] = set()  # incidents of which a plan was refused
 
     @property
     def at(self) -> float:
@@ -139,9 +142,10 @@ class Judge(Watch):
 
     def _unused_so_far(self) -> float:
         """Quiet seconds that the next boot may count."""
-        clear = self.sights.clear_from(self._all(), self.at, self.anew)
+        at = self.ticks[-1] if self.ticks else self.at  # what came after that the guard could not see
+        clear = self.sights.clear_from(self._all(), at, self.anew)
         whole = clear <= self.anew + self.law.interval + 30.0
-        return self.at - clear + (self.carried if whole else 0.0)
+        return at - clear + (self.carried if whole else 0.0)
 
     def _all(self) -> Terms:
         return self.law._replace(together="all")
@@ -212,6 +216,7 @@ class Judge(Watch):
         self.taken.clear()
         self.graced_at = self.at
         self.begin_again()
+        self.tidings.disturbed()
         self.dues.slept()
 
     def stalls(self, seconds: float) -> None:
@@ -233,6 +238,8 @@ class Judge(Watch):
                 self.enter("unsure")
         self.asked.clear()
         self._noticed.clear()
+        self.vetoed.clear()
+        self.tidings.disturbed()
         self.guard_at = self.at
         self._look = None
         self.may_wish = None
@@ -245,6 +252,7 @@ class Judge(Watch):
             self.taken.clear()
             self.noticed_until = -NEVER
             kept = self._commitments()
+            self._must_hear(kept, lost=start.lost)
             self.ran_stored = self.ran_stored if kept else 0.0
             self.holds.lost(kept)
             self._keep_stops(kept)
@@ -262,6 +270,13 @@ class Judge(Watch):
         if self.story.ruled is not self.story.config or self.configured_at >= self.saved_at - 1.0:
             self._ruled_anew()
         self.dues.wait()
+
+    def _must_hear(self, kept: dict[str, Any], *, lost: bool) -> None:
+        """What the commitments hold of before: that the state of this boot is gone, or how a stop ended."""
+        if lost or kept.get("boot_id") == self.story.world.boot_id:
+            self.tidings.owes("state_lost")
+        elif incident := kept.get("incident"):
+            self.tidings.owes("cancelled" if incident["asked"] is None else "closed")
 
     def _keep_wish(self) -> None:
         """A stop by hand that the next guard finds must be ended aloud by it; one that was not saved is lost."""
@@ -290,6 +305,7 @@ class Judge(Watch):
             self.wanted, self.asks, self.hatch_since = {}, False, NEVER  # it looks elsewhere now
         self.begin_again()
         self.carried = self.carried_sure = 0.0
+        self.tidings.disturbed()
         self.arming.again()
         self.dues.ruled_anew()
         self.may_wish = None
@@ -369,6 +385,7 @@ class Judge(Watch):
         self.rest.tick(at, seen, self.law, seen if look is None else look.seen)
         self._forgive(at)
         self.dues.tick(now, self.ticks[-1] if self.ticks else self.guard_at, doubtful=doubtful)
+        self.tidings.tick(now)
         self.first_tick = min(self.first_tick, at)
         self.ticks.append(at)
         if len(self.ticks) > 800:
@@ -433,6 +450,7 @@ class Judge(Watch):
                 rules.acts(self, now, facts["action"], facts["incident"], facts["reason"])
         elif kind in TOLD:
             TOLD[kind](self, facts)
+        self.tidings.told(kind, facts)
         self._follow(kind, facts)
         if kind in WISH_ENDS:
             self.wish = None
@@ -456,6 +474,7 @@ class Judge(Watch):
     def _warns(self, now: Instant, facts: dict[str, Any]) -> None:
         incident = facts["incident"]
         if incident not in self.tried:
+            due_again(self, facts["reason"])
             rules.begins(self, now, facts["reason"])
         self.incident, self.reason = incident, facts["reason"]
         self.tried.setdefault(incident, []).append(self.at)
@@ -481,6 +500,10 @@ class Judge(Watch):
 
     def planned(self, now: Instant, job: dict[str, Any], verdict: str) -> None:
         """What a plan says."""
+        if verdict == "refuse" and job["job"] == "plan" and not self.ever_refused:
+            self.tidings.owes("preflight_refused")
+        if verdict == "refuse" and job["job"] == "act":
+            self.vetoed.add(job["incident"])
         self.refused[job["action"]] = verdict in {"refuse", "another"}
         self.ever_refused |= self.refused[job["action"]]
         self.dues.checked(job["action"])
@@ -506,6 +529,7 @@ class Judge(Watch):
             return
         if kind == "hold":
             self.holds.granted(uid, seconds)
+            self.may_wish = None  # whoever holds the machine takes a stop by hand back
             if self.stage in {"warned", "gone"}:
                 self.enter("watching")
         elif kind == "release":
@@ -531,6 +555,8 @@ class Judge(Watch):
         self.story.note(f"GO {action} ({reason}) for {incident}")
         self.counts[f"go {action}"] += 1
         rules.goes(self, now, job)
+        if (incident, action) not in self.gone:
+            self.tidings.owes("acting")
         self.gone.setdefault((incident, action), []).append((self.at, job["attempt"]))
         self.incident, self.reason = incident, reason
         self.enter("gone")

@@ -17,6 +17,9 @@ TRIES = 4
 PAUSES = (15.0, 30.0, 60.0)
 """A request of which certainly nothing was accepted is decided again after these pauses, before the next action."""
 
+PREPARED_WITHIN = 600.0
+"""Seconds in which a worker that was asked for in time is ready, or given up."""
+
 HEARD = 60.0
 HUNG = 1500.0
 """Seconds that what is still being carried out may take, before it counts as a failure."""
@@ -139,13 +142,15 @@ def _warned(judge: "Judge", at: float, incident: str) -> None:
     grace, interval = judge.law.grace, judge.law.interval
     delivered = [told for told in judge.warned.get(incident, ()) if told <= at - grace + 1e-3]
     tried = judge.tried.get(incident, [])
-    if delivered:
-        warned = max(delivered)  # after a hole people are warned anew, and that countdown counts
-    elif len(tried) >= ATTEMPTS and tried[-1] <= at - grace:
-        warned = tried[-1]
+    exhausted = len(tried) >= ATTEMPTS and tried[-1] <= at - grace
+    if delivered or exhausted:  # after a hole people are warned anew, and that countdown counts
+        warned = max([*delivered, tried[-1]]) if exhausted else max(delivered)
     else:
         judge.breaks(f"I2: it acts without a warning {grace:.0f} s before")
         return
+    due = max(warned + grace, judge.graced_at + judge.law.boot_grace)
+    if at - due > max(60.0, grace) + 2 * interval + PREPARED_WITHIN and at - judge.stalled > PREPARED_WITHIN:
+        judge.breaks(f"I2: it acts {at - due:.0f} s after the end of a countdown of {grace:.0f} s")
     if warned < judge.ruled_at:
         judge.breaks("a warning of another policy, or of before the machine slept")
     ticks = [warned, *(tick for tick in judge.ticks if tick > warned), at]
@@ -173,6 +178,8 @@ def goes(judge: "Judge", now: Instant, job: dict[str, Any]) -> None:
     at, action, incident = judge.at, job["action"], job["incident"]
     if not judge.law.live or job["mode"] != "live":
         judge.breaks("a dry run released a worker")
+    if incident in judge.vetoed:
+        judge.breaks("a refusal is a veto, and the next action of the list went out")
     _once(judge, action, incident, at)
     acts(judge, now, action, incident, job["reason"])
     again = any(key[0] == incident for key in judge.gone)

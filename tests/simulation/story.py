@@ -15,7 +15,7 @@ from costguard.engine.observation import Observation
 from costguard.engine.state import Core
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.judge import Judge, Violation
-from tests.simulation.surroundings import forgotten, policy, script
+from tests.simulation.surroundings import Spent, forgotten, policy, script
 from tests.simulation.troubles import Troubles, strike
 
 DAY = 86400.0
@@ -67,7 +67,7 @@ class Story:
         self.rng = random.Random(seed)
         gpus = self.rng.choice((1, 2, 2, 3))
         self.money = self.rng.random() < 0.6
-        self.config: dict[str, Any] = self._owner()
+        self.config: dict[str, Any] = policy(self.rng, Spent(), priced=self.money)
         self.ruled = self.config  # under which the guard works
         self.machine = Machine(
             gpus, script(self.rng, gpus, lambda: self.config["policy"]), ring=RING, counters=self.rng.random() < 0.5
@@ -106,7 +106,9 @@ class Story:
 
     def _owner(self) -> dict[str, Any]:
         """Somebody's configuration; the price is the cloud's."""
-        return policy(self.rng, priced=self.money)
+        ran = self.judge.ran + self.judge.awake()
+        spent = Spent(ran, ran - (self.judge.budget_from or 0.0), self.world.instant().wall)
+        return policy(self.rng, spent, priced=self.money)
 
     # -- the life --------------------------------------------------------------------------------------------
 
@@ -197,7 +199,12 @@ class Story:
         choice = self.rng.random()
         self.timer = choice < (0.85 if self.timer else 0.2)
         if self.timer:  # started and forgotten, again and again
-            self.machine.cut(self.world.now, forgotten(self.rng, self.config["policy"]["unused_after"]))
+            quiet = forgotten(self.rng, self.config["policy"]["unused_after"])
+            self.machine.cut(self.world.now, quiet)
+            if self.rng.random() < 0.4:  # and cut off before anybody has decided anything
+                self.world.after(
+                    self.rng.uniform(0.2, 0.9) * (self.config["policy"]["unused_after"] or 3600.0), self.world.power_off
+                )
         elif choice < 0.75:
             self.config = self._owner()
         self.calm = self.rng.random() < CALM
@@ -258,6 +265,8 @@ class Story:
             if host.alive:
                 strike(self, self.rng)
 
+        if phase == "WARNING" and self.rng.random() < 0.1:  # the guard dies while people are being warned
+            self.world.after(self.rng.uniform(0.1, 2.0), lambda: setattr(host, "doom", 1))
         if phase == "WARNING" and self.rng.random() < 0.3:
             self.troubles.arm("go", self.rng.choice(("fail", "fail", "die_after")), self.rng.choice((1, 3, 9)))
         if phase in {"ACTING", "CONFIRMING"} and self.rng.random() < 0.3:

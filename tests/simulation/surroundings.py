@@ -7,7 +7,7 @@ decisions as two weeks of a real machine.
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from costguard.testing.simhost import Phase, effective
 
@@ -19,6 +19,14 @@ BUSY = (0.06, 0.14, 0.3, 0.6, 0.97)
 
 MOODS = (BUSY, BUSY, BUSY, (0.97,), (0.06,), (0.06, 0.14), (0.3,), (0.14, 0.3))
 """Loads of the jobs that come after each other: some owners never load a GPU much."""
+
+
+class Spent(NamedTuple):
+    """What a machine has cost when somebody configures its guard: deadlines are set ahead of that."""
+
+    ran: float = 0.0
+    billed: float = 0.0  # running seconds since a budget began
+    wall: float = EPOCH
 
 
 class Rhythm:
@@ -68,13 +76,16 @@ class Rhythm:
 def script(rng: random.Random, gpus: int, policy: Callable[[], Mapping[str, Any]]) -> Iterator[Phase]:
     """Jobs, sessions of people, idle spans, single bursts, broken GPUs; for ever. Nobody works right after a boot."""
     yield Phase(rng.uniform(MINUTE, 15 * MINUTE), QUIET, "boot")
-    makers = (_job, _job, _session, _idle, _blip, _twice, _burst, _burst, _signs, _broken, _broken, _flaps, _flaps)
+    makers = (
+        _job, _job, _session, _idle, _blip, _twice, _twice, _burst, _burst, _signs, _signs, _broken, _broken, _flaps, _flaps,
+    )  # fmt: skip
     rhythm = Rhythm(rng, gpus, policy)
     while True:
         if rng.random() < 0.2:
             rhythm.loads = rng.choice(MOODS)
         yield from rng.choice(makers)(rhythm)
-        yield from _idle(rhythm)
+        if rng.random() < 0.7:  # else what comes next follows at once
+            yield from _idle(rhythm)
 
 
 def forgotten(rng: random.Random, unused: float | None) -> Phase:
@@ -87,7 +98,7 @@ def _job(its: Rhythm) -> Iterator[Phase]:
     busy = [rng.random() < 0.5 for _ in range(its.gpus)]
     busy[rng.randrange(its.gpus)] = True
     load = tuple(rng.choice(its.loads) if works else QUIET for works in busy)
-    yield Phase(rng.choice((8 * MINUTE, 20 * MINUTE)) * rng.uniform(0.5, 2), load, "job")
+    yield Phase(rng.choice((8 * MINUTE, 20 * MINUTE, 1.2 * its.window)) * rng.uniform(0.5, 2), load, "job")
 
 
 def _session(its: Rhythm) -> Iterator[Phase]:
@@ -97,10 +108,10 @@ def _session(its: Rhythm) -> Iterator[Phase]:
 
 
 def _idle(its: Rhythm) -> Iterator[Phase]:
-    """Shorter than a window, or long enough for all that comes after it, or till the next day."""
+    """Shorter than a window, or long enough for all that comes after it."""
     rng = its.rng
     long = its.window + rng.choice((0.0, its.grace, its.grace + 8 * MINUTE))
-    seconds = rng.choice((0.6 * its.window, long, long, HOUR)) * rng.uniform(0.7, 1.3)
+    seconds = rng.choice((0.6 * its.window, 0.6 * its.window, long, long, long, its.unused)) * rng.uniform(0.7, 1.3)
     yield Phase(seconds, QUIET, "idle")
 
 
@@ -123,7 +134,7 @@ def _burst(its: Rhythm) -> Iterator[Phase]:
 
 
 def _signs(its: Rhythm) -> Iterator[Phase]:
-    yield Phase(its.rng.uniform(0.5, 2.0) * its.window, QUIET, "copying", signs=("12 GB/s over PCIe",))
+    yield Phase(its.rng.uniform(0.7, 2.5) * its.window, QUIET, "copying", signs=("12 GB/s over PCIe",))
 
 
 def _broken(its: Rhythm) -> Iterator[Phase]:
@@ -134,13 +145,17 @@ def _broken(its: Rhythm) -> Iterator[Phase]:
 
 def _flaps(its: Rhythm) -> Iterator[Phase]:
     """A GPU that cannot be read for minutes, while nothing else works."""
-    for _ in range(its.rng.randint(1, 4)):
+    for _ in range(its.rng.choice((1, 2, 4, 8))):
         yield Phase(its.rng.uniform(2 * MINUTE, 1.1 * its.window), QUIET, "idle")
         yield Phase(its.rng.uniform(MINUTE, 9 * MINUTE), its.rng.choice((QUIET, 0.8)), "flap", unknown=its.lost())
 
 
+PRICE = 3.5
+"""Of an hour."""
+
 ACTIONS = (
     ("shutdown", ()),
+    ("stop", ()),
     ("stop", ()),
     ("stop", ("shutdown",)),
     ("stop", ("terminate", "shutdown")),
@@ -154,10 +169,10 @@ ACTIONS = (
 PICKED = (*[()] * 9, ("0",), ("0",), ("0",), ("GPU-00000000",), ("GPU-00000000",), ("0", "7"))
 
 
-def policy(rng: random.Random, *, priced: bool) -> dict[str, Any]:
+def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
     """A configuration that an owner could have, as its worker gives it."""
     kill_action, fallback = rng.choice(ACTIONS)
-    together, picked = rng.choice(("all", "any", "mean")), rng.choice(PICKED)
+    together, picked = rng.choice(("all", "any", "any", "mean", "mean")), rng.choice(PICKED)
     if picked and "7" in picked:  # a GPU that is not there: only an action that any GPU decides could overlook that
         kill_action, fallback, together = "command", (), rng.choice(("any", "any", together))
     machine = kill_action not in {"command", "end_process"} or bool(fallback)
@@ -166,10 +181,10 @@ def policy(rng: random.Random, *, priced: bool) -> dict[str, Any]:
         mode="live" if rng.random() < 0.85 else "dry-run",
         interval=rng.choice((60.0, 120.0, 120.0, 120.0, 120.0)),
         arm_duration=rng.choice((60.0, 300.0, 420.0, None)),
-        kill_threshold=rng.choice((0.05, 0.05, 0.1, 0.5)),
+        kill_threshold=rng.choice((0.05, 0.05, 0.1, 0.5, 0.5)),
         kill_duration=rng.choice((10.0, 10.0, 15.0, 20.0, 30.0, 60.0)) * MINUTE,
         window_rule="share" if rng.random() < 0.6 else "unbroken",
-        window_share=rng.choice((0.01, 0.1, 0.3)),
+        window_share=rng.choice((0.01, 0.1, 0.3, 0.3)),
         aggregate=together,
         gpu_devices=picked,
         stop_below_load=machine and rng.random() < 0.1,
@@ -177,13 +192,13 @@ def policy(rng: random.Random, *, priced: bool) -> dict[str, Any]:
         boot_grace=rng.choice((10.0, 10.0, 20.0)) * MINUTE,
         unused_after=rng.choice((0.5 * HOUR, 1 * HOUR, 2 * HOUR, None)),
         unknown_alarm=rng.choice((10.0, 20.0)) * MINUTE,
-        lifetime=rng.choice((None, None, None, 3 * HOUR, 8 * HOUR)),
-        lease_until=EPOCH + rng.uniform(0.0, 3.0) * 24 * HOUR if rng.random() < 0.2 else None,
-        budget=rng.choice((None, None, 2.0, 5.0, 50.0)) if priced else None,
+        lifetime=spent.ran + rng.uniform(0.2, 5.0) * HOUR if rng.random() < 0.25 else None,
+        lease_until=spent.wall + rng.uniform(0.0, 8.0) * HOUR if rng.random() < 0.2 else None,
+        budget=PRICE * (spent.billed / HOUR + rng.uniform(0.2, 5.0)) if priced and rng.random() < 0.3 else None,
         stop_busy=rng.random() < 0.2,
-        hold_max=rng.choice((HOUR, 2 * HOUR, 24 * HOUR)),
+        hold_max=rng.choice((HOUR, HOUR, 2 * HOUR, 2 * HOUR, 24 * HOUR)),
         hold_total=48 * HOUR,
-        price_per_hour=3.5 if priced else None,
+        price_per_hour=PRICE if priced else None,
         kill_action=kill_action,
         fallback=fallback,
         admin_hold="billing tests" if rng.random() < 0.06 else "",

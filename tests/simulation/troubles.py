@@ -99,7 +99,7 @@ class Troubles(Faults):
 def strike(story: "Story", rng: random.Random) -> None:
     """Bring about one fault, fitting for the phase."""
     names = list(EVENTS)
-    subjects = list(OPERATIONS)
+    subjects = [*OPERATIONS, *WEIGHTY]
     wanted = {
         "WARNING": ("prepare", "go", "notify"),
         "ACTING": ("confirm", "notify"),
@@ -122,12 +122,16 @@ def strike(story: "Story", rng: random.Random) -> None:
     word = rng.choice(OPERATIONS[subject])
     times = 1 if subject in {"go", "kill"} else rng.choice((1, 1, 1, 2, 3, 5))
     if subject == "nvml":
-        times = rng.choice((1, 1, 2, 3, 10, 60))
+        times = rng.choice((1, 1, 1, 2, 3, 3, 10, 60))
     if subject == "kill":
         story.troubles.arm("nvml", "hang", 1)
     if subject.endswith("configure"):
         story.reload(rng)
     story.troubles.arm(subject, word, times)
+
+
+WEIGHTY = (*["nvml"] * 8, *["plan", "prepare", "go", "go", "confirm", "notify", "notify"])
+"""Subjects that are drawn more often: what they say decides."""
 
 
 def _jump(story: "Story", rng: random.Random) -> None:
@@ -213,12 +217,35 @@ def _stop(story: "Story", rng: random.Random) -> None:
         story.world.after(rng.uniform(1.0, 60.0), lambda: setattr(host, "doom", 1))
 
 
+def _held_and_jump(story: "Story", rng: random.Random) -> None:
+    """A hold, and somebody sets the date meanwhile."""
+    story.hold(rng)
+    host = story.host
+    story.world.after(rng.uniform(5.0, 300.0), lambda: _jump(story, rng) if host.alive else None)
+
+
+def _held_by_two(story: "Story", rng: random.Random) -> None:
+    """Two people hold, and one of them ends the own hold."""
+    story.hold(rng)
+    story.hold(rng)
+    host = story.host
+    story.world.after(rng.uniform(5.0, 300.0), lambda: story.release() if host.alive else None)
+
+
 def _tag(story: "Story", rng: random.Random) -> None:
     """Somebody tags the machine, and takes the tag away again."""
     seconds = rng.choice((600.0, 1200.0, 3600.0)) * rng.uniform(0.5, 2)
     until = datetime.fromtimestamp(story.world.instant().wall + seconds, UTC).isoformat()
     story.world.tags = dict(
-        [rng.choice((("costguard", "off"), ("costguard-hold", until), ("costguard-kill-duration", "45m")))]
+        [
+            rng.choice(
+                (
+                    ("costguard", "off"),
+                    ("costguard-hold", until),
+                    ("costguard-kill-duration", rng.choice(("5m", "45m"))),
+                )
+            )
+        ]
     )
     story.world.after(seconds, story.world.tags.clear)
 
@@ -257,6 +284,8 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "release": lambda story, _: story.release(),
     "stop by hand": _stop,
     "held over a boot": _held_over,
+    "held, and the date set": _held_and_jump,
+    "held by two": _held_by_two,
     "status": lambda story, _: story.ask({"command": "status"}),
     "senseless request": lambda story, rng: story.ask(rng.choice((b"", b"x", b'{"command":["hold"]}', b"[]"))),
     "senseless hold": lambda story, rng: story.ask(

@@ -1,0 +1,146 @@
+"""What people must hear soon after it happened, and what they must not hear because it is not true."""
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from costguard.agent.ports import Instant
+from tests.simulation.terms import NEVER, is_loud
+
+if TYPE_CHECKING:
+    from tests.simulation.judge import Judge
+
+DAY = 86400.0
+LATE = 90.0
+"""Seconds that anything may come late, beside two ticks."""
+
+
+class Tidings:
+    """Kinds of messages that are owed, each since a moment; and what was told before."""
+
+    def __init__(self, judge: "Judge") -> None:
+        self._judge = judge
+        self._owed: dict[str, float] = {}
+        self._deadline_told = -NEVER
+        self._weak: float | None = None  # one sign alone has kept the machine up since
+        self._weak_told = False
+        self._reminded = -NEVER
+        self._delayed_by: float | None = None  # an alarm was told of what certainly delayed a stop; when
+
+    # -- what happened ---------------------------------------------------------------------------------------
+
+    def disturbed(self) -> None:
+        """The guard may have lost what it had to say, or the machine what it was about."""
+        self._owed.clear()
+        self._weak = None
+        self._delayed_by = None
+        self._deadline_told = max(self._deadline_told, self._judge.at - DAY + 300.0)
+
+    def owes(self, kind: str) -> None:
+        """People must hear of this now."""
+        self._owed.setdefault(kind, self._judge.at)
+
+    def told(self, kind: str, facts: dict[str, Any]) -> None:
+        """People were told something."""
+        judge, at = self._judge, self._judge.at
+        self._owed.pop(kind, None)
+        if kind == "deadline_passed":
+            self._deadline_told = at
+        elif kind == "weak_sign":
+            self._weak_told = True
+        elif kind == "unknown_alarm":
+            self._delayed_by = at if judge.dues.delays_a_stop() else None
+        elif kind == "unknown_recovered":
+            self._recovered()
+        elif kind == "reminder":
+            if at - self._reminded < DAY - 60.0 and judge.guard_at < self._reminded:
+                judge.breaks(f"what stands in the way is told again after {at - self._reminded:.0f} s")
+            self._reminded = at
+        elif kind == "hold_ended" and facts.get("hold") != "released" and judge.holds.latest > at + 1.0:
+            judge.breaks(f"I8: a hold that lasts {judge.holds.latest - at:.0f} s more is said to be over")
+        elif kind == "done":
+            self._done(facts)
+
+    def _done(self, facts: dict[str, Any]) -> None:
+        """*Done* is what was carried out: neither accepted alone, nor perhaps."""
+        judge, incident = self._judge, facts["incident"]
+        if facts["action"] == "end_process":
+            return
+        tried = [entry for key, entries in judge.gone.items() if key[0] == incident for entry in entries]
+        results = judge.story.world.results
+        if not any(results.get(attempt, {}).get("status") == "done" for _, attempt in tried):
+            judge.breaks(f"{facts['action']} is called done, and nothing says that it was")
+
+    def _recovered(self) -> None:
+        """I6: nothing ends what cannot be read but that it can be; and no hold ends what has delayed a stop."""
+        judge, at = self._judge, self._judge.at
+        law, since, self._delayed_by = judge.law, self._delayed_by, None
+        if at - judge.anew < 3 * law.interval or judge.stage == "gone":
+            return
+        last = judge.sights.looks[-1] if judge.sights.looks else None
+        if last is None or at - last.at > 1.0:
+            return
+        if judge.rest.blind is not None and any(last.seen[gpu] is None for gpu in law.judged):
+            judge.breaks("I6: GPUs are said to be readable that cannot be read")
+        if since is None or judge.stage != "watching" or judge.stage_at > since or judge.graced_at > since:
+            return
+        looks = [look for look in judge.sights.looks if look.at >= since - law.window - law.interval]
+        if any(one is not None and is_loud(one, law) for look in looks for one in look.seen):
+            return
+        ticks = [tick for tick in judge.ticks if tick >= since]
+        whole = all(b - a <= 1.5 * law.interval for a, b in pairwise(ticks))
+        known = max(judge.sights.known_from(gpu, law, at, at - law.window) for gpu in law.judged)
+        if whole and at - known < law.window - 2 * law.interval:
+            judge.breaks(f"I6: nothing is said to be delayed any more {at - known:.0f} s after a GPU was unknown")
+
+    # -- every tick ------------------------------------------------------------------------------------------
+
+    def tick(self, now: Instant) -> None:
+        """Nothing is owed for long."""
+        judge, at = self._judge, self._judge.at
+        limit = 2 * judge.law.interval + LATE
+        for kind, since in self._owed.items():
+            if at - max(since, judge.stalled) > limit:
+                judge.breaks(f"silence: nobody is told {kind} for {at - since:.0f} s")
+        self._deadline(now)
+        self._weak_sign()
+
+    def _deadline(self, now: Instant) -> None:
+        """A deadline that passes while work goes on is told, at most daily."""
+        judge, at, law = self._judge, self._judge.at, self._judge.law
+        loud = judge.rest.loud
+        works = judge.stage == "watching" and loud is not None and law.together != "mean" and not law.lacking
+        if not works or law.stop_busy or at - self._deadline_told < DAY + 60.0 or not judge.dues.deadline_passed(now):
+            self._owed.pop("deadline_passed", None)
+            return
+        self.owes("deadline_passed")
+
+    def _weak_sign(self) -> None:
+        """What keeps a machine up by one weak sign alone for a whole window is told."""
+        judge, at, law = self._judge, self._judge.at, self._judge.law
+        look = judge.sights.looks[-1] if judge.sights.looks else None
+        seen = [look.seen[gpu] for gpu in law.judged] if look is not None and look.at > at - 4.0 else [None]
+        signs = any(one is not None and one[1] for one in seen)
+        alone = law.signs and signs and all(one is not None and one[0] < law.limit for one in seen)
+        if not alone or judge.stage != "watching" or judge.dues.blocked():
+            self._weak, self._weak_told = None, False
+            self._owed.pop("weak_sign", None)
+            return
+        self._weak = at if self._weak is None else self._weak
+        armed = law.arm_for is None or (judge.arming.surely and at - judge.arming.since > law.window * 61 / 60)
+        if armed and not self._weak_told and at - self._weak > law.window * 61 / 60 + law.interval:
+            self.owes("weak_sign")
+
+
+def due_again(judge: "Judge", reason: str) -> None:
+    """A new warning: what is done is latched until work is seen, and what failed waits as long as it said."""
+    at, promise = judge.at, judge.dues.promise
+    if reason == "person" or judge.reason == "person" or judge.stage not in {"done", "failed"}:
+        return
+    looks = [look for look in judge.sights.looks if look.at > judge.stage_at - 2 * judge.law.interval]
+    law = judge.law
+    if any(one is not None and is_loud(one, law._replace(signs=True)) for look in looks for one in look.seen):
+        return
+    if judge.stage == "done":
+        judge.breaks(f"people are warned again {at - judge.stage_at:.0f} s after it was done, and no work was seen")
+    if at < promise - 1.0:
+        judge.breaks(f"what failed is tried again {promise - at:.0f} s before the time that was named")
