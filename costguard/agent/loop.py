@@ -110,9 +110,8 @@ class Loop:
         self.memory = Memory(host, self.disk, config, self.configured, now.boot, self._trouble)
         found = self.memory.restore(boot, now.boot, self._remember)
         self.ruled = self.policy = self.cloud.milder(self.configured)
-        self._begin = [
-            Began(now.boot, why, found.proven) for why in found.again
-        ]  # how the engine begins again, before all
+        # how the engine begins again, before all
+        self._begin = deque(Began(now.boot, why, found.proven) for why in found.again)
         self._last = Step(found.state, (), Sentence(found.state, rules_of(self.policy), now.wall))
         self.eyes = Eyes(host, config, found.state, found.handed, self._trouble, detached=found.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
@@ -190,7 +189,7 @@ class Loop:
         instant = self.host.clock()
         now = instant.boot
         while self._begin:
-            self._step(self._begin.pop(0)._replace(at=now))
+            self._step(self._begin.popleft()._replace(at=now))
         for outcome in self.workers.late(now):
             self._take(outcome)
         while (waited := self.workers.ripe(now)) is not None:

@@ -1,10 +1,9 @@
 """The record of an incident reaches a real HTTP receiver and a real syslog server, or the words say why not."""
 
 import json
+import os
 import re
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from costguard.actions import names, sink
+from tests.forked import Forked
 
 RECORD = {"incident": "boot-i1", "machine": "gpu node", "action": "terminate"}
 
@@ -210,13 +210,26 @@ def test_nothing_is_configured_by_default() -> None:
     assert names.configured({"syslog": "log.example.org:601"})
 
 
+BEAT = "import sys; from costguard.actions import beat; sys.exit(beat.main())"
+
+
+def test_a_beat_that_nobody_waits_for_ends_in_silence() -> None:
+    """The guard has gone: no traceback in the journal, and the code says what became of the job."""
+    worker = Forked(BEAT, os.environ)
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdout.close()
+    worker.stdin.write(b'["nothing"]\n')
+    worker.stdin.close()
+    assert worker.wait() == 2
+
+
 def test_the_worker_of_the_heartbeat_sends_or_says_why_not(receiver: Receiver) -> None:
     """One line in, one line out; a job that makes no sense is told."""
 
     def ask(job: object) -> dict[str, object]:
-        program = [sys.executable, "-m", "costguard.actions.beat"]
-        done = subprocess.run(program, input=json.dumps(job) + "\n", capture_output=True, text=True, check=False)
-        found: dict[str, object] = json.loads(done.stdout)
+        said, _ = Forked(BEAT, os.environ).communicate(json.dumps(job).encode() + b"\n")
+        found: dict[str, object] = json.loads(said)
         return found
 
     assert ask({"settings": {"url": receiver.url}, "record": {"kind": "heartbeat"}, "deadline": 5}) == {"sent": True}
