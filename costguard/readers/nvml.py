@@ -405,9 +405,9 @@ def _further(reader: Reader, number: int, lines: "Lines", now: float) -> None:
     """Answer without having been asked."""
     answer = reader.news(number, now)
     if answer is not None:
-        lines.write({**answer, "at": round(now, 3)})
+        lines.write({**answer, "at": now})
     elif (counters := reader.counted(now)) is not None:
-        lines.write({"same": reader.told, "read": number, "at": round(now, 3), "counters": counters})
+        lines.write({"same": reader.told, "read": number, "at": now, "counters": counters})
     else:
         lines.send(b'{"same":%d,"read":%d,"at":%.3f}' % (reader.told, number, now))
 

@@ -130,6 +130,7 @@ def test_failure_in_flight_is_that_gpus_alone_and_ends_with_its_cause(world: Wor
     world.script.fail(function, code, gpu=1)
     answer = reader.read()
     assert loads(answer) == [0, None]
+    assert answer["gpus"][1][1:4] == [None, [], 0], "which tells of no time at all"
     assert f"NVML {code}" in words(answer, 1)
     world.script.heal()
     assert loads(reader.read()) == [0, 0]

@@ -382,6 +382,21 @@ def test_a_guard_that_dies_before_go_takes_the_worker_with_it(machine: Machine) 
     assert machine.calls == []
 
 
+def test_a_guard_that_is_gone_hears_nothing_and_the_record_has_it_all_the_same(machine: Machine) -> None:
+    """Nobody reads the outcome any more: that is no error, and the worker does what is left to do."""
+    hook = machine.tool("hook", "exit 0")
+    worker = machine.start(machine.job("act", "command", settings={"run": [hook]}))
+    assert worker.stdin
+    assert worker.stdout
+    assert b"plan" in worker.stdout.readline()
+    assert b"ready" in worker.stdout.readline()
+    worker.stdout.close()
+    worker.stdin.write(b'{"go":true}\n')
+    worker.stdin.close()
+    assert worker.wait(timeout=30) == 0
+    assert machine.record()["status"] == "done"
+
+
 def test_confirm_waits_for_an_executor_that_still_runs(machine: Machine) -> None:
     """It gives the recorded outcome, not a guess."""
     hook = machine.tool("hook", f"echo > {machine.root}/begun; /bin/sleep 0.5")
