@@ -9,8 +9,11 @@ from costguard.agent.ports import Instant
 CHECK_SECONDS = 600.0
 """Between two questions whether the wall clock is synchronised: each costs a process, 12 ms of CPU."""
 
+SURE_SECONDS = 3600.0
+"""The same once it is: the kernel says so for hours after the last correction, and a date that was set is seen at once."""
+
 _TIMEOUT = 20.0  # seconds until a check without an answer counts as "cannot tell"
-_JUMP = 1.0  # seconds of suspension after which the date is unproven
+_JUMP = 1.0  # seconds of suspension after which the date is unproven; by which it must be set to be asked about
 
 
 def boot_clock() -> float:
@@ -30,6 +33,7 @@ class Clock:
         self._check: int | None = None
         self._due = boot_clock()
         self._gap = self._due - time.monotonic()
+        self._epoch = time.time() - self._due  # the date of the boot
 
     def now(self) -> Instant:
         """One reading of all clocks."""
@@ -37,7 +41,10 @@ class Clock:
         if boot - mono - self._gap > _JUMP:  # resumed: the date comes from a cheap battery clock again
             self._synced, self._due = None, boot
         self._gap = boot - mono
-        return Instant(boot, mono, time.time(), self._synced)
+        wall = time.time()
+        if not -_JUMP <= wall - boot - self._epoch <= _JUMP:  # it was set, by whom nobody knows
+            self._epoch, self._due = wall - boot, boot
+        return Instant(boot, mono, wall, self._synced)
 
     def check(self) -> float:
         """Start a check that is due, collect one that ended; never waits. The boot clock, as it was read for that."""
@@ -62,4 +69,4 @@ class Clock:
         self._synced = {0: True, 1: False}.get(code)
         if ended:  # one that hangs is left alone and asked again; no second one is started beside it
             self._check = None
-        self._due = now + CHECK_SECONDS
+        self._due = now + (SURE_SECONDS if self._synced else CHECK_SECONDS)

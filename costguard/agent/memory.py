@@ -23,8 +23,11 @@ SAVE_EVERY = 30.0
 STILL_EVERY = 120.0
 """The same of one in which nothing but the time is new: what a guard that is killed then leaves unsaved, counters of energy bridge."""
 
-COMMIT_EVERY = 600.0
-"""Seconds between saves of the commitments (unused and running time) onto the disk."""
+COMMIT_EVERY = 1800.0
+"""Seconds between saves of the commitments (unused and running time) onto the disk: each costs a process."""
+
+COUNTED_EVERY = 600.0
+"""The same where running time counts against a budget or a lifetime."""
 
 UNUSABLE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading something that was never saved so may raise."""
@@ -162,7 +165,9 @@ class Memory:
 
     def commit_due(self, at: float) -> bool:
         """Whether the commitments have not been saved for long: running time adds up in them."""
-        return at - self._committed_at >= COMMIT_EVERY
+        policy = self._policy
+        counts = policy.budget is not None or policy.lifetime is not None
+        return at - self._committed_at >= (COUNTED_EVERY if counts else COMMIT_EVERY)
 
     def commit(self, state: State, now: Instant) -> None:
         """The commitments, at once in memory and soon on the disk."""

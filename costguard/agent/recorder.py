@@ -24,8 +24,11 @@ from costguard.history.job import Batch, EventRow
 from costguard.history.rollup import Rollup
 from costguard.process.worker import Done
 
-FLUSH_EVERY = 300.0
-"""Seconds between writings while nothing happens; an event is written at once."""
+FLUSH_EVERY = 3600.0
+"""Seconds between writings while nothing happens: each costs a process. An event is written at once, and what waits with it."""
+
+ASKED_EVERY = 60.0
+"""The same when somebody wants to read it."""
 
 PAUSE = 1.0
 """Seconds between the starts of two writers, so that what happens together is written together."""
@@ -41,8 +44,8 @@ ROWS_KEPT = 2400
 EVENTS_KEPT = 200
 """Events that wait in memory: of what the guard did, and as many of what users asked for. Neither pushes out the other."""
 
-BATCH_ROWS = 400
-BATCH_BYTES = 32 << 10  # of events in one batch
+BATCH_ROWS = 500
+BATCH_BYTES = 24 << 10  # of events in one batch
 EVENT_BYTES = 12 << 10  # of one event; a larger one loses its details
 REMEMBERED = 64  # effects whose outcome may still come
 
@@ -79,6 +82,7 @@ class Recorder:
         self._batch: Batch | None = None  # on its way, and the same again until it is saved
         self._number = 0
         self._due = now.boot + FLUSH_EVERY
+        self._begun = 0.0  # when the last writer was
         self._not_before = 0.0
         self._retry = FIRST_RETRY
         self._troubled = self._closing = False
@@ -187,6 +191,12 @@ class Recorder:
         self._due = self._not_before = 0.0
         self.run(now)
 
+    def flush(self, at: float) -> bool:
+        """Somebody wants to read: write soon what waits. Whether something is still to be written, and can be."""
+        if not self._writer.running and at - self._begun >= ASKED_EVERY and (self._rollup.gpus or self._rollup.machine):
+            self._due = 0.0
+        return self.pending
+
     def owns(self, child: int) -> bool:
         """Whether this child is the writer."""
         return self._writer.owns(child)
@@ -217,6 +227,7 @@ class Recorder:
         except SpawnFailed as error:
             self._failed(now, f"history is not written: {error}")
             return
+        self._begun = now.boot
         self._not_before = 0.0 if self._closing else now.boot + PAUSE
 
     def take(self, event: Line | Ended, now: Instant) -> None:

@@ -59,6 +59,8 @@ def handle(loop: "Loop", request: Request) -> None:
         if request.uid in {0, os.getuid()}:
             shown["agent"]["digest"] = digest(loop.config)
         loop.host.answer(request.client, encode(shown))
+    elif command == "flush":
+        loop.host.answer(request.client, encode({"pending": loop.history.flush(loop.host.clock().boot)}))
     elif command in ("hold", "release") and (wait := _too_often(loop, request)):
         words = f"refused: uid {request.uid} has held and released too often; once more in {wait:.0f} s"
         refuse(loop, request, words)
@@ -71,7 +73,9 @@ def handle(loop: "Loop", request: Request) -> None:
         _administer(loop, request, command)
     else:
         refuse(
-            loop, request, "unknown request; this agent knows status, hold, release, stop, reload, detach and attach"
+            loop,
+            request,
+            "unknown request; this agent knows status, flush, hold, release, stop, reload, detach and attach",
         )
 
 

@@ -25,7 +25,9 @@ SINCE = "a length of time up to now, such as 7d or 12h, or a date that is past, 
 """What ``--since`` takes."""
 
 AGENT_SECONDS = 2.0
-"""Patience with the agent, which is asked for the price alone."""
+"""Patience with the agent, which is asked to write what it holds, and for the price."""
+
+_LOOK_EVERY = 0.1  # seconds
 
 
 def _since(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
@@ -77,11 +79,12 @@ def command(
 ) -> None:
     """List the hours of each day and every incident; with INCIDENT (its id, its end, or `last`) tell that one.
 
-    It reads a file, so it works without an agent. Exit code 3 when there is no history.
+    It reads a file, so it works without an agent; one that runs writes first what it holds in memory. Exit code 3 when there is no history.
     """
     from costguard.history import query
 
     path = place(state_dir)
+    _freshen(state_dir)
     with query.reading(path) as database:
         if incident is not None:
             _one(path, database, query.find(database, incident), as_json=as_json)
@@ -108,6 +111,16 @@ def nearest(own: str, machines: str) -> str:
             return own
         return machines
     return own
+
+
+def _freshen(state_dir: str | None) -> None:
+    """Have the running agent, if there is one, write what it holds in memory."""
+    end = time.monotonic() + AGENT_SECONDS
+    with suppress(CostguardError):
+        while reach.request(state_dir, {"command": "flush"}, AGENT_SECONDS).get("pending") is True:
+            if time.monotonic() >= end:
+                return
+            time.sleep(_LOOK_EVERY)
 
 
 def _agents(state_dir: str | None) -> Rate | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from costguard.agent.clock import Clock, boot_clock
+from costguard.agent.clock import CHECK_SECONDS, SURE_SECONDS, Clock, boot_clock
 from costguard.process.command_lines import command_lines
 
 PATIENCE = 20.0
@@ -37,8 +37,9 @@ def test_the_answer_of_the_check_counts(code: int, synced: bool | None) -> None:
     assert clock._check is not None
     until(clock, lambda: clock._check is None)
     assert clock.now().synced is synced
+    assert clock._due - boot_clock() == pytest.approx(SURE_SECONDS if synced else CHECK_SECONDS, abs=60.0)
     clock.check()
-    assert clock._check is None  # the next question comes ten minutes later
+    assert clock._check is None  # the next question comes later
 
 
 def test_a_check_that_cannot_start_is_no_error() -> None:
@@ -55,6 +56,20 @@ def test_a_resume_makes_the_date_unproven() -> None:
     clock._gap -= 60  # as after a minute of sleep
     assert clock.now().synced is None
     until(clock, lambda: clock.now().synced is True)
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(0.5, False), (-0.5, False), (3600.0, True), (-3600.0, True)])
+def test_a_date_that_was_set_is_asked_about_at_once(seconds: float, asked: bool) -> None:
+    """Once: from then on it is the date."""
+    clock = Clock([sys.executable, "-I", "-S", "-c", ""], start)
+    until(clock, lambda: clock.now().synced is True)
+    until(clock, lambda: clock._check is None)
+    clock._epoch -= seconds
+    clock.now()
+    assert (clock._due <= boot_clock()) is asked
+    until(clock, lambda: clock._due > boot_clock() and clock._check is None)
+    clock.now()
+    assert clock._due > boot_clock()
 
 
 def test_the_clocks_are_the_kernels() -> None:

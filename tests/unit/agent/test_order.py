@@ -8,7 +8,7 @@ import pytest
 
 from costguard.agent.journal import TOLD
 from costguard.agent.loop import Loop
-from costguard.agent.memory import COMMIT_EVERY
+from costguard.agent.memory import COMMIT_EVERY, COUNTED_EVERY
 from costguard.agent.moments import Moments
 from costguard.agent.ports import Instant
 from costguard.agent.state import COMMITMENTS, STATE
@@ -245,14 +245,20 @@ class Stores(Watch):
 
 
 @pytest.mark.parametrize("load", [0.0, 0.9])
-def test_commitments_are_stored_also_while_nothing_happens(load: float) -> None:
-    """A machine that crashes loses ten minutes of its running and unused time, and no more."""
+@pytest.mark.parametrize(
+    ("counts", "every"),
+    [
+        ({}, COMMIT_EVERY), ({"lifetime": 10.0**6}, COUNTED_EVERY), ({"budget": 10.0**6, "price_per_hour": 1.0}, COUNTED_EVERY),
+    ],
+)  # fmt: skip
+def test_commitments_are_stored_also_while_nothing_happens(load: float, counts: dict[str, Any], every: float) -> None:
+    """A machine that crashes loses half an hour of its unused time, ten minutes of what counts against a limit, and no more."""
     watch = Stores()
-    host = SimHost(Machine(gpus=1, script=[Phase(9**9, load)]), seed=3, until=3 * 3600.0, watch=watch)
-    live(host, effective(mode="live", kill_duration=9**6, unused_after=None))
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, load)]), seed=3, until=4 * 3600.0, watch=watch)
+    live(host, effective(mode="live", kill_duration=9**6, unused_after=None, **counts))
     gaps = [after - before for before, after in pairwise(watch.at)]
-    assert len(gaps) > 10
-    assert max(gaps) <= COMMIT_EVERY + 20.0
+    assert len(gaps) >= 4 * 3600.0 / every - 2
+    assert max(gaps) <= every + 20.0
     assert watch.ran == sorted(watch.ran)
     assert watch.ran[-1] > watch.at[-1] - 30.0
 

@@ -4,12 +4,14 @@ import json
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from costguard.agent import recorder
 from costguard.agent.loop import Loop
+from costguard.agent.ports import Instant
 from costguard.history.query import Event
 from costguard.history.story import Summary, story, summaries
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
@@ -314,3 +316,52 @@ def test_history_does_not_begin_before_the_machine_did(wrong: float) -> None:
         row["works"] + row["quiet"] + row["unknown"] for batch in host.world.history for row in batch["machine"]
     )
     assert spent == pytest.approx(1000.0, abs=60.0), "no minute is lost, and none is there twice"
+
+
+class Answers(Watch):
+    """What clients were answered."""
+
+    def __init__(self) -> None:
+        self.given: list[object] = []
+
+    def answered(self, now: Instant, client: int, answer: bytes) -> None:
+        self.given.append(json.loads(answer))
+
+
+def _read(host: SimHost) -> None:
+    host.request(1000, {"command": "flush"})
+
+
+def resting(hours: float, *flushes: float) -> tuple[list[float], Answers, int]:
+    """When the history of a resting machine was written, what who wanted to read was answered, and how many minutes it has."""
+    answers, starts = Answers(), []
+
+    class Disk(Faults):
+        def take(self, subject: str, host: SimHost) -> str:
+            if subject == "history":
+                starts.append(host.now)
+            return ""
+
+    machine = Machine(gpus=8, script=[Phase(9**9, 0.0)])
+    host = SimHost(machine, seed=3, until=hours * 3600.0, watch=answers, faults=Disk())
+    host.world.history = deque()
+    for at in flushes:
+        host.world.at(at, partial(_read, host))
+    Loop(host, effective(kill_duration=9.0**6, unused_after=None), host.start()).run()
+    return starts, answers, sum(len(batch["gpus"]) for batch in host.world.history)
+
+
+def test_what_rests_is_written_each_hour() -> None:
+    """One process an hour; the start and the end are events of their own."""
+    starts, _answers, minutes = resting(4.5)
+    between = [at for at in starts if 600.0 < at < 16100.0]
+    assert len(between) == 4
+    assert all(after - before == pytest.approx(recorder.FLUSH_EVERY, abs=20.0) for before, after in pairwise(between))
+    assert minutes >= 4.5 * 60 * 8
+
+
+def test_who_wants_to_read_has_it_written_but_not_over_and_over() -> None:
+    """A process at once, the next one for all who ask a minute later; and they hear when it is over."""
+    starts, answers, _minutes = resting(0.9, 1000.0, 1000.02, 1002.0, 1030.0, 1200.0, 1202.0)
+    assert [round(at) for at in starts if 600.0 < at < 3000.0] == [1000, 1200]
+    assert answers.given == [{"pending": pending} for pending in (True, True, False, False, True, False)]
