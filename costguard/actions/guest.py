@@ -86,7 +86,8 @@ def _nodes(
 ) -> list[tuple[Verdict, Finding]]:
     """What this host and the metadata service say of a scheduler. The cloud's API is not asked for a guest action."""
     found = managed.by_daemon(context.host.procfs, context.cloud)
-    if found or len(mine) != 1 or context.cloud.get("metadata") != "auto":
+    may_ask = context.cloud.get("metadata") == "auto" and context.cloud.get("provider") != "none"
+    if found or len(mine) != 1 or not may_ask:
         return found
     site = provider.Site(firmware, context.cloud, dict(os.environ), context.host.procfs, context.host.sysfs)
     return managed.by_metadata(mine[0], site)

@@ -1,12 +1,15 @@
 """What the machine's own init system is asked, and what its answers mean."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from costguard.actions import guest, proven, results
 from costguard.actions.base import Context, Finding, Host, Outcome, Plan
+from costguard.actions.provider import Consequence, Provider, Site
 
 
 def context(root: Path, deadline: float = 5.0, **more: object) -> Context:
@@ -169,3 +172,44 @@ def test_what_a_shutdown_does_here_is_what_the_cloud_said_before(
     found = guest.facts(job, "poweroff").consequence
     assert found is not None
     assert found.keeps_disks is keeps_disks
+
+
+class Rented(Provider):
+    """A cloud whose metadata service knows a scheduler."""
+
+    asked: ClassVar[list[str]] = []
+
+    @property
+    def name(self) -> str:
+        return "Rented"
+
+    def recognises(self, dmi: Mapping[str, str]) -> bool:
+        return True
+
+    def guest_shutdown(self) -> Consequence:
+        return Consequence(True, True, "the bill ends")
+
+    def scheduler(self, site: Site) -> tuple[str, str]:
+        self.asked.append(site.procfs)
+        return "Slurm", "a tag says so"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "wanted", "refused"),
+    [
+        ("auto", "auto", True),
+        ("never", "auto", False),
+        ("auto", "x", True),
+        ("auto", "y", False),
+        ("auto", "none", False),
+    ],
+)
+def test_the_metadata_service_is_asked_for_a_scheduler_where_it_may_be(
+    tmp_path: Path, metadata: str, wanted: str, refused: bool
+) -> None:
+    """One plug-in knows this machine, and the owner lets it ask."""
+    Rented.asked.clear()
+    cloud = {"metadata": metadata, "provider": wanted}
+    found = guest.facts(context(tmp_path, cloud=cloud, providers=(f"x={__name__}:Rented",)), "poweroff")
+    assert ("managed_node" in [finding.code for finding in guest.refusals(found)]) is refused
+    assert Rented.asked == [str(tmp_path / "proc")] * refused

@@ -66,13 +66,14 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
 
 PLAIN, SUDO = ("systemctl", "poweroff"), ("sudo", "-n", "systemctl", "poweroff")
 LOGIND = "[ \"$*\" = '--system call org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager CanPowerOff' ] || exit 9; echo 's \"{}\"'"
+WARNS = LOGIND.replace("echo 's", "echo Warning: no cache; echo 's").replace("{}", "yes")
 FREE = "echo '    (root) NOPASSWD: ALL'"
 
 
 @pytest.mark.parametrize(
     ("uid", "logind", "sudo", "systemd", "privileges", "command"),
     [
-        (0, None, None, False, False, PLAIN), (1, None, None, True, True, ()), (1000, "yes", None, True, False, PLAIN), (1000, "yes", None, False, True, ()),
+        (0, None, None, False, False, PLAIN), (1, None, None, True, True, ()), (1000, "yes", None, True, False, PLAIN), (1000, "warns", None, True, False, PLAIN), (1000, "yes", None, False, True, ()),
         (1000, "no", None, True, True, ()), (1000, "challenge", None, True, True, ()), (1000, "no", FREE, True, True, SUDO), (1000, None, FREE, False, True, SUDO),
         (1000, None, FREE, True, False, ()), (1000, None, "exit 1", True, True, ()), (1000, None, "echo '    (root) ALL'", True, True, ()),
         (1000, None, f'[ "$*" = "-n -l" ] && exit 1; {FREE}', True, True, ()), (1000, None, f'[ "$*" = "-n -l systemctl poweroff" ] && exit 1; {FREE}', True, True, ()),
@@ -90,7 +91,7 @@ def test_who_may_shut_it_down(
     """Root; whom logind lets, where there is one; whom sudo lets without a password, where it can work."""
     user.uid = uid
     if logind is not None:
-        user.has("busctl", LOGIND.replace("{}", logind))
+        user.has("busctl", WARNS if logind == "warns" else LOGIND.replace("{}", logind))
     if sudo is not None:
         user.has("sudo", sudo)
     found = user.ask(systemd=systemd, new_privileges=privileges)

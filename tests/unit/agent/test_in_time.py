@@ -431,3 +431,15 @@ def test_a_machine_at_rest_writes_its_commitments_every_ten_minutes() -> None:
     gaps = [after - before for before, after in pairwise(writers[:-1])]
     assert len(gaps) > 5
     assert all(gap == pytest.approx(600.0, abs=INTERVAL) for gap in gaps)
+
+
+def test_no_sign_of_life_is_given_while_nobody_reads_the_gpus() -> None:
+    """Also where a person let go of the driver, which is no trouble of the guard."""
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=2000.0)
+    ask(host, 700.0, "detach")
+    ask(host, 1400.0, "attach")
+    lived(host, {**effective(RULES), "heartbeat": {"url": "https://beats.example/x", "every": 60.0}})
+    beats = [at for at, _ in host.world.beats]
+    assert not [at for at in beats if 720.0 < at < 1400.0]
+    assert len([at for at in beats if at < 700.0]) >= 9
+    assert len([at for at in beats if at > 1420.0]) >= 9

@@ -522,3 +522,87 @@ def test_a_ring_that_is_not_there_gives_nothing(library: Library, code: int) -> 
     assert Nvml().samples(GPU, 777) == (code, [], [])
     library.define("nvmlDeviceGetSamples", lambda gpu, of, since, kind, count, to: INSUFFICIENT_SIZE if to else code)
     assert Nvml().samples(GPU, 777) == (code, [], [])
+
+
+# ---- at rest ----------------------------------------------------------------------------------
+
+
+class Rest:
+    """What a GPU at rest answers; each part can be made another one."""
+
+    def __init__(self, library: Library) -> None:
+        self.kind, self.stamps, self.values = 3, [778, 790, 800], [0, 0, 0]
+        self.ring = self.use = self.engine = self.energy = 0  # codes
+        self.percent = self.work = 0
+        self.given: list[int] = []
+        library.define("nvmlDeviceGetSamples", self.samples)
+        library.define("nvmlDeviceGetUtilizationRates", lambda gpu, to: put(to, "II", self.percent, 7) or self.use)
+        for name in ("Encoder", "Decoder", "Jpg"):
+            library.define(f"nvmlDeviceGet{name}Utilization", lambda gpu, to, period: put(to, "I", 0))
+        library.define("nvmlDeviceGetOfaUtilization", lambda gpu, to, period: put(to, "I", self.work) or self.engine)
+        library.define("nvmlDeviceGetTotalEnergyConsumption", lambda gpu, to: put(to, "Q", 1 << 40) or self.energy)
+
+    def samples(self, gpu: int, of: int, since: int, kind_at: int, count_at: int, to: int) -> int:
+        assert (of, take(count_at, "I")) == (1, (256,))
+        self.given.append(since)
+        put(kind_at, "I", self.kind)
+        for place, (stamp, value) in enumerate(zip(self.stamps, self.values, strict=True)):
+            put(to + 16 * place, "Qq", stamp, value)
+        return put(count_at, "I", len(self.stamps)) or self.ring
+
+    def found(self, *, dry: bool = False, engines: tuple[int, ...] = (0, 3)) -> tuple[int, int] | None:
+        nvml = Nvml()
+        return nvml.rest(GPU, 777, nvml.engine_calls(engines), dry)
+
+
+@pytest.fixture
+def rest(library: Library) -> Rest:
+    return Rest(library)
+
+
+def test_rest_is_the_newest_sample_and_the_energy(rest: Rest) -> None:
+    """Where every sample is zero, and every engine that there is."""
+    assert rest.found() == (800, 1 << 40)
+    assert rest.given == [777]
+    rest.work = 5
+    assert rest.found(engines=(0, 1, 2)) == (800, 1 << 40), "of others nobody asks"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": [0, 1, 0]}, {"values": [1, 0, 0]}, {"values": [0, 0, 1]}, {"stamps": [], "values": []},
+        {"stamps": [777, 790, 800]}, {"stamps": [778, 790, 777]}, {"ring": NOT_SUPPORTED}, {"ring": UNKNOWN},
+        {"ring": INSUFFICIENT_SIZE}, {"work": 1}, {"engine": NOT_SUPPORTED}, {"energy": UNKNOWN},
+    ],
+)  # fmt: skip
+def test_whatever_is_otherwise_is_no_rest(rest: Rest, change: dict[str, object]) -> None:
+    """Then each is asked by itself, and its code heeded."""
+    for name, value in change.items():
+        setattr(rest, name, value)
+    assert rest.found() is None
+    assert rest.found(dry=True) is None
+
+
+@pytest.mark.parametrize(("kind", "least"), [(0, 8), (1, 4), (2, 8), (4, 8), (5, 4), (6, 2), (9, 8)])
+def test_a_zero_is_as_wide_as_its_kind(rest: Rest, kind: int, least: int) -> None:
+    """What lies beside a narrow number is of no account, and each of its own bits is."""
+    for bit in range(0, 64, 8):
+        rest.kind, rest.values = kind, [0, -(1 << 63) if bit == 56 else 1 << bit, 0]
+        assert (rest.found() is None) is (bit < 8 * least)
+
+
+@pytest.mark.parametrize(
+    ("dry", "use", "percent", "rests"),
+    [
+        (False, SUCCESS, 0, True),
+        (False, SUCCESS, 1, False),
+        (False, UNKNOWN, 0, False),
+        (True, UNKNOWN, 0, True),
+        (True, SUCCESS, 9, True),
+    ],
+)
+def test_a_ring_that_ran_dry_says_nothing_by_itself(rest: Rest, dry: bool, use: int, percent: int, rests: bool) -> None:
+    """Something else has to say that nothing ran: whoever asks, or the use at this moment. No time is newer then."""
+    rest.ring, rest.use, rest.percent = NOT_FOUND, use, percent
+    assert rest.found(dry=dry) == ((777, 1 << 40) if rests else None)
