@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
+from costguard.agent.memory import COMMIT_EVERY
 from costguard.agent.ports import Instant
+from costguard.agent.recorder import FLUSH_EVERY
 from costguard.engine import deadlines
 from costguard.engine.observation import Known, Unknown
 from costguard.testing.simhost import Faults, Machine, Phase, SimCrash, SimHost, SimOff, Watch, World, effective
@@ -354,10 +356,10 @@ def test_the_last_minute_is_on_record_although_a_writer_was_under_way() -> None:
             if program == "history":
                 flushes.append(now.boot)
 
-    for until in (400.0, 0.0):
+    for until in (FLUSH_EVERY + 100.0, FLUSH_EVERY + 0.02):
         watch = Flushes()
         machine = Machine(gpus=1, script=[Phase(9**9, 0.9)])
-        host = SimHost(machine, seed=3, until=until or 300.02, watch=watch)
+        host = SimHost(machine, seed=3, until=until, watch=watch)
         Loop(host, effective(RULES), host.start()).run()
     assert len(flushes) == 4
     assert host.children == {}
@@ -423,14 +425,14 @@ def test_people_hear_of_a_request_that_was_accepted_before_the_next_tick() -> No
     assert 0.0 <= accepted - words.acts[0] <= 0.2
 
 
-def test_a_machine_at_rest_writes_its_commitments_every_ten_minutes() -> None:
-    """Running time adds up in them; each write wakes a disk, and starts a process."""
-    host = Timed(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=6000.0)
+def test_what_only_adds_up_is_written_rarely() -> None:
+    """The running time in the commitments: each write wakes a disk, and starts a process."""
+    host = Timed(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=5.0 * COMMIT_EVERY)
     lived(host, effective(RULES))
     writers = [at for program, at in host.begun.values() if program == "persist" and at > 1000.0]
     gaps = [after - before for before, after in pairwise(writers[:-1])]
-    assert len(gaps) > 5
-    assert all(gap == pytest.approx(600.0, abs=INTERVAL) for gap in gaps)
+    assert len(gaps) >= 3
+    assert all(gap == pytest.approx(COMMIT_EVERY, abs=INTERVAL) for gap in gaps)
 
 
 def test_no_sign_of_life_is_given_while_nobody_reads_the_gpus() -> None:
@@ -443,3 +445,24 @@ def test_no_sign_of_life_is_given_while_nobody_reads_the_gpus() -> None:
     assert not [at for at in beats if 720.0 < at < 1400.0]
     assert len([at for at in beats if at < 700.0]) >= 9
     assert len([at for at in beats if at > 1420.0]) >= 9
+
+
+class Counting(SimHost):
+    """Counts how often its clock is read."""
+
+    reads = 0
+
+    def clock(self) -> Instant:
+        self.reads += 1
+        return super().clock()
+
+
+def test_a_tick_at_rest_reads_the_clock_once() -> None:
+    """The guard looks through nothing that cannot be due: each tick costs the training job."""
+    host = Counting(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=4000.0)
+    marks: list[int] = []
+    for at in (1000.0, 4000.0):
+        host.world.at(at, lambda: marks.append(host.reads))
+    lived(host, effective(RULES))
+    before, after = marks
+    assert after - before <= 1.1 * 3000.0 / INTERVAL
