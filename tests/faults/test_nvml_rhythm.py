@@ -193,6 +193,18 @@ def test_a_ring_without_samples_is_rest_only_while_nothing_runs_now(machines: Ma
     assert machine.rows["0000:02:00.0"][1] == 0.05
 
 
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_ring_that_runs_dry_or_fills_again_is_news(machines: Machines, dry: bool) -> None:
+    """The reading rests on something else from then on: its words say so, and how far back it reaches."""
+    machine = machines(2, ring_dry=dry)
+    assert [machine.tick() for _ in range(2)].count(None) >= 1
+    before = machine.rows["0000:02:00.0"]
+    machine.script.set(1, ring_dry=not dry)
+    assert machine.tick() is not None
+    now = machine.rows["0000:02:00.0"]
+    assert (now[1], now[4] != before[4]) == (0.0, True)
+
+
 @pytest.mark.parametrize("code", [2, 15, 999])
 @pytest.mark.parametrize(
     "function", ["GetSamples", "GetDecoderUtilization", "GetTotalEnergyConsumption", "GetProcessUtilization"]
