@@ -54,3 +54,17 @@ def test_a_guard_that_is_gone_is_no_error_and_a_senseless_job_is_one(line: bytes
     assert found[0] == code
     said = [{"error": f"internal error: malformed job ({words}); please report it"}]
     assert found[1] == (said if code else [])
+
+
+@pytest.mark.parametrize("what", ["", "several"])
+def test_an_answer_that_nobody_reads_any_more_is_no_error(what: str) -> None:
+    """The guard has gone meanwhile: no traceback, and the worker ends as it would have."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdout.close()
+        worker.stdin.write(json.dumps({"what": what}).encode() + b"\n")
+        worker.stdin.close()
+        assert worker.wait(timeout=30) == 0
