@@ -210,8 +210,8 @@ class Reader:
         if self._error:
             return [[key, None, [], 0, self._error] for key in self._slots], True
         slots = self._slots
-        if again:  # most reads of a machine at rest end here
-            awake = [slot for slot in slots.values() if slot.gpu is None or not slot.gpu.rests(now)]
+        if again:  # most reads end here
+            awake = [slot for slot in slots.values() if slot.gpu is None or not slot.gpu.goes_on(now)]
             if not awake:
                 return [], False
         rows = [

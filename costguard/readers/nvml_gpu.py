@@ -61,14 +61,18 @@ class Calm:
 
 
 class Work:
-    """A reading of a GPU at work, when it was told, and of what its words were made."""
+    """A reading of a GPU at work, when it was told, and of what its words were made.
 
-    __slots__ = ("at", "findings", "mean", "memory", "reading")
+    ``plain``: of a GPU whose load is the ``peak`` of its own ring of samples, and which cannot be suspected of anything.
+    """
+
+    __slots__ = ("at", "findings", "mean", "memory", "peak", "plain", "reading")
 
     def __init__(
         self, reading: Reading, at: float, mean: float | None, memory: int | None, findings: list[tuple[str, str]]
     ) -> None:
         self.reading, self.at, self.mean, self.memory, self.findings = reading, at, mean, memory, findings
+        self.peak, self.plain = 0.0, False
 
 
 class Gpu:
@@ -125,41 +129,77 @@ class Gpu:
         self._gpm.close()
         self._undivide()
 
-    def rests(self, now: float) -> bool:
-        """Whether `read` would give the last reading again: found in few steps, for an idle machine takes them in every tick.
+    def goes_on(self, now: float) -> bool:
+        """Whether `read` would give the last reading again: found in few steps, for most ticks need no more.
 
         False: it may be otherwise, and `read` has to look at the same time. Nothing that was asked here is lost to it.
         """
-        calm, gpm, calls, gap = self._calm, self._gpm, self._engine_calls, now - self._ring_read
-        if calm is None or calls is None or not calm.plain or not calm.least <= gap <= calm.most:
-            return False
         try:
-            if gpm.available:
-                gpm.read(now)
-                if gpm.signs or gpm.words != calm.activity:
-                    return False
-            found = self._nvml.rest(self._handle, self._since, calls, gpm.still)
-            if found is None:
-                return False
-            newest, energy = found
-            if (newest > self._since) is (type(calm.evidence) is str):  # samples came, or stayed away, unlike before
-                return False
-            if not self._nothing_else(now) or self._memory != calm.memory or not self.meter.still(now, energy):
-                return False
+            if self._calm is not None:
+                return self._rests(now, self._calm)
+            return self._work is not None and self._works(now, self._work)
         except NvmlError:  # it fails again, and is told, or it does not
             return False
-        self._since, self._ring_read = newest, now
-        return True
 
-    def _nothing_else(self, now: float) -> bool:
-        """Look at the rest, and at what is due; False where there is a sign of work, or perhaps more to ask than before."""
-        if not self._gpm.available:
+    def _rests(self, now: float, calm: Calm) -> bool:
+        gpm, calls, since = self._gpm, self._engine_calls, self._since
+        if calls is None or not calm.plain or not calm.least <= now - self._ring_read <= calm.most:
+            return False
+        if gpm.available:
+            gpm.read(now)
+            if gpm.signs or gpm.words != calm.activity:
+                return False
+        found = self._nvml.rest(self._handle, since, calls, gpm.still)
+        if found is None:
+            return False
+        newest, energy = found
+        if (newest > since) is (type(calm.evidence) is str):  # samples came, or stayed away, unlike before
+            return False
+        if not gpm.available:
             self._other_signs(now)
         if now >= self._look_due:
             self._look(now)
         if now >= self._again_due:
             self._ask_again(now)
-        return not self._signs and self._engine_calls is not None
+        if (
+            self._signs
+            or self._engine_calls is None
+            or self._memory != calm.memory
+            or not self.meter.still(now, energy)
+        ):
+            return False
+        self._since, self._ring_read = newest, now
+        return True
+
+    def _works(self, now: float, work: Work) -> bool:
+        """At so much load that nothing else is heeded, with so much power that nothing seems to hang."""
+        calls, gpm, gap = self._engine_calls, self._gpm, now - self._ring_read
+        if (
+            not work.plain
+            or calls is None
+            or now - work.at >= _WORDS_EVERY
+            or now >= min(self._look_due, self._again_due)
+        ):
+            return False
+        if gpm.available:
+            gpm.read(now)
+            self._signs = []  # above this load nobody heeds them
+        code, stamps, values = self._nvml.samples(self._handle, self._since)
+        if code != SUCCESS or not stamps or not self._since < stamps[0] <= stamps[-1]:
+            return False
+        if max(values) != work.peak or not (min(values) >= 0 and sum(values) >= 0):  # as `_gpu_use` looks for garbage
+            return False
+        if self._unbroken(stamps, gap) < gap:
+            return False
+        reach = work.reading[2]
+        if not (reach <= gap * _LATE and gap <= reach * _LATE):
+            return False
+        if work.peak < _BUSY and not self._nvml.engines_below(self._handle, calls, work.peak):
+            return False
+        if not self.meter.goes_on(now, work.mean, _LIKE_POWER):
+            return False
+        self._since, self._ring_read = stamps[-1], now
+        return True
 
     def read(self, now: float, *, again: bool = False, whole: bool = False) -> Reading:
         """One reading at ``now`` (seconds since boot, suspended time included).
@@ -193,7 +233,7 @@ class Gpu:
             other, name = self._engine_use()
             if other > percent:
                 percent, evidence = other, f"{name} {other} %"
-            if not self._gpm.available:
+            if not self._gpm.available and (percent <= _AT_WORK or suspected or self._slack):
                 self._other_signs(now)
         if suspected or now >= self._look_due:
             self._look(now)
@@ -219,8 +259,12 @@ class Gpu:
         reading = percent / 100, signs, covers, self._words(evidence, power.evidence)
         plain = self._divided is None and "samples" not in self._unsupported
         self._calm = Calm(reading, evidence, self._gpm.words, self._memory, plain=plain) if quiet else None
-        work = plain and (percent or signs)
-        self._work = Work(reading, now, self.meter.mean, self._memory, self.findings) if work else None
+        self._work = None
+        if plain and (percent or signs):
+            self._work = work = Work(reading, now, self.meter.mean, self._memory, self.findings)
+            known = bool(self.meter.contexts) and self.meter.measured and not self.findings
+            work.peak = self._use[1]
+            work.plain = known and not self._slack and percent == work.peak > max(other, _AT_WORK)
         return reading
 
     def _words(self, use: "Use", power: str) -> str:

@@ -177,6 +177,14 @@ class Nvml:
         uints, at, period, functions = self._uints, self._at, self._at_1, self._engines
         return [(functions[number](handle, at, period), uints[0]) for number in numbers]
 
+    def engines_below(self, handle: "Handle", engines: "Engines", most: float) -> bool:
+        """Whether all of these say that they were used for so much at most."""
+        uints, at, period = self._uints, self._at, self._at_1
+        for engine in engines:  # noqa: SIM110 - a generator costs more, and this is asked in every tick
+            if engine(handle, at, period) or uints[0] > most:
+                return False
+        return True
+
     def energy(self, handle: "Handle") -> tuple[int, int]:
         """Millijoules since the driver was loaded."""
         return self._energy(handle, self._at_long), self._long.value

@@ -136,13 +136,28 @@ class PowerMeter:
         if self._band is None or self.anchor is None:
             return False
         lowest, highest, level = self._band
-        seconds = now - self.anchor[0]
-        if seconds < _SHORTEST or not lowest <= (mean := (energy - self.anchor[1]) / seconds) <= highest:
+        since, before = self.anchor
+        seconds = now - since
+        if seconds < _SHORTEST or not lowest <= (mean := (energy - before) / seconds) <= highest:
             return False
         if not self._hides_nothing(mean - level, seconds):
             return False
         self.anchor, self.mean, last = (now, energy), mean, self._last
         last.covers, last.steady = seconds, True
+        return True
+
+    def goes_on(self, now: float, mean: float | None, share: float) -> bool:
+        """Whether a GPU at work draws what it did, but for a share; the counter is taken then, and else left."""
+        if mean is None or self.anchor is None or not self._energy:
+            return False
+        since, before = self.anchor
+        code, energy = self._nvml.energy(self._handle)
+        if code != SUCCESS or now - since < _SHORTEST:
+            return False
+        found = (energy - before) / (now - since)
+        if not abs(found - mean) <= share * mean:
+            return False
+        self.anchor, self.mean, self._band = (now, energy), found, None
         return True
 
     def _calm(self, mean: float) -> tuple[float, float, float] | None:

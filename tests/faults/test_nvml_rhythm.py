@@ -247,6 +247,95 @@ def test_what_it_does_not_say_is_what_it_would_have_said(machines: Machines, see
     assert silent > 20
 
 
+WORK: Values = {"util": 60, "power": 420, "memory_used": 60000, "processes": [Process(4000, 60000, sm=50)]}
+NEWS_AT_WORK: dict[str, Values] = {
+    "a percent more": {"util": 61},
+    "a percent less": {"util": 59},
+    "rest": {"util": 0},
+    "another engine": {"encoder": 61},
+    "less power": {"power": 300},
+    "more power": {"power": 500},
+    "use that cannot be read": {"util": NA},
+    "a lost GPU": {"lost": True},
+}
+
+
+def test_a_machine_at_steady_work_says_something_new_once_a_minute(machines: Machines) -> None:
+    """And asks for no more than a machine at rest: samples, four engines, energy."""
+    machine = machines(8, **WORK)
+    whole, ticks = 0, []
+    for _ in range(60):
+        whole += machine.tick() is not None
+        ticks.append(sum(machine.calls().values()))
+    assert whole in {10, 11, 20, 21}
+    assert min(ticks) == 6 * 8
+    assert sum(ticks) <= 8 * 8 * len(ticks)
+    assert all(row[1] == 0.6 and row[2] and "mean 420 W" in row[4] for row in machine.rows.values())
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("change", NEWS_AT_WORK)
+def test_what_is_new_at_work_is_said_in_the_same_tick(machines: Machines, change: str, way: str) -> None:
+    """Of one GPU of four, whatever proves its use."""
+    given: Values = {**WORK, **WAYS[way]}
+    machine = machines(4, **given)
+    assert [machine.tick() for _ in range(4)].count(None) >= (0 if "ring" in WAYS[way] else 1)
+    machine.script.set(2, **NEWS_AT_WORK[change])
+    assert machine.tick() is not None
+    machine.tick()
+    load = machine.rows["0000:03:00.0"][1]
+    want = {
+        "a percent more": 0.61,
+        "a percent less": 0.59,
+        "another engine": 0.61,
+        "less power": 0.6,
+        "more power": 0.6,
+        "rest": 0.0,
+    }
+    assert load == want.get(change)
+    assert machine.rows["0000:02:00.0"][1] == 0.6
+
+
+@pytest.mark.parametrize("code", [15, 999])
+@pytest.mark.parametrize("function", ["GetSamples", "GetDecoderUtilization", "GetTotalEnergyConsumption"])
+def test_a_call_that_fails_at_work_is_unknown_in_the_same_tick(machines: Machines, function: str, code: int) -> None:
+    """Unknown is never the same as before."""
+    machine = machines(2, **WORK)
+    machine.tick()
+    machine.script.fail(f"nvmlDevice{function}", code, gpu=1)
+    assert machine.tick() is not None
+    assert machine.rows["0000:02:00.0"][1] is None
+    machine.script.heal()
+    assert machine.tick() is not None
+    assert machine.rows["0000:02:00.0"][1] == 0.6
+
+
+@pytest.mark.parametrize("gpm", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_it_does_not_say_of_work_is_what_it_would_have_said(machines: Machines, seed: int, gpm: bool) -> None:
+    """A reader that is asked each time beside it through random jobs: the same load, signs where they count, what is suspected."""
+    given: Values = {**WORK, "gpm": True, "gpm_metrics": {2: 60.0, 5: 20.0, 10: 30.0}} if gpm else WORK
+    machine, random_, silent = machines(2, twin=True, **given), random.Random(seed), 0
+    for _ in range(120):
+        if random_.random() < 0.12:
+            changes: list[Values] = [
+                {"util": random_.choice([0, 12, 21, 60, 61, 97, 100])}, {"power": random_.choice([120, 405, 430, 440, 300])},
+                {"decoder": random_.choice([0, 20, 70])}, {"processes": random_.choice([[], [Process(1, sm=9)], [Process(1), Process(2)]])},
+            ]  # fmt: skip
+            machine.script.set(random_.randrange(2), **random_.choice(changes))
+        elif random_.random() < 0.1:
+            again: Values = {**WORK, "decoder": 0}
+            machine.script.set(**again)
+        silent += machine.tick(random_.choice([10.0, 10.0, 10.0, 9.9, 13.0, 45.0])) is None
+        for key, load, signs, covers, words in machine.asked:
+            said = machine.rows[key]
+            assert said[1] == load, words
+            if load <= 0.2:
+                assert {sign.partition(" ")[0] for sign in said[2]} == {sign.partition(" ")[0] for sign in signs}, words
+            assert abs(said[3] - covers) <= 0.5 or covers / 1.6 <= said[3] <= covers * 1.6 < 30.0, words
+    assert silent > 10
+
+
 def test_seven_instances_take_turns(machines: Machines) -> None:
     """At rest a divided GPU is asked in at most eight calls a tick, and every instance within three ticks."""
     machine = machines(1, util=NA, mig=1, gpm=True, instances=SEVEN)
