@@ -102,6 +102,9 @@ class Memory:
                 # another policy, version or ground of its plans: a running warning is taken back
                 proven = saved.get("ground") == self.ground
                 again = ("restart",) if proven and saved.get("rules") == self._rules else ("restart", "reload")
+                if "reload" in again and state.core.fresh not in {"boot", "lost"}:
+                    # quiet under another policy is no unused time, whatever is committed before the first tick
+                    state = state._replace(core=state.core._replace(fresh="reload"))
                 handed = {name: saved.get(name) for name in HANDED}
                 return Found(state, handed, saved.get("detached") is True, again, proven)
             except UNUSABLE as error:

@@ -31,8 +31,11 @@ CALM = 1 / 50
 CALM_FOR = 1.1 * DAY
 """Seconds after which somebody switches it off again."""
 
-RECORDED = 0.3
+RECORDED = 0.15
 """Share of guards that write a history, which decides nothing and takes a fifth of the time."""
+
+ENLIVENED = 0.7
+"""Share of ends after which the machine does not stay as it is for long."""
 
 RING = 180.0
 """Seconds that a reader's first look reaches back: more than an interval."""
@@ -243,6 +246,18 @@ class Story:
         if phase != self._last_phase:
             self._last_phase = phase
             self._entered(phase)
+            if phase == "DONE" and self.rng.random() < ENLIVENED:
+                self._enliven()
+
+    def _enliven(self) -> None:
+        """What comes next on the machine comes soon: a guard that is done has nothing to decide until then."""
+        boot = self.world.boots
+
+        def work() -> None:
+            if self.world.boots == boot and self.phase == "DONE":
+                self.machine.cut(self.world.now)
+
+        self.world.after(self.rng.uniform(120.0, 1200.0), work)
 
     def released(self, action: str) -> None:
         """A request goes out: now and then the guard is killed in that very moment."""

@@ -142,5 +142,5 @@ def due_again(judge: "Judge", reason: str) -> None:
         return
     if judge.stage == "done":
         judge.breaks(f"people are warned again {at - judge.stage_at:.0f} s after it was done, and no work was seen")
-    if at < promise - 1.0:
+    if at < promise - law.interval:  # it counts from the last look
         judge.breaks(f"what failed is tried again {promise - at:.0f} s before the time that was named")

@@ -51,6 +51,18 @@ def test_a_crash_of_the_machine_takes_back_unused_time_that_unknown_has_ended() 
     assert found[1] < 60.0
 
 
+@pytest.mark.parametrize(("later", "kept"), [(3600.0, True), (7200.0, False)])
+def test_a_start_under_another_policy_commits_no_unused_time_of_before(later: float, kept: bool) -> None:
+    """I7: a full time is needed under the new policy, also should the power fail right after the start."""
+    host = SimHost(Machine(gpus=1, script=[]), seed=3, until=2000.0)
+    Loop(host, effective(unused_after=3600.0), host.start()).run()
+    again = SimHost(world=host.world, until=host.world.now + 60.0)
+    found: list[float] = []
+    again.world.after(5.0, lambda: found.append(json.loads(again.world.disk[COMMITMENTS])["data"]["unused"]))
+    Loop(again, effective(unused_after=later), again.start()).run()
+    assert (found[0] > 1000.0) is kept
+
+
 def ended(faults: Faults, mode: str = "live") -> tuple[Messages, float]:
     """A guard whose action is to end itself; gives what people got, and how long the end took."""
     messages = Messages()
