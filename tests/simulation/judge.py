@@ -63,6 +63,7 @@ class Judge(Watch):
         self.configured_at = -NEVER
         self.stalled = -NEVER  # the guard got no CPU until then
         self.carried = 0.0  # quiet seconds of earlier boots
+        self._asleep_with = 0.0  # the same of this boot, when the machine fell asleep
         self.carried_unless_written = 0.0  # the same where the disk never got the own stop that ended them
         self.ran = self.ran_stored = 0.0  # running seconds of earlier boots, and those that are certainly remembered
         self.stored_ran = 0.0
@@ -143,6 +144,8 @@ class Judge(Watch):
     def _unused_so_far(self) -> float:
         """Quiet seconds that the next boot may count."""
         at = self.ticks[-1] if self.ticks else self.at  # what came after that the guard could not see
+        if at < self.began:
+            return self._asleep_with  # nor that the machine slept
         clear = self.sights.clear_from(self._all(), at, self.anew)
         whole = clear <= self.anew + self.law.interval + 30.0
         return at - clear + (self.carried if whole else 0.0)
@@ -208,6 +211,7 @@ class Judge(Watch):
 
     def resumed(self) -> None:
         """The machine wakes up: that counts as a start."""
+        self._asleep_with = 0.0 if self.arming.surely else self._unused_so_far()
         self.began = self.ruled_at = self.at
         self.carried = self.carried_sure = 0.0
         self.arming.forget()

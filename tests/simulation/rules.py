@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent.ports import Instant
+from tests.simulation.facts import BLINK
 from tests.simulation.terms import CLOUD, MACHINE
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
         return
     if at - seen < law.window and sights.worked_before(law, (gpu,), seen - 1.0, seen + 6.0) > seen - 1.0:
         judge.breaks("a deadline stops work")
-    readable = sights.known_from(gpu, law, at, at - rest) <= at - rest
+    readable = sights.looks[-1].at > at - BLINK and sights.known_from(gpu, law, at, at - rest) <= at - rest
     if readable and at - rest + 2 * law.interval < at:
         loud = sights.worked_before(law, (gpu,), at - rest + 2 * law.interval, at)
         if loud > at - rest + 2 * law.interval:

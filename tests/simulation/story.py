@@ -15,7 +15,7 @@ from costguard.engine.observation import Observation
 from costguard.engine.state import Core
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.judge import Judge, Violation
-from tests.simulation.surroundings import Spent, forgotten, policy, script
+from tests.simulation.surroundings import Spent, forgotten, policy, script, unattended
 from tests.simulation.troubles import Troubles, strike
 
 DAY = 86400.0
@@ -200,11 +200,14 @@ class Story:
         """Who starts the machine: its owner, to work; a timer, over and over; or somebody who has other plans for it."""
         self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, 900.0), 0.002, "boot"))
         choice = self.rng.random()
-        self.timer = choice < (0.85 if self.timer else 0.2)
+        before, self.timer = self.timer, choice < (0.85 if self.timer else 0.2)
         if self.timer:  # started and forgotten, again and again
+            if not before:
+                plans = [self._owner() for _ in range(8)]
+                self.config = next((plan for plan in plans if unattended(plan)), plans[0])
             quiet = forgotten(self.rng, self.config["policy"]["unused_after"])
             self.machine.cut(self.world.now, quiet)
-            if self.rng.random() < 0.4:  # and cut off before anybody has decided anything
+            if self.rng.random() < 0.25:  # and cut off before anybody has decided anything
                 self.world.after(
                     self.rng.uniform(0.2, 0.9) * (self.config["policy"]["unused_after"] or 3600.0), self.world.power_off
                 )
@@ -218,7 +221,7 @@ class Story:
     # -- faults ----------------------------------------------------------------------------------------------
 
     def _plan_faults(self) -> None:
-        every, boot = self.rng.choice(FAULTS_EVERY), self.world.boots
+        every, boot = FAULTS_EVERY[-1] if self.timer else self.rng.choice(FAULTS_EVERY), self.world.boots
         if self.calm:
             self.world.after(CALM_FOR, self.world.power_off)
             return
@@ -238,7 +241,8 @@ class Story:
                 self.edited() if self.rng.random() < 0.3 else self.reload(self.rng)
 
         self.world.after(self.rng.expovariate(1 / every), fault)
-        self.world.after(self.rng.expovariate(1 / OWNER_EVERY), owner)
+        if not self.timer:
+            self.world.after(self.rng.expovariate(1 / OWNER_EVERY), owner)
 
     def look_around(self) -> None:
         """The guard waits: a phase that began just now draws trouble."""

@@ -88,6 +88,13 @@ def script(rng: random.Random, gpus: int, policy: Callable[[], Mapping[str, Any]
             yield from _idle(rhythm)
 
 
+def unattended(made: Mapping[str, Any]) -> bool:
+    """Whether a machine that nobody uses would soon be stopped under a configuration."""
+    given = made["policy"]
+    soon = (given["unused_after"] or 2 * HOUR) <= HOUR if given["arm_duration"] else given["kill_duration"] <= HOUR
+    return bool(given["kill_action"] == "stop" and given["mode"] == "live" and soon and not given["admin_hold"])
+
+
 def forgotten(rng: random.Random, unused: float | None) -> Phase:
     """Nobody works on a machine that a timer has started."""
     return Phase((unused or HOUR) * rng.uniform(0.7, 2.0) + rng.uniform(0.0, HOUR), QUIET, "forgotten")
@@ -184,7 +191,7 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
         kill_threshold=rng.choice((0.05, 0.05, 0.1, 0.5, 0.5)),
         kill_duration=rng.choice((10.0, 10.0, 15.0, 20.0, 30.0, 60.0)) * MINUTE,
         window_rule="share" if rng.random() < 0.6 else "unbroken",
-        window_share=rng.choice((0.01, 0.1, 0.3, 0.3)),
+        window_share=rng.choice((0.01, 0.1, 0.3, 0.3, 0.3)),
         aggregate=together,
         gpu_devices=picked,
         stop_below_load=machine and rng.random() < 0.1,
@@ -194,7 +201,7 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
         unknown_alarm=rng.choice((10.0, 20.0)) * MINUTE,
         lifetime=spent.ran + rng.uniform(0.2, 5.0) * HOUR if rng.random() < 0.25 else None,
         lease_until=spent.wall + rng.uniform(0.0, 8.0) * HOUR if rng.random() < 0.2 else None,
-        budget=PRICE * (spent.billed / HOUR + rng.uniform(0.2, 5.0)) if priced and rng.random() < 0.3 else None,
+        budget=PRICE * (spent.billed / HOUR + rng.uniform(0.2, 3.0)) if priced and rng.random() < 0.4 else None,
         stop_busy=rng.random() < 0.2,
         hold_max=rng.choice((HOUR, HOUR, 2 * HOUR, 2 * HOUR, 24 * HOUR)),
         hold_total=48 * HOUR,

@@ -22,7 +22,7 @@ class Tidings:
         self._owed: dict[str, float] = {}
         self._deadline_told = -NEVER
         self._weak: float | None = None  # one sign alone has kept the machine up since
-        self._weak_told = False
+        self._weak_told = -NEVER
         self._reminded = -NEVER
         self._delayed_by: float | None = None  # an alarm was told of what certainly delayed a stop; when
 
@@ -46,7 +46,7 @@ class Tidings:
         if kind == "deadline_passed":
             self._deadline_told = at
         elif kind == "weak_sign":
-            self._weak_told = True
+            self._weak_told = at
         elif kind == "unknown_alarm":
             self._delayed_by = at if judge.dues.delays_a_stop() else None
         elif kind == "unknown_recovered":
@@ -122,12 +122,12 @@ class Tidings:
         signs = any(one is not None and one[1] for one in seen)
         alone = law.signs and signs and all(one is not None and one[0] < law.limit for one in seen)
         if not alone or judge.stage != "watching" or judge.dues.blocked():
-            self._weak, self._weak_told = None, False
+            self._weak = None
             self._owed.pop("weak_sign", None)
             return
         self._weak = at if self._weak is None else self._weak
         armed = law.arm_for is None or (judge.arming.surely and at - judge.arming.since > law.window * 61 / 60)
-        if armed and not self._weak_told and at - self._weak > law.window * 61 / 60 + law.interval:
+        if armed and at - self._weak_told > DAY + 60.0 and at - self._weak > law.window * 61 / 60 + law.interval:
             self.owes("weak_sign")
 
 
@@ -136,6 +136,8 @@ def due_again(judge: "Judge", reason: str) -> None:
     at, promise = judge.at, judge.dues.promise
     if reason == "person" or judge.reason == "person" or judge.stage not in {"done", "failed"}:
         return
+    if judge.stage_at < judge.began + 2 * judge.law.interval:
+        return  # the guard may have told it before it saw that the machine had slept
     looks = [look for look in judge.sights.looks if look.at > judge.stage_at - 2 * judge.law.interval]
     law = judge.law
     if any(one is not None and is_loud(one, law._replace(signs=True)) for look in looks for one in look.seen):
