@@ -261,7 +261,9 @@ class Dues:
                 due = max(due, blind + law.alarm) if self._paused else due
                 if at > due + 2 * law.interval + LATE:
                     judge.breaks(f"I6: nobody was told again for {at - self._alarmed[-1]:.0f} s")
-        elif self._alarmed and (self.blocked() or judge.stage not in {"watching", "warned"}):
+        elif self._alarmed and (
+            self.blocked() or judge.stage not in {"watching", "warned"} or judge.rest.worked(law) >= at - law.interval
+        ):
             self._paused = True  # what cannot be read after that delays the stop from then on
         known = judge.rest.all_known
         if known is not None and not self._alarmed and at - known > law.window + (law.unused or 0.0) + 600.0:
