@@ -8,6 +8,7 @@ import pytest
 
 import costguard
 from tests.mutants.floor import TO_BE_KILLED, allowed
+from tests.mutants.generate import made, places
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,6 +60,13 @@ def test_the_table_of_modules_names_what_exists() -> None:
         assert files
         assert files >= set(group.get("closed", ())) | set(group.get("except", ()))
         assert all((ROOT / test).exists() for test in group["tests"])
+
+
+def test_no_type_is_broken(tmp_path: Path) -> None:
+    """A function evaluates none of them, so that nothing could notice."""
+    (tmp_path / "x.py").write_text("def f(a):\n    b: dict[str, int | None] = a\n    return b | a\n")
+    found = {mutant.new for place in places(tmp_path, "x.py") if (mutant := made(tmp_path, place)) is not None}
+    assert found == {"pass", "return b & a"}
 
 
 @pytest.mark.parametrize(("tried", "most"), [(0, 0), (1, 1), (30, 9), (150, 27), (3000, 352)])

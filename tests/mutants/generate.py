@@ -143,7 +143,9 @@ def _apart(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _is_no_rule(node: Any) -> bool:
-    """Seconds and money, where one more or less lies below what a tick tells apart; ``strict=True``, which asserts."""
+    """Seconds and money, where one more or less lies below what a tick tells apart; ``strict=True``, which asserts; a type."""
+    if _is_annotation(node):
+        return True
     if node.type == "number":
         return not node.value.isdecimal()
     return (
@@ -151,6 +153,15 @@ def _is_no_rule(node: Any) -> bool:
         and node.parent.type == "argument"
         and node.parent.children[0].get_code(False) == "strict"
     )
+
+
+def _is_annotation(node: Any) -> bool:
+    """Whether it stands in the type of a variable, which no function evaluates."""
+    while node.parent is not None:
+        if node.parent.type == "annassign" and node is node.parent.children[1]:
+            return True
+        node = node.parent
+    return False
 
 
 def _function(node: Any) -> Any:

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -146,6 +147,19 @@ def test_a_technical_failure_is_tried_again(receiver: Receiver, codes: list[int]
     assert len(receiver.got) == len(codes) + 1
 
 
+def test_no_pause_is_begun_that_ends_after_the_deadline(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine waits for this record, and its bill goes on meanwhile."""
+    naps: list[float] = []
+    monkeypatch.setattr(time, "sleep", naps.append)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(naps))
+    receiver.codes = [503] * 9
+    (found,) = sink.deliver({"url": receiver.url}, RECORD, 1.3)
+    assert (naps, "503" in found.trouble) == ([0.2, 1.0], True)
+    naps.clear()
+    sink.deliver({"url": receiver.url}, RECORD, 1.1)
+    assert naps == [0.2]
+
+
 @pytest.mark.parametrize("code", [301, 302, 307, 400, 401, 403, 404])
 def test_a_refusal_is_not_repeated_and_a_redirect_is_one(receiver: Receiver, code: int) -> None:
     """A redirected record would be lost on the way."""
@@ -232,9 +246,9 @@ def test_the_worker_of_the_heartbeat_sends_or_says_why_not(receiver: Receiver) -
         found: dict[str, object] = json.loads(said)
         return found
 
-    assert ask({"settings": {"url": receiver.url}, "record": {"kind": "heartbeat"}, "deadline": 5}) == {"sent": True}
+    assert ask({"settings": {"url": receiver.url}, "record": {"kind": "heartbeat"}, "deadline": 5})["error"] == ""
     assert json.loads(receiver.got[0][3]) == {"kind": "heartbeat"}
     receiver.codes = [403]
     failed = ask({"settings": {"url": receiver.url}, "record": {}, "deadline": 5})
-    assert "403" in str(failed["failed"])
-    assert "makes no sense" in str(ask(["nothing"])["failed"])
+    assert "403" in str(failed["error"])
+    assert "malformed job" in str(ask(["nothing"])["error"])
