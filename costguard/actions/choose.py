@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from costguard.actions import dmi
 from costguard.actions.base import Finding, Host, Verdict
-from costguard.actions.provider import Provider, Site, load
+from costguard.actions.provider import Provider, Site, load, site_settings
 
 
 class Chosen(NamedTuple):
@@ -47,7 +47,8 @@ def choose(installed: Iterable[str], settings: Mapping[str, object], host: Host)
     mine = pairs if wanted != "auto" else [pair for pair in pairs if pair[1].recognises(machine)]
     if len(mine) == 1:
         name, provider = mine[0]
-        return Chosen(name, provider, Site(machine, settings, dict(os.environ), host.procfs, host.sysfs, host.devfs))
+        own = site_settings(settings, name, provider)
+        return Chosen(name, provider, Site(machine, own, dict(os.environ), host.procfs, host.sysfs, host.devfs))
     raise NobodyError(_why([provider.name for _, provider in mine], loaded.failures, machine))
 
 

@@ -5,14 +5,14 @@ The core names no cloud. Whatever a plug-in raises becomes a finding here, so th
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from costguard.actions import container, managed, names, receipt
 from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan, Verdict, without_promises, worst
 from costguard.actions.choose import Chosen, NobodyError, choose
-from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb
+from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb, capabilities
 from costguard.actions.retry import LateError, bounded
 from costguard.engine import deadlines
 from costguard.engine.state import PERSON
@@ -161,6 +161,9 @@ class CloudAction:
             text = 'cloud.metadata = "never": nobody can say which machine of the cloud this is; the bill would go on'
             hint = 'set cloud.metadata = "auto", or use another kill_action'
             raise NobodyError(Finding("facts_missing", text, hint))
+        can = capabilities(chosen.provider).verbs
+        if self.name not in can:
+            raise NobodyError(_cannot(self.name, chosen.provider.name, can), "another")
         end = time.monotonic() + min(context.deadline, OPEN_WITHIN)
         with identified(chosen, end) as who:
             machine = _step(chosen, "open", lambda: chosen.provider.open(chosen.site, who), end)
@@ -215,6 +218,13 @@ def _unasked(recorded: Outcome | None, why: str) -> Outcome:
         words = f"accepted; what became of it could not be asked: {why}"
         return Outcome("unknown", words, recorded.proof, recorded.receipt)
     return recorded
+
+
+def _cannot(verb: Verb, cloud: str, can: Sequence[Verb]) -> Finding:
+    text = f"{cloud} has no way to {verb} a machine, so nothing is asked of it, and the bill would go on"
+    return Finding(
+        "no_such_action", text, f"set kill_action to what it can do ({', '.join(can)}), or to another action"
+    )
 
 
 def _no_sdk(chosen: Chosen, error: ImportError) -> Finding:

@@ -61,7 +61,7 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
     loaded = provider.load(context.providers)
     wanted = str(context.cloud.get("provider") or "auto")
     mine = [
-        plugin
+        (name, plugin)
         for name, plugin in zip(loaded.names, loaded.providers, strict=True)
         if (name == wanted if wanted not in {"auto", "none"} else plugin.recognises(identity))
     ]
@@ -73,8 +73,8 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
         stands_for_host=context.host.stands_for_host,
         accept_bill=context.settings.get("accept_bill") is True,
         machine=" ".join(filter(None, (identity.get("sys_vendor"), identity.get("product_name")))),
-        clouds=tuple(plugin.name for plugin in mine),
-        consequence=_proven(mine[0].guest_shutdown(), context) if len(mine) == 1 else None,
+        clouds=tuple(plugin.name for _, plugin in mine),
+        consequence=_proven(mine[0][1].guest_shutdown(), context) if len(mine) == 1 else None,
         plugin_failures=loaded.failures,
         fallback=context.fallback,
         nodes=tuple(_nodes(context, mine, identity)),
@@ -82,15 +82,17 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
 
 
 def _nodes(
-    context: Context, mine: Sequence[provider.Provider], firmware: Mapping[str, str]
+    context: Context, mine: Sequence[tuple[str, provider.Provider]], firmware: Mapping[str, str]
 ) -> list[tuple[Verdict, Finding]]:
     """What this host and the metadata service say of a scheduler. The cloud's API is not asked for a guest action."""
     found = managed.by_daemon(context.host.procfs, context.cloud)
     may_ask = context.cloud.get("metadata") == "auto" and context.cloud.get("provider") != "none"
     if found or len(mine) != 1 or not may_ask:
         return found
-    site = provider.Site(firmware, context.cloud, dict(os.environ), context.host.procfs, context.host.sysfs)
-    return managed.by_metadata(mine[0], site)
+    name, plugin = mine[0]
+    own = provider.site_settings(context.cloud, name, plugin)
+    site = provider.Site(firmware, own, dict(os.environ), context.host.procfs, context.host.sysfs)
+    return managed.by_metadata(plugin, site)
 
 
 def _proven(general: Consequence, context: Context) -> Consequence:

@@ -13,7 +13,7 @@ from costguard.actions.base import Context, Finding, Plan, worst
 from costguard.actions.choose import NobodyError, choose
 from costguard.actions.cloud import identified
 from costguard.actions.job import Place
-from costguard.actions.provider import CloudError
+from costguard.actions.provider import CloudError, capabilities
 from costguard.actions.retry import LateError, bounded
 from costguard.engine import deadlines
 from costguard.masking import mask
@@ -61,6 +61,9 @@ def _write(tags: Mapping[str, str], place: Place, end: float, *, live: bool) -> 
         raise CloudError("refused", refused[0].text, code=refused[0].code, hint=refused[0].hint)
     try:
         chosen = choose(place.providers, place.cloud, place.host)
+        if not capabilities(chosen.provider).tags:
+            words = f"machines of {chosen.provider.name} have no tags"
+            raise CloudError("refused", words, code="no_tags", hint="switch `tag` off under [sink] and [heartbeat]")
         with identified(chosen) as who:
             chosen.provider.open(chosen.site, who).mark(tags, end - time.monotonic(), dry=not live)
     except NobodyError as error:

@@ -172,6 +172,39 @@ class Permission(NamedTuple):
     needed: bool = True
 
 
+class Setting(NamedTuple):
+    """One option of a plug-in's own, as ``[cloud.NAME]`` of the configuration has it; ``Site.settings`` has its checked value.
+
+    ``kind``: ``text`` (str), ``switch`` (bool), ``choice`` (one of ``choices``), ``url``, or ``file``: an absolute path, which
+    only root and the agent's own user may be able to change. A secret stands in such a file, never in an option.
+    ``live_only``: it counts in live mode alone, for it lets a mere question have an effect. ``formerly`` is the name under
+    which older configurations have it in ``[cloud]``.
+    """
+
+    name: str
+    description: str
+    default: str | bool
+    example: str | bool
+    allowed: str
+    kind: Literal["text", "switch", "choice", "url", "file"] = "text"
+    choices: tuple[str, ...] = ()
+    live_only: bool = False
+    formerly: str = ""
+
+
+class Capabilities(NamedTuple):
+    """What a cloud has at all. What it lacks is refused before it is asked for: by `config check`, in plans, by `doctor`.
+
+    ``verbs``: what it can do to a machine. ``notices``: whether it announces that it takes a machine away. ``tags``: whether
+    machines have tags that a machine can read and write. ``policies``: whether rights can be limited to one machine.
+    """
+
+    verbs: tuple[Verb, ...] = ("stop", "terminate", "hibernate")
+    notices: bool = True
+    tags: bool = True
+    policies: bool = True
+
+
 class Machine(Protocol):
     """A session with the cloud about this one machine: the SDK is loaded, authenticated and connected."""
 
@@ -201,7 +234,11 @@ class Machine(Protocol):
 
 
 class Provider(Protocol):
-    """A cloud. Importing and constructing it needs no network and no SDK."""
+    """A cloud. Importing and constructing it needs no network and no SDK.
+
+    Two further attributes are optional: ``settings``, a tuple of `Setting`, and ``capabilities`` (`Capabilities`); a
+    plug-in without them has no settings of its own, and a cloud that can do everything.
+    """
 
     @property
     def name(self) -> str:
@@ -253,6 +290,29 @@ class Provider(Protocol):
 
         The first one writes the policy to a file by `policy_command`. Words in capitals stand for names of the owner's own.
         """
+
+
+def capabilities(provider: Provider) -> Capabilities:
+    """What the cloud of a plug-in can do; everything, where it does not say."""
+    found = getattr(provider, "capabilities", None)
+    return found if isinstance(found, Capabilities) else Capabilities()
+
+
+def settings_of(provider: Provider) -> tuple[Setting, ...]:
+    """The options of a plug-in's own."""
+    return tuple(getattr(provider, "settings", ()))
+
+
+def site_settings(cloud: Mapping[str, object], name: str, provider: Provider) -> dict[str, object]:
+    """What a plug-in sees of the configuration: ``[cloud]`` without other plug-ins' tables, and its own ``[cloud.NAME]``.
+
+    ``cloud["live"]`` is False where a question may have no effect.
+    """
+    own = cloud.get(name)
+    found = {key: value for key, value in cloud.items() if not isinstance(value, Mapping)}
+    found |= own if isinstance(own, Mapping) else {}
+    still = {one.name: one.default for one in settings_of(provider) if one.live_only}
+    return found | (still if cloud.get("live") is False else {})
 
 
 def policy_command(name: str, verbs: Sequence[Verb], *, tag: bool = False) -> str:

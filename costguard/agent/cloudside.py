@@ -55,9 +55,7 @@ class CloudSide:
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration."""
         live = config.get("policy", {}).get("mode") == "live"
-        given = config.get("cloud", {})
-        # a question that has an effect is asked in live mode alone
-        cloud = {**given, "scheduled_events": live and given.get("scheduled_events") is True}
+        cloud = {**config.get("cloud", {}), "live": live}  # a question that has an effect is asked in live mode alone
         place = Place.of({**config, "cloud": cloud})
         if place == self._place:
             return

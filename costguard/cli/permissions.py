@@ -4,7 +4,7 @@ from typing import get_args
 
 import click
 
-from costguard.actions.provider import Provider, Verb, load
+from costguard.actions.provider import Provider, Verb, capabilities, load
 from costguard.cli.answer import emit
 from costguard.errors import USAGE, CostguardError
 
@@ -29,8 +29,18 @@ def command(*, cloud: str | None, actions: tuple[Verb, ...], tag: bool, policy: 
     if cloud not in installed:
         words = f"there is no plug-in {cloud!r}; installed: {', '.join(installed) or 'none'}"
         raise CostguardError(words, "`costguard permissions` lists them", USAGE)
-    verbs: tuple[Verb, ...] = actions or ("stop",)
     provider = installed[cloud]
+    can = capabilities(provider)
+    verbs: tuple[Verb, ...] = actions or ("stop" if "stop" in can.verbs else can.verbs[0],)
+    if lacking := [verb for verb in verbs if verb not in can.verbs]:
+        words = f"{provider.name} has no way to {lacking[0]} a machine; allowed: {', '.join(can.verbs)}"
+        raise CostguardError(words, f"`costguard permissions {cloud} --action {can.verbs[0]}` prints its rights", USAGE)
+    if tag and not can.tags:
+        words = f"machines of {provider.name} have no tags; allowed: no --tag"
+        raise CostguardError(words, f"`costguard permissions {cloud}` prints the rights", USAGE)
+    if policy and not can.policies:
+        words = f"{provider.name} cannot limit a right to one machine, so there is no policy; allowed: no --policy"
+        raise CostguardError(words, f"`costguard permissions {cloud}` prints what it needs instead", USAGE)
     rights, text = provider.permissions(verbs, tag=tag), provider.policy(verbs, tag=tag)
     commands = provider.commands(verbs, tag=tag)
     if as_json:
@@ -47,14 +57,16 @@ def command(*, cloud: str | None, actions: tuple[Verb, ...], tag: bool, policy: 
         width = max((len(right.name) for right in rights), default=0)
         for right in rights:
             click.echo(f"  {right.name:<{width}}  {right.why}{'' if right.needed else ' (optional)'}")
-        click.echo(f"\nThe policy (alone: --policy):\n\n{text.rstrip()}")
-        click.echo(f"\nThe commands that bind it to one machine; words in capitals are your own names:\n\n{commands}")
+        if can.policies:
+            click.echo(f"\nThe policy (alone: --policy):\n\n{text.rstrip()}")
+        what = "bind it to one machine" if can.policies else "give them to this machine"
+        click.echo(f"\nThe commands that {what}; words in capitals are your own names:\n\n{commands}")
 
 
 def _installed() -> dict[str, Provider]:
-    from costguard.config.effective import provider_modules
+    from costguard.config.plug_ins import entries
 
-    loaded = load(provider_modules())
+    loaded = load(entries())
     for failure in loaded.failures:
         click.echo(f"a plug-in could not be loaded: {failure}", err=True)
     return dict(zip(loaded.names, loaded.providers, strict=True))

@@ -8,7 +8,7 @@ import click
 
 from costguard.actions import dmi, receipt
 from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Provider, Site, load
+from costguard.actions.provider import CloudError, Provider, Site, load, site_settings
 from costguard.cli import options
 from costguard.cli.answer import emit
 from costguard.errors import REFUSED, USAGE, CostguardError
@@ -27,8 +27,9 @@ def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
     assert isinstance(settings, dict)
     assert isinstance(host, dict)
     here = dmi.identity(host["sysfs"])  # on a machine of that cloud, its own identity may ask
-    site = Site(here, settings, dict(os.environ), host["procfs"], host["sysfs"])
-    outcome = _ask(_provider(found, listed), site, found)
+    provider = _provider(found, listed)
+    own = site_settings(settings, found["provider"], provider)
+    outcome = _ask(provider, Site(here, own, dict(os.environ), host["procfs"], host["sysfs"]), found)
     closed = outcome.status == "done"
     if as_json:
         shown = {"closed": closed, "status": outcome.status, "detail": outcome.detail, "proof": outcome.proof}

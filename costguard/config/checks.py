@@ -1,13 +1,17 @@
 """Rules between options: what each allows alone can still be nonsense, or dangerous, together."""
 
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
 from costguard.actions.names import overwrites
+from costguard.actions.provider import capabilities
+from costguard.config.plug_ins import INSTALLED
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
+from costguard.config.types import ActionName
 from costguard.config.values import seconds, show_seconds, show_share
-from costguard.engine.policy import MACHINE_ACTIONS, MACHINE_THRESHOLD_LIMIT
+from costguard.engine.policy import CLOUD_ACTIONS, MACHINE_ACTIONS, MACHINE_THRESHOLD_LIMIT
 
 LIVE_MINIMUM = 600.0
 """Seconds: live machine actions have no shorter window, boot grace or unused time, unless a preset says otherwise."""
@@ -29,6 +33,7 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     yield from _unknown(settings)
     yield from _deadline(settings)
     yield from _administrator(settings, written)
+    yield from _cloud(settings)
     yield from _tags(settings)
     yield from _sink(settings)
     if settings.hold.total < settings.hold.max:
@@ -108,6 +113,25 @@ def _deadline(settings: Settings) -> Iterator[Problem]:
     if deadline.budget_period is None:
         text = "a budget names its period; allowed: also set budget_period, such as 30d"
         yield Problem("deadline.budget_period", text, involves=("deadline.budget",))
+
+
+def _cloud(settings: Settings) -> Iterator[Problem]:
+    """What the cloud that is named has at all; whether a machine may be ended so is for its plan to say."""
+    provider = INSTALLED.get(settings.cloud.provider)
+    if provider is None:
+        return
+    can = capabilities(provider)
+    lacking = [verb for verb in CLOUD_ACTIONS if verb not in can.verbs]
+    for path, named in (("kill_action", (settings.kill_action,)), ("fallback", settings.fallback)):
+        for verb in (verb for verb in named if verb in lacking):
+            allowed = ", ".join(action for action in get_args(ActionName) if action not in lacking)
+            text = f"{provider.name} has no way to {verb} a machine; allowed: {allowed}"
+            yield Problem(path, text, involves=("cloud.provider",))
+    for path, wanted in (("sink.tag", settings.sink.tag), ("heartbeat.tag", settings.heartbeat.tag)):
+        if wanted and not can.tags:
+            yield Problem(
+                path, f"machines of {provider.name} have no tags; allowed: false", involves=("cloud.provider",)
+            )
 
 
 def _tags(settings: Settings) -> Iterator[Problem]:

@@ -1,8 +1,7 @@
 """The effective configuration: plain JSON values, as the guard gets them."""
 
-from importlib.metadata import entry_points
-
 from costguard import __version__
+from costguard.config import plug_ins
 from costguard.config.load import Loaded
 from costguard.config.schema import Settings
 from costguard.config.show import origin
@@ -23,7 +22,7 @@ def build(loaded: Loaded) -> dict[str, object]:
         "heartbeat": settings.heartbeat.model_dump(mode="json"),
         "notify": settings.notify.model_dump(mode="json"),
         "host": settings.host.model_dump(mode="json"),
-        "providers": provider_modules(),
+        "providers": plug_ins.entries(),
         "paths": loaded.paths._asdict(),
         "source": loaded.source,
         "origin": origin(loaded),
@@ -51,8 +50,3 @@ def policy(settings: Settings) -> dict[str, object]:
         "admin_hold": settings.admin.hold,
         "warn_attempts": settings.notify.attempts,
     }
-
-
-def provider_modules() -> list[str]:
-    """The installed cloud plug-ins as ``name=module``, found through their entry points, not imported."""
-    return sorted({f"{point.name}={point.module}" for point in entry_points(group="costguard.providers")})

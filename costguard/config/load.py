@@ -185,6 +185,9 @@ def _unknown(path: str, value: object) -> str:
         keys = [known for known in OPTIONS if known.startswith(f"{path}.")]
         return f"this is a table, not a value; allowed: {', '.join(keys)}"
     table, _, key = path.rpartition(".")
+    if table.startswith("cloud.") and table not in tables:
+        with_own = sorted(known.removeprefix("cloud.") for known in tables if known.startswith("cloud."))
+        return f"no plug-in of that name with options of its own is installed; allowed: {', '.join(with_own) or 'none'}"
     siblings = [known for known in OPTIONS if known.rpartition(".")[0] == table]
     elsewhere = [known for known in OPTIONS if known.rpartition(".")[2] == key]
     close = (

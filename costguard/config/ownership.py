@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from costguard.actions import container
+from costguard.config.plug_ins import files
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
 from costguard.files import open_file
@@ -68,6 +69,7 @@ def _everything(settings: Settings, given: Given, uid: int) -> Iterator[tuple[st
     for path, file in (
         ("sink.token_file", settings.sink.token_file),
         ("heartbeat.token_file", settings.heartbeat.token_file),
+        *((f"cloud.{name}.{option}", getattr(getattr(settings.cloud, name), option)) for name, option in files()),
     ):
         if file:
             yield path, file

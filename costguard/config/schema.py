@@ -3,10 +3,11 @@
 Defaults are written as a person writes them and are validated like any other value.
 """
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from costguard.config import plug_ins
 from costguard.config.types import (
     ActionName,
     ActionNames,
@@ -193,7 +194,16 @@ class Actions(Section):
     reboot: RebootAction = RebootAction()
 
 
-class Cloud(Section):
+if TYPE_CHECKING:
+
+    class _PlugIns(Section):
+        """The tables of the installed plug-ins, one for each that has options of its own: ``[cloud.NAME]``."""
+
+else:
+    _PlugIns = plug_ins.tables(Section, option)
+
+
+class Cloud(_PlugIns):
     """The cloud that this machine is rented from: who it is, and what `stop`, `terminate` and `hibernate` may do there."""
 
     provider: str = option(
@@ -245,23 +255,11 @@ class Cloud(Section):
         example="standalone",
         allowed="refuse or standalone",
     )
-    identity: str = option(
-        "With several identities on the machine: the client id of the one to use.",
-        "",
-        example="11111111-2222-3333-4444-555555555555",
-        allowed="a text",
-    )
     notices: Literal["on", "off"] = option(
         "Ask the metadata service whether the cloud is about to take this machine away.",
         "on",
         example="off",
         allowed="on or off",
-    )
-    scheduled_events: bool = option(
-        "In live mode, ask also where the question itself has an effect: it switches announcements on, which then delay restarts.",
-        False,
-        example=True,
-        allowed="true or false",
     )
     tags: Literal["on", "off"] = option(
         "Heed the machine's tags `costguard = off` and `costguard-hold = DATE`: they keep it up, and can do nothing else.",

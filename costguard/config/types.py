@@ -48,6 +48,13 @@ def _folder(value: str) -> str:
     return value
 
 
+def _file(value: str) -> str:
+    """The words do not quote it: somebody may have written the secret itself in place of its file."""
+    if value and not value.startswith("/"):
+        raise ValueError("this is not an absolute path")
+    return value
+
+
 def _address(value: str) -> str:
     """An address without credentials in it: they would stand in logs."""
     if value and not (re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", value) and _has_good_port(value)):
@@ -95,6 +102,7 @@ Address = Annotated[str, AfterValidator(_address)]
 Server = Annotated[str, AfterValidator(_server)]
 Url = Annotated[str, AfterValidator(_url)]
 FolderOrNone = Annotated[str, AfterValidator(lambda value: _folder(value) if value else value)]
+File = Annotated[str, AfterValidator(_file)]
 Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 ActionName = Literal["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "command"]

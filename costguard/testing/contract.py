@@ -20,19 +20,22 @@ from itertools import combinations
 from typing import NamedTuple, get_args
 
 from costguard.actions.provider import (
+    Capabilities,
     CloudError,
     Consequence,
     Identity,
     Machine,
     Provider,
+    Setting,
     Site,
     Trouble,
     Verb,
+    capabilities,
     load,
     policy_command,
+    settings_of,
 )
 
-VERBS: tuple[Verb, ...] = get_args(Verb)
 PATIENCE = 20.0
 """Seconds in which a plug-in must have given up a metadata service that does not work."""
 
@@ -49,12 +52,26 @@ FOREIGN: tuple[Mapping[str, str], ...] = (  # nobody's; sources: `dmidecode` out
 )
 
 
+SHARED = frozenset(
+    (
+        *("provider", "metadata", "metadata_endpoint", "api_endpoint", "local_data", "group", "prepaid", "managed"),
+        *("notices", "tags", "tag_settings", "spread", "action_spread", "live"),
+    )
+)
+"""What `Site.settings` has for every cloud: a plug-in's own settings have other names."""
+
+
 class Case(NamedTuple):
-    """One plug-in: ``module:attribute``, firmware identities of its machines, and of others that it must not claim."""
+    """One plug-in: ``module:attribute``, firmware identities of its machines, and of others that it must not claim.
+
+    Without ``own`` its machines have no firmware of their own, and ``cloud.provider`` has to name the plug-in. ``settings``
+    are those of `Site` without which it cannot ask anything.
+    """
 
     target: str
     own: Sequence[Mapping[str, str]]
     foreign: Sequence[Mapping[str, str]] = FOREIGN
+    settings: Mapping[str, object] = {}
 
     @property
     def provider(self) -> Provider:
@@ -64,8 +81,20 @@ class Case(NamedTuple):
         return loaded.providers[0]
 
     def site(self, endpoint: str) -> Site:
-        """One of its machines, with its metadata service at ``endpoint`` and nothing else set."""
-        return Site(self.own[0], {"metadata_endpoint": endpoint, "notices": "on"}, {})
+        """One of its machines, with its metadata service and its API at ``endpoint``, and nothing else set."""
+        given = {"metadata_endpoint": endpoint, "api_endpoint": endpoint, "notices": "on"}
+        return Site(self.own[0] if self.own else {}, {**given, **self.settings}, {})
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        """What its cloud can do."""
+        return capabilities(self.provider).verbs
+
+    @property
+    def choices(self) -> Iterator[tuple[Verb, ...]]:
+        """Every choice of these, as somebody may ask for rights."""
+        for count in range(1, len(self.verbs) + 1):
+            yield from combinations(self.verbs, count)
 
 
 def check_interface(case: Case) -> None:
@@ -75,6 +104,34 @@ def check_interface(case: Case) -> None:
     missing = [name for name in parts if not callable(getattr(provider, name, None))]
     assert not missing, f"it lacks {', '.join(missing)}"
     assert provider.name.strip()
+
+
+def check_capabilities(case: Case) -> None:
+    """A cloud that can end no machine is none; what it says is what the core goes by."""
+    found = getattr(case.provider, "capabilities", Capabilities())
+    assert isinstance(found, Capabilities)
+    assert found.verbs, "it can do nothing to a machine"
+    assert set(found.verbs) <= set(get_args(Verb)), found.verbs
+    assert len(set(found.verbs)) == len(found.verbs), "it names a verb twice"
+
+
+def check_settings(case: Case) -> None:
+    """Its own options fit into the configuration, explain themselves, and hold no secret."""
+    own = settings_of(case.provider)
+    names = [one.name for one in own]
+    assert len(set(names)) == len(names), "it names a setting twice"
+    for one in own:
+        assert isinstance(one, Setting)
+        assert one.name.isidentifier(), f"{one.name!r} cannot be written in a file"
+        assert one.name == one.name.lower(), f"{one.name!r} cannot be written in an environment variable"
+        assert one.name not in SHARED, f"[cloud] has {one.name!r} already, for every cloud"
+        assert len(one.description) > 20, f"{one.name}: say what it is for"
+        assert one.allowed, f"{one.name}: say what is allowed"
+        assert isinstance(one.default, bool) is isinstance(one.example, bool) is (one.kind == "switch"), one.name
+        assert (one.kind == "choice") is bool(one.choices), one.name
+        assert not one.choices or {one.default, one.example} <= set(one.choices), f"{one.name}: {one.choices}"
+        secret = any(word in one.name for word in ("key", "token", "secret", "password"))
+        assert not secret or one.kind == "file", f"{one.name}: a secret stands in a file, not in the configuration"
 
 
 def check_module_name(case: Case) -> None:
@@ -129,8 +186,8 @@ def check_guest_shutdown(case: Case) -> None:
 def check_permissions(case: Case) -> None:
     """Each verb needs a right of its own, each right says what for, and fewer verbs never need more rights."""
     provider = case.provider
-    everything = {right.name for right in provider.permissions(VERBS)}
-    for verb in VERBS:
+    everything = {right.name for right in provider.permissions(case.verbs)}
+    for verb in case.verbs:
         rights = provider.permissions((verb,))
         assert all(right.name and right.why for right in rights), rights
         names = [right.name for right in rights]
@@ -140,23 +197,25 @@ def check_permissions(case: Case) -> None:
 
 
 def check_policy(case: Case) -> None:
-    """The policy grants what is declared, and no other verb's rights."""
+    """The policy grants what is declared, and no other verb's rights; it is empty where rights cannot be limited."""
     provider = case.provider
-    for count in (1, 2, 3):
-        for verbs in combinations(VERBS, count):
-            text = provider.policy(verbs)
-            granted = {right.name for right in provider.permissions(verbs)}
-            others = {right.name for right in provider.permissions(VERBS)} - granted
-            lacking = [right.name for right in provider.permissions(verbs) if right.needed and right.name not in text]
-            assert not lacking, f"the policy for {verbs} lacks {lacking}"
-            more = [name for name in others if any(name == word.strip("\"',;()[]") for word in text.split())]
-            assert not more, f"the policy for {verbs} grants {more} as well"
+    if not capabilities(provider).policies:
+        assert not any(provider.policy(verbs) for verbs in case.choices), "a cloud without policies prints one"
+        return
+    for verbs in case.choices:
+        text = provider.policy(verbs)
+        granted = {right.name for right in provider.permissions(verbs)}
+        others = {right.name for right in provider.permissions(case.verbs)} - granted
+        lacking = [right.name for right in provider.permissions(verbs) if right.needed and right.name not in text]
+        assert not lacking, f"the policy for {verbs} lacks {lacking}"
+        more = [name for name in others if any(name == word.strip("\"',;()[]") for word in text.split())]
+        assert not more, f"the policy for {verbs} grants {more} as well"
 
 
 def check_tag_rights(case: Case) -> None:
     """Writing tags of the machine needs a right of its own, which nobody is given who does not ask for it."""
     provider = case.provider
-    for verb in VERBS:
+    for verb in case.verbs if capabilities(provider).tags else ():
         before = {right.name for right in provider.permissions((verb,))}
         added = [right for right in provider.permissions((verb,), tag=True) if right.name not in before]
         assert added, f"{verb} with tags needs no further right"
@@ -169,15 +228,18 @@ def check_tag_rights(case: Case) -> None:
 def check_commands(case: Case) -> None:
     """The commands write the policy for exactly these actions, and then hand that file to the cloud."""
     provider = case.provider
-    for count in (1, 2, 3):
-        for verbs in combinations(VERBS, count):
-            for tag in (False, True):
-                first, *rest = provider.commands(verbs, tag=tag).splitlines()
-                command, _, path = first.partition(" > ")
-                name = command.split()[2] if len(command.split()) > 2 else ""
-                assert command == policy_command(name, verbs, tag=tag), f"not the policy for {verbs}: {first}"
-                assert path.strip(), f"the policy goes nowhere: {first}"
-                assert any(path.strip() in line for line in rest), f"no command takes {path!r}"
+    can = capabilities(provider)
+    if not can.policies:
+        assert all(provider.commands(verbs).strip() for verbs in case.choices), "say how this machine gets its rights"
+        return
+    for verbs in case.choices:
+        for tag in (False, True) if can.tags else (False,):
+            first, *rest = provider.commands(verbs, tag=tag).splitlines()
+            command, _, path = first.partition(" > ")
+            name = command.split()[2] if len(command.split()) > 2 else ""
+            assert command == policy_command(name, verbs, tag=tag), f"not the policy for {verbs}: {first}"
+            assert path.strip(), f"the policy goes nowhere: {first}"
+            assert any(path.strip() in line for line in rest), f"no command takes {path!r}"
 
 
 def check_price(case: Case) -> None:
@@ -189,12 +251,19 @@ def check_price(case: Case) -> None:
 
 
 def check_unreachable_metadata(case: Case) -> None:
-    """A metadata service that is not there: said soon, as a technical trouble, with what to do."""
+    """A metadata service that is not there: said soon, as a technical trouble, with what to do.
+
+    A cloud without announcements, or without tags, asks nobody for them and has none.
+    """
+    can = capabilities(case.provider)
     with _closed() as endpoint:
         for name, ask in _questions(case, endpoint):
             error = _error(name, ask)
             assert error.technical, f"{name}: {error.trouble}"
             assert error.hint, f"{name} gives no hint"
+        site = case.site(endpoint)
+        assert can.notices or not case.provider.notices(site), "it announces what it says that it cannot"
+        assert can.tags or not case.provider.tags(site), "it shows tags that it says it does not have"
 
 
 def check_broken_metadata(case: Case) -> None:
@@ -207,6 +276,8 @@ def check_broken_metadata(case: Case) -> None:
 
 CHECKS: tuple[Callable[[Case], None], ...] = (
     check_interface,
+    check_capabilities,
+    check_settings,
     check_module_name,
     check_import_is_cheap,
     check_recognises_its_own,
@@ -245,9 +316,12 @@ def check_marks(machine: Machine, read: Callable[[], Mapping[str, str]]) -> None
 
 def _questions(case: Case, endpoint: str) -> Iterator[tuple[str, Callable[[], object]]]:
     provider, site = case.provider, case.site(endpoint)
+    can = capabilities(provider)
     yield "identify", lambda: provider.identify(site)
-    yield "notices", lambda: provider.notices(site)
-    yield "tags", lambda: provider.tags(site)
+    if can.notices:
+        yield "notices", lambda: provider.notices(site)
+    if can.tags:
+        yield "tags", lambda: provider.tags(site)
 
 
 def _error(name: str, ask: Callable[[], object]) -> CloudError:

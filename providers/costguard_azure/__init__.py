@@ -8,7 +8,7 @@ cloud-init's ``ds-identify`` (the chassis asset tag; the vendor alone is any Hyp
 from collections.abc import Mapping, Sequence
 
 from costguard.actions.base import Outcome
-from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
+from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Setting, Site, Verb
 from costguard_azure import firmware
 
 
@@ -16,6 +16,26 @@ class Azure:
     """See `costguard.actions.provider.Provider`. Each step imports what it needs, and no more."""
 
     name = "Azure"
+    settings = (
+        Setting(
+            "identity",
+            "With several identities on the machine: the client id of the one to use.",
+            default="",
+            example="11111111-2222-3333-4444-555555555555",
+            allowed="a text",
+            formerly="identity",
+        ),
+        Setting(
+            "scheduled_events",
+            "In live mode, ask also for scheduled events: the question switches these announcements on, which then delay restarts.",
+            default=False,
+            example=True,
+            allowed="true or false",
+            kind="switch",
+            live_only=True,
+            formerly="scheduled_events",
+        ),
+    )
 
     def recognises(self, dmi: Mapping[str, str]) -> bool:
         """Every Azure machine has the same chassis asset tag."""

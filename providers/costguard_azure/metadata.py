@@ -199,9 +199,11 @@ def _garbage(base: str) -> CloudError:
 def _no_identity(client_id: str, words: str) -> CloudError:
     if client_id:
         text = f"this machine has no managed identity with client id {client_id} ({words})"
-        return CloudError("credentials", text, code="400", hint="set [cloud] identity to one of `az vm identity show`")
+        return CloudError(
+            "credentials", text, code="400", hint="set [cloud.azure] identity to one of `az vm identity show`"
+        )
     text = f"this machine has no managed identity, or several and none is chosen ({words})"
-    hint = "run `az vm identity assign --ids VM`, or set [cloud] identity to the client id of one"
+    hint = "run `az vm identity assign --ids VM`, or set [cloud.azure] identity to the client id of one"
     return CloudError("credentials", text, code="400", hint=hint)
 
 

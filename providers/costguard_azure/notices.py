@@ -1,7 +1,7 @@
 """Scheduled events: the cloud takes this machine away, or interrupts it.
 
 Source: Azure documentation "Scheduled Events for Linux VMs": the first call switches the feature on, which then
-also delays restarts that a user asks for, so the owner has to want it (``[cloud] scheduled_events``); that
+also delays restarts that a user asks for, so the owner has to want it (``[cloud.azure] scheduled_events``); that
 call may take two minutes, so it is made beside everything else.
 """
 
@@ -93,7 +93,7 @@ def _events(site: Site) -> Mapping[str, Any]:
 
 def _never() -> CloudError:
     text = f"the scheduled events have not answered their first call within {FIRST:.0f} s: nobody says when Azure takes this machine away"
-    hint = "it is made again; if it lasts, look at the firewall, or set cloud.scheduled_events = false"
+    hint = "it is made again; if it lasts, look at the firewall, or set cloud.azure.scheduled_events = false"
     return CloudError("unreachable", text, code="timeout", hint=hint)
 
 

@@ -109,10 +109,12 @@ def test_names_of_entry_points_are_kept() -> None:
 BROKEN = """
 import http.client
 
-from costguard.actions.provider import Consequence, Permission, Price
+from costguard.actions.provider import Capabilities, Consequence, Permission, Price, Setting
 
 class Broken:
     name = "Broken"
+    capabilities = Capabilities(verbs=("stop", "stop"), policies=True)
+    settings = (Setting("api_key", "The key of the account, as its console shows it", "", "abc", "a text"),)
     def recognises(self, dmi): return True
     def instance_of(self, dmi): return "i-1"
     def guest_shutdown(self): return Consequence(False, None, "The bill goes on, and no word says what to do")

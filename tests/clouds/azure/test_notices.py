@@ -109,7 +109,7 @@ def test_the_reader_goes_on_beside_the_first_call(azure: FakeAzure) -> None:
     azure.world.events_slow, azure.world.tags = 60.0, {"costguard": "off"}
     cloud = {**azure.settings, "scheduled_events": True, "provider": "azure"}
     host = {"procfs": f"{azure.folder}/proc", "sysfs": f"{azure.folder}/sys"}
-    job = {"providers": ["azure=costguard_azure"], "cloud": cloud, "host": host, "wait": 0}
+    job = {"place": {"providers": ["azure=costguard_azure"], "cloud": cloud, "host": host}, "wait": 0}
     lines = "".join(json.dumps(each) + "\n" for each in (job, {"read": 1}, {"read": 2}))
     began = time.monotonic()
     done = subprocess.run(

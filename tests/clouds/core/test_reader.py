@@ -426,10 +426,10 @@ class Guard:
 @pytest.mark.parametrize(("mode", "asked"), [("live", True), ("dry-run", False), ("LIVE", False)])
 def test_a_dry_run_asks_nothing_that_has_an_effect(mode: str, asked: bool) -> None:
     """A question that switches announcements on delays other people's restarts."""
-    wanted = {**CONFIG, "policy": {"mode": mode}, "cloud": {**CONFIG["cloud"], "scheduled_events": True}}
+    wanted = {**CONFIG, "policy": {"mode": mode}}
     guard = Guard(wanted)
     guard.side.ask(0.0)
-    assert guard.port.spawned[0][1]["place"]["cloud"]["scheduled_events"] is asked
+    assert guard.port.spawned[0][1]["place"]["cloud"]["live"] is asked
 
 
 def test_a_notice_becomes_an_event_once() -> None:

@@ -1,0 +1,55 @@
+"""The request, and what became of it. A terminated instance stays in the list for a while, then the API knows it no more."""
+
+import time
+
+from costguard.actions.base import Outcome
+from costguard.actions.provider import CloudError, Ticket
+from costguard.actions.send import Request, Seen, send, unchanged
+
+from .facts import ENDS
+from .session import Session
+
+LOOK = 10.0
+"""Seconds for asking what the cloud shows."""
+
+_CLOSED = frozenset(("terminated", "preempted"))
+
+
+def execute(session: Session, instance: str, ticket: Ticket) -> Outcome:
+    """A second request for an instance that ends is refused, so the same one may be sent again after a look."""
+
+    def once(left: float) -> Outcome:
+        status = str(session.terminate(instance, left).get("status", ""))
+        return Outcome(
+            "accepted", f"accepted: Lambda Cloud says {status or 'nothing of its state'}", f"instance {instance}"
+        )
+
+    def look(within: float) -> Seen | None:
+        try:
+            return seen(str(session.instance(instance, time.monotonic() + within)["status"]))
+        except CloudError as error:
+            return seen("terminated") if error.trouble == "gone" else None
+
+    session.stamp(ticket)
+    return send(Request("Lambda Cloud", once, look), time.monotonic() + ticket.deadline)
+
+
+def seen(status: str) -> Seen:
+    """What a status of the instance says of its end."""
+    return Seen(f"Lambda Cloud says {status}", status in ENDS, f"status {status}")
+
+
+def confirm(session: Session, instance: str, recorded: Outcome | None, within: float = LOOK) -> Outcome:
+    """What Lambda Cloud shows now. Raises CloudError."""
+    proof = recorded.proof if recorded else ""
+    try:
+        status = str(session.instance(instance, time.monotonic() + min(within, LOOK))["status"])
+    except CloudError as error:
+        if error.trouble != "gone":
+            raise
+        return Outcome("done", "closed: Lambda Cloud knows this instance no more", proof)
+    if status in _CLOSED:
+        return Outcome("done", f"closed: Lambda Cloud says {status}", proof)
+    if status in ENDS:
+        return Outcome("pending", f"seen stopping: Lambda Cloud says {status}", proof)
+    return unchanged(recorded, f"Lambda Cloud says {status}: the bill goes on")

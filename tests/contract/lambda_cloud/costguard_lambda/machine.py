@@ -1,0 +1,45 @@
+"""One session about this instance; see `costguard.actions.provider.Machine`."""
+
+from collections.abc import Mapping
+
+from costguard.actions.base import Outcome, Plan
+from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
+from costguard.actions.send import unsent
+
+from . import act
+from .facts import Facts, gather
+from .rules import plan
+from .session import Session
+
+
+class LambdaMachine:
+    """The key is read; each call has a connection of its own."""
+
+    def __init__(self, site: Site, identity: Identity) -> None:
+        self._site = site
+        self._identity = identity
+        self._session = Session(site)
+
+    def facts(self, verb: Verb) -> Facts:
+        """One question."""
+        del verb
+        return gather(self._session, self._identity)
+
+    def plan(self, verb: Verb, facts: Facts) -> Plan:
+        """See `rules.plan`."""
+        return plan(verb, facts, self._site.settings)
+
+    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+        """What the plan allows, and nothing else."""
+        settled = unsent(self.plan(verb, facts), act.seen(facts.status) if facts.status else None)
+        return settled or act.execute(self._session, self._identity.instance, ticket)
+
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+        """See `act.confirm`."""
+        del verb
+        return act.confirm(self._session, self._identity.instance, recorded, ticket.deadline)
+
+    def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
+        """The core does not ask for it: see `capabilities`."""
+        del tags, within, dry
+        raise CloudError("refused", "machines of Lambda Cloud have no tags that they can write", code="no_tags")
