@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from costguard.testing.contract import SHARED
 OLD, NEW = "cloud.scheduled_events", "cloud.azure.scheduled_events"
 
 
-def loaded(tmp_path: Path, text: str, *sets: str, **environment: str) -> dict[str, object]:
+def loaded(tmp_path: Path, text: str, *sets: str, **environment: str) -> dict[str, Any]:
     file = tmp_path / "config.toml"
     file.write_text(text, encoding="utf-8")
     given = load({"config": str(file), "set": list(sets)}, environment)
@@ -50,9 +51,9 @@ def test_a_file_of_either_age_is_read(tmp_path: Path, text: str) -> None:
 def test_a_former_name_counts_from_everywhere(tmp_path: Path) -> None:
     """Environment and command line, of the option's own type; the later source wins whatever name it uses."""
     new_file = "[cloud.azure]\nscheduled_events = true\n"
-    assert loaded(tmp_path, "", COSTGUARD_CLOUD__SCHEDULED_EVENTS="true")[NEW]["value"] is True  # type: ignore[index]
-    assert loaded(tmp_path, new_file, f"{OLD}=false")[NEW]["value"] is False  # type: ignore[index]
-    assert loaded(tmp_path, "[cloud]\nscheduled_events = false\n", f"{NEW}=true")[NEW]["value"] is True  # type: ignore[index]
+    assert loaded(tmp_path, "", COSTGUARD_CLOUD__SCHEDULED_EVENTS="true")[NEW]["value"] is True
+    assert loaded(tmp_path, new_file, f"{OLD}=false")[NEW]["value"] is False
+    assert loaded(tmp_path, "[cloud]\nscheduled_events = false\n", f"{NEW}=true")[NEW]["value"] is True
 
 
 def test_one_option_under_two_names_is_a_problem(tmp_path: Path) -> None:

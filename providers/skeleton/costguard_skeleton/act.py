@@ -1,0 +1,46 @@
+"""The request itself, and what became of it. `costguard.actions.send` repeats it, looks, and decides."""
+
+import time
+
+from costguard.actions.age import is_young
+from costguard.actions.base import Outcome
+from costguard.actions.provider import CloudError, Ticket, Verb
+from costguard.actions.send import Request, Seen, send, unchanged
+
+from .facts import Facts, seen
+from .session import WHOLE, Session
+
+ENDED = {"stop": "stopped", "terminate": "gone", "hibernate": "asleep"}
+
+
+def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+    """Say how one try is made, how one look, and whether the same request may be sent twice."""
+
+    def once(left: float) -> Outcome:
+        number = session.act(verb, ticket.attempt, left)
+        return Outcome("accepted", f"accepted: Skeleton Cloud will {verb} it (request {number})", number)
+
+    def look(within: float) -> Seen | None:
+        try:
+            return seen(str(session.machine(within)["status"]))
+        except CloudError as error:
+            return seen("gone") if error.trouble == "gone" else None
+
+    request = Request("Skeleton Cloud", once, look, repeat="seen", young=is_young(facts.uptime))
+    return send(request, time.monotonic() + ticket.deadline)
+
+
+def confirm(session: Session, verb: str, recorded: Outcome | None, within: float = WHOLE) -> Outcome:
+    """What the cloud shows now: *done* only where it shows that the bill ended. Raises CloudError."""
+    proof = recorded.proof if recorded else ""
+    try:
+        status = str(session.look(time.monotonic() + min(within, WHOLE))["status"])
+    except CloudError as error:
+        if error.trouble != "gone":
+            raise
+        return Outcome("done", "closed: Skeleton Cloud knows this machine no more", proof)
+    if status == ENDED[verb]:
+        return Outcome("done", f"closed: Skeleton Cloud says {status}", proof)
+    if seen(status).ends:
+        return Outcome("pending", f"seen stopping: Skeleton Cloud says {status}", proof)
+    return unchanged(recorded, f"Skeleton Cloud says {status}: the bill goes on")

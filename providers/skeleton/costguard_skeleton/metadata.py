@@ -1,0 +1,66 @@
+"""The metadata service: asked through the standard library, without proxies and redirects, within a second or two."""
+
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from costguard.actions import bounded
+from costguard.actions.provider import CloudError, Site
+
+from . import errors
+
+TIMEOUT = 2.0
+_LARGEST = 65536  # bytes of an answer
+VARIABLE = "COSTGUARD_SKELETON_METADATA_ENDPOINT"
+
+
+def tags(site: Site) -> Mapping[str, str]:
+    """Tags of this machine. Raises CloudError."""
+    return {str(name): str(value) for name, value in ask(site, "/tags").items()}
+
+
+def ask(site: Site, path: str) -> dict[str, Any]:
+    """One question. Raises CloudError."""
+    given = site.settings.get("metadata_endpoint") or site.environ.get(VARIABLE)
+    return call("GET", f"{given or 'http://metadata.cloud.example'}{path}", {"Metadata": "yes"}, TIMEOUT)
+
+
+def call(method: str, url: str, headers: Mapping[str, str], within: float) -> dict[str, Any]:
+    """One request with one limit for the whole of it; the API of this cloud speaks the same way."""
+    where, doing = urlsplit(url), f"{method} {os.path.basename(urlsplit(url).path)}"
+    connection = bounded.Connection(where.hostname or "", where.port or 80, max(0.1, within))
+    try:
+        try:
+            connection.connect()
+        except (OSError, http.client.HTTPException) as error:
+            raise errors.unreachable(doing, error) from error
+        try:
+            connection.request(method, where.path + (f"?{where.query}" if where.query else ""), headers=dict(headers))
+            answer = connection.getresponse()
+            body = bounded.whole(answer, _LARGEST)
+        except (OSError, http.client.HTTPException) as error:
+            raise errors.silent(doing, error) from error
+    finally:
+        connection.close()
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if answer.status != 200:
+        raise errors.answered(doing, answer.status, own=isinstance(found, dict))
+    if not isinstance(found, dict):
+        raise errors.garbage(doing)
+    return found
+
+
+def text(found: Mapping[str, Any], name: str) -> str:
+    """A field that has to be there. Raises CloudError."""
+    value = found.get(name)
+    if not isinstance(value, str) or not value:
+        raise CloudError(
+            "internal", f"the metadata service does not say its {name}", code="garbage", hint="run `costguard doctor`"
+        )
+    return value

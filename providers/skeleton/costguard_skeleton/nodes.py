@@ -1,0 +1,10 @@
+"""Which scheduler or service a machine belongs to, by its tags: such a node is never stopped behind its back."""
+
+from collections.abc import Mapping
+
+_TAGS = {"ray-cluster-name": "Ray", "skypilot-cluster-name": "SkyPilot"}
+
+
+def owner(tags: Mapping[str, str]) -> tuple[str, str] | None:
+    """The scheduler, and the tag that shows it."""
+    return next(((engine, f"tag {name}") for name, engine in _TAGS.items() if name in tags), None)
