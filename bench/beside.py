@@ -1,31 +1,144 @@
-"""The agent and nvitop side by side, at an interval as it is in use: between two ticks the caches go cold."""
+"""The agent and nvitop side by side, at an interval as it is in use: between two ticks the caches go cold.
 
+Both meet the same neighbours, so the share of one in the other is the figure; the milliseconds depend on who else runs.
+"""
+
+import subprocess
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import pairwise
 from typing import NamedTuple
 
 from bench import others
-from bench.measure import cpu_ms, tree
+from bench.measure import children_cpu_ms, cpu_ms, ended_children_ms, tree
 from bench.ours import Agent
-from bench.world import World
+from bench.world import GPUS, World
+from costguard.agent import clock, memory, recorder
+from costguard.agent.persist import PersistJob
+from costguard.history.job import Batch
+from costguard.history.rollup import GpuMinute, MachineMinute
+from costguard.process.command_lines import command_lines
+from costguard.process.wire import to_line
 
 SETTLED = 5.0
 """Seconds after the start of the agent in which it does what it does once."""
 
+EARLY = 15
+"""Ticks after that, which are told apart: what is done for the first time costs more."""
+
+STRETCH = 5
+"""Ticks of which a share is made, to show how far shares differ."""
+
+_TIMES = 5  # that a rare process is started, to know what it costs
+
 
 class Cost(NamedTuple):
-    """Milliseconds of CPU per tick of all resident processes of the agent, of its guard alone, and of nvitop."""
+    """Milliseconds of CPU per tick of all resident processes of the agent, of its guard alone, of its ended children, and of nvitop.
+
+    ``shares``: of the resident processes in nvitop, by stretches of ticks.
+    """
 
     agent: float
     guard: float
+    children: float
+    nvitop: float
+    shares: tuple[float, ...]
+
+    @property
+    def share(self) -> float:
+        """Of the resident processes in nvitop."""
+        return self.agent / self.nvitop
+
+
+class Ticks(NamedTuple):
+    """The first ticks after the start, and those after them."""
+
+    early: Cost
+    later: Cost
+
+
+class _Spent(NamedTuple):
+    """What was used up to one moment, in milliseconds."""
+
+    agent: float
+    guard: float
+    children: float
     nvitop: float
 
 
-def measure(world: World, interval: float, ticks: int) -> Cost:
-    """Over the same minutes, so that both meet the same neighbours. Raises AgentFailedError."""
-    with others.resident(world, interval) as nvitop, Agent(world, interval, logging=False) as agent:
+class _Pair:
+    """An agent and a nvitop that look at the same GPUs, and what both have used."""
+
+    def __init__(self, agent: int, nvitop: int) -> None:
+        self._agent, self._nvitop = agent, nvitop
+        self._resident = tree(agent)
+        self.spent = [self._look()]
+
+    def look(self) -> None:
+        """Note it at this moment."""
+        self.spent.append(self._look())
+
+    def _look(self) -> _Spent:
+        alive = set(tree(self._agent))  # a worker that lives at one end alone is not resident
+        resident = [cpu_ms(pid) for pid in self._resident if pid in alive]
+        return _Spent(sum(resident), cpu_ms(self._agent), ended_children_ms(self._agent), cpu_ms(self._nvitop))
+
+
+def measure(places: Sequence[World], interval: float, ticks: int) -> list[Ticks]:
+    """An agent and a nvitop in each world, all over the same minutes. Raises AgentFailedError."""
+    with ExitStack() as running:
+        pairs = []
+        for place in places:
+            nvitop = running.enter_context(others.resident(place, interval))
+            pairs.append((running.enter_context(Agent(place, interval, logging=False)).pid, nvitop))
         time.sleep(max(SETTLED, 2.4 * interval))
-        before = {pid: cpu_ms(pid) for pid in (*tree(agent.pid), nvitop)}
-        time.sleep(ticks * interval)
-        alive = {*tree(agent.pid), nvitop}  # a worker that lives at one end alone is not resident
-        spent = {pid: (cpu_ms(pid) - used) / ticks for pid, used in before.items() if pid in alive}
-        return Cost(sum(spent.values()) - spent[nvitop], spent[agent.pid], spent[nvitop])
+        looked = [_Pair(agent, nvitop) for agent, nvitop in pairs]
+        begin = time.monotonic()
+        for done in range(STRETCH, ticks + 1, STRETCH):
+            time.sleep(max(0.0, begin + done * interval - time.monotonic()))
+            for pair in looked:
+                pair.look()
+    early = EARLY // STRETCH
+    return [Ticks(_cost(pair.spent[: early + 1]), _cost(pair.spent[early:])) for pair in looked]
+
+
+def _cost(spent: Sequence[_Spent]) -> Cost:
+    """Of the time between the first and the last of them."""
+    ticks = (len(spent) - 1) * STRETCH
+    agent, guard, children, nvitop = ((last - first) / ticks for first, last in zip(spent[0], spent[-1], strict=True))
+    shares = tuple((late.agent - soon.agent) / (late.nvitop - soon.nvitop) for soon, late in pairwise(spent))
+    return Cost(agent, guard, children, nvitop, shares)
+
+
+def rare(place: World, interval: float) -> float:
+    """Milliseconds of CPU per tick of the processes that the guard of a machine starts at which nothing happens, by their hourly number."""
+    gpus = tuple(
+        GpuMinute(minute * 60, f"0000:{gpu:02x}:00.0", 60.0, 0.0, 0.0, 0.0, 0.0)
+        for minute in range(60)
+        for gpu in range(GPUS)
+    )
+    minutes = tuple(MachineMinute(minute * 60, 0.0, 60.0, 0.0) for minute in range(60))
+    jobs = {
+        "history": (
+            recorder.FLUSH_EVERY,
+            [
+                to_line(Batch(str(place.folder / "rare.sqlite"), str(n), "", 0.0, True, gpus, minutes, ()))
+                for n in range(_TIMES)
+            ],
+        ),
+        "persist": (memory.COMMIT_EVERY, [to_line(PersistJob(str(place.folder / "rare.json"), "{}"))] * _TIMES),
+        "clock": (clock.SURE_SECONDS, [b""] * _TIMES),
+    }
+    return sum(interval / every * _mean_cpu_ms(program, lines) for program, (every, lines) in jobs.items())
+
+
+def _mean_cpu_ms(program: str, lines: Sequence[bytes]) -> float:
+    """Of one process that does one of these jobs."""
+    command = command_lines()[program]
+
+    def work() -> None:
+        for line in lines:
+            subprocess.run(command, input=line + b"\n", capture_output=True, check=False)
+
+    return children_cpu_ms(work) / len(lines)

@@ -65,7 +65,7 @@ FULL = Sizes(
     samples=replay.MONTH,
     sessions=replay.SESSIONS,
     plans=30,
-    beside=((1.0, 60), (10.0, 24)),
+    beside=((1.0, 75), (10.0, 60)),
 )
 QUICK = Sizes(
     ticks=40,
@@ -78,7 +78,7 @@ QUICK = Sizes(
     samples=replay.MONTH // 6,
     sessions=replay.SESSIONS // 10,
     plans=8,
-    beside=((1.0, 15), (10.0, 3)),
+    beside=((1.0, 30),),
 )
 
 
@@ -160,16 +160,31 @@ def measure_agent(place: world.World, sizes: Sizes) -> list[Figure]:
 
 
 def measure_beside(place: world.World, sizes: Sizes) -> list[Figure]:
-    """At intervals as they are in use, where caches are cold, beside nvitop in the same minutes."""
+    """At intervals as they are in use, where caches are cold, beside nvitop in the same minutes: at rest, and at steady work."""
+    (place.folder / "work").mkdir()
+    working = world.make(place.folder / "work")
+    working.script.set(**world.WORK)
     figures = []
     for interval, ticks in sizes.beside:
-        found = beside.measure(place, interval, ticks)
-        every = f"every {interval:g} s"
-        figures.append(Figure(f"agent, all resident processes, {every}: CPU per tick", found.agent, "ms"))
-        figures.append(Figure(f"  the guard of it, {every}", found.guard, "ms"))
-        figures.append(Figure(f"nvitop, in the same minutes, {every}: CPU per poll", found.nvitop, "ms"))
-        figures.append(Figure(f"agent beside nvitop, {every}", 100 * found.agent / found.nvitop, "%", 40))
+        for state, found in zip(("at rest", "at work"), beside.measure((place, working), interval, ticks), strict=True):
+            for when, cost in zip((f"first {beside.EARLY} ticks", "later"), found, strict=True):
+                figures += _beside(f"{interval:g} s, {state}, {when}", cost)
+        figures.append(
+            Figure(f"agent, {interval:g} s, at rest: rare processes, per tick", beside.rare(place, interval), "ms")
+        )
     return figures
+
+
+def _beside(where: str, cost: beside.Cost) -> list[Figure]:
+    return [
+        Figure(f"agent, {where}: CPU per tick", cost.agent, "ms"),
+        Figure("  of it the guard", cost.guard, "ms"),
+        Figure("  and children that ended", cost.children, "ms"),
+        Figure("nvitop, in the same minutes: CPU per poll", cost.nvitop, "ms"),
+        Figure(f"agent beside nvitop, {where}", 100 * cost.share, "%", 40),
+        Figure(f"  least, of {beside.STRETCH} ticks", 100 * min(cost.shares), "%"),
+        Figure(f"  most, of {beside.STRETCH} ticks", 100 * max(cost.shares), "%"),
+    ]
 
 
 def measure_processes(place: world.World, sizes: Sizes) -> list[Figure]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from costguard.testing.nvml import Process, Script, build, write_sysfs
+from costguard.testing.nvml import Process, Script, Values, build, write_sysfs
 
 GPUS = 8
 
@@ -20,6 +20,16 @@ class World(NamedTuple):
     def environment(self, *, logging: bool = False) -> dict[str, str]:
         """For programs that shall see the stand-in; the call log costs time, so only on demand."""
         return self.script.environment(self.library, self.log if logging else None)
+
+
+WORK: Values = {
+    "util": 93,
+    "memory_util": 40,
+    "power": 420,
+    "memory_used": 60000,
+    "processes": [Process(4000, 60000, sm=90, mem=40)],
+}
+"""What GPUs show while a job does the same all the time."""
 
 
 def make(folder: Path) -> World:
