@@ -16,8 +16,7 @@ from bench.ours import Agent
 from bench.world import GPUS, World
 from costguard.agent import clock, memory, recorder
 from costguard.agent.persist import PersistJob
-from costguard.history.job import Batch
-from costguard.history.rollup import GpuMinute, MachineMinute
+from costguard.history.job import Batch, GpuMinute, MachineMinute
 from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
 

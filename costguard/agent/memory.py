@@ -23,7 +23,7 @@ SAVE_EVERY = 30.0
 STILL_EVERY = 120.0
 """The same of one in which nothing but the time is new: what a guard that is killed then leaves unsaved, counters of energy bridge."""
 
-COMMIT_EVERY = 1800.0
+COMMIT_EVERY = 3600.0
 """Seconds between saves of the commitments (unused and running time) onto the disk: each costs a process."""
 
 COUNTED_EVERY = 600.0

@@ -1,8 +1,30 @@
-"""One batch of rows for the process that writes history."""
+"""One batch of rows for the process that writes history: all that it needs to know of the guard, whose engine it does not import."""
 
 from typing import NamedTuple
 
-from costguard.history.rollup import GpuMinute, MachineMinute
+
+class GpuMinute(NamedTuple):
+    """One GPU in one minute. ``known`` and ``unknown`` are seconds; loads are 0 to 1, None without a reading.
+
+    Seconds belong to the minute in which they ended, so a minute has more than 60 where ticks are rarer than that.
+    """
+
+    minute: int  # its beginning, seconds since the epoch
+    gpu: str
+    known: float
+    unknown: float
+    low: float | None
+    mean: float | None
+    high: float | None
+
+
+class MachineMinute(NamedTuple):
+    """The whole machine in one minute, in seconds: any GPU works, else any is unknown, else all are quiet."""
+
+    minute: int
+    works: float
+    quiet: float
+    unknown: float
 
 
 class EventRow(NamedTuple):

@@ -1,36 +1,11 @@
 """One-minute roll-ups in memory. Part of the guard: no file, no clock, next to no cost per tick."""
 
-from typing import NamedTuple
-
 from costguard.engine.observation import Known, Observation
 from costguard.engine.state import State
 from costguard.engine.window import Track
+from costguard.history.job import GpuMinute, MachineMinute
 
 MINUTE = 60
-
-
-class GpuMinute(NamedTuple):
-    """One GPU in one minute. ``known`` and ``unknown`` are seconds; loads are 0 to 1, None without a reading.
-
-    Seconds belong to the minute in which they ended, so a minute has more than 60 where ticks are rarer than that.
-    """
-
-    minute: int  # its beginning, seconds since the epoch
-    gpu: str
-    known: float
-    unknown: float
-    low: float | None
-    mean: float | None
-    high: float | None
-
-
-class MachineMinute(NamedTuple):
-    """The whole machine in one minute, in seconds: any GPU works, else any is unknown, else all are quiet."""
-
-    minute: int
-    works: float
-    quiet: float
-    unknown: float
 
 
 class Rollup:

@@ -252,7 +252,7 @@ class Stores(Watch):
     ],
 )  # fmt: skip
 def test_commitments_are_stored_also_while_nothing_happens(load: float, counts: dict[str, Any], every: float) -> None:
-    """A machine that crashes loses half an hour of its unused time, ten minutes of what counts against a limit, and no more."""
+    """A machine that crashes loses an hour of its unused time, ten minutes of what counts against a limit, and no more."""
     watch = Stores()
     host = SimHost(Machine(gpus=1, script=[Phase(9**9, load)]), seed=3, until=4 * 3600.0, watch=watch)
     live(host, effective(mode="live", kill_duration=9**6, unused_after=None, **counts))

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from costguard.history.job import Batch, EventRow
-from costguard.history.rollup import GpuMinute, MachineMinute
+from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
 
 NOW = 1_790_000_000.0
 

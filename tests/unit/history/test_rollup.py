@@ -5,7 +5,8 @@ import pytest
 from costguard.engine.observation import Known, Observation, Unknown
 from costguard.engine.state import State, initial
 from costguard.engine.window import Track
-from costguard.history.rollup import GpuMinute, MachineMinute, Rollup
+from costguard.history.job import GpuMinute, MachineMinute
+from costguard.history.rollup import Rollup
 
 KEYS = ("a", "b")
 

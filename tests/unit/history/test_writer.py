@@ -5,6 +5,7 @@ import os
 import resource
 import sqlite3
 import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -112,3 +113,10 @@ def test_a_guard_that_is_gone_is_no_error(tmp_path: Path) -> None:
     assert done.stderr == b""
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT count(*) FROM minutes").fetchone() == (1,)
+
+
+def test_the_writer_loads_no_engine() -> None:
+    """It is started for every batch: what it does not need would be paid for each time."""
+    ask = "import sys, costguard.history.writer; print([m for m in sys.modules if m.startswith('costguard.engine')])"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -13,8 +13,7 @@ from costguard.actions.base import Context, Finding, Host, Outcome, Plan
 from costguard.actions.job import ActionAnswer, BeatJob, Go, Place
 from costguard.agent.persist import PersistJob
 from costguard.config.job import Configured, ConfigureJob
-from costguard.history.job import Batch, EventRow
-from costguard.history.rollup import GpuMinute, MachineMinute
+from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
 from costguard.notify.job import Draft, TellJob, Told
 from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
