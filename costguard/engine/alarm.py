@@ -41,7 +41,7 @@ def raise_alarm(turn: Turn) -> None:
     alarm, since = core.alarm, _since(turn)
     if since == NEVER:
         if alarm is not None:
-            turn.set(alarm=_ended_or_waiting(turn, alarm))
+            turn.core = turn.core._replace(alarm=_ended_or_waiting(turn, alarm))
         return
     if alarm is None or alarm.next == NEVER:
         told, lasted = (alarm.told, alarm.lasted) if alarm is not None else (0, 0.0)
@@ -50,7 +50,7 @@ def raise_alarm(turn: Turn) -> None:
         _tell(turn, alarm)
         alarm = timed(alarm._replace(told=alarm.told + 1, counted=at), rules)
     if alarm != core.alarm:
-        turn.set(alarm=alarm)
+        turn.core = turn.core._replace(alarm=alarm)
 
 
 def timed(alarm: Alarm, rules: Rules) -> Alarm:
@@ -150,7 +150,7 @@ def raise_weak(turn: Turn, before: Core, readings: tuple[Reading, ...]) -> None:
         _tell_weak(turn, weak, readings)
         weak = weak._replace(next=at + DAY)
     if weak != core.weak:
-        turn.set(weak=weak)
+        turn.core = turn.core._replace(weak=weak)
 
 
 def weak_would(core: Core, rules: Rules) -> float:

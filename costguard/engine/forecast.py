@@ -38,8 +38,8 @@ def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) ->
             return -NEVER
         if core.weak is not None:
             return -NEVER
-        now = core.incident
-        if now is not None and now.by_person and now.told:
+        incident = core.incident
+        if incident is not None and incident.by_person and incident.told:
             times.append(core.closed + HEARD_WITHIN)
         return min(*times, _ahead(idle_at(state, rules), state.at))
     moment = Moment(state, rules, wall, synced)

@@ -68,7 +68,9 @@ def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
         _latched(turn)
     if phase in {ACTING, CONFIRMING} and turn.core.phase not in {DONE, FAILED} and not bridged:
         # should the next action of the list follow, people are warned of it in full (I7)
-        turn.amend(warned=None, told="", tries=0, exhausted=False, reached="", retell=turn.at)
+        turn.incident = turn.incident._replace(
+            warned=None, told="", tries=0, exhausted=False, reached="", retell=turn.at
+        )
     if turn.core.phase == WATCHING:
         _watching(turn)
 
@@ -87,33 +89,37 @@ def _tell_deadline(turn: Turn) -> None:
         turn.state, turn.rules, turn.wall, synced=turn.synced
     ):
         turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE.name)
-        turn.set(deadline_told=turn.at + DAY)
+        turn.core = turn.core._replace(deadline_told=turn.at + DAY)
 
 
 def open_incident(turn: Turn, reason: str, owner: str = "") -> None:
     """Warn people, or say why nothing can be done."""
     new = Incident(id=turn.serial("i"), reason=reason, owner=owner, opened=turn.at)
     link = _first_link(turn)
-    turn.set(incident=new._replace(link=link, action=turn.rules.actions[link]), phase=WARNING, done="")
-    turn.set(again=NEVER, remind=NEVER)
+    turn.core = turn.core._replace(
+        incident=new._replace(link=link, action=turn.rules.actions[link]), phase=WARNING, done=""
+    )
+    turn.core = turn.core._replace(again=NEVER, remind=NEVER)
     if turn.live and reason != PERSON and (why := _cannot(turn)):
         finish(turn, "cannot", why)
         return
     if reason == PERSON:
-        turn.amend(warned=turn.at)
-        turn.set(wish=Wish(new.id, owner, turn.at))
+        turn.incident = turn.incident._replace(warned=turn.at)
+        turn.core = turn.core._replace(wish=Wish(new.id, owner, turn.at))
         return
     _warn(turn)
 
 
 def _warn(turn: Turn) -> None:
     """Begin a countdown. Where the owner gives people no time to react, nothing waits for the delivery."""
-    turn.amend(warned=turn.at if turn.rules.policy.grace <= 0 else None, exhausted=False, reached="")
+    turn.incident = turn.incident._replace(
+        warned=turn.at if turn.rules.policy.grace <= 0 else None, exhausted=False, reached=""
+    )
     due = max(turn.at + turn.rules.policy.grace, may_act_at(turn.core, turn.rules))
     told = turn.tell(
         "warning", "warning", due_in_seconds=due - turn.at, due_wall=turn.wall + due - turn.at, rounds=turn.core.rounds
     )
-    turn.amend(told=told, tries=1, retell=NEVER, lost=turn.at + deadlines.ANSWER_LOST)
+    turn.incident = turn.incident._replace(told=told, tries=1, retell=NEVER, lost=turn.at + deadlines.ANSWER_LOST)
 
 
 def _first_link(turn: Turn) -> int:
@@ -131,18 +137,18 @@ def _cannot(turn: Turn) -> str:
 
 def _wish_outlived(turn: Turn) -> None:
     """A person's stop that is out does not go on down the list after a hole: nobody waits for it any more."""
-    now = turn.core.incident
-    if now is not None and now.by_person and turn.core.phase in {ACTING, CONFIRMING}:
-        turn.amend(link=len(turn.rules.actions))
+    incident = turn.core.incident
+    if incident is not None and incident.by_person and turn.core.phase in {ACTING, CONFIRMING}:
+        turn.incident = turn.incident._replace(link=len(turn.rules.actions))
 
 
 def _warning(turn: Turn, *, bridged: bool, watched: bool) -> None:
     """The countdown: take it back, wait, prepare, or act."""
-    now = turn.core.incident
-    if now is None:
-        turn.set(phase=WATCHING)
+    incident = turn.core.incident
+    if incident is None:
+        turn.core = turn.core._replace(phase=WATCHING)
         return
-    if now.by_person:
+    if incident.by_person:
         if not watched:  # whoever asked has looked at the GPUs of that moment
             back_to_watching(turn, "the guard did not see the machine for a while")
             return
@@ -151,33 +157,39 @@ def _warning(turn: Turn, *, bridged: bool, watched: bool) -> None:
             turn, "the guard did not see the machine for a while; the countdown begins again if nothing works"
         )
         return
-    standing = reasons.standing(now, turn.moment)
+    standing = reasons.standing(incident, turn.moment)
     if standing.holds == "no":
         back_to_watching(turn, standing.why)
         return
-    if now.warned is None:
-        if turn.at >= now.retell:
-            _repeat_warning(turn, now)
-        elif now.told and turn.at >= now.lost:
-            _warning_told(turn, now, Outcome(turn.at, now.told, "failed", "nobody said whether anybody got it"))
+    if incident.warned is None:
+        if turn.at >= incident.retell:
+            _repeat_warning(turn, incident)
+        elif incident.told and turn.at >= incident.lost:
+            _warning_told(
+                turn, incident, Outcome(turn.at, incident.told, "failed", "nobody said whether anybody got it")
+            )
         return
     due = due_at(turn.core, turn.rules)
     blocked = standing.holds == "blocked"
-    if turn.at > due + deadlines.stale(turn.rules.policy.grace) and not now.by_person:
+    if turn.at > due + deadlines.stale(turn.rules.policy.grace) and not incident.by_person:
         # too long after its warning: people are warned anew, and a retry goes on where it was in the list
-        if blocked and (now.ready or not now.worker):  # a worker that is not ready could not act yet
+        if blocked and (incident.ready or not incident.worker):  # a worker that is not ready could not act yet
             back_to_watching(turn, standing.why)
             return
-        if not now.worker:
+        if not incident.worker:
             _warn(turn)
             return
-    act(turn, now, due, blocked=blocked)
+    act(turn, incident, due, blocked=blocked)
 
 
-def _repeat_warning(turn: Turn, now: Incident) -> None:
+def _repeat_warning(turn: Turn, incident: Incident) -> None:
     grace = turn.rules.policy.grace
-    told = turn.tell("warning", "warning", due_in_seconds=grace, due_wall=turn.wall + grace, attempts=now.tries + 1)
-    turn.amend(told=told, tries=now.tries + 1, retell=NEVER, lost=turn.at + deadlines.ANSWER_LOST)
+    told = turn.tell(
+        "warning", "warning", due_in_seconds=grace, due_wall=turn.wall + grace, attempts=incident.tries + 1
+    )
+    turn.incident = turn.incident._replace(
+        told=told, tries=incident.tries + 1, retell=NEVER, lost=turn.at + deadlines.ANSWER_LOST
+    )
 
 
 def back_to_watching(turn: Turn, why: str) -> None:
@@ -186,27 +198,27 @@ def back_to_watching(turn: Turn, why: str) -> None:
     if turn.core.incident is not None:
         answer_wish(turn, "withdrawn", why)
         turn.tell("cancelled", "warning" if turn.core.incident.by_person else "info", why=why)
-    turn.set(phase=WATCHING, incident=None)
+    turn.core = turn.core._replace(phase=WATCHING, incident=None)
 
 
 def _latched(turn: Turn) -> None:
     """DONE waits for work; FAILED also tries again later, with a new warning."""
     core = turn.core
-    now = core.incident
-    if core.phase == FAILED and now is not None and now.by_person and not now.told:
+    incident = core.incident
+    if core.phase == FAILED and incident is not None and incident.by_person and not incident.told:
         # it was given up, and that was told: the machine's own rules go on
-        turn.set(phase=WATCHING, incident=None, again=NEVER, remind=NEVER)
+        turn.core = turn.core._replace(phase=WATCHING, incident=None, again=NEVER, remind=NEVER)
         return
     if _work_ends(turn):
         if core.phase == FAILED:
             turn.tell("cancelled", "info", why="work was seen")
-        turn.set(phase=WATCHING, done="", incident=None, rounds=0, again=NEVER, remind=NEVER)
+        turn.core = turn.core._replace(phase=WATCHING, done="", incident=None, rounds=0, again=NEVER, remind=NEVER)
         return
     if turn.at >= core.again:
-        turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+        turn.core = turn.core._replace(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
         return
     if turn.at >= core.remind:
-        turn.set(remind=NEVER if core.done in GOOD else turn.at + DAY)
+        turn.core = turn.core._replace(remind=NEVER if core.done in GOOD else turn.at + DAY)
         if core.incident is not None and core.incident.told:
             announce(turn, core.incident.tries + 1)
             return
@@ -216,15 +228,15 @@ def _latched(turn: Turn) -> None:
 
 def _work_ends(turn: Turn) -> bool:
     """Whether work ends DONE or FAILED; a deadline goes by work now, if it heeds work at all."""
-    now = turn.core.incident
-    if now is not None and now.by_person and now.told and turn.core.done not in GOOD:
+    incident = turn.core.incident
+    if incident is not None and incident.by_person and incident.told and turn.core.done not in GOOD:
         return turn.at >= turn.core.closed + HEARD_WITHIN  # asked for beside work: that it failed must be heard first
-    if now is not None and reasons.reason_of(now).by_date:
+    if incident is not None and reasons.reason_of(incident).by_date:
         if not turn.rules.policy.stop_busy:
             return works_now(turn.state)
         # it acted against work, so going on is no news; work that came later and has ended is
         return reached(turn.at, idle_at(turn.state, turn.rules)) and _worked_since(turn)
-    if now is not None and now.by_person:
+    if incident is not None and incident.by_person:
         return work_seen(turn.state, turn.rules)  # asked for beside work, perhaps: the machine's own rules go on
     return work_seen(turn.state, turn.rules, turn.core.closed)  # *unused* may be shorter than the window
 
@@ -249,22 +261,22 @@ def _not_spent(turn: Turn, off: float) -> float | None:
 def outcome(turn: Turn, event: Outcome) -> None:
     """What became of an effect; one that belongs to nothing open any more changes nothing."""
     core = turn.core
-    now = core.incident
+    incident = core.incident
     asked = dict(entry.split(" ", 1) for entry in core.checking)
     if event.effect in asked:
         _plan_known(turn, asked[event.effect], event)
-    elif now is None:
+    elif incident is None:
         return
-    elif event.effect == now.told and core.phase == WARNING and now.warned is None:
-        _warning_told(turn, now, event)
-    elif event.effect == now.told and core.phase in {DONE, FAILED}:
-        _end_told(turn, now, event)
-    elif event.effect == now.told:  # a warning for which nothing waited
+    elif event.effect == incident.told and core.phase == WARNING and incident.warned is None:
+        _warning_told(turn, incident, event)
+    elif event.effect == incident.told and core.phase in {DONE, FAILED}:
+        _end_told(turn, incident, event)
+    elif event.effect == incident.told:  # a warning for which nothing waited
         _heard(turn, event)
-    elif event.effect == now.worker and core.phase in {WARNING, ACTING}:
-        attempt_outcome(turn, now, event)
-    elif event.effect == now.confirm and core.phase == CONFIRMING:
-        confirm_outcome(turn, now, event)
+    elif event.effect == incident.worker and core.phase in {WARNING, ACTING}:
+        attempt_outcome(turn, incident, event)
+    elif event.effect == incident.confirm and core.phase == CONFIRMING:
+        confirm_outcome(turn, incident, event)
 
 
 def _plan_known(turn: Turn, action: str, event: Outcome) -> None:
@@ -272,27 +284,29 @@ def _plan_known(turn: Turn, action: str, event: Outcome) -> None:
     core = turn.core
     before = next((plan.verdict for plan in core.plans if plan.action == action), "")
     checking = tuple(entry for entry in core.checking if not entry.startswith(event.effect + " "))
-    turn.set(checking=checking, check_since=core.check_since if checking else None)
+    turn.core = turn.core._replace(checking=checking, check_since=core.check_since if checking else None)
     if event.status == "failed":
         _check_again(turn, event.at)
         if before:
             return  # a check that failed takes back nothing of what an earlier one found
     elif not checking and not core.check_soon:
-        turn.set(check_tries=0)
+        turn.core = turn.core._replace(check_tries=0)
     others = tuple(plan for plan in core.plans if plan.action != action)
-    turn.set(plans=(*others, Verdict(action, event.status, event.findings, event.at)))
+    turn.core = turn.core._replace(plans=(*others, Verdict(action, event.status, event.findings, event.at)))
     if event.status == "refuse" and before != "refuse":
         turn.tell("preflight_refused", "critical", action=action, findings=[list(f) for f in event.findings])
     if event.status not in PASSED:
         return
-    now = core.incident
-    latched = core.phase == DONE and core.done == "cannot" and now is not None and now.action == action
-    refused = before in {"refuse", "another"} or (now is not None and now.asked is not None)  # else: a third stop
+    incident = core.incident
+    latched = core.phase == DONE and core.done == "cannot" and incident is not None and incident.action == action
+    refused = before in {"refuse", "another"} or (
+        incident is not None and incident.asked is not None
+    )  # else: a third stop
     unlatched = latched and refused and not _cannot(turn)
     if before == "refuse" or unlatched:
         turn.tell("preflight_passed", "info", action=action)
     if unlatched:
-        turn.set(phase=WATCHING, done="", incident=None, remind=NEVER)
+        turn.core = turn.core._replace(phase=WATCHING, done="", incident=None, remind=NEVER)
 
 
 def _check_again(turn: Turn, at: float) -> None:
@@ -300,32 +314,40 @@ def _check_again(turn: Turn, at: float) -> None:
     core = turn.core
     if not core.check_soon:  # of several actions the first that fails counts
         tries = core.check_tries + 1
-        turn.set(check_tries=tries, check_soon=True, check=min(core.check, at + deadlines.pause(tries)))
+        turn.core = turn.core._replace(
+            check_tries=tries, check_soon=True, check=min(core.check, at + deadlines.pause(tries))
+        )
 
 
-def _warning_told(turn: Turn, now: Incident, event: Outcome) -> None:
+def _warning_told(turn: Turn, incident: Incident, event: Outcome) -> None:
     if event.status == "delivered":
-        turn.amend(warned=event.at)
+        turn.incident = turn.incident._replace(warned=event.at)
         _heard(turn, event)
-    elif now.tries >= turn.rules.policy.warn_attempts:
-        turn.amend(warned=event.at, detail=event.detail)
+    elif incident.tries >= turn.rules.policy.warn_attempts:
+        turn.incident = turn.incident._replace(warned=event.at, detail=event.detail)
         _heard(turn, event)
     else:
-        turn.amend(told="", retell=event.at + TELL_PAUSE * 2.0 ** (now.tries - 1), detail=event.detail)
+        turn.incident = turn.incident._replace(
+            told="", retell=event.at + TELL_PAUSE * 2.0 ** (incident.tries - 1), detail=event.detail
+        )
 
 
 def _heard(turn: Turn, event: Outcome) -> None:
     """Whom the warning reached; what people read says nothing else."""
     delivered = event.status == "delivered"
-    turn.amend(told="", exhausted=not delivered, reached=(event.proof or "somebody") if delivered else "")
+    turn.incident = turn.incident._replace(
+        told="", exhausted=not delivered, reached=(event.proof or "somebody") if delivered else ""
+    )
 
 
-def _end_told(turn: Turn, now: Incident, event: Outcome) -> None:
+def _end_told(turn: Turn, incident: Incident, event: Outcome) -> None:
     """How an incident ended must reach somebody: it is told again, some times, when it did not."""
-    if event.status == "delivered" or now.tries >= turn.rules.policy.warn_attempts:
-        turn.amend(told="")
+    if event.status == "delivered" or incident.tries >= turn.rules.policy.warn_attempts:
+        turn.incident = turn.incident._replace(told="")
     else:
-        turn.set(remind=min(turn.core.remind, event.at + TELL_PAUSE * 2.0 ** (now.tries - 1)))
+        turn.core = turn.core._replace(
+            remind=min(turn.core.remind, event.at + TELL_PAUSE * 2.0 ** (incident.tries - 1))
+        )
 
 
 def notice(turn: Turn, event: Notice) -> None:
@@ -341,7 +363,7 @@ def notice(turn: Turn, event: Notice) -> None:
         known = (not off or core.notice_kind in SWITCHES_OFF) and event.due > core.notice_soonest - SOONER
         latest, soonest = max(core.notice, event.due), min(core.notice_soonest, event.due)
         kind = event.kind if off else core.notice_kind
-    turn.set(notice=latest, notice_soonest=soonest, notice_kind=kind)
+    turn.core = turn.core._replace(notice=latest, notice_soonest=soonest, notice_kind=kind)
     if core.phase == WARNING and core.incident is not None and not core.incident.by_person:
         back_to_watching(turn, event.words)
     if not known:
@@ -358,7 +380,9 @@ def begin_again(turn: Turn, event: Began) -> None:
     # what the next tick was to begin again with is not forgotten when the guard ends before it
     fresh = core.fresh if core.fresh in {"boot", "lost"} or (core.fresh and why == "restart") else why
     plans = core.plans if event.proven else ()
-    turn.set(fresh=fresh, plans=plans, checking=(), check=event.at, check_tries=0, check_soon=False)
+    turn.core = turn.core._replace(
+        fresh=fresh, plans=plans, checking=(), check=event.at, check_tries=0, check_soon=False
+    )
     if why == "reload":
         _reloaded(turn, event)
     elif core.incident is not None:
@@ -372,60 +396,65 @@ def _reloaded(turn: Turn, event: Began) -> None:
         if event.why != "tags" or core.incident is None or not core.incident.by_person:
             back_to_watching(turn, "the configuration changed, or the guard had to begin again")
     elif core.phase in {DONE, FAILED}:
-        turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
-    else:
+        turn.core = turn.core._replace(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+    elif core.incident is not None:
         # the agent may have let go of the question too; what was released is out of reach, and has its limit
         if core.phase == CONFIRMING:
-            turn.amend(confirm="", recheck=event.at)
-        turn.amend(link=len(turn.rules.actions))  # what is under way does not go on down another policy's list
+            turn.incident = turn.incident._replace(confirm="", recheck=event.at)
+        # what is under way does not go on down another policy's list
+        turn.incident = turn.incident._replace(link=len(turn.rules.actions))
     passed = tuple(plan for plan in core.plans if plan.verdict in PASSED)
-    turn.set(arm_since=None, picked=(), plans=passed, unused=0.0)
+    turn.core = turn.core._replace(arm_since=None, picked=(), plans=passed, unused=0.0)
     if core.alarm is not None and core.alarm.next < NEVER:
-        turn.set(alarm=timed(core.alarm, turn.rules))
+        turn.core = turn.core._replace(alarm=timed(core.alarm, turn.rules))
 
 
-def _restarted(turn: Turn, event: Began, now: Incident) -> None:
+def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
     phase = turn.core.phase
     _wish_outlived(turn)
-    if phase == WARNING and now.by_person:
+    if phase == WARNING and incident.by_person:
         back_to_watching(turn, "the guard was started again before it was carried out")
     elif phase == WARNING:
-        told_again = event.at if now.warned is None else NEVER
-        tries = now.tries - 1 if now.told else now.tries  # whether that one was ever made nobody knows
-        turn.amend(worker="", ready=False, told="", tries=tries, retell=told_again)
+        told_again = event.at if incident.warned is None else NEVER
+        tries = incident.tries - 1 if incident.told else incident.tries  # whether that one was ever made nobody knows
+        turn.incident = turn.incident._replace(worker="", ready=False, told="", tries=tries, retell=told_again)
     elif phase == ACTING:
-        attempt_failed(turn, now, "unknown", "the guard ended while the action ran", event.at)
+        attempt_failed(turn, incident, "unknown", "the guard ended while the action ran", event.at)
     elif phase == CONFIRMING:
-        turn.amend(confirm="", recheck=event.at)
-    elif now.told:
-        turn.set(remind=event.at)  # the guard ended before it knew that anybody had heard of the end
+        turn.incident = turn.incident._replace(confirm="", recheck=event.at)
+    elif incident.told:
+        turn.core = turn.core._replace(
+            remind=event.at
+        )  # the guard ended before it knew that anybody had heard of the end
 
 
 def resume(turn: Turn, asleep: float) -> None:
     """The machine slept: whatever was pending is closed, and this counts as a start."""
     core = turn.core
-    now = core.incident
-    if now is not None and core.phase in {WARNING, ACTING, CONFIRMING}:
+    incident = core.incident
+    if incident is not None and core.phase in {WARNING, ACTING, CONFIRMING}:
         abandon(turn)
-        answer_wish(turn, "withdrawn" if now.asked is None else "acted", "the machine was suspended and came back")
-        turn.tell("came_back", "info", acted=now.asked is not None)
-    turn.set(phase=WATCHING, done="", incident=None, armed=None, arm_since=None, again=NEVER, remind=NEVER)
-    turn.set(alarm=waiting(core.alarm, turn.at - asleep))
-    turn.set(started=turn.at, fresh="resume", rounds=0, notice=None)
+        answer_wish(turn, "withdrawn" if incident.asked is None else "acted", "the machine was suspended and came back")
+        turn.tell("came_back", "info", acted=incident.asked is not None)
+    turn.core = turn.core._replace(
+        phase=WATCHING, done="", incident=None, armed=None, arm_since=None, again=NEVER, remind=NEVER
+    )
+    turn.core = turn.core._replace(alarm=waiting(core.alarm, turn.at - asleep))
+    turn.core = turn.core._replace(started=turn.at, fresh="resume", rounds=0, notice=None)
 
 
 def close_after_boot(turn: Turn) -> None:
     """The first tick of a boot: close what an earlier boot left open, and carry holds over."""
     core = turn.core
-    now = core.incident
-    if now is not None and now.asked is None:
-        turn.tell("cancelled", "info", incident=now.id, why="interrupted by a restart of the machine")
-    elif now is not None:
+    incident = core.incident
+    if incident is not None and incident.asked is None:
+        turn.tell("cancelled", "info", incident=incident.id, why="interrupted by a restart of the machine")
+    elif incident is not None:
         stopped, started = core.saved_wall or None, None if turn.synced is False else turn.wall
         off = started - stopped if stopped and started and started > stopped else None  # else one of them is wrong
         saved = _not_spent(turn, off) if off is not None else None
         dates: dict[str, object] = {"off_seconds": off, "stopped_wall": stopped, "started_wall": started}
-        turn.tell("closed", "info", incident=now.id, proof=now.proof, saved=saved, **dates)
+        turn.tell("closed", "info", incident=incident.id, proof=incident.proof, saved=saved, **dates)
     carried = []
     for hold_before in core.holds:
         left = hold_before.until - turn.at
@@ -435,14 +464,14 @@ def close_after_boot(turn: Turn) -> None:
             carried.append(hold_before._replace(until=turn.at + min(left, turn.rules.policy.hold_max)))
         else:
             turn.tell("hold_ended", "info", owner=hold_before.owner, hold=hold_before.reason)
-    turn.set(incident=None, holds=tuple(carried))
+    turn.core = turn.core._replace(incident=None, holds=tuple(carried))
 
 
 def without_state(turn: Turn) -> None:
     """The first tick after the state was lost within the boot: people hear of it, and of what is taken back."""
-    now = turn.core.incident
-    if now is not None and now.asked is None:
+    incident = turn.core.incident
+    if incident is not None and incident.asked is None:
         turn.tell("cancelled", "warning", why="costguard lost what it remembered of this boot")
-        turn.set(incident=None)
+        turn.core = turn.core._replace(incident=None)
     _wish_outlived(turn)
     turn.tell("state_lost", "warning")

@@ -29,22 +29,22 @@ def check(before: State, after: State, effects: Sequence[Effect], rules: Rules) 
 
 
 def _check_act(after: State, rules: Rules) -> None:
-    core, policy, now = after.core, rules.policy, after.core.incident
+    core, policy, incident = after.core, rules.policy, after.core.incident
     if policy.mode != "live":
         raise InvariantError("dry run: nothing may act")
-    if now is None:
+    if incident is None:
         raise InvariantError("I4: nothing acts outside an incident")
     if words := forbidden(core, rules):
         raise InvariantError(words)
-    if now.by_person:
+    if incident.by_person:
         return
-    if now.warned is None or not reached(after.at, now.warned + policy.grace):
+    if incident.warned is None or not reached(after.at, incident.warned + policy.grace):
         raise InvariantError("I2: no action before people were warned for as long as `grace`")
     if not reached(after.at, may_act_at(core, rules)):
         raise InvariantError("I9: no own stop within boot_grace")
     if core.holds or core.notice is not None:
         raise InvariantError("no action against a hold or a notice")
-    if not reason_of(now).needs_quiet:
+    if not reason_of(incident).needs_quiet:
         return
     judged = [after.tracks[i] for i in core.judged]
     judged_by_mean = [core.mean] if rules.judges_mean and core.mean is not None else judged

@@ -53,7 +53,7 @@ def step(state: State, event: Event, policy: Policy) -> Step:
     turn = Turn(state, rules, event.at, wall, synced=core.synced)
     turn.at = state.at  # only a tick moves the machine's own time
     _other(turn, event)
-    turn.set(next=-NEVER)
+    turn.core = turn.core._replace(next=-NEVER)
     after = turn.state
     check(state, after, turn.effects, rules)
     return Step(after, tuple(turn.effects), Sentence(after, rules, turn.wall))
@@ -117,17 +117,19 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     if first:
         state = state._replace(at=max(state.at, tick.at - rules.policy.interval))  # nobody looked before: not unknown
     if first and state.core.fresh in {"", "lost"}:
-        turn.set(began=tick.at, suspended=tick.suspended)
+        turn.core = turn.core._replace(began=tick.at, suspended=tick.suspended)
     elif tick.suspended - state.core.suspended >= RESUME_JUMP and state.core.fresh != "boot":
         handle.resume(turn, tick.suspended - state.core.suspended)
         state, gap = turn.state._replace(at=tick.at - rules.policy.interval), rules.policy.interval
     if state.core.fresh == "boot":
-        turn.set(began=tick.at)
+        turn.core = turn.core._replace(began=tick.at)
         handle.close_after_boot(turn)
     elif state.core.fresh == "lost":
         handle.without_state(turn)
     if not state.gpus and not turn.core.started and tick.suspended >= RESUME_JUMP:
-        turn.set(started=tick.at)  # the machine slept in this boot, and the state that knew when is lost (I9)
+        turn.core = turn.core._replace(
+            started=tick.at
+        )  # the machine slept in this boot, and the state that knew when is lost (I9)
     seen = observe(State(state.at, state.gpus, state.tracks, turn.core), tick, rules)
     turn.gpus, turn.tracks, turn.core = seen.gpus, seen.tracks, seen.core
     contiguous = bool(state.gpus) and gap <= rules.gap
@@ -144,7 +146,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
         bridged=state.core.fresh != "lost" and (bridged(gap, rules, restarted=seen.restarted) or first),
         watched=bridged(gap, rules, restarted=False) or first,
     )
-    turn.set(fresh="", next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))
+    turn.core = turn.core._replace(fresh="", next=next_decision(turn.state, rules, tick.wall, synced=tick.synced))
     after = turn.state
     check(before, after, turn.effects, rules)
     return Step(after, tuple(turn.effects), Sentence(after, rules, tick.wall))
@@ -154,22 +156,22 @@ def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool)
     """Armed once the load stayed above the threshold for long enough; armed for the rest of the boot."""
     policy = turn.rules.policy
     if hole:
-        turn.set(arm_since=None)
+        turn.core = turn.core._replace(arm_since=None)
     core = turn.core
     if core.armed is None and policy.arm_duration is not None:
         above = above_arm(readings, core.picked, turn.rules)
         if not above and policy.arm_duration > 0:
             if core.arm_since is not None:
-                turn.set(arm_since=None)
+                turn.core = turn.core._replace(arm_since=None)
         else:
             began = core.arm_since if core.arm_since is not None else since
             armed = reached(turn.at, began + policy.arm_duration)
-            turn.set(arm_since=began, armed=turn.at if armed else None)
+            turn.core = turn.core._replace(arm_since=began, armed=turn.at if armed else None)
     core = turn.core
     seen = core.shadow  # work beside a GPU that cannot be read is work
     worked = seen is not None and seen.loud and turn.at - seen.since >= WORK_FORGETS_STOPS
     if (core.stops or core.held) and (worked or (core.armed == turn.at and policy.arm_duration)):
-        turn.set(stops=())
+        turn.core = turn.core._replace(stops=())
         people.forgive(turn)
 
 
@@ -178,18 +180,18 @@ def _expire(turn: Turn) -> None:
     core = turn.core
     over = [hold for hold in core.holds if hold.until <= turn.at]
     if over:
-        turn.set(holds=tuple(hold for hold in core.holds if hold.until > turn.at))
+        turn.core = turn.core._replace(holds=tuple(hold for hold in core.holds if hold.until > turn.at))
         if not turn.core.holds:
             last = max(over, key=lambda hold: hold.until)
             turn.tell("hold_ended", "info", owner=last.owner, hold=last.reason)
     if core.notice is not None and turn.at > core.notice + 600.0:
-        turn.set(notice=None)
+        turn.core = turn.core._replace(notice=None)
 
 
 def _date_stops(turn: Turn) -> None:
     """A stop of which nobody knew the date counts from the first date that is sure: later than it was, so longer."""
     if turn.synced and UNDATED in turn.core.stops:
-        turn.set(stops=tuple(turn.wall if date == UNDATED else date for date in turn.core.stops))
+        turn.core = turn.core._replace(stops=tuple(turn.wall if date == UNDATED else date for date in turn.core.stops))
 
 
 def _budget(turn: Turn) -> None:
@@ -199,14 +201,14 @@ def _budget(turn: Turn) -> None:
         return
     if not core.spent_since:
         # what was spent before there was a budget belongs to none
-        turn.set(spent_since=turn.wall, spent=-_cost(turn, turn.at - core.suspended))
+        turn.core = turn.core._replace(spent_since=turn.wall, spent=-_cost(turn, turn.at - core.suspended))
         return
     periods = (turn.wall - core.spent_since) // policy.budget_period
     if periods >= 1:
         since = core.spent_since + periods * policy.budget_period
         awake = min(turn.wall - since, turn.at - core.started)  # of the new period; `started`: no longer than awake
         earlier = max(0.0, turn.at - core.suspended - awake)  # running seconds of this boot before it
-        turn.set(spent_since=since, spent=-_cost(turn, earlier))
+        turn.core = turn.core._replace(spent_since=since, spent=-_cost(turn, earlier))
 
 
 def _cost(turn: Turn, seconds: float) -> float:
@@ -226,15 +228,15 @@ def _preflight(turn: Turn) -> None:
             effect_id = turn.serial("c")
             turn.effects.append(Check(effect_id, action, since, known=action in passed, tries=core.check_tries))
             asked.append(f"{effect_id} {action}")
-    turn.set(check=turn.at + PREFLIGHT_EVERY, checking=tuple(asked))
-    turn.set(check_since=since if asked else None, check_soon=False)
+    turn.core = turn.core._replace(check=turn.at + PREFLIGHT_EVERY, checking=tuple(asked))
+    turn.core = turn.core._replace(check_since=since if asked else None, check_soon=False)
 
 
 def _other(turn: Turn, event: Event) -> None:
     """Everything that is not a tick."""
     match event:
         case Devices():
-            turn.set(devices=event.devices, picked=())  # the next tick selects by the new names
+            turn.core = turn.core._replace(devices=event.devices, picked=())  # the next tick selects by the new names
         case Began():
             handle.begin_again(turn, event)
         case Outcome():

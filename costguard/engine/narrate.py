@@ -99,8 +99,8 @@ class Sentence:
 
     def _despite(self) -> str:
         """What unknown means here: it keeps the machine up, unless a reason that it does not stop is at work."""
-        now, phase = self._state.core.incident, self._state.core.phase
-        if now is not None and reason_of(now).by_date and phase in (WARNING, ACTING, CONFIRMING):
+        incident, phase = self._state.core.incident, self._state.core.phase
+        if incident is not None and reason_of(incident).by_date and phase in (WARNING, ACTING, CONFIRMING):
             return "and the deadline has passed"
         return "and unknown is never idle"
 
@@ -131,23 +131,23 @@ class Sentence:
 
     def _countdown(self, action: str) -> str:
         core, rules = self._state.core, self._rules
-        now = core.incident
+        incident = core.incident
         would = action if rules.policy.mode == "live" else f"DRY RUN: {action} would come"
-        if now is None or now.warned is None:
-            return f"{being_warned(now, rules)}; {would} {_later(rules, 'after that')}"
-        if now.by_person:
+        if incident is None or incident.warned is None:
+            return f"{being_warned(incident, rules)}; {would} {_later(rules, 'after that')}"
+        if incident.by_person:
             soon = (
-                f"{action} failed ({now.detail}) and is tried again"
-                if now.failures
+                f"{action} failed ({incident.detail}) and is tried again"
+                if incident.failures
                 else f"{would} as soon as it is ready"
             )
-            return f"{now.owner} asked for it: {soon}; `costguard hold 2h` takes it back"
+            return f"{incident.owner} asked for it: {soon}; `costguard hold 2h` takes it back"
         due = obstacles.due_at(core, rules)
         left = due - self._state.at
-        if left <= 0 and now.failures:
-            return f"{action} failed ({now.detail}) and is tried again if nothing works"
+        if left <= 0 and incident.failures:
+            return f"{action} failed ({incident.detail}) and is tried again if nothing works"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
-        nobody = f"; {unreached(now.tries)}" if now.exhausted else ""
+        nobody = f"; {unreached(incident.tries)}" if incident.exhausted else ""
         if not rules.policy.grace:
             return f"{would} {when}{nobody}"  # nobody is given the time for anything
         holder = "somebody" if core.held < rules.policy.hold_total else "root"
@@ -178,11 +178,11 @@ class Sentence:
         return f"{would}warning at {self._at(at)} ({why}), {action} {later}, unless {end}"
 
 
-def being_warned(now: Incident | None, rules: Rules) -> str:
+def being_warned(incident: Incident | None, rules: Rules) -> str:
     """How far the warning of a countdown has come that waits for it."""
-    if now is None or (now.tries <= 1 and now.told):
+    if incident is None or (incident.tries <= 1 and incident.told):
         return "the warning is being sent"
-    return f"nobody has got the warning yet (try {now.tries} of {rules.policy.warn_attempts})"
+    return f"nobody has got the warning yet (try {incident.tries} of {rules.policy.warn_attempts})"
 
 
 def unreached(tries: int) -> str:

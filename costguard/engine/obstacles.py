@@ -40,12 +40,12 @@ def may_warn_at(core: Core, rules: Rules) -> float:
 
 def due_at(core: Core, rules: Rules) -> float:
     """When the action of the open incident is due; NEVER before its warning was delivered or given up."""
-    now = core.incident
-    if now is not None and now.by_person:
-        return now.opened
-    if now is None or now.warned is None:
+    incident = core.incident
+    if incident is not None and incident.by_person:
+        return incident.opened
+    if incident is None or incident.warned is None:
         return NEVER
-    return max(now.warned + rules.policy.grace, may_act_at(core, rules))
+    return max(incident.warned + rules.policy.grace, may_act_at(core, rules))
 
 
 def bridged(gap: float, rules: Rules, *, restarted: bool) -> bool:

@@ -96,7 +96,7 @@ def _charge(turn: Turn, key: str, price: float) -> None:
     accounts = dict(turn.core.accounts)
     accounts[key] = max(0.0, accounts.get(key, 0.0) + price)
     kept = sorted(((who, sum_) for who, sum_ in accounts.items() if sum_ > 0.0), key=lambda entry: entry[1])
-    turn.set(held=max(0.0, turn.core.held + price), accounts=tuple(kept[-ACCOUNTS_KEPT:]))
+    turn.core = turn.core._replace(held=max(0.0, turn.core.held + price), accounts=tuple(kept[-ACCOUNTS_KEPT:]))
 
 
 def forgive(turn: Turn) -> None:
@@ -105,30 +105,30 @@ def forgive(turn: Turn) -> None:
     for held in turn.core.holds:
         if held.uid != ROOT:
             accounts[held.key] = accounts.get(held.key, 0.0) + max(0.0, held.until - turn.at)
-    turn.set(held=sum(accounts.values()), accounts=tuple(accounts.items()))
+    turn.core = turn.core._replace(held=sum(accounts.values()), accounts=tuple(accounts.items()))
 
 
 def _end_countdown(turn: Turn, owner: str) -> None:
     """A hold ends a countdown, and is told itself; a person's own stop is taken back aloud."""
-    now = turn.core.incident
-    if now is not None and now.by_person:
+    incident = turn.core.incident
+    if incident is not None and incident.by_person:
         back_to_watching(turn, f"{owner} holds this machine")
         return
     abandon(turn)
-    turn.set(phase=WATCHING, incident=None)
+    turn.core = turn.core._replace(phase=WATCHING, incident=None)
 
 
 def _grant(turn: Turn, granted: Hold, seconds: float) -> None:
     """Keep the hold, and tell it, unless one of the same user was told just now."""
     core = turn.core
-    turn.set(holds=(*(held for held in core.holds if held.key != granted.key), granted))
+    turn.core = turn.core._replace(holds=(*(held for held in core.holds if held.key != granted.key), granted))
     told = _told_lately(turn)
     before = next((held.until for held in core.holds if held.key == granted.key), turn.at)
     if granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS:
         owner, until = granted.owner, granted.wall
         facts = {"owner": owner, "hold": granted.reason, "hold_seconds": seconds, "hold_until_wall": until}
         told = _tell(turn, "held", granted.key, told, facts, always=granted.uid == ROOT)
-    turn.set(hold_told=told)
+    turn.core = turn.core._replace(hold_told=told)
 
 
 def _told_lately(turn: Turn) -> tuple[tuple[str, float], ...]:
@@ -154,15 +154,15 @@ def release(turn: Turn, event: AskRelease) -> None:
     for held in ended:
         if held.uid != ROOT:
             _charge(turn, held.key, -min(held.refundable, max(0.0, held.until - turn.at)))
-    turn.set(holds=others)
+    turn.core = turn.core._replace(holds=others)
     if event.everything:
-        turn.set(stops=())
+        turn.core = turn.core._replace(stops=())
         if core.phase in {DONE, FAILED}:
-            turn.set(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+            turn.core = turn.core._replace(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
     if ended:
         facts = {"owner": event.owner, "hold": "released", "holders": [held.owner for held in others]}
         told = _tell(turn, "hold_ended", _RELEASED, _told_lately(turn), facts, always=event.everything)
-        turn.set(hold_told=told)
+        turn.core = turn.core._replace(hold_told=told)
     did = [_whose(ended)] if ended else []
     stays = [_whose(others)] if others else []
     (did if event.everything else stays).extend(latched)

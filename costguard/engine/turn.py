@@ -1,7 +1,5 @@
 """One step in the making: the core as it changes, and the effects that it asks for."""
 
-from typing import Any
-
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.idleness import concerned
 from costguard.engine.observation import Device
@@ -40,15 +38,16 @@ class Turn:
         """Whether actions have an effect."""
         return self.rules.policy.mode == "live"
 
-    def set(self, **changes: Any) -> None:
-        """Change the core."""
-        self.core = self.core._replace(**changes)
+    @property
+    def incident(self) -> Incident:
+        """The open incident. Raises LookupError when there is none."""
+        if self.core.incident is None:
+            raise LookupError("there is no incident")
+        return self.core.incident
 
-    def amend(self, **changes: Any) -> None:
-        """Change the open incident."""
-        incident = self.core.incident
-        if incident is not None:
-            self.core = self.core._replace(incident=incident._replace(**changes))
+    @incident.setter
+    def incident(self, incident: Incident) -> None:
+        self.core = self.core._replace(incident=incident)
 
     def serial(self, prefix: str) -> str:
         """A new effect or incident id; ids of another boot differ by the boot id."""
