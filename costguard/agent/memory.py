@@ -29,6 +29,9 @@ COMMIT_EVERY = 3600.0
 COUNTED_EVERY = 600.0
 """The same where running time counts against a budget or a lifetime."""
 
+SAME_SECONDS = 1.0
+"""By which two beginnings of unused time may differ and be the same."""
+
 UNUSABLE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading something that was never saved so may raise."""
 
@@ -76,7 +79,7 @@ class Memory:
         self._saved_at = -SAVE_EVERY
         self._lasting: tuple[object, ...] = ()
         self._committed_at = now
-        self._unused = True  # whether the saved commitments tell of unused time; of an earlier process: perhaps
+        self._unused_since: float | None = float("-inf")  # of saved unused time; of an earlier process: perhaps
         self._written: tuple[State | None, str] = (None, "")  # the engine's state as JSON, whenever that was
         self._learnt: object = None  # by the reader, as it was saved
         self.adopt(policy)
@@ -142,8 +145,11 @@ class Memory:
             self.save(state, readers)
         # work, or what cannot be seen, while the disk still tells of unused time: a crash of the machine must not lose it
         work = core.work
-        worked = self._unused and (
-            core.armed is not None or (work is not None and (work.loud or work.lost is not None))
+        # or that began anew: a resume counts as a start
+        saved = self._unused_since
+        worked = saved is not None and (
+            core.armed is not None
+            or (work is not None and (work.loud or work.lost is not None or max(work.since, work.known_since) > saved))
         )
         now_open = core.incident.id if core.incident is not None and core.phase in OPEN else ""
         lasting = (core.holds, core.stops, now_open, core.phase if now_open else "")
@@ -175,7 +181,7 @@ class Memory:
     def commit(self, state: State, now: Instant) -> None:
         """The commitments, at once in memory and soon on the disk."""
         lasting = {**commitments(state, now.wall, self._policy.price_per_hour), "rules": self._mark}
-        self._unused = bool(lasting["unused"])
+        self._unused_since = state.at - lasting["unused"] + SAME_SECONDS if lasting["unused"] else None
         data = _encode(lasting).encode()
         self._committed_at = now.boot
         self._tell("commitments", self._host.save_commitments(data))

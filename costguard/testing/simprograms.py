@@ -287,7 +287,7 @@ class Actor(Program):
             else:
                 # what fails may take as long as it may, and the next look is near then
                 slow = self.fault == "fail" and self.world.random.random() < SLOW_FAILURES
-                self.world.after(self.soon(0.1, 55.0 if slow else 3.0), self.effect)
+                self.world.after(self.soon(0.1, 0.93 * self.job["deadline"] if slow else 3.0), self.effect)
 
     def effect(self) -> None:
         """Act, for good, unless the guard killed it first."""

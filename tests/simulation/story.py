@@ -16,7 +16,7 @@ from costguard.engine.state import Core
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.surroundings import Spent, forgotten, policy, script, unattended
-from tests.simulation.troubles import Troubles, strike
+from tests.simulation.troubles import Troubles, happens, strike
 
 DAY = 86400.0
 FAULTS_EVERY = (2400.0, 4800.0, 9600.0)
@@ -175,7 +175,8 @@ class Story:
 
     def _off(self) -> None:
         """The machine is off until a person, or the cloud, starts it again."""
-        seconds = self.off_for or self.rng.choice((60.0, 600.0, 3600.0, 3 * 3600.0)) * self.rng.uniform(0.5, 2)
+        usual = (3600.0, 3 * 3600.0) if self.timer else (60.0, 600.0, 3600.0, 3 * 3600.0)
+        seconds = self.off_for or self.rng.choice(usual) * self.rng.uniform(0.5, 2)
         self.note(f"the machine is off for {seconds:.0f} s")
         self.judge.going_off()
         self.off_for, self.damage = None, None
@@ -200,14 +201,14 @@ class Story:
         """Who starts the machine: its owner, to work; a timer, over and over; or somebody who has other plans for it."""
         self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, 900.0), 0.002, "boot"))
         choice = self.rng.random()
-        before, self.timer = self.timer, choice < (0.85 if self.timer else 0.2)
+        before, self.timer = self.timer, choice < (0.85 if self.timer else 0.25)
         if self.timer:  # started and forgotten, again and again
             if not before:
                 plans = [self._owner() for _ in range(8)]
                 self.config = next((plan for plan in plans if unattended(plan)), plans[0])
             quiet = forgotten(self.rng, self.config["policy"]["unused_after"])
             self.machine.cut(self.world.now, quiet)
-            if self.rng.random() < 0.25:  # and cut off before anybody has decided anything
+            if self.rng.random() < 0.35:  # and cut off before anybody has decided anything
                 self.world.after(
                     self.rng.uniform(0.2, 0.9) * (self.config["policy"]["unused_after"] or 3600.0), self.world.power_off
                 )
@@ -288,6 +289,8 @@ class Story:
             self.world.after(self.rng.uniform(0.1, 2.0), lambda: setattr(host, "doom", 1))
         if phase == "WARNING" and self.rng.random() < 0.3:
             self.troubles.arm("go", self.rng.choice(("fail", "fail", "die_after")), self.rng.choice((1, 3, 9)))
+        if phase == "WARNING" and self.rng.random() < 0.12:
+            self.world.after(self.rng.uniform(0.0, grace), lambda: happens(self, self.rng, "announcement"))
         if phase in {"ACTING", "CONFIRMING"} and self.rng.random() < 0.3:
             self.world.after(self.rng.uniform(0.5, 5.0), held)
         for _ in range(self.rng.choice((1, 3, 5) if phase == "FAILED" else (0, 1, 2))):

@@ -210,6 +210,6 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
         fallback=fallback,
         admin_hold="billing tests" if rng.random() < 0.06 else "",
     )
-    made["actions"] = {name: {**given, "timeout": rng.choice((50, 60))} for name, given in made["actions"].items()}
+    made["actions"] = {name: {**given, "timeout": rng.choice((50, 60, 110))} for name, given in made["actions"].items()}
     made["notify"] = {**made["notify"], "channels": rng.choice((["wall"], ["wall", "mail"]))}
     return made | rented if rng.random() < 0.65 else made

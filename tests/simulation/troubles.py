@@ -114,9 +114,7 @@ def strike(story: "Story", rng: random.Random) -> None:
     if choice < 0.5 and story.phase in wanted:
         subjects = list(wanted[story.phase])
     elif choice > 0.6 or story.phase in {"ACTING", "CONFIRMING", "FAILED"}:
-        name = rng.choice((*names, *OFTEN))
-        story.troubles.count(name)
-        EVENTS[name](story, rng)
+        happens(story, rng, rng.choice((*names, *OFTEN)))
         return
     subject = rng.choice(subjects)
     word = rng.choice(OPERATIONS[subject])
@@ -128,6 +126,13 @@ def strike(story: "Story", rng: random.Random) -> None:
     if subject.endswith("configure"):
         story.reload(rng)
     story.troubles.arm(subject, word, times)
+
+
+def happens(story: "Story", rng: random.Random, name: str) -> None:
+    """One event, while there is a guard."""
+    if story.host.alive:
+        story.troubles.count(name)
+        EVENTS[name](story, rng)
 
 
 WEIGHTY = (*["nvml"] * 8, *["plan", "prepare", "go", "go", "confirm", "notify", "notify"])
@@ -213,8 +218,8 @@ def _stop(story: "Story", rng: random.Random) -> None:
     """Root wants the machine to stop; now and then the guard dies meanwhile."""
     story.stop()
     host = story.host
-    if rng.random() < 0.4:
-        story.world.after(rng.uniform(1.0, 60.0), lambda: setattr(host, "doom", 1))
+    if rng.random() < 0.5:  # a request follows within seconds
+        story.world.after(rng.uniform(0.5, rng.choice((6.0, 60.0))), lambda: setattr(host, "doom", 1))
 
 
 def _held_and_jump(story: "Story", rng: random.Random) -> None:
@@ -259,7 +264,7 @@ def _announcement(story: "Story", rng: random.Random) -> None:
     story.world.after(rng.uniform(30.0, 3600.0), story.world.notices.clear)
 
 
-OFTEN = ("suspend", "hold", "tag", "announcement", "stop by hand", "held over a boot")
+OFTEN = ("suspend", "stall", "hold", "tag", "announcement", "stop by hand", "held over a boot")
 """Events that come twice as often."""
 
 EVENTS: dict[str, Callable[["Story", random.Random], None]] = {

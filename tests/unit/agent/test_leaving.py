@@ -51,6 +51,21 @@ def test_a_crash_of_the_machine_takes_back_unused_time_that_unknown_has_ended() 
     assert found[1] < 60.0
 
 
+def test_a_crash_of_the_machine_right_after_it_woke_up_takes_back_unused_time_of_before() -> None:
+    """I7: a resume counts as a start; what is committed in the moment in which it wakes up is not older than that."""
+    host = SimHost(Machine(gpus=1, script=[]), seed=3, until=9000.0)
+    found: list[float] = []
+
+    def wake() -> None:
+        host.world.suspend(5000.0)
+        host.request(0, {"command": "hold", "seconds": 3600, "reason": "a run"})
+        host.world.after(5.0, lambda: found.append(json.loads(host.world.disk[COMMITMENTS])["data"]["unused"]))
+
+    host.world.at(2005.0, wake)
+    Loop(host, effective(unused_after=7200.0), host.start()).run()
+    assert found[0] < 60.0
+
+
 @pytest.mark.parametrize(("later", "kept"), [(3600.0, True), (7200.0, False)])
 def test_a_start_under_another_policy_commits_no_unused_time_of_before(later: float, kept: bool) -> None:
     """I7: a full time is needed under the new policy, also should the power fail right after the start."""
@@ -58,7 +73,7 @@ def test_a_start_under_another_policy_commits_no_unused_time_of_before(later: fl
     Loop(host, effective(unused_after=3600.0), host.start()).run()
     again = SimHost(world=host.world, until=host.world.now + 60.0)
     found: list[float] = []
-    again.world.after(5.0, lambda: found.append(json.loads(again.world.disk[COMMITMENTS])["data"]["unused"]))
+    again.world.after(0.01, lambda: found.append(json.loads(again.world.runtime[COMMITMENTS])["data"]["unused"]))
     Loop(again, effective(unused_after=later), again.start()).run()
     assert (found[0] > 1000.0) is kept
 
