@@ -299,8 +299,9 @@ def capabilities(provider: Provider) -> Capabilities:
 
 
 def settings_of(provider: Provider) -> tuple[Setting, ...]:
-    """The options of a plug-in's own."""
-    return tuple(getattr(provider, "settings", ()))
+    """The options of a plug-in's own; what is none is left out, for foreign code may not keep a guard from starting."""
+    found = getattr(provider, "settings", ())
+    return tuple(one for one in found if isinstance(one, Setting)) if isinstance(found, tuple | list) else ()
 
 
 def site_settings(cloud: Mapping[str, object], name: str, provider: Provider) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from costguard.config import checks, ownership, paths
 from costguard.config.options import OPTIONS
+from costguard.config.plug_ins import UNFIT
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment, read_file
@@ -186,6 +187,8 @@ def _unknown(path: str, value: object) -> str:
         return f"this is a table, not a value; allowed: {', '.join(keys)}"
     table, _, key = path.rpartition(".")
     if table.startswith("cloud.") and table not in tables:
+        if why := UNFIT.get(table.split(".")[1]):
+            return f"the options of this plug-in cannot be read ({why}); allowed: none, until it is mended"
         with_own = sorted(known.removeprefix("cloud.") for known in tables if known.startswith("cloud."))
         return f"no plug-in of that name with options of its own is installed; allowed: {', '.join(with_own) or 'none'}"
     siblings = [known for known in OPTIONS if known.rpartition(".")[0] == table]

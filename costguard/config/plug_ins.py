@@ -27,32 +27,42 @@ def _installed() -> dict[str, Provider]:
 INSTALLED: Mapping[str, Provider] = _installed()
 """Every plug-in that can be loaded, by the name of its entry point."""
 
-FORMER: Mapping[str, str] = {
-    f"cloud.{setting.formerly}": f"cloud.{name}.{setting.name}"
-    for name, provider in INSTALLED.items()
-    for setting in settings_of(provider)
-    if setting.formerly
-}
-"""Former names of options, which older configurations have, and what they are called now."""
+UNFIT: dict[str, str] = {}
+"""Plug-ins whose options cannot be ones of the configuration, and why."""
+
+
+def own(name: str) -> tuple[Setting, ...]:
+    """The options of one of them."""
+    return () if name in UNFIT else settings_of(INSTALLED[name])
+
+
+def former() -> dict[str, str]:
+    """Former names of options, which older configurations have, and what they are called now."""
+    every = ((name, one) for name in INSTALLED for one in own(name))
+    return {f"cloud.{one.formerly}": f"cloud.{name}.{one.name}" for name, one in every if one.formerly}
 
 
 def files() -> list[tuple[str, str]]:
     """Plug-in and option of each file that a plug-in reads."""
-    every = ((name, one) for name, provider in INSTALLED.items() for one in settings_of(provider))
-    return [(name, one.name) for name, one in every if one.kind == "file"]
+    return [(name, one.name) for name in INSTALLED for one in own(name) if one.kind == "file"]
 
 
 def tables(section: type[Any], option: Callable[..., Any]) -> type[Any]:
     """A base for the model of ``[cloud]`` with an inner table for each plug-in that has options of its own."""
     inner: dict[str, Any] = {}
     for name, provider in INSTALLED.items():
-        own = settings_of(provider)
-        if own:
-            fields: dict[str, Any] = {one.name: (_type(one), _option(one, option)) for one in own}
-            table = create_model(
-                f"Cloud_{name}", __base__=section, __doc__=f"What {provider.name} alone has.", **fields
-            )
+        fields: dict[str, Any] = {one.name: (_type(one), _option(one, option)) for one in own(name)}
+        if not fields:
+            continue
+        try:
+            about = f"What {provider.name} alone has."
+            table = create_model(f"Cloud_{name}", __base__=section, __doc__=about, **fields)
             inner[name] = (table, table())
+            if name not in create_model("PlugIns", __base__=section, **inner).model_fields:
+                raise ValueError("no table can have this name")  # noqa: TRY301 - as what the library says of others
+        except Exception as error:  # noqa: BLE001 - foreign words: whatever is wrong with them, the others count
+            inner.pop(name, None)
+            UNFIT[name] = " ".join(str(error).split())
     return create_model("PlugIns", __base__=section, **inner)
 
 

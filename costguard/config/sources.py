@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from costguard.config import toml_text, values
 from costguard.config.options import OPTIONS
-from costguard.config.plug_ins import FORMER
+from costguard.config.plug_ins import former
 from costguard.files import NoFileError, open_file
 from costguard.masking import mask
 
@@ -70,12 +70,12 @@ def read_file(path: str, *, required: bool) -> Layer:
 
 def _renamed(found: dict[str, Value]) -> Iterator[Problem]:
     """Give options their present names; one that is set under both is a problem."""
-    for former, path in FORMER.items():
-        if former in found:
-            value = found.pop(former)
+    for name, path in former().items():
+        if name in found:
+            value = found.pop(name)
             if path in found:
                 yield Problem(
-                    former, f"it is the former name of {path}, which is set as well; allowed: one of them", value.source
+                    name, f"it is the former name of {path}, which is set as well; allowed: one of them", value.source
                 )
             else:
                 found[path] = value
@@ -118,7 +118,7 @@ def read_command_line(assignments: list[str], named: Mapping[str, str]) -> Layer
 
 
 def _add_text(layer: Layer, path: str, text: str, source: str) -> None:
-    path = FORMER.get(path, path)
+    path = former().get(path, path)
     try:
         layer.found[path] = Value(_from_text(path, text), source)
     except ValueError as error:

@@ -26,7 +26,6 @@ from costguard.actions.provider import (
     Identity,
     Machine,
     Provider,
-    Setting,
     Site,
     Trouble,
     Verb,
@@ -118,10 +117,12 @@ def check_capabilities(case: Case) -> None:
 def check_settings(case: Case) -> None:
     """Its own options fit into the configuration, explain themselves, and hold no secret."""
     own = settings_of(case.provider)
+    given = getattr(case.provider, "settings", ())
+    assert isinstance(given, tuple), "`settings` is a tuple"
+    assert own == given, "each of `settings` is a Setting"
     names = [one.name for one in own]
     assert len(set(names)) == len(names), "it names a setting twice"
     for one in own:
-        assert isinstance(one, Setting)
         assert one.name.isidentifier(), f"{one.name!r} cannot be written in a file"
         assert one.name == one.name.lower(), f"{one.name!r} cannot be written in an environment variable"
         assert one.name not in SHARED, f"[cloud] has {one.name!r} already, for every cloud"

@@ -13,7 +13,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costguard.actions import bounded
+from costguard.actions import bounded, hints
 from costguard.actions.provider import CloudError, Site
 
 DEFAULT = "169.254.169.254"
@@ -122,7 +122,7 @@ class Metadata:
     def _judge(self, path: str, answer: http.client.HTTPResponse, body: bytes) -> bytes | None:
         code = f"http_{answer.status}"
         if answer.status in _RETRIED:  # during maintenance they come without the header
-            raise CloudError("internal", f"the metadata server answered {answer.status}", code=code, hint=_AGAIN)
+            raise CloudError("internal", f"the metadata server answered {answer.status}", code=code, hint=hints.AGAIN)
         if answer.getheader(_FLAVOR) != "Google":
             raise CloudError(
                 "changed",
@@ -136,7 +136,7 @@ class Metadata:
         if answer.status == http.client.NOT_FOUND:
             return None
         if answer.status == http.client.TOO_MANY_REQUESTS:
-            raise CloudError("throttled", "the metadata server asks for fewer requests", code=code, hint=_AGAIN)
+            raise CloudError("throttled", "the metadata server asks for fewer requests", code=code, hint=hints.AGAIN)
         if answer.status == http.client.FORBIDDEN:
             raise CloudError(
                 "denied",
@@ -145,7 +145,7 @@ class Metadata:
                 code=code,
                 hint="run costguard on the machine itself, without a proxy, then `costguard doctor`",
             )
-        raise CloudError("internal", f"the metadata server answered {answer.status}", code=code, hint=_AGAIN)
+        raise CloudError("internal", f"the metadata server answered {answer.status}", code=code, hint=hints.AGAIN)
 
     def _silent(self) -> CloudError:
         return CloudError(
@@ -159,14 +159,11 @@ class Metadata:
     def _unreachable(self, error: Exception, code: str) -> CloudError:
         reason = getattr(error, "strerror", None) or type(error).__name__
         text = f"the metadata server at {self.host} cannot be reached ({reason})"
-        return CloudError("unreachable", text, code=code, hint=_AGAIN)
+        return CloudError("unreachable", text, code=code, hint=hints.AGAIN)
 
     def _garbage(self, what: str) -> CloudError:
         text = f"the metadata server's answer for `{what}` makes no sense"
         return CloudError("internal", text, code="garbage", hint="look for a proxy, then run `costguard doctor`")
-
-
-_AGAIN = "run it again; a running agent does so by itself; `costguard doctor` shows whether it lasts"
 
 
 def replaced(site: Site) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from costguard.actions.provider import Setting, site_settings
+from costguard.config import load as load_module
 from costguard.config import load_effective, plug_ins
 from costguard.config.load import ConfigurationError, load
 from costguard.config.options import OPTIONS
@@ -141,3 +142,30 @@ def test_a_file_without_former_names_is_left_alone(tmp_path: Path) -> None:
     layer = read_file(str(file), required=True)
     assert (set(layer.found), layer.problems) == ({"cloud.group"}, [])
     assert Settings().cloud.group == "notify"
+
+
+def test_a_plug_in_that_is_wrong_about_its_options_keeps_no_guard_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has none, and whoever sets one reads why; every other plug-in has its own."""
+    good = Setting("label", "A word for people", "", "x", "a text")
+    wrong = {
+        "default": (good._replace(default="k", kind="file"),),
+        "hidden": (good._replace(name="_label"),),
+        "_name": (good,),
+        "junk": ("label", None),
+        "method": lambda: (good,),
+        "fine": (good,),
+    }
+    made = {
+        name: type(name, (), {"name": name, "settings": staticmethod(given) if callable(given) else given})()
+        for name, given in wrong.items()
+    }
+    monkeypatch.setattr(plug_ins, "INSTALLED", made)
+    monkeypatch.setattr(plug_ins, "UNFIT", {})
+    assert set(plug_ins.tables(Section, option).model_fields) == {"fine"}
+    assert set(plug_ins.UNFIT) == {"default", "hidden", "_name"}
+    assert [plug_ins.own(name) for name in wrong] == [(), (), (), (), (), (good,)]
+    monkeypatch.setitem(plug_ins.UNFIT, "default", "no default")
+    monkeypatch.setattr(load_module, "UNFIT", plug_ins.UNFIT)
+    assert "no default" in load_module._unknown("cloud.default.label", "x")
