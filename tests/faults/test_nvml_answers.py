@@ -1,8 +1,10 @@
 """What the NVML reader answers, line by line: which GPUs, in what words, how it is driven, and when only a fresh process can do better."""
 
+import gc
 import json
 import os
 import time
+import weakref
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -404,6 +406,24 @@ def test_each_question_has_its_answer(world: World) -> None:
     code, heard = talk(world, {"read": 1}, {"other": 5}, {"read": "x"}, {"read": 3, "look": True})
     assert (code, [one["read"] for one in heard.heard], heard.until) == (0, [1, "x", 3], [None] * 6)
     assert serve(Talk()) == 0  # type: ignore[arg-type] # as above
+
+
+def test_what_is_here_to_stay_is_not_looked_through_again(world: World) -> None:
+    """Each look of Python's collector at it would cost the training job; what nobody needs is gone before."""
+
+    class Ring:
+        """Holds itself."""
+
+        def __init__(self) -> None:
+            self.own = self
+
+    gone = weakref.ref(Ring())
+    gc.unfreeze()
+    talk(world, {"read": 1})
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    assert frozen > 10_000
+    assert gone() is None
 
 
 @pytest.mark.parametrize(
