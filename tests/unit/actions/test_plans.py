@@ -3,7 +3,7 @@
 import pytest
 
 from costguard.actions import guest, permission
-from costguard.actions.base import Finding, Verdict, worst
+from costguard.actions.base import Context, Finding, Verdict, worst
 from costguard.actions.command import Command, CommandFacts
 from costguard.actions.end_process import EndProcess
 from costguard.actions.provider import Consequence
@@ -82,10 +82,11 @@ def test_a_container_may_stand_for_its_host(container: str | None) -> None:
     assert Reboot().plan(FACTS._replace(container=container, stands_for_host=True)).may_act
 
 
-def test_a_reboot_never_ends_the_bill() -> None:
+def test_a_reboot_never_ends_the_bill_nor_loses_a_disk() -> None:
     """It always says so."""
     plan = Reboot().plan(FACTS)
-    assert (plan.verdict, codes(plan.findings), plan.ends_bill) == ("consequences", ["bill_goes_on"], False)
+    assert (plan.verdict, codes(plan.findings)) == ("consequences", ["bill_goes_on"])
+    assert (plan.ends_bill, plan.keeps_disks, plan.command) == (False, True, MAY.command)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +100,11 @@ def test_a_command_that_cannot_run_is_found_at_the_plan(facts: CommandFacts, cod
 
 def test_end_process_is_always_possible_and_stops_no_bill() -> None:
     """The guard does it; a worker that is asked refuses."""
-    plan = EndProcess().plan(None)
-    assert (plan.verdict, plan.ends_bill) == ("go", False)
+    plan, job = EndProcess().plan(None), Context("end_process", "live")
+    assert (plan.verdict, plan.ends_bill, plan.keeps_disks) == ("go", False, True)
+    assert codes(plan.findings) == ["bill_goes_on"]
+    assert EndProcess().execute(plan, job).status == "refused"
+    assert EndProcess().confirm(job, None).status == "failed"
 
 
 def test_every_action_of_the_configuration_has_a_plan() -> None:
