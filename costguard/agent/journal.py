@@ -74,3 +74,12 @@ def _why(effect: Tell) -> str:
 def again(subject: str) -> str:
     """That a trouble is over."""
     return AGAIN.get(subject, f"{subject.replace('_', ' ')} works again")
+
+
+def bug(error: Exception, about: str = "") -> str:
+    """That costguard itself failed, with where: as file and line."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    place = f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}" if where else "?"
+    return f"BUG in costguard, please report it: {about}{type(error).__name__}: {error} ({place})"

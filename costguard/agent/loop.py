@@ -3,22 +3,26 @@
 One turn: ask the readers, wait for their answers or their deadline, step the engine, commit, start effects.
 """
 
+import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from costguard.agent import journal, requests
+from costguard.agent import journal
 from costguard.agent.cloudside import CloudSide
+from costguard.agent.digest import digest
 from costguard.agent.disk import Disk
 from costguard.agent.eyes import Eyes
 from costguard.agent.heartbeat import Heartbeat
-from costguard.agent.limits import Limit
 from costguard.agent.memory import Memory, Readers, ground
+from costguard.agent.milder import changes
 from costguard.agent.moments import Moments, share
 from costguard.agent.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.agent.preflight import Preflight
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
+from costguard.agent.report import report
+from costguard.agent.requests import Requests, Said
 from costguard.agent.state import Start
 from costguard.agent.workers import Circumstances, Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
@@ -30,6 +34,7 @@ from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
 from costguard.engine.state import ACTING, CONFIRMING, WARNING, Core
 from costguard.engine.turn import label
+from costguard.process.wire import to_line
 
 LOG_EVERY = 60.0
 """A sentence that differs while the state is the same is logged at most so often, in seconds."""
@@ -93,7 +98,7 @@ class Loop:
         self.heartbeat = Heartbeat(host, config, share(boot.instance), self._trouble)
         self._hatch = (Veto("kernel parameter", boot.hatch, hatch=True),) if boot.hatch else ()
         self.seen = EMPTY
-        self.changes = Limit(requests.CHANGES_BURST, requests.CHANGES_EVERY)
+        self._requests = Requests(self)
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
         self._reading = False
@@ -129,6 +134,38 @@ class Loop:
     def ask(self, event: Event) -> None:
         """A wish of a person, for the engine to grant or refuse."""
         self._step(event)
+
+    def status(self, *, private: bool = False) -> dict[str, Any]:
+        """The decision, and how the agent itself is; ``private``: with a digest of all settings, for administrators."""
+        wall = self.host.clock().wall
+        decision = report(self.last, self.seen, self.policy, self.last_wall, self.eyes.found)
+        agent = {
+            "pid": os.getpid(),
+            "version": self.config.get("version", ""),
+            "state_dir": self.config["paths"]["state"],
+            "runtime_dir": self.config["paths"]["runtime"],
+            "source": self.config.get("source"),
+            "origin": self.config.get("origin") or self.config.get("source") or "the built-in defaults",
+            "instance": self.boot.instance,
+            "interval": self.policy.interval,
+            "cloud": {**self.cloud.facts, **self.cloud.told},
+            "place": {"host": self.config["host"], "cloud": self.config.get("cloud", {})},
+            "configured": self.configured._asdict(),
+            "milder": changes(self.configured, self.ruled),
+            "reader_restarts": max(0, self.eyes.reader.restarts),
+            "reader": "answers" if self.eyes.reader.healthy else self.eyes.reader.error or self.eyes.reader.words,
+            "unreaped": self.host.unreaped("nvml"),
+            "troubles": dict(self.troubles),
+            "ticked": self.last_wall,
+            "now": wall,
+        }
+        if private:
+            agent["digest"] = digest(self.config)
+        return {**decision, "agent": agent}
+
+    def flush(self) -> bool:
+        """Have the history written; whether something is still under way."""
+        return self.history.flush(self.host.clock().boot)
 
     def run(self) -> int:
         """Watch until told to end."""
@@ -307,7 +344,7 @@ class Loop:
                 words = (
                     f"{effect.words}; NOT stored, so a restart of costguard loses it: {lost}" if lost else effect.words
                 )
-                self.host.answer(effect.client, requests.encode({"done": effect.done, "words": words}))
+                self.host.answer(effect.client, to_line(Said(effect.done, words)))
         if outcome is not None:
             self._hear(outcome)
 
@@ -351,7 +388,7 @@ class Loop:
             case Line() | Ended():
                 self._child(event, instant)
             case Request():
-                if failed := requests.serve(self, event):
+                if failed := self._requests.serve(event):
                     self._trouble("request", failed)
             case Signal():
                 self._signal(event.name)
@@ -469,8 +506,8 @@ class Loop:
 
     def _survive(self, error: Exception) -> None:
         """A bug: told. What waits to act is ended, and the engine begins again: a stop can only come later by that."""
-        now, where = self.host.clock(), requests.place(error)
-        self._trouble("bug", f"BUG in costguard, please report it: {type(error).__name__}: {error} ({where})")
+        now = self.host.clock()
+        self._trouble("bug", journal.bug(error))
         self._bugs = [at for at in self._bugs if now.boot - at < BUGS_WITHIN] + [now.boot]
         if len(self._bugs) >= BUGS_LIMIT:
             self.host.save(b"{}")  # should the state be what the bug needs, the next process begins without it

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from costguard.agent import journal
 from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
 from costguard.agent.state import Start
 from costguard.agent.task import Task, TaskError
@@ -105,7 +106,7 @@ class Recorder:
         try:
             self._note(event, before, step, wall, readings)
         except (TypeError, ValueError, AttributeError, LookupError) as error:
-            self._tell("history", f"BUG in costguard, please report it: history: {type(error).__name__}: {error}")
+            self._tell("history", journal.bug(error, "history: "))
 
     def _note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
         core = step.state.core

@@ -17,7 +17,6 @@ import pytest
 from click.testing import CliRunner
 
 import costguard
-from costguard.agent.requests import status
 from costguard.cli.main import VERBS, main
 from costguard.cli.render import console, show
 from costguard.cli.status_view import view
@@ -144,7 +143,7 @@ class Rehearsal:
         if counting and not self.status and incident["due"] - scene.wall < 420.0:
             assert self.director is not None
             assert self.director.loop is not None
-            self.status = status(self.director.loop)
+            self.status = self.director.loop.status()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.requests import status
 from costguard.cli.status_view import findings
 from costguard.engine import Finding, Policy, initial, step
 from costguard.engine.effects import Tell
@@ -64,7 +63,7 @@ def test_a_finding_stands_in_the_status_while_it_is_so_and_beside_every_reading(
     loop = Loop(host, effective(unused_after=3600.0), host.start())
     seen: list[dict[str, Any]] = []
     for moment in (50.0, 500.0):
-        host.world.at(moment, lambda: seen.append(status(loop)))
+        host.world.at(moment, lambda: seen.append(loop.status()))
     loop.run()
     assert [[gpu["finding"] for gpu in report["gpus"]] for report in seen] == [[None, None], ["ghost", None]]
     assert seen[1]["gpus"][0]["finding_words"] == "use that nothing makes"

@@ -6,7 +6,6 @@ import pytest
 
 from costguard.agent.loop import Loop
 from costguard.agent.ports import Instant
-from costguard.agent.requests import status
 from costguard.agent.supervise import Reader
 from costguard.notify.compose import compose
 from costguard.readers.job import NvmlJob
@@ -45,7 +44,7 @@ def watched(faults: Faults, *looks: float, until: float = 1500.0) -> tuple[Heard
     host = SimHost(Machine(gpus=2, script=[Phase(9**9, 0.9)]), until=until, watch=heard, faults=faults)
     loop = Loop(host, effective(), host.start())
     for moment in looks:
-        host.world.at(moment, lambda: seen.append(status(loop)))
+        host.world.at(moment, lambda: seen.append(loop.status()))
     try:
         loop.run()
     except SimOff:

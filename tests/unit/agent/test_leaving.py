@@ -41,12 +41,12 @@ class Mute(Faults):
 def test_a_crash_of_the_machine_takes_back_unused_time_that_unknown_has_ended() -> None:
     """I1: what was quiet before a GPU could not be read does not count in the next boot, also when the power fails at once."""
     dark = Phase(120.0, 0.0, unknown={0: "NVML 15: GPU is lost"})
-    machine = Machine(gpus=1, script=[Phase(2000.0), dark, Phase(60.0)], counters=False)
-    host = SimHost(machine, seed=3, until=2150.0)
+    machine = Machine(gpus=1, script=[Phase(4000.0), dark, Phase(60.0)], counters=False)
+    host = SimHost(machine, seed=3, until=4150.0)
     found: list[float] = []
-    for when in (1990.0, 2140.0):
+    for when in (3990.0, 4140.0):
         host.world.at(when, lambda: found.append(json.loads(host.world.disk[COMMITMENTS])["data"]["unused"]))
-    Loop(host, effective(unused_after=3600.0), host.start()).run()
+    Loop(host, effective(unused_after=7200.0), host.start()).run()
     assert found[0] > 1000.0
     assert found[1] < 60.0
 

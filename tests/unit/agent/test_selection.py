@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from costguard.agent import requests
 from costguard.agent.loop import Loop
 from costguard.agent.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
@@ -63,6 +62,6 @@ def test_a_driver_without_gpus_is_said() -> None:
     assert [line for line in jobs.lines if "NVML 9" in line] == [
         "<3>no GPU can be read: NVML 9: the driver is not loaded"
     ]
-    status = requests.status(loop)
+    status = loop.status()
     assert status["agent"]["troubles"]["nvml"] == "no GPU can be read: NVML 9: the driver is not loaded"
     assert status["agent"]["reader"] == "NVML 9: the driver is not loaded"

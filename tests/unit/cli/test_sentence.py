@@ -7,7 +7,6 @@ import pytest
 
 from costguard.agent.loop import Loop
 from costguard.agent.ports import Instant
-from costguard.agent.requests import status
 from costguard.cli.status_view import keeps_up
 from costguard.notify.compose import compose
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
@@ -95,7 +94,7 @@ def test_a_gpu_that_does_not_exist_is_told_by_its_name() -> None:
     assert "no GPU is called 7, as gpu_devices has it; there are 0, 1" in words
     assert "nothing is decided until every name in gpu_devices is that of a GPU" in words
     assert "cannot be read" not in words
-    report = status(loop)
+    report = loop.status()
     assert report["lacking"] in keeps_up(report)
     text = compose("unknown_alarm", {"machine": "box", **heard.facts["unknown_alarm"]})
     assert "the configuration names a GPU that box does not have" in text.title

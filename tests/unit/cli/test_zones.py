@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from costguard.agent.loop import Loop
 from costguard.agent.ports import Instant
-from costguard.agent.requests import status
 from costguard.cli.history_view import overview
 from costguard.cli.main import main
 from costguard.cli.render import console, show
@@ -58,7 +57,7 @@ def test_sentences_messages_and_status_name_the_zone() -> None:
     def look() -> None:
         file = io.StringIO()
         screen = console(file)
-        show(screen, view(status(loop), screen))
+        show(screen, view(loop.status(), screen))
         heard.texts.append(" ".join(file.getvalue().split()))
 
     def ask(uid: int, question: dict[str, Any]) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from costguard.agent.digest import digest
 from costguard.agent.loop import Loop
-from costguard.agent.requests import status
 from costguard.doctor.examine import Agent, Configuration, differences, examine
 from costguard.doctor.finding import Report
 from costguard.doctor.plans import FRESH_SECONDS, Moment, Plan, plan_checks
@@ -29,7 +28,7 @@ def healthy() -> dict[str, Any]:
     host = SimHost(Machine(gpus=2, script=[Phase(600, 0.9)]), until=2000.0)
     loop = Loop(host, config, host.start())
     loop.run()
-    report = status(loop)
+    report = loop.status()
     report["agent"]["now"] = report["agent"]["ticked"] = time.time()
     report["agent"]["reader"] = "answers"  # as it did until the loop ended
     return report
