@@ -32,7 +32,7 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The clock moves by sleeping alone."""
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
+    monkeypatch.setattr(time, "monotonic", lambda: 5000.0 + sum(slept))
     return slept
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from costguard.actions import marks
 from costguard.actions.base import Context, Host, Plan
-from costguard.actions.provider import CloudError, Identity, Provider, Site
+from costguard.actions.provider import CloudError, Identity, Machine, Provider, Site
 
 PLAN = Plan("stop", "go")
 GRANT = "costguard permissions CLOUD --tag"
@@ -29,6 +30,38 @@ class Refuses(Provider):
         raise self.error
 
 
+class Takes(Refuses):
+    """One that takes any tag; ``taken`` has each with the seconds that there were."""
+
+    taken: ClassVar[list[tuple[Mapping[str, str], float, bool]]] = []
+
+    def identify(self, site: Site) -> Identity:
+        return Identity("X", "m-1", "r", "z", "t", "", {}, ("a name",))
+
+    def open(self, site: Site, identity: Identity) -> Machine:
+        return self  # type: ignore[return-value]  # of the machine only its tags are asked for
+
+    def mark(self, tags: Mapping[str, str], within: float, *, dry: bool) -> None:
+        self.taken.append((tags, within, dry))
+
+
+def job_of(root: Path, plugin: str, **sections: Mapping[str, object]) -> Context:
+    """On a machine that is no container."""
+    (root / "proc/1").mkdir(parents=True)
+    (root / "proc/1/cgroup").write_text("0::/init.scope\n")
+    host = Host(procfs=str(root / "proc"), sysfs=str(root / "sys"), stands_for_host=True)
+    return Context("stop", "live", host=host, providers=(f"x={__name__}:{plugin}",), **sections)  # type: ignore[arg-type]  # fields
+
+
+def test_a_check_writes_nothing_and_ends_in_its_time(tmp_path: Path) -> None:
+    """Both tags are asked about at once."""
+    Takes.taken.clear()
+    assert marks.check(PLAN, job_of(tmp_path, "Takes", sink={"tag": True}, heartbeat={"tag": True})) == PLAN
+    ((tags, within, dry),) = Takes.taken
+    assert (set(tags), dry) == ({marks.INCIDENT, marks.HEARTBEAT}, True)
+    assert marks.CHECK_SECONDS - 5.0 < within <= marks.CHECK_SECONDS
+
+
 @pytest.mark.parametrize(
     ("error", "code", "hint"),
     [
@@ -46,10 +79,7 @@ def test_a_tag_that_cannot_be_written_is_named_with_what_to_do(
 ) -> None:
     """A cloud in trouble says nothing of a right; where one is missing the command that shows it is named."""
     monkeypatch.setattr(Refuses, "error", error)
-    (tmp_path / "proc/1").mkdir(parents=True)
-    (tmp_path / "proc/1/cgroup").write_text("0::/init.scope\n")
-    host = Host(procfs=str(tmp_path / "proc"), sysfs=str(tmp_path / "sys"), stands_for_host=True)
-    job = Context("stop", "live", host=host, providers=(f"x={__name__}:Refuses",), **{section: {"tag": True}})  # type: ignore[arg-type]  # either field
+    job = job_of(tmp_path, "Refuses", **{section: {"tag": True}})
     found = marks.check(PLAN, job)
     (finding,) = found.findings
     assert (found.verdict, finding.code) == ("consequences", code)
