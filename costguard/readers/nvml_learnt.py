@@ -6,7 +6,7 @@ ABSURD_MW = 20_000_000
 BARE, HELD, UNSURE = "bare", "held", "unsure"
 """The states of which the idle power is learnt apart: without compute contexts, with some, not known."""
 
-_STEP = 1000  # milliwatts by which something must change to be worth handing over
+_STEP, _STEP_SHARE = 1000, 0.02  # milliwatts, and share, by which a power must change to be worth handing over
 _MOST_CONTEXTS = 100_000
 _MOST_ENGINES = 16
 
@@ -58,11 +58,11 @@ def is_power(value: object) -> bool:
 
 
 def _differ(one: dict[str, object], other: dict[str, object]) -> bool:
-    """In more than the last watt of a power."""
+    """In more than what is noise of a power."""
     if one.keys() != other.keys():
         return True
     return any(
-        abs(value - before) >= _STEP
+        abs(value - before) >= max(_STEP, _STEP_SHARE * before)
         if isinstance(value, int) and isinstance(before, int) and name != "job"
         else value != before
         for (name, value), before in zip(one.items(), other.values(), strict=True)
