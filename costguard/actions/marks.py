@@ -57,8 +57,8 @@ def write(tags: Mapping[str, str], place: Place, within: float, *, live: bool) -
 
 def _write(tags: Mapping[str, str], place: Place, end: float, *, live: bool) -> None:
     found = container.mark(place.host.procfs, os.environ)
-    if refused := container.refusals(found, stands_for_host=place.host.stands_for_host):
-        raise CloudError("refused", refused[0].text, code=refused[0].code, hint=refused[0].hint)
+    for refused in container.refusals(found, stands_for_host=place.host.stands_for_host):
+        raise CloudError("refused", refused.text, code=refused.code, hint=refused.hint)
     try:
         chosen = choose(place.providers, place.cloud, place.host)
         if not capabilities(chosen.provider).tags:
