@@ -27,7 +27,7 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-class Ended(NamedTuple):
+class ProgramEnd(NamedTuple):
     """How a program ended.
 
     ``code`` is the exit code, minus the signal that ended it, or None when the kernel did not give
@@ -47,7 +47,7 @@ def run(
     text: bytes = b"",
     environ: Mapping[str, str] | None = None,
     grace: float = TERM_GRACE,
-) -> Ended:
+) -> ProgramEnd:
     """Run a program to its end, at most ``deadline`` seconds, then SIGTERM, ``grace`` seconds, SIGKILL.
 
     The whole process group ends with it: what the program leaves running in its group is ended
@@ -116,7 +116,7 @@ class _Output:
         self._tail = whole[-OUTPUT_LIMIT:]
 
 
-def _watch(process: subprocess.Popen[bytes], deadline: float, grace: float) -> Ended:
+def _watch(process: subprocess.Popen[bytes], deadline: float, grace: float) -> ProgramEnd:
     assert process.stdout is not None  # a pipe was asked for
     with process.stdout as pipe:
         output = _Output(pipe.fileno())
@@ -133,7 +133,7 @@ def _watch(process: subprocess.Popen[bytes], deadline: float, grace: float) -> E
             code: int | None = process.wait(timeout=KILL_WAIT)
         except subprocess.TimeoutExpired:
             code = None
-    return Ended(code, output.text(), expired)
+    return ProgramEnd(code, output.text(), expired)
 
 
 def _end_group(group: int, output: _Output, grace: float) -> None:

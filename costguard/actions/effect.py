@@ -9,7 +9,7 @@ from costguard.masking import mask, secrets_of
 
 def run(
     context: Context, argv: Sequence[str], *, deadline: float | None = None, environ: Mapping[str, str] | None = None
-) -> programs.Ended:
+) -> programs.ProgramEnd:
     """Run the program of an action; its words are masked, because they go into messages and records.
 
     Raises DryRunError unless the mode is live, OSError when the program cannot start.

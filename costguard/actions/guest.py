@@ -175,7 +175,7 @@ def _vetoed(words: str) -> bool:
     return any(sign in lower for sign in _VETOES)
 
 
-def _words(ended: programs.Ended) -> str:
+def _words(ended: programs.ProgramEnd) -> str:
     return ended.output[-300:] or f"no words, exit code {ended.code}"
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 from costguard.actions.base import Host, Outcome, Plan
 
 
-class Place(NamedTuple):
+class CloudAccess(NamedTuple):
     """What leads to this machine's cloud: the installed plug-ins, the section ``[cloud]``, and where its files are."""
 
     providers: tuple[str, ...]
@@ -26,7 +26,7 @@ class BeatJob(NamedTuple):
     record: Mapping[str, object]
     deadline: float
     mode: str = "dry-run"
-    tag: Place | None = None
+    tag: CloudAccess | None = None
 
 
 class ActionAnswer(NamedTuple):

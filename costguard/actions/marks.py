@@ -12,7 +12,7 @@ from costguard.actions import container
 from costguard.actions.base import Context, Finding, Plan, worst
 from costguard.actions.choose import NobodyError, choose
 from costguard.actions.cloud import identified
-from costguard.actions.job import Place
+from costguard.actions.job import CloudAccess
 from costguard.actions.provider import CloudError, capabilities
 from costguard.actions.retry import LateError, bounded
 from costguard.engine import deadlines
@@ -29,9 +29,9 @@ _GRANT = (
 )
 
 
-def place_of(context: Context) -> Place:
+def place_of(context: Context) -> CloudAccess:
     """As the job says it."""
-    return Place(context.providers, context.cloud, context.host)
+    return CloudAccess(context.providers, context.cloud, context.host)
 
 
 def incident(context: Context, at: float) -> str:
@@ -44,7 +44,7 @@ def heartbeat(state: str, at: float) -> str:
     return f"{_date(at)} {state}"
 
 
-def write(tags: Mapping[str, str], place: Place, within: float, *, live: bool) -> None:
+def write(tags: Mapping[str, str], place: CloudAccess, within: float, *, live: bool) -> None:
     """Log in and write, within so many seconds; unless ``live`` only ask whether it may. Raises CloudError."""
     end = time.monotonic() + within
     try:
@@ -55,7 +55,7 @@ def write(tags: Mapping[str, str], place: Place, within: float, *, live: bool) -
         ) from error
 
 
-def _write(tags: Mapping[str, str], place: Place, end: float, *, live: bool) -> None:
+def _write(tags: Mapping[str, str], place: CloudAccess, end: float, *, live: bool) -> None:
     found = container.mark(place.host.procfs, os.environ)
     for refused in container.refusals(found, stands_for_host=place.host.stands_for_host):
         raise CloudError("refused", refused.text, code=refused.code, hint=refused.hint)

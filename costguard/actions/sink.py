@@ -70,14 +70,14 @@ def deliver(
     elif settings.get("url"):
         method, url = str(settings.get("method") or "POST"), str(settings["url"])
         where = names.address(url, record, time.time()) if method == "PUT" else url
-        request = Request(where, method, data, settings.get("token_file"))
+        request = SinkRequest(where, method, data, settings.get("token_file"))
         found.append(_persist("url", lambda left, number: _send(request, left, number), end))
     if settings.get("syslog"):
         found.append(_persist("syslog", lambda left, _: _log(str(settings["syslog"]), record, data, left), end))
     return tuple(found)
 
 
-class Request(NamedTuple):
+class SinkRequest(NamedTuple):
     """One record on its way; every try goes to the same address."""
 
     url: str
@@ -118,7 +118,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """None makes the answer an error with its own code."""
 
 
-def _send(request: Request, seconds: float, number: int) -> str:
+def _send(request: SinkRequest, seconds: float, number: int) -> str:
     put = request.method == "PUT"
     headers = {"Content-Type": "application/json", "User-Agent": "costguard", **_authorisation(request.token_file)}
     if put:

@@ -6,7 +6,7 @@ Nothing here decides: a notice becomes an event of the engine, a tag a veto of a
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions.job import Place
+from costguard.actions.job import CloudAccess
 from costguard.agent.milder import milder
 from costguard.agent.moments import share
 from costguard.agent.ports import Complain, Ended, Host, Instant, Line
@@ -49,14 +49,14 @@ class CloudSide:
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
         self._told: dict[str, float] = {}  # notices by id, and for when they were announced
         self._reader: Reader | None = None
-        self._place: Place | None = None
+        self._place: CloudAccess | None = None
         self.adopt(config)
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration."""
         live = config.get("policy", {}).get("mode") == "live"
         cloud = {**config.get("cloud", {}), "live": live}  # a question that has an effect is asked in live mode alone
-        place = Place.of({**config, "cloud": cloud})
+        place = CloudAccess.of({**config, "cloud": cloud})
         if place == self._place:
             return
         self.stop()

@@ -89,7 +89,7 @@ def _takes(fd: int) -> bool:
     return any(mask & select.POLLOUT for _fd, mask in poll.poll(0))
 
 
-class Service:
+class ServiceManager:
     """sd_notify(3): one datagram per message, to the socket named by NOTIFY_SOCKET, if any."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:

@@ -32,7 +32,7 @@ SIGNS_KEPT = 16  # more kinds than there are
 _NONE = object(), Observation((), ())
 
 
-class Eyes:
+class GpuSide:
     """One reader of GPUs and what it has said. ``tell`` takes *nvml* and what is wrong, or None."""
 
     def __init__(

@@ -7,7 +7,7 @@ of itself. It is sent by a short-lived process, to an address and, in live mode,
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions.job import BeatJob, Place
+from costguard.actions.job import BeatJob, CloudAccess
 from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
 from costguard.agent.task import Task, TaskError
 from costguard.process.worker import Done
@@ -45,7 +45,7 @@ class Heartbeat:
         """Work under this configuration."""
         settings = config.get("heartbeat") or {}
         self._settings: dict[str, Any] = dict(settings)
-        self._place = Place.of(config)
+        self._place = CloudAccess.of(config)
         every = float(settings.get("every") or 0.0)
         self._mode = str(config.get("policy", {}).get("mode") or "dry-run")
         self._tags = settings.get("tag") is True and self._mode == "live"  # a dry run changes nothing

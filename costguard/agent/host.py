@@ -11,7 +11,7 @@ from types import FrameType
 from costguard.agent import lock, state
 from costguard.agent.children import Children
 from costguard.agent.clock import Clock, boot_clock
-from costguard.agent.console import Console, Service
+from costguard.agent.console import Console, ServiceManager
 from costguard.agent.control import Control
 from costguard.agent.poller import READ, Poller
 from costguard.agent.ports import HostEvent, Instant, Signal
@@ -36,7 +36,7 @@ class RealHost:
     ) -> None:
         self._runtime, self._state_dir, self._start, self._locks = runtime, state_dir, start, locks
         self._console = Console(2, os.environ)
-        self._service = Service(os.environ)
+        self._service = ServiceManager(os.environ)
         self._poller = Poller()
         environment = {name: value for name, value in os.environ.items() if name not in _MANAGER}
         self._children = Children(self._poller, programs, environment)

@@ -12,11 +12,11 @@ from costguard.agent import journal
 from costguard.agent.cloudside import CloudSide
 from costguard.agent.digest import digest
 from costguard.agent.disk import Disk
-from costguard.agent.eyes import Eyes
+from costguard.agent.eyes import GpuSide
 from costguard.agent.heartbeat import Heartbeat
 from costguard.agent.memory import Memory, Readers, ground
 from costguard.agent.milder import changes
-from costguard.agent.moments import Moments, share
+from costguard.agent.moments import Jitter, share
 from costguard.agent.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.agent.preflight import Preflight
 from costguard.agent.recorder import Recorder
@@ -90,7 +90,7 @@ class Loop:
         self.config = config
         self.boot = boot
         self.configured = policy_from(config)
-        self.workers = Workers(host, config, Moments(boot.instance, attended=boot.attended))
+        self.workers = Workers(host, config, Jitter(boot.instance, attended=boot.attended))
         self.disk = Disk(host, config["paths"]["state"], boot.instance, self._trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
@@ -118,7 +118,7 @@ class Loop:
         # how the engine begins again, before all
         self._begin = deque(Began(now.boot, why, found.proven) for why in found.again)
         self._last = Step(found.state, (), Sentence(found.state, rules_of(self.policy), now.wall))
-        self.eyes = Eyes(host, config, found.state, found.handed, self._trouble, detached=found.detached)
+        self.eyes = GpuSide(host, config, found.state, found.handed, self._trouble, detached=found.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
         self._parts: tuple[Part, ...] = (self.history, self.disk, self._reload, self.heartbeat)
 

@@ -40,7 +40,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dum
 Heed = Callable[[dict[str, Any]], Policy]
 
 
-class Found(NamedTuple):
+class Restored(NamedTuple):
     """What an earlier process left. ``again`` says why the engine begins again, in this order.
 
     ``proven``: what its plans rest on is as it was.
@@ -92,7 +92,7 @@ class Memory:
         self._mark = zlib.crc32(text.encode())  # the same as a number that is another one when it changes
         self._written = (None, "")
 
-    def restore(self, boot: Start, now: float, heed: Heed) -> Found:
+    def restore(self, boot: Start, now: float, heed: Heed) -> Restored:
         """The state of this boot if it can be used, else a fresh one with the commitments.
 
         ``heed`` takes what tags asked for when the state was saved, and gives the policy under which it goes on.
@@ -109,11 +109,11 @@ class Memory:
                     # quiet under another policy is no unused time, whatever is committed before the first tick
                     state = state._replace(core=state.core._replace(fresh="reload"))
                 handed = {name: saved.get(name) for name in HANDED}
-                return Found(state, handed, saved.get("detached") is True, again, proven)
+                return Restored(state, handed, saved.get("detached") is True, again, proven)
             except UNUSABLE as error:
                 self._host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
         lost = boot.lost or boot.state is not None
-        return Found(self._fresh(boot, now, lost=lost))
+        return Restored(self._fresh(boot, now, lost=lost))
 
     def _fresh(self, boot: Start, now: float, *, lost: bool) -> State:
         """Without a state of this boot; ``lost``: there was one, so people are told."""

@@ -27,7 +27,7 @@ def share(instance: str, tries: int = 0) -> float:
     return zlib.crc32(instance.encode()) * pow(_MIX, tries, 2**32) % 2**32 / 2**32
 
 
-class Moments:
+class Jitter:
     """Those of one machine. ``attended``: a person started the agent at a terminal, and waits."""
 
     def __init__(self, instance: str, *, attended: bool) -> None:

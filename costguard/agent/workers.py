@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from costguard.actions.base import Context, Plan
 from costguard.actions.job import ActionAnswer
 from costguard.actions.job import Go as Release
-from costguard.agent.moments import Moments
+from costguard.agent.moments import Jitter
 from costguard.agent.ports import Ended, Host, Line, SpawnFailed
 from costguard.agent.task import NOT_IN_TIME, Task, TaskError, how
 from costguard.engine import deadlines
@@ -58,7 +58,7 @@ class Worker:
 class Workers:
     """Starts workers for effects, and turns their lines, ends and silences into outcomes."""
 
-    def __init__(self, host: Host, config: Mapping[str, Any], moments: Moments) -> None:
+    def __init__(self, host: Host, config: Mapping[str, Any], moments: Jitter) -> None:
         self._host, self._moments = host, moments
         self.config = config
         self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # what has its moment later, by effect id

@@ -14,7 +14,7 @@ from costguard.engine.reasons import REASONS
 from costguard.engine.words import duration, percent, several
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
-from costguard.history.story import Entry, Summary, lost_rows, message
+from costguard.history.story import Entry, IncidentSummary, lost_rows, message
 from costguard.money import Rate
 
 TITLES = {reason.name: reason.title for reason in REASONS}
@@ -35,7 +35,7 @@ def overview(
     path: str,
     since: float,
     days: Sequence[Day],
-    incidents: Sequence[Summary],
+    incidents: Sequence[IncidentSummary],
     messages: Sequence[Event],
     money: Money = NOTHING,
 ) -> RenderableType:
@@ -105,7 +105,7 @@ def _hours(seconds: float) -> str:
     return f"{seconds / 3600.0:.1f} h" if seconds >= 180.0 else "<0.1 h"
 
 
-def _incidents(incidents: Sequence[Summary]) -> Table:
+def _incidents(incidents: Sequence[IncidentSummary]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     for _ in range(3):
         table.add_column(no_wrap=True)
@@ -138,7 +138,7 @@ def _messages(events: Sequence[Event]) -> Table:
 
 
 def told(
-    path: str, head: Summary, entries: Sequence[Entry], before: Sequence[GpuSpan], names: Mapping[str, str]
+    path: str, head: IncidentSummary, entries: Sequence[Entry], before: Sequence[GpuSpan], names: Mapping[str, str]
 ) -> RenderableType:
     """One incident, from its evidence to its end."""
     reason = TITLES.get(head.reason, clean(head.reason))

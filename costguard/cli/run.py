@@ -27,7 +27,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     Runs until it is stopped. Without --live it only says what it would do. On a machine without NVIDIA
     hardware it says so and ends with exit code 0; with another agent on the same folder it ends with 3.
     """
-    from costguard.agent.console import Service
+    from costguard.agent.console import ServiceManager
     from costguard.cli.hardware import nvidia_hardware
     from costguard.cli.instance import instance_of
     from costguard.config.effective import build
@@ -43,7 +43,9 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     loaded = load(_absolute(arguments), os.environ, run_by=os.geteuid())
     if nvidia_hardware(loaded.settings.host.model_dump(mode="json")) is False:
         _say(NO_HARDWARE)
-        Service(os.environ).tell(f"READY=1\nSTATUS={NO_HARDWARE}")  # an end before READY counts as a failed start
+        ServiceManager(os.environ).tell(
+            f"READY=1\nSTATUS={NO_HARDWARE}"
+        )  # an end before READY counts as a failed start
         return
     mode, idle, *_rest = summary(loaded.settings)
     if not _taken(loaded.paths):  # else the guard says who it is, and this would be untrue

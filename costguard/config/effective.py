@@ -2,7 +2,7 @@
 
 from costguard import __version__
 from costguard.config import plug_ins
-from costguard.config.load import Loaded
+from costguard.config.load import LoadedConfiguration
 from costguard.config.schema import Settings
 from costguard.config.show import origin
 
@@ -10,7 +10,7 @@ DEFAULT_BUDGET_PERIOD = 30 * 86400.0
 """Seconds; never used, because a budget without its period is refused."""
 
 
-def build(loaded: Loaded) -> dict[str, object]:
+def build(loaded: LoadedConfiguration) -> dict[str, object]:
     """Everything the guard needs; durations are seconds, shares 0 to 1, dates seconds since the epoch."""
     settings = loaded.settings
     return {

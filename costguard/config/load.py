@@ -33,7 +33,7 @@ class ConfigurationError(CostguardError):
         self.problems = problems
 
 
-class Loaded(NamedTuple):
+class LoadedConfiguration(NamedTuple):
     """Checked settings; ``written`` holds what was written, and where, for each option that is not a default."""
 
     settings: Settings
@@ -49,7 +49,7 @@ def load(
     system_file: str = paths.DEFAULT_CONFIG,
     *,
     run_by: int | None = None,
-) -> Loaded:
+) -> LoadedConfiguration:
     """Merge preset < file < environment < command line; raises ConfigurationError with every problem.
 
     ``system_file`` is read when ``arguments`` names no other; its [admin] table counts in either case.
@@ -90,7 +90,7 @@ def load(
         problems += ownership.check(settings, written, ownership.Given(files, where.state, environment), run_by)
     if problems:
         raise ConfigurationError([str(problem) for problem in problems])
-    return Loaded(settings, written, file if os.path.exists(file) else "", where, given)
+    return LoadedConfiguration(settings, written, file if os.path.exists(file) else "", where, given)
 
 
 def _has_zero_byte(value: object) -> bool:

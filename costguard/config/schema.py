@@ -105,7 +105,7 @@ class Deadline(Section):
     )
 
 
-class Hold(Section):
+class HoldSection(Section):
     """How long `costguard hold` may postpone an action."""
 
     max: Duration = option(
@@ -353,7 +353,7 @@ class Hooks(Section):
     )
 
 
-class Heartbeat(Section):
+class HeartbeatSection(Section):
     """A sign of life while every reader answers, for whoever watches from outside: its absence is the alarm."""
 
     url: Url = option(
@@ -405,7 +405,7 @@ class Notify(Section):
     )
 
 
-class Host(Section):
+class HostSection(Section):
     """Where the machine is seen; change it when costguard runs in a container that stands for its host."""
 
     procfs: Folder = option("The host's /proc.", "/proc", example="/host/proc", allowed="an absolute path")
@@ -628,12 +628,12 @@ class Settings(Section):
         gt=0,
     )
     deadline: Deadline = Deadline()
-    hold: Hold = Hold()
+    hold: HoldSection = HoldSection()
     actions: Actions = Actions()
     cloud: Cloud = Cloud()
     sink: Sink = Sink()
     hooks: Hooks = Hooks()
-    heartbeat: Heartbeat = Heartbeat()
+    heartbeat: HeartbeatSection = HeartbeatSection()
     notify: Notify = Notify()
-    host: Host = Host()
+    host: HostSection = HostSection()
     admin: Admin = Admin()

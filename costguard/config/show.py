@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from costguard import __version__
-from costguard.config.load import Loaded
+from costguard.config.load import LoadedConfiguration
 from costguard.config.options import OPTIONS, Option
 from costguard.config.sample import toml
 from costguard.config.schema import Settings
@@ -14,12 +14,12 @@ _OUTSIDE = {"environment": "environment", "command": "command line"}
 """The first word of a source outside presets and files, and what to call it."""
 
 
-def as_toml(loaded: Loaded) -> str:
+def as_toml(loaded: LoadedConfiguration) -> str:
     """TOML that would give the same configuration, with the source of each value as its comment."""
     return "".join(_lines(loaded))
 
 
-def as_json(loaded: Loaded) -> dict[str, object]:
+def as_json(loaded: LoadedConfiguration) -> dict[str, object]:
     """The same for programs: seconds, shares 0 to 1, seconds since the epoch."""
     options = {
         path: {"value": _masked(value_of(loaded.settings, path)), "source": source_of(loaded, path)} for path in OPTIONS
@@ -35,12 +35,12 @@ def value_of(settings: Settings, path: str) -> object:
     return found
 
 
-def source_of(loaded: Loaded, path: str) -> str:
+def source_of(loaded: LoadedConfiguration, path: str) -> str:
     """Who set one option."""
     return loaded.written[path].source if path in loaded.written else "default"
 
 
-def origin(loaded: Loaded) -> str:
+def origin(loaded: LoadedConfiguration) -> str:
     """Where the settings came from, in words: the preset, the file, the environment, the command line."""
     kinds = {value.source.split(" ", 1)[0] for value in loaded.written.values()}
     found = [value.source for value in loaded.written.values() if value.source.startswith("preset ")][:1]
@@ -49,7 +49,7 @@ def origin(loaded: Loaded) -> str:
     return " and ".join(filter(None, (", ".join(found[:-1]), found[-1]))) if found else "the built-in defaults"
 
 
-def _lines(loaded: Loaded) -> Iterator[str]:
+def _lines(loaded: LoadedConfiguration) -> Iterator[str]:
     yield f"# costguard {__version__}, file: {loaded.source or 'none'}\n"
     yield f"# state: {loaded.paths.state}, runtime: {loaded.paths.runtime}\n"
     table = ""

@@ -19,7 +19,7 @@ COLUMNS = 60
 _PRIORITY = re.compile(r"^<\d>")
 
 
-class Line(NamedTuple):
+class DemoLine(NamedTuple):
     """Something that the agent said, at a date; ``kind`` is *journal* or the kind of a message."""
 
     wall: float
@@ -70,8 +70,8 @@ class Scene(NamedTuple):
     wall: float
     report: dict[str, Any]
     history: tuple[tuple[float | None, ...], ...]
-    journal: tuple[Line, ...]
-    message: Line | None
+    journal: tuple[DemoLine, ...]
+    message: DemoLine | None
     would_act: float | None  # the date of the decision, once it fell
 
 
@@ -83,7 +83,7 @@ class Stage(Protocol):
     def act(self, wall: float, act: story.Act) -> None:
         """An act begins."""
 
-    def line(self, line: Line) -> None:
+    def line(self, line: DemoLine) -> None:
         """The agent said something."""
 
     def draw(self, scene: Scene, shown: float) -> None:
@@ -110,8 +110,8 @@ class Director(Watch):
         self._shown = 0.0  # seconds of the show, and of its last scene
         self._drawn = -1.0
         self._would_act: float | None = None
-        self._journal: deque[Line] = deque(maxlen=8)
-        self._message: Line | None = None
+        self._journal: deque[DemoLine] = deque(maxlen=8)
+        self._message: DemoLine | None = None
         self._column: list[list[float | None]] = []
         self._column_ends = 0.0
         self._history: list[deque[float | None]] = [deque(maxlen=COLUMNS), deque(maxlen=COLUMNS)]
@@ -130,7 +130,7 @@ class Director(Watch):
         """A line of the journal; the kind of a message stands before its sentence."""
         words = _PRIORITY.sub("", line)
         kind, colon, rest = words.partition(": ")
-        told = Line(now.wall, "journal", rest if colon and kind.islower() else words)
+        told = DemoLine(now.wall, "journal", rest if colon and kind.islower() else words)
         if not self._journal or self._journal[-1].words != told.words:
             self._journal.append(told)
             self.stage.line(told)
@@ -139,7 +139,7 @@ class Director(Watch):
         """A message as people get it; here it always reaches them."""
         del delivered
         text: Text = compose(message["kind"], {"machine": story.MACHINE, **message["facts"]})
-        told = Line(now.wall, message["kind"], text.title, text.body)
+        told = DemoLine(now.wall, message["kind"], text.title, text.body)
         if message["kind"] == "warning":
             spell = self._spells[self._act]
             self._spells[self._act] = spell._replace(warnings=spell.warnings + 1)

@@ -6,7 +6,7 @@ import click
 
 from costguard.cli.answer import emit
 from costguard.demo import story
-from costguard.demo.director import Account, Line, Scene
+from costguard.demo.director import Account, DemoLine, Scene
 from costguard.demo.ending import facts, following, morals
 from costguard.engine.words import hour
 
@@ -29,7 +29,7 @@ class Plain:
         _wrapped(f"{hour(wall)}  ", f"Act {self._number} of {len(story.ACTS)}: {act.title}. {act.text}")
         _wrapped("       ", act.moral)
 
-    def line(self, line: Line) -> None:
+    def line(self, line: DemoLine) -> None:
         """A line of the journal, or a message with its body."""
         if line.kind == "journal":
             _wrapped(f"{hour(line.wall)}  ", line.words)
@@ -63,7 +63,7 @@ class Json:
         """An act begins."""
         _dump(event="act", at=wall, name=act.name, text=act.text)
 
-    def line(self, line: Line) -> None:
+    def line(self, line: DemoLine) -> None:
         """The journal, or a message with its title and body."""
         if line.kind == "journal":
             _dump(event="journal", at=line.wall, sentence=line.words)

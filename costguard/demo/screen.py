@@ -13,7 +13,7 @@ from rich.text import Text
 
 from costguard.cli.render import COLOURS, bar, percent, sentence, spark
 from costguard.demo import story
-from costguard.demo.director import COLUMN, Line, Scene
+from costguard.demo.director import COLUMN, DemoLine, Scene
 from costguard.demo.words import hours
 from costguard.engine.words import duration, hour
 
@@ -50,7 +50,7 @@ class Screen:
     def act(self, wall: float, act: story.Act) -> None:
         """Acts are part of every scene."""
 
-    def line(self, line: Line) -> None:
+    def line(self, line: DemoLine) -> None:
         """Lines are part of every scene."""
 
     def draw(self, scene: Scene, shown: float) -> None:
@@ -180,11 +180,11 @@ def _journal(scene: Scene) -> Panel:
     return Panel(Group(*lines), title="what the agent logs", title_align="left", border_style="bright_black")
 
 
-def _message(line: Line) -> Panel:
+def _message(line: DemoLine) -> Panel:
     return message_panel(line, "what people get" if line.kind == "warning" else "what would follow")
 
 
-def message_panel(line: Line, title: str) -> Panel:
+def message_panel(line: DemoLine, title: str) -> Panel:
     """A message as it was composed."""
     body = Group(Text(line.words, style="bold yellow"), Text(line.body))
     return Panel(body, title=title, title_align="left", border_style="yellow", padding=(0, 1))

@@ -6,7 +6,7 @@ from typing import Any
 
 from costguard.agent import decode
 from costguard.agent.loop import policy_from
-from costguard.doctor.finding import Check
+from costguard.doctor.finding import CheckResult
 from costguard.engine.events import Devices, Tick
 from costguard.engine.machine import step
 from costguard.engine.observation import Observation
@@ -45,31 +45,31 @@ def sentence(report: Mapping[str, Any] | None, effective: Mapping[str, Any], ans
 
 def checks(
     report: Mapping[str, Any] | None, effective: Mapping[str, Any], answer: Mapping[str, Any]
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     """The sentence, and a state in which nothing would be stopped whatever the GPUs do."""
     words = sentence(report, effective, answer)
     if report is None:
         if not effective:
-            yield Check("note", "without rules or an answer of the agent nobody can say what is decided")
+            yield CheckResult("note", "without rules or an answer of the agent nobody can say what is decided")
         elif words:
-            yield Check("note", f"an agent that was started now would say: {words}")
+            yield CheckResult("note", f"an agent that was started now would say: {words}")
         return
     stuck = report["phase"] == "FAILED" or report["done"] in {"cannot", "unknown"}
-    yield Check(
+    yield CheckResult(
         "bad" if stuck else "ok",
         words,
         "`costguard release` as root makes it watch again; see Actions" if stuck else "",
     )
     if report.get("admin_hold"):
         text = f"the administrator holds this machine without an end: {report['admin_hold']}"
-        yield Check("bad", text, "take `hold` out of [admin] when it may be stopped again")
+        yield CheckResult("bad", text, "take `hold` out of [admin] when it may be stopped again")
     for veto in report["vetoes"]:
         if veto.get("hatch"):
             text = f"{veto['source']}: {veto['reason']}: nothing is stopped while that stands"
-            yield Check("bad", text, "take it away when the machine may be stopped again")
+            yield CheckResult("bad", text, "take it away when the machine may be stopped again")
     for hold in report["holds"]:
         until = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(hold["until"])) if hold["until"] else "?"
-        yield Check(
+        yield CheckResult(
             "note",
             f"held by {hold['owner']} until {until}: {hold['reason']}",
             "its owner or root ends it: `costguard release`",
@@ -77,4 +77,4 @@ def checks(
     policy = effective.get("policy", {})
     if not report["armed"] and not stuck and policy.get("unused_after", 0) is None:
         text = "no work was seen since boot and unused_after is off: an instance that never works is never stopped"
-        yield Check("warn", text, 'set unused_after = "4h"')
+        yield CheckResult("warn", text, 'set unused_after = "4h"')

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from costguard.agent.digest import digest
 from costguard.doctor import decision, hardware, holders, package, service
-from costguard.doctor.finding import Check, Level, Report, Section, Verdict
-from costguard.doctor.plans import Moment, Plan, plan_checks, plans
+from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict
+from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
 
 LATE = 60.0
@@ -55,16 +55,16 @@ def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, st
     by_minor = _names(holders.addresses(places["procfs"]), seen)
     by = service.look(agent.report["agent"]["pid"], places["procfs"], environ) if agent.report else service.NOBODY
     sections = (
-        Section("Package", tuple(package.checks(sys.path, environ))),
-        Section("Configuration", tuple(_configuration(configuration, agent, effective, by))),
-        Section("Agent", tuple(_agent(agent, by))),
-        Section("After a boot", tuple(_after_boot(agent, by, as_run))),
-        Section("Hardware", tuple(hardware.checks(found, places, read=bool(seen)))),
-        Section("GPUs", tuple(_gpus(seen, answer, found, effective, by))),
-        Section("Processes on GPUs", tuple(_holders(scan, by_minor))),
-        Section("Actions", tuple(_plans(planned, _actions(effective), agent))),
-        Section("Messages", tuple(_messages(effective, places, agent.report))),
-        Section("Decision", tuple(decision.checks(agent.report, rules, answer))),
+        ReportSection("Package", tuple(package.checks(sys.path, environ))),
+        ReportSection("Configuration", tuple(_configuration(configuration, agent, effective, by))),
+        ReportSection("Agent", tuple(_agent(agent, by))),
+        ReportSection("After a boot", tuple(_after_boot(agent, by, as_run))),
+        ReportSection("Hardware", tuple(hardware.checks(found, places, read=bool(seen)))),
+        ReportSection("GPUs", tuple(_gpus(seen, answer, found, effective, by))),
+        ReportSection("Processes on GPUs", tuple(_holders(scan, by_minor))),
+        ReportSection("Actions", tuple(_plans(planned, _actions(effective), agent))),
+        ReportSection("Messages", tuple(_messages(effective, places, agent.report))),
+        ReportSection("Decision", tuple(decision.checks(agent.report, rules, answer))),
     )
     bad = tuple(check.text for section in sections for check in section.checks if check.level == "bad")
     dry = bool(effective) and not agent.silent and effective["policy"]["mode"] != "live"
@@ -102,48 +102,50 @@ def judged(given: Configuration, agent: Agent) -> Mapping[str, Any]:
     return {**effective, "policy": agent.report["policy"]}
 
 
-def _plans(planned: Sequence[Plan], actions: Sequence[str], agent: Agent) -> Iterator[Check]:
+def _plans(planned: Sequence[PlanShown], actions: Sequence[str], agent: Agent) -> Iterator[CheckResult]:
     if agent.silent:
-        yield Check("note", "what the agent may do is not known while it does not answer")
+        yield CheckResult("note", "what the agent may do is not known while it does not answer")
         return
     report = agent.report or {}
-    yield from plan_checks(planned, actions, Moment(report.get("time", time.time()), report.get("started")))
+    yield from plan_checks(planned, actions, BootTimes(report.get("time", time.time()), report.get("started")))
 
 
 def _configuration(
-    given: Configuration, agent: Agent, effective: Mapping[str, Any], by: service.Service
-) -> Iterator[Check]:
+    given: Configuration, agent: Agent, effective: Mapping[str, Any], by: service.ServiceUnit
+) -> Iterator[CheckResult]:
     report = agent.report
     check = f"`costguard config check {given.source}`" if given.source else "`costguard config check`"
     if given.effective is None:
         level: Level = "warn" if report and by.options is not None else "bad"
         goes_on = "; the agent goes on with the one it has, and would not start again" if report else ""
-        yield Check(level, f"the configuration has problems{goes_on}:", f"{check} says the same after every change")
+        yield CheckResult(
+            level, f"the configuration has problems{goes_on}:", f"{check} says the same after every change"
+        )
         for problem in given.problems:
-            yield Check("note", problem)
+            yield CheckResult("note", problem)
         return
-    yield Check("ok", f"valid: {given.effective.get('origin') or given.source or 'the built-in defaults'}")
+    yield CheckResult("ok", f"valid: {given.effective.get('origin') or given.source or 'the built-in defaults'}")
     if report and (report["agent"]["source"] or "") != given.source:
         running = report["agent"]["source"] or "no file"
-        yield Check("note", f"the agent works with {running}", "give doctor the options that `run` was given")
+        yield CheckResult("note", f"the agent works with {running}", "give doctor the options that `run` was given")
     if report and (others := unlike(report["agent"], given.effective)):
         text = f"the agent runs with other values than this configuration: {'; '.join(others)}"
         hint = f"load it: {_reload(by, report)}; or give doctor the options that `run` was given"
-        yield Check("warn", text, hint)
+        yield CheckResult("warn", text, hint)
     if agent.silent:
         return
     if effective["policy"]["mode"] == "live":
-        yield Check("ok", "mode is live: what is decided is done")
+        yield CheckResult("ok", "mode is live: what is decided is done")
     else:
         where = f'set mode = "live" in {given.source}' if given.source else "give `run` the option --live"
-        yield Check("warn", DRY, f"{where}, then {_reload(by, report)}" if given.source and report else where)
+        yield CheckResult("warn", DRY, f"{where}, then {_reload(by, report)}" if given.source and report else where)
 
 
-def _reload(by: service.Service, report: Mapping[str, Any]) -> str:
+def _reload(by: service.ServiceUnit, report: Mapping[str, Any]) -> str:
     return by.systemctl("reload") if by.unit else f"`kill -HUP {report['agent']['pid']}`"
 
 
-def _after_boot(agent: Agent, by: service.Service, as_run: Loader) -> Iterator[Check]:
+def _after_boot(agent: Agent, by: service.ServiceUnit, as_run: Loader) -> Iterator[CheckResult]:
     """Whether the guard comes back, under the same rules."""
     if agent.report is None:
         return
@@ -154,27 +156,29 @@ def _after_boot(agent: Agent, by: service.Service, as_run: Loader) -> Iterator[C
     again = as_run(by.options, by.variables)
     if again.effective is None:
         text = f"{by.unit} would not start again: the configuration that it reads has problems"
-        yield Check("bad", text, "correct them; the agent goes on with what it has until it ends")
+        yield CheckResult("bad", text, "correct them; the agent goes on with what it has until it ends")
         for problem in again.problems:
-            yield Check("note", problem)
+            yield CheckResult("note", problem)
         return
     if others := unlike(about, again.effective):
         text = f"{by.unit} would start with other values than the agent runs with: {'; '.join(others)}"
-        yield Check("bad", text, f"load them, so that they are checked: {_reload(by, agent.report)}")
+        yield CheckResult("bad", text, f"load them, so that they are checked: {_reload(by, agent.report)}")
         return
     if not about.get("digest"):
         text = (
             "whether actions, messages, hooks and places are those that it would start with is not shown to this user"
         )
-        yield Check("bad", text, "`sudo costguard doctor`, or as the agent's own user")
+        yield CheckResult("bad", text, "`sudo costguard doctor`, or as the agent's own user")
         return
-    yield Check("ok", f"what it would start with is what runs: {again.effective.get('origin') or 'the defaults'}")
+    yield CheckResult("ok", f"what it would start with is what runs: {again.effective.get('origin') or 'the defaults'}")
     if again.effective["policy"]["mode"] != "live":
         live = as_run((*by.options, "--mode", "live"), by.variables)
         if live.effective is None:
-            yield Check("bad", "in live mode it would not start: the configuration allows only a dry run", "correct it")
+            yield CheckResult(
+                "bad", "in live mode it would not start: the configuration allows only a dry run", "correct it"
+            )
             for problem in live.problems:
-                yield Check("note", problem)
+                yield CheckResult("note", problem)
 
 
 def unlike(about: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
@@ -210,37 +214,37 @@ def _written(name: str, value: object) -> str:
     return duration(value) if name in _TIMES and isinstance(value, int | float) else repr(_plain(value))
 
 
-def _agent(agent: Agent, by: service.Service) -> Iterator[Check]:
+def _agent(agent: Agent, by: service.ServiceUnit) -> Iterator[CheckResult]:
     report = agent.report
     if report is None:
-        yield Check("bad", agent.words, agent.hint)
+        yield CheckResult("bad", agent.words, agent.hint)
         return
     about = report["agent"]
     silent = about["now"] - about["ticked"]
     if silent > max(LATE, 3.0 * about["interval"]):
         restart = by.systemctl("restart") if by.unit else f"end it (`kill -9 {about['pid']}`) and start it again"
         hint = f"{restart}, and see why: {by.journal}"
-        yield Check("bad", f"the agent (pid {about['pid']}) last looked {duration(silent)} ago", hint)
+        yield CheckResult("bad", f"the agent (pid {about['pid']}) last looked {duration(silent)} ago", hint)
     else:
         ago = f"looked {duration(silent)} ago, every {about['interval']:g} s"
-        yield Check(
+        yield CheckResult(
             "ok", f"costguard {about['version']} runs, pid {about['pid']}, {ago}; state in {about['state_dir']}"
         )
     yield from _rented(about.get("cloud") or {})
     for subject, words in about["troubles"].items():
         text = words if words.startswith(subject) else f"{subject}: {words}"
         if subject == "nvml":
-            yield Check("bad", text, hardware.advice(words))
+            yield CheckResult("bad", text, hardware.advice(words))
         else:
-            yield Check("warn", text, f"see {by.journal}")
+            yield CheckResult("warn", text, f"see {by.journal}")
     if about["reader"] != "answers" and "nvml" not in about["troubles"]:
-        yield Check("bad", f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
+        yield CheckResult("bad", f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
     if about["unreaped"]:
         text = hanging(about["unreaped"])
-        yield Check("warn", text, hardware.advice("hang"))
+        yield CheckResult("warn", text, hardware.advice("hang"))
 
 
-def _rented(cloud: Mapping[str, Any]) -> Iterator[Check]:
+def _rented(cloud: Mapping[str, Any]) -> Iterator[CheckResult]:
     """Which machine of which cloud this is, as far as its metadata service has said so."""
     who, price = cloud.get("identity"), cloud.get("price")
     if not who:
@@ -251,7 +255,7 @@ def _rented(cloud: Mapping[str, Any]) -> Iterator[Check]:
         words += (
             f"; about {price['amount']:.2f} {price['currency']} an hour (list price of {price['date']}, an estimate)"
         )
-    yield Check("ok", words)
+    yield CheckResult("ok", words)
 
 
 def _gpus(
@@ -259,40 +263,42 @@ def _gpus(
     answer: Mapping[str, Any],
     found: hardware.Hardware,
     effective: Mapping[str, Any],
-    by: service.Service,
-) -> Iterator[Check]:
+    by: service.ServiceUnit,
+) -> Iterator[CheckResult]:
     if answer.get("error"):
         words = str(answer["error"])
-        yield Check("warn" if seen else "bad", f"no GPU can be read: {words}", hardware.advice(words))
+        yield CheckResult("warn" if seen else "bad", f"no GPU can be read: {words}", hardware.advice(words))
     for gpu in seen:
         if gpu["known"]:
-            yield Check("ok", f"{gpu['label']}: {gpu['words']}")
+            yield CheckResult("ok", f"{gpu['label']}: {gpu['words']}")
         else:
             tolerated = effective.get("policy", {}).get("unknown_stop_after") is not None
             text = f"{gpu['label']} cannot be read ({gpu['words']}), and unknown is never idle"
-            yield Check("warn" if tolerated else "bad", text, hardware.advice(str(gpu["words"])))
+            yield CheckResult("warn" if tolerated else "bad", text, hardware.advice(str(gpu["words"])))
     if not seen and not answer.get("error") and found.present is not False:
-        yield Check("bad", "no GPU has been read yet", f"look again in a minute; then {by.journal}")
+        yield CheckResult("bad", "no GPU has been read yet", f"look again in a minute; then {by.journal}")
 
 
-def _holders(scan: holders.Scan, by_minor: "_Namer") -> Iterator[Check]:
+def _holders(scan: holders.Scan, by_minor: "_Namer") -> Iterator[CheckResult]:
     for holder in scan.holders:
         held = ", ".join(by_minor(minor) for minor in holder.minors)
         where = f" in {holder.place}" if holder.place else ""
         watching = "; it only watches" if holder.monitor else ""
-        yield Check("note", f"{held}: pid {holder.pid} {holder.name} of {holder.user}{where}{watching}")
+        yield CheckResult("note", f"{held}: pid {holder.pid} {holder.name} of {holder.user}{where}{watching}")
     if not scan.holders:
-        yield Check("note", "no process that can be seen holds a GPU")
+        yield CheckResult("note", "no process that can be seen holds a GPU")
     if scan.hidden:
         text = f"{several(scan.hidden, 'process', 'processes')} of other users could not be looked into"
-        yield Check("note", text, "`sudo costguard doctor` sees all of them")
+        yield CheckResult("note", text, "`sudo costguard doctor` sees all of them")
     if not scan.complete:
-        yield Check("note", "there are very many processes; not all were looked into", "`sudo fuser -v /dev/nvidia*`")
+        yield CheckResult(
+            "note", "there are very many processes; not all were looked into", "`sudo fuser -v /dev/nvidia*`"
+        )
 
 
 def _messages(
     effective: Mapping[str, Any], places: Mapping[str, str], report: Mapping[str, Any] | None
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     """Whether a warning would reach anybody at this moment, found as a delivery finds it. Nothing is sent."""
     if "notify" not in effective:
         return
@@ -306,10 +312,10 @@ def _messages(
         elif name == "terminal":
             words = _terminal(places["procfs"], report)
             reached = reached or words.startswith("terminal: the agent")
-            yield Check("note", words)
+            yield CheckResult("note", words)
         else:
             reached = True
-            yield Check("note", f"{name}: configured; whether it arrives shows only a message")
+            yield CheckResult("note", f"{name}: configured; whether it arrives shows only a message")
     if not reached:
         tries = effective.get("policy", {}).get("warn_attempts", 3)
         after = several(tries, "try", "tries")
@@ -317,7 +323,7 @@ def _messages(
         hint = "a `url` under [sink] gets a record of every incident in live mode"
         if "wall" not in channels:
             hint = f'add "wall" to channels under [notify]; {hint}'
-        yield Check("warn", text, hint)
+        yield CheckResult("warn", text, hint)
 
 
 def _uid(procfs: str, report: Mapping[str, Any] | None) -> int:
@@ -328,17 +334,17 @@ def _uid(procfs: str, report: Mapping[str, Any] | None) -> int:
         return os.geteuid()
 
 
-def _wall(places: Mapping[str, str], uid: int) -> Iterator[Check]:
+def _wall(places: Mapping[str, str], uid: int) -> Iterator[CheckResult]:
     """First whom it would reach, then each terminal that it would not."""
     from costguard.notify.wall import counted, likely
 
     found, troubles = likely(places["procfs"], places["devfs"], uid)
     if found:
-        yield Check("ok", f"wall: {counted(found, places['devfs'])} now")
+        yield CheckResult("ok", f"wall: {counted(found, places['devfs'])} now")
     else:
-        yield Check("note", "wall: nobody sits at a terminal of this machine now")
+        yield CheckResult("note", "wall: nobody sits at a terminal of this machine now")
     for path, words in troubles.items():
-        yield Check("note", f"wall: {path} {words}")
+        yield CheckResult("note", f"wall: {path} {words}")
 
 
 def _terminal(procfs: str, report: Mapping[str, Any] | None) -> str:

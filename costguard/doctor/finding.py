@@ -8,7 +8,7 @@ Verdict = Literal["GUARDED", "WOULD BE GUARDED", "NOT GUARDED"]
 """Proven in live mode; proven but for the mode, which is a dry run; not proven."""
 
 
-class Check(NamedTuple):
+class CheckResult(NamedTuple):
     """One thing that was looked at.
 
     ``bad``: because of it this machine is not guarded; ``warn``: something is wrong, and it is guarded all the same.
@@ -20,11 +20,11 @@ class Check(NamedTuple):
     hint: str = ""
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """Several checks of one subject."""
 
     name: str
-    checks: tuple[Check, ...]
+    checks: tuple[CheckResult, ...]
 
 
 class Report(NamedTuple):
@@ -32,7 +32,7 @@ class Report(NamedTuple):
 
     verdict: Verdict
     why: tuple[str, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[ReportSection, ...]
     facts: Mapping[str, Any]
 
     @property

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from costguard.doctor.finding import Check
+from costguard.doctor.finding import CheckResult
 from costguard.process.child import first_answer
 from costguard.readers.job import NvmlJob
 from costguard.readers.pci import Bus
@@ -52,29 +52,29 @@ def look(places: Mapping[str, str]) -> Hardware:
     return Hardware(bus.hardware(), tuple(bus.expected), tuple(bus.elsewhere), loaded[0] if loaded else "")
 
 
-def checks(found: Hardware, places: Mapping[str, str], *, read: bool = False) -> Iterator[Check]:
+def checks(found: Hardware, places: Mapping[str, str], *, read: bool = False) -> Iterator[CheckResult]:
     """The bus, the driver, and the device nodes. ``read``: somebody reads GPUs all the same."""
     if found.addresses:
-        yield Check("ok", f"NVIDIA GPUs on the PCI bus: {', '.join(found.addresses)}")
+        yield CheckResult("ok", f"NVIDIA GPUs on the PCI bus: {', '.join(found.addresses)}")
     elif found.present is False and not read:
-        yield Check(
+        yield CheckResult(
             "bad", "no NVIDIA GPU on this machine: there is nothing to guard", "see what there is: `lspci -d 10de:`"
         )
     else:
-        yield Check(
+        yield CheckResult(
             "note", "the PCI bus shows no NVIDIA GPU, and this machine may have one elsewhere", "`nvidia-smi -L`"
         )
     for address in found.elsewhere:
-        yield Check(
+        yield CheckResult(
             "note", f"{address} is not NVIDIA's driver's (passed on to a virtual machine, or nouveau); not watched"
         )
     if found.driver:
-        yield Check("ok", f"the driver's kernel module is {found.driver}")
+        yield CheckResult("ok", f"the driver's kernel module is {found.driver}")
     elif found.addresses:
-        yield Check("warn", f"no kernel module of NVIDIA shows in {places['procfs']}/driver/nvidia", ADVICE[9])
+        yield CheckResult("warn", f"no kernel module of NVIDIA shows in {places['procfs']}/driver/nvidia", ADVICE[9])
     if found.addresses and not os.path.exists(os.path.join(places["devfs"], "nvidiactl")):
         text = f"{places['devfs']}/nvidiactl is missing: programs here cannot reach the driver"
-        yield Check("warn", text, "`nvidia-smi` as root makes the devices; a container must be given them")
+        yield CheckResult("warn", text, "`nvidia-smi` as root makes the devices; a container must be given them")
 
 
 def probe(places: Mapping[str, str], seconds: float = PROBE_SECONDS) -> dict[str, Any]:

@@ -6,22 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import distributions
 
 import costguard
-from costguard.doctor.finding import Check
+from costguard.doctor.finding import CheckResult
 
 OURS, THEIRS = "costguard-agent", "costguard"
 """Distributions: ours, and the bare name, which belongs to another vendor's tool on the package index."""
 
 
-def checks(path: Sequence[str], environ: Mapping[str, str]) -> Iterator[Check]:
+def checks(path: Sequence[str], environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Look at the import path and at PATH."""
     home = os.path.dirname(os.path.abspath(costguard.__file__))
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Check("ok", f"{OURS} {costguard.__version__} in {home}, Python {version}")
+    yield CheckResult("ok", f"{OURS} {costguard.__version__} in {home}, Python {version}")
     yield from _distributions(path)
     for folder in dict.fromkeys(os.path.realpath(entry or os.curdir) for entry in path):
         other = os.path.join(folder, "costguard")
         if os.path.isfile(os.path.join(other, "__init__.py")) and not _same(other, home):
-            yield Check(
+            yield CheckResult(
                 "warn",
                 f"another package named costguard is in {other}; which one a program gets depends on its import path",
                 f"see whose it is, and take it away: {sys.executable} -m pip uninstall {THEIRS}",
@@ -29,10 +29,10 @@ def checks(path: Sequence[str], environ: Mapping[str, str]) -> Iterator[Check]:
     yield from _commands(environ)
 
 
-def _distributions(path: Sequence[str]) -> Iterator[Check]:
+def _distributions(path: Sequence[str]) -> Iterator[CheckResult]:
     for found in distributions(path=[entry or os.curdir for entry in path]):
         if (found.metadata["Name"] or "").lower() == THEIRS:
-            yield Check(
+            yield CheckResult(
                 "warn",
                 f"the distribution {THEIRS} {found.version} is installed; it is another vendor's, not this tool, "
                 "and both write to the same folder",
@@ -40,7 +40,7 @@ def _distributions(path: Sequence[str]) -> Iterator[Check]:
             )
 
 
-def _commands(environ: Mapping[str, str]) -> Iterator[Check]:
+def _commands(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """The command that people get when they type ``costguard``."""
     folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if folder]
     found = [os.path.join(folder, "costguard") for folder in folders]
@@ -48,7 +48,7 @@ def _commands(environ: Mapping[str, str]) -> Iterator[Check]:
     ours = os.path.join(os.path.dirname(sys.executable), "costguard")
     if found and os.path.exists(ours) and not _same(found[0], ours):
         text = f"`costguard` in your PATH is {found[0]}, not the one of this Python ({ours})"
-        yield Check("warn", text, f"`{found[0]} --version` says which one it is; type {ours} for this one")
+        yield CheckResult("warn", text, f"`{found[0]} --version` says which one it is; type {ours} for this one")
 
 
 def _same(one: str, other: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import costguard
-from costguard.doctor.finding import Check
+from costguard.doctor.finding import CheckResult
 from costguard.doctor.holders import place
 from costguard.doctor.running import Running, python_of, running, same_python
 from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment, environment_files
@@ -40,7 +40,7 @@ _USER = re.compile(r"/user@(\d+)\.service/")
 _DOCKER = re.compile(r"docker[-/]([0-9a-f]{64})")
 
 
-class Service(NamedTuple):
+class ServiceUnit(NamedTuple):
     """What runs the agent. ``unit`` is empty where it is no unit of systemd; ``proven``: it starts it after a boot too.
 
     ``options`` and ``variables`` are those of its ``costguard run``; None where they are not known.
@@ -48,7 +48,7 @@ class Service(NamedTuple):
 
     unit: str
     user: bool
-    checks: tuple[Check, ...]
+    checks: tuple[CheckResult, ...]
     options: tuple[str, ...] | None = None
     variables: Mapping[str, str] = {}
 
@@ -69,27 +69,27 @@ class Service(NamedTuple):
         return f"`journalctl {'--user ' if self.user else ''}-u {self.unit}`"
 
 
-NOBODY = Service("", user=False, checks=())
+NOBODY = ServiceUnit("", user=False, checks=())
 """Without an agent there is nothing that could run it."""
 
 
-def look(pid: int, procfs: str, environ: Mapping[str, str], docker: str = DOCKER) -> Service:
+def look(pid: int, procfs: str, environ: Mapping[str, str], docker: str = DOCKER) -> ServiceUnit:
     """Who started the process, whether that starts it after a boot too, and how."""
     group = _group(f"{procfs}/{pid}/cgroup")
     if within := _DOCKER.search(group):
-        return Service("", user=False, checks=(_container(within[1], docker, environ),))
+        return ServiceUnit("", user=False, checks=(_container(within[1], docker, environ),))
     where = place(group)
     if not where and any(os.path.exists(f"{procfs}/{pid}/root{path}") for path in _IN_CONTAINER):
         where = "a container"
     if where and not where.startswith("service"):
         text = f"it runs in {where}, and whether anything starts that after a boot cannot be seen from here"
-        return Service("", user=False, checks=(Check("bad", text, OUTSIDE),))
+        return ServiceUnit("", user=False, checks=(CheckResult("bad", text, OUTSIDE),))
     owner = _USER.search(group)
     names = [name for name in group.split("/") if name.endswith(".service") and not name.startswith("user@")]
     if names:
         return _of_unit(names[-1], int(owner[1]) if owner else None, environ, running(pid, procfs))
     text = "it is not run as a service: after a reboot, or when it ends, nobody starts it again"
-    return Service("", user=False, checks=(Check("bad", text, install(environ)),))
+    return ServiceUnit("", user=False, checks=(CheckResult("bad", text, install(environ)),))
 
 
 def install(environ: Mapping[str, str]) -> str:
@@ -123,17 +123,19 @@ def units(environ: Mapping[str, str], uid: int | None = None, *, fleeting: bool 
     return Units(folders)
 
 
-def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Running) -> Service:
+def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Running) -> ServiceUnit:
     """The unit that runs the agent now, judged by the files that are read at the next boot."""
     found = units(environ, uid)
-    service = Service(unit, user=uid is not None, checks=())
+    service = ServiceUnit(unit, user=uid is not None, checks=())
     bad = list(_not_at_boot(service, found, uid, environ))
     settings = found.settings(unit)
     bad += _restarts(service, settings)
     for key, values in settings.items():
         if values and key.startswith(("Condition", "Assert", "ExecCondition")):
             text = f"{unit} starts only where {key}={values[-1]} holds, and nobody can tell whether it will at the next boot"
-            bad.append(Check("bad", text, f"`{'' if service.user else 'sudo '}systemctl edit {unit}` can take it back"))
+            bad.append(
+                CheckResult("bad", text, f"`{'' if service.user else 'sudo '}systemctl edit {unit}` can take it back")
+            )
     try:
         variables = environment(settings)
         options: list[str] | None = run_options(command(settings, variables), variables, agent.python)
@@ -141,15 +143,15 @@ def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Runn
         variables, options = {}, None
         if found.path(unit):
             text = f"{unit} does not provably start `costguard run` again: {error}"
-            bad.append(Check("bad", text, f"see its files: {service.systemctl('cat').replace('sudo ', '')}"))
+            bad.append(CheckResult("bad", text, f"see its files: {service.systemctl('cat').replace('sudo ', '')}"))
     if found.path(unit):
         bad += _changed(service, [*found.files(unit), *environment_files(settings)], agent)
-    good = Check("ok", f"{unit} runs it, and starts it at every boot ({found.path(unit)})")
+    good = CheckResult("ok", f"{unit} runs it, and starts it at every boot ({found.path(unit)})")
     given = None if options is None else tuple(options)
     return service._replace(checks=tuple(bad) or (good,), options=given, variables=variables)
 
 
-def _restarts(service: Service, settings: Mapping[str, list[str]]) -> list[Check]:
+def _restarts(service: ServiceUnit, settings: Mapping[str, list[str]]) -> list[CheckResult]:
     """Whether it comes back when it ends by a failure, whichever that is."""
     unit, how = service.unit, (settings.get("Restart") or ["no"])[-1]
     edit = service.systemctl("edit")
@@ -163,42 +165,46 @@ def _restarts(service: Service, settings: Mapping[str, list[str]]) -> list[Check
         if not kept:
             return []
         text = f"{unit} is not started again after {', '.join(sorted(kept))} (RestartPreventExitStatus=, SuccessExitStatus=)"
-        return [Check("bad", text, f"{edit}: [Service] RestartPreventExitStatus= and SuccessExitStatus= without these")]
-    return [Check("bad", text, f"{edit}: [Service] Restart=on-failure")]
+        return [
+            CheckResult(
+                "bad", text, f"{edit}: [Service] RestartPreventExitStatus= and SuccessExitStatus= without these"
+            )
+        ]
+    return [CheckResult("bad", text, f"{edit}: [Service] Restart=on-failure")]
 
 
 def _words(settings: Mapping[str, list[str]], key: str) -> set[str]:
     return {word for value in settings.get(key, ()) for word in value.split()}
 
 
-def _changed(service: Service, files: Sequence[str], agent: Running) -> list[Check]:
+def _changed(service: ServiceUnit, files: Sequence[str], agent: Running) -> list[CheckResult]:
     """A unit that was changed after the start has not been seen to start: as another user, without the devices, or at all."""
     if agent.started is None:
         text = f"when the agent was started cannot be seen, so nobody can tell whether {service.unit} still starts like that"
-        return [Check("bad", text, "`sudo costguard doctor`")]
+        return [CheckResult("bad", text, "`sudo costguard doctor`")]
     later = [path for path in files if agent.since(path)]
     if not later:
         return []
     text = f"{service.unit} was changed after the agent was started ({', '.join(later[:3])}), so nobody has seen that it starts like that"
-    return [Check("bad", text, f"{service.systemctl('restart')} shows it")]
+    return [CheckResult("bad", text, f"{service.systemctl('restart')} shows it")]
 
 
-def _not_at_boot(service: Service, found: Units, uid: int | None, environ: Mapping[str, str]) -> list[Check]:
+def _not_at_boot(service: ServiceUnit, found: Units, uid: int | None, environ: Mapping[str, str]) -> list[CheckResult]:
     unit = service.unit
     if not found.path(unit):
         text = f"{unit}, which runs it, has no unit file that is there after a boot"
-        return [Check("bad", text, install(environ))]
+        return [CheckResult("bad", text, install(environ))]
     for each in (found, units(environ, uid, fleeting=True)):
         if each.masked(unit):
             text = f"{unit} is masked ({each.path(unit)}): nothing can start it again"
-            return [Check("bad", text, service.systemctl("unmask"))]
+            return [CheckResult("bad", text, service.systemctl("unmask"))]
     if not found.starts_at_boot(unit):
         text = f"{unit} is not enabled: after a reboot nobody starts the guard"
-        return [Check("bad", text, service.systemctl("enable"))]
+        return [CheckResult("bad", text, service.systemctl("enable"))]
     name = _home(uid)[0] if uid is not None else ""
     if uid is not None and not os.path.exists(f"/var/lib/systemd/linger/{name}"):
         text = f"{unit} belongs to {name or f'uid {uid}'}, whose services start with a login and end with it"
-        return [Check("bad", text, f"`sudo loginctl enable-linger {name or uid}`")]
+        return [CheckResult("bad", text, f"`sudo loginctl enable-linger {name or uid}`")]
     return []
 
 
@@ -252,7 +258,7 @@ def _program(name: str, variables: Mapping[str, str]) -> str:
     return path
 
 
-def _container(number: str, docker: str, environ: Mapping[str, str]) -> Check:
+def _container(number: str, docker: str, environ: Mapping[str, str]) -> CheckResult:
     try:
         with open(f"{docker}/containers/{number}/hostconfig.json", encoding="utf-8") as file:
             policy = str(json.load(file)["RestartPolicy"]["Name"])
@@ -260,15 +266,15 @@ def _container(number: str, docker: str, environ: Mapping[str, str]) -> Check:
         policy = ""
     name = f"docker container {number[:12]}"
     if policy in RESTARTS and units(environ).starts_at_boot("docker.service"):
-        return Check("ok", f"{name} runs it, and docker starts that at every boot (restart policy {policy})")
+        return CheckResult("ok", f"{name} runs it, and docker starts that at every boot (restart policy {policy})")
     if policy in RESTARTS:
         text = f"{name} runs it, and docker itself is not started at boot"
-        return Check("bad", text, "`sudo systemctl enable docker`")
+        return CheckResult("bad", text, "`sudo systemctl enable docker`")
     if not policy:
         text = f"it runs in {name}, whose restart policy cannot be seen from here"
-        return Check("bad", text, OUTSIDE)
+        return CheckResult("bad", text, OUTSIDE)
     text = f"{name} runs it with the restart policy {policy}: after a reboot nobody starts it again"
-    return Check("bad", text, f"`docker update --restart unless-stopped {number[:12]}`")
+    return CheckResult("bad", text, f"`docker update --restart unless-stopped {number[:12]}`")
 
 
 def _group(path: str) -> str:

@@ -25,7 +25,7 @@ RESULTS = {
 """How an incident ended, by its code."""
 
 
-class Summary(NamedTuple):
+class IncidentSummary(NamedTuple):
     """One incident. Dates are seconds since the epoch; ``delivered`` counts messages that reached somebody."""
 
     id: str
@@ -53,7 +53,7 @@ class Entry(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
-def summaries(events: Iterable[Event]) -> list[Summary]:
+def summaries(events: Iterable[Event]) -> list[IncidentSummary]:
     """Every incident of these facts, in the order of their beginnings."""
     grouped: dict[str, list[Event]] = {}
     for event in events:
@@ -62,7 +62,7 @@ def summaries(events: Iterable[Event]) -> list[Summary]:
     return [summary(found) for found in grouped.values()]
 
 
-def summary(events: Sequence[Event]) -> Summary:
+def summary(events: Sequence[Event]) -> IncidentSummary:
     """One incident from its facts (at least one)."""
     known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof"), "")
     result, words = "open", ""
@@ -86,7 +86,7 @@ def summary(events: Sequence[Event]) -> Summary:
             undelivered += data.get("status") != "delivered"
             alone = data.get("unreached", alone) is True
     first = events[0]
-    return Summary(
+    return IncidentSummary(
         first.incident, first.wall, events[-1].wall, first.machine, first.instance, known["reason"], known["action"],
         known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], delivered, undelivered, alone,
     )  # fmt: skip

@@ -41,7 +41,7 @@ _SIGKILL = 9
 _WORDS = 300  # characters
 
 
-class Eyes:
+class MetadataWatch:
     """What is known of this machine's place in its cloud."""
 
     def __init__(self, chosen: Chosen, *, wait: float, clock: "Callable[[], float]" = time.monotonic) -> None:
@@ -143,7 +143,7 @@ def serve(
     """Answer until the end of the input."""
     eyes, none = None, ""
     try:
-        eyes = Eyes(choose(*job.place), wait=job.wait, clock=clock)
+        eyes = MetadataWatch(choose(*job.place), wait=job.wait, clock=clock)
     except NobodyError as error:
         none = mask(str(error))[:_WORDS]
     while line := lines():

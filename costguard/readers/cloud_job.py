@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from costguard.actions.job import Place
+from costguard.actions.job import CloudAccess
 
 
 class CloudJob(NamedTuple):
     """``wait`` is how long to leave the service alone at first, in seconds: a fleet that boots together does not ask together."""
 
-    place: Place
+    place: CloudAccess
     wait: float = 0.0

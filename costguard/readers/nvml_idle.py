@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     """Contexts, and bytes of memory in use; None: not known."""
 
 
-class Levels:
+class IdleLevels:
     """The idle power of one board, in milliwatts. ``limit``: its own power limit, 0 where that is not known."""
 
     __slots__ = ("_held", "_learnt", "_limit", "_most", "_scene", "_seen", "_since", "_span", "margin")

@@ -1,7 +1,7 @@
 """What a GPU draws, from its energy counter, and whether that says that it works."""
 
 from costguard.readers.nvml_codes import DROPPED, SUCCESS, NvmlError
-from costguard.readers.nvml_idle import Levels
+from costguard.readers.nvml_idle import IdleLevels
 from costguard.readers.nvml_learnt import ABSURD_MW, BARE, HELD, UNSURE, Learnt
 from costguard.readers.nvml_library import Nvml
 
@@ -66,7 +66,7 @@ class PowerMeter:
         """Whether it was a mean, and not that of a moment."""
         self.limit = _limit(nvml, handle)
         """Milliwatts that the board may draw; 0: not known."""
-        self.levels = Levels(self.limit, Learnt() if learnt is None else learnt)
+        self.levels = IdleLevels(self.limit, Learnt() if learnt is None else learnt)
 
     def holders(self) -> str:
         """How many compute contexts were seen at the last look, in words."""

@@ -128,7 +128,7 @@ HEAD = 17
 """Characters of a date up to its seconds."""
 
 
-class Moments:
+class CellTimes:
     """Times of whole columns: a minute is looked up once, as is a text of seconds."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ A_MACHINE = 150
 """Samples that take as long as what the engine says of each machine once."""
 
 
-class Found(NamedTuple):
+class ComparedPolicy(NamedTuple):
     """What came of one policy, as it was replayed, on one machine; ``walked`` is None where nobody reads the decisions."""
 
     policy: Policy
@@ -40,7 +40,7 @@ def compare(
     every_sample: bool = False,
     read: bool = True,
     processes: int | None = None,
-) -> dict[Key, Found]:
+) -> dict[Key, ComparedPolicy]:
     """Every policy on every machine. ``progress`` is told the share that is done, from 0 to 1.
 
     ``read``: somebody reads the decisions, so the engine makes every one; else they are only counted, which is much faster.
@@ -54,12 +54,12 @@ def compare(
         """Where there are machines for every process, one takes all policies of a machine: they share its levels."""
         return (key[0] if len(traces) >= count else place) % count
 
-    def lot(part: int) -> dict[Key, Found]:
+    def lot(part: int) -> dict[Key, ComparedPolicy]:
         mine = [key for place, key in enumerate(keys) if owner(key, place) == part]
         way = _Way(policies, every_sample=every_sample, read=read or every_sample)
         return _decide(traces, way, mine, progress if part == 0 else _nobody)
 
-    found: dict[Key, Found] = {}
+    found: dict[Key, ComparedPolicy] = {}
     for lots in shared(count, lot):
         found.update(lots)
     return found
@@ -84,13 +84,13 @@ class _Way:
         self._read = read
         self._rules: dict[tuple[int, float], Rules | None] = {}
 
-    def replay(self, j: int, levels: Levels, progress: Callable[[int], None]) -> Found:
+    def replay(self, j: int, levels: Levels, progress: Callable[[int], None]) -> ComparedPolicy:
         """One policy on one machine."""
         policy = self._policies[j]
         if (rules := self._plain(j, levels.trace)) and (found := outline(levels, rules, policy.interval)):
-            return Found(rules.policy, account_of(levels.times, found, levels.holes(rules.gap)), None)
+            return ComparedPolicy(rules.policy, account_of(levels.times, found, levels.holes(rules.gap)), None)
         walked = walk(levels, policy, every_sample=self._every_sample, progress=progress)
-        return Found(walked.policy, account(levels, walked), walked)
+        return ComparedPolicy(walked.policy, account(levels, walked), walked)
 
     def _plain(self, j: int, trace: Trace) -> Rules | None:
         """The rules of a policy that needs no engine; None for any other."""
@@ -105,8 +105,8 @@ class _Way:
 
 def _decide(
     traces: Sequence[Trace], way: _Way, keys: Sequence[Key], progress: Callable[[float], None]
-) -> dict[Key, Found]:
-    found: dict[Key, Found] = {}
+) -> dict[Key, ComparedPolicy]:
+    found: dict[Key, ComparedPolicy] = {}
     whole = sum(len(traces[i].times) for i, _ in keys) or 1
     done, told, levels, tables = 0, 0, None, Tables()
     for i, j in keys:

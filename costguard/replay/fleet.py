@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from costguard.engine.words import duration, several
-from costguard.replay.summary import Stop, Summary, total
+from costguard.replay.summary import ReplaySummary, Stop, total
 
 MONTH = 30 * 24.0
 """Hours."""
@@ -21,7 +21,7 @@ class Machine(NamedTuple):
     """What came of one policy on one machine."""
 
     name: str
-    summary: Summary
+    summary: ReplaySummary
     stops: tuple[Stop, ...]
 
 
@@ -38,7 +38,7 @@ class Wrong(NamedTuple):
         return self.back - self.at
 
 
-def rates(summary: Summary) -> dict[str, float | None]:
+def rates(summary: ReplaySummary) -> dict[str, float | None]:
     """The numbers of all machines together for a machine and month; None where nothing was recorded."""
     months = summary.hours / MONTH
     return {name: getattr(summary, name) / months if months > 0 else None for name in RATES}

@@ -14,7 +14,7 @@ from costguard.engine.reasons import DEADLINE, IDLE, OWN, UNKNOWN, UNUSED, reaso
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, WATCHING, Core, State
 from costguard.engine.window import BUCKETS, NEVER, Track
-from costguard.replay.levels import LOUD, Levels, Signal, first_at
+from costguard.replay.levels import LOUD, Levels, LevelSignal, first_at
 from costguard.replay.windows import Runs
 
 WORTH = 4
@@ -190,7 +190,7 @@ class Forward:
             core = core._replace(arm_since=self._arming(core.arm_since, levels.above(rules, core.picked), k, last))
         return State(at, state.gpus, tracks, core)
 
-    def _follow(self, track: Track, found: Signal, bit: int, k: int, last: int, window: float) -> Track:
+    def _follow(self, track: Track, found: LevelSignal, bit: int, k: int, last: int, window: float) -> Track:
         """One track over the changes of its level; those that left the window are not counted any more."""
         changes, levels = found.changes, found.levels
         begin, end = bisect_left(changes, k), bisect_right(changes, last)
@@ -209,7 +209,7 @@ class Forward:
                 loud, since = now, before
         return Track(loud, since, track.known_since, tuple(sorted(past.items())))
 
-    def _work_beside_unknown(self, work: Track, busy: Signal, k: int, last: int) -> Track:
+    def _work_beside_unknown(self, work: Track, busy: LevelSignal, k: int, last: int) -> Track:
         """The work of a machine of which a GPU is unknown: once some is seen, nothing before it counts any more."""
         seen = -1 if work.loud else busy.levels.find(b"\1", k, last + 1)
         return work if seen < 0 else Track(True, self._before(seen), self._before(seen), (), self._before(seen))
@@ -227,7 +227,7 @@ class Forward:
     def _before(self, position: int) -> float:
         return self._times[position - 1] - self._start
 
-    def _arming(self, since: float | None, above: Signal, k: int, last: int) -> float | None:
+    def _arming(self, since: float | None, above: LevelSignal, k: int, last: int) -> float | None:
         """Since when the load has been above the arm threshold."""
         if not above.levels[last]:
             return None

@@ -11,7 +11,7 @@ from operator import eq, itemgetter, le, sub
 from typing import TypeAlias
 
 from costguard.engine.observation import Device
-from costguard.replay.cells import Moments, is_local
+from costguard.replay.cells import CellTimes, is_local
 from costguard.replay.folds import unfold
 from costguard.replay.overlap import refuse_overlap
 from costguard.replay.trace import Codes, Palette, Trace, step_of, unknown
@@ -32,7 +32,7 @@ NOT_ALL = unknown("rows are missing at this time, and nothing says of which GPU"
 class Grouper:
     """Collects the rows of one machine, in pieces of any size."""
 
-    def __init__(self, name: str, palette: Palette, moments: Moments) -> None:
+    def __init__(self, name: str, palette: Palette, moments: CellTimes) -> None:
         self.name = name
         self.keys: dict[str, int] = {}
         self.sorted = True

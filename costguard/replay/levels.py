@@ -33,7 +33,7 @@ RARE = 8
 _SET = re.compile(rb"[^\0]")
 
 
-class Signal(NamedTuple):
+class LevelSignal(NamedTuple):
     """One byte a tick; ``changes`` are the positions at which it differs from the tick before."""
 
     levels: bytes
@@ -53,9 +53,9 @@ def changes(*columns: bytes) -> list[int]:
     return list(compress(range(1, size), found))
 
 
-def signal(levels: bytes) -> Signal:
+def signal(levels: bytes) -> LevelSignal:
     """Find the changes of one column."""
-    return Signal(levels, changes(levels))
+    return LevelSignal(levels, changes(levels))
 
 
 def either(columns: Sequence[bytes], size: int) -> bytes:
@@ -98,13 +98,13 @@ class Levels:
         self._tables = tables or Tables()
         self._tables.use(trace.readings)
         self.reach = self._tables.reach
-        self._gpus: dict[tuple[float, bool], list[Signal]] = {}
+        self._gpus: dict[tuple[float, bool], list[LevelSignal]] = {}
         self._any_change: dict[tuple[float, bool], list[int]] = {}
-        self._joined: dict[tuple[float, bool, tuple[int, ...]], Signal] = {}
-        self._above: dict[tuple[float, bool, tuple[int, ...]], Signal] = {}
+        self._joined: dict[tuple[float, bool, tuple[int, ...]], LevelSignal] = {}
+        self._above: dict[tuple[float, bool, tuple[int, ...]], LevelSignal] = {}
         self._means: dict[tuple[int, ...], list[float]] = {}
-        self._mean: dict[tuple[float, tuple[int, ...]], Signal] = {}
-        self._stretches: dict[tuple[int, int], tuple[Signal, Stretches]] = {}
+        self._mean: dict[tuple[float, tuple[int, ...]], LevelSignal] = {}
+        self._stretches: dict[tuple[int, int], tuple[LevelSignal, Stretches]] = {}
         self._runs: dict[tuple[object, ...], Runs] = {}
         self.times_spent: dict[tuple[object, ...], Spent] = {}
         self._steps: array[float] | None = None
@@ -119,7 +119,7 @@ class Levels:
             self._blind = changes(*[_translate(codes, table) for codes in self.trace.codes])
         return self._blind
 
-    def gpus(self, rules: Rules) -> list[Signal]:
+    def gpus(self, rules: Rules) -> list[LevelSignal]:
         """LOUD, UNKNOWN or QUIET of every GPU."""
         key = (rules.quiet_threshold, rules.heeds_signs)
         if key not in self._gpus:
@@ -136,7 +136,7 @@ class Levels:
             self._any_change[key] = columns[0].changes if one else changes(*[found.levels for found in columns])
         return self._any_change[key]
 
-    def joined(self, rules: Rules, which: tuple[int, ...]) -> Signal:
+    def joined(self, rules: Rules, which: tuple[int, ...]) -> LevelSignal:
         """The bits of several GPUs together."""
         key = (rules.quiet_threshold, rules.heeds_signs, which)
         if key not in self._joined:
@@ -147,7 +147,7 @@ class Levels:
             )
         return self._joined[key]
 
-    def busy(self, rules: Rules, which: tuple[int, ...]) -> Signal:
+    def busy(self, rules: Rules, which: tuple[int, ...]) -> LevelSignal:
         """1 where any of these GPUs is loud."""
         key = (rules.quiet_threshold, rules.heeds_signs, (*which, -LOUD))
         if key not in self._joined:
@@ -156,10 +156,10 @@ class Levels:
             two = (
                 len(which) == 1 and UNKNOWN not in found.levels
             )  # loud and quiet, which change together with the flags
-            self._joined[key] = Signal(flags, found.changes) if two else signal(flags)
+            self._joined[key] = LevelSignal(flags, found.changes) if two else signal(flags)
         return self._joined[key]
 
-    def above(self, rules: Rules, picked: tuple[int, ...]) -> Signal:
+    def above(self, rules: Rules, picked: tuple[int, ...]) -> LevelSignal:
         """1 where the load that arms the guard is above its threshold."""
         key = (rules.policy.arm_threshold, rules.by_mean, picked)
         if key not in self._above:
@@ -187,7 +187,7 @@ class Levels:
             self._means[picked] = [total / count for total in sums] or [math.nan] * len(self.times)
         return self._means[picked]
 
-    def mean(self, rules: Rules, picked: tuple[int, ...]) -> Signal:
+    def mean(self, rules: Rules, picked: tuple[int, ...]) -> LevelSignal:
         """LOUD, QUIET or UNKNOWN of the mean load."""
         key = (rules.quiet_threshold, picked)
         if key not in self._mean:
@@ -209,7 +209,7 @@ class Levels:
             self._holes[gap] = list(found)
         return self._holes[gap]
 
-    def stretches(self, found: Signal, bit: int = 1) -> Stretches:
+    def stretches(self, found: LevelSignal, bit: int = 1) -> Stretches:
         """The stretches in which a signal holds a bit, and does not."""
         key = (id(found), bit)
         if key not in self._stretches:
@@ -218,17 +218,17 @@ class Levels:
             self._stretches[key] = (found, stretches(self.times, flags, edges))
         return self._stretches[key][1]
 
-    def rare(self, found: Signal, window: float, most: float) -> Runs:
+    def rare(self, found: LevelSignal, window: float, most: float) -> Runs:
         """Where a window may hold the bit LOUD for at most ``most`` seconds; see `Stretches.rare`."""
         return self._once(("rare", id(found), window, most), lambda: self.stretches(found, LOUD).rare(window, most))
 
-    def full(self, found: Signal, window: float, most: float, lead: float) -> Runs:
+    def full(self, found: LevelSignal, window: float, most: float, lead: float) -> Runs:
         """Where a window may hold the bits LOUD and UNKNOWN for more than ``most`` seconds; see `Stretches.full`."""
         bits = LOUD | UNKNOWN
         key = ("full", id(found), window, most, lead)
         return self._once(key, lambda: self.stretches(found, bits).full(window, most, lead))
 
-    def long(self, found: Signal, least: float) -> Runs:
+    def long(self, found: LevelSignal, least: float) -> Runs:
         """Where the level 1 has lasted for ``least`` seconds or more, or begins the recording; see `Stretches.long`."""
         return self._once(("long", id(found), least), lambda: self.stretches(found).long(least))
 

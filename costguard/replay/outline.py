@@ -16,7 +16,7 @@ from costguard.engine.reasons import UNKNOWN as UNREADABLE
 from costguard.engine.rules import EPSILON, Rules
 from costguard.engine.state import DONE, WARNING, WATCHING
 from costguard.engine.window import BUCKETS, NEVER, Track, advance, begin, clear_at, loud_seconds, tolerates
-from costguard.replay.levels import LOUD, UNKNOWN, Levels, Signal
+from costguard.replay.levels import LOUD, UNKNOWN, Levels, LevelSignal
 from costguard.replay.windows import SLACK
 
 DRAWN = (IDLE, UNUSED, UNREADABLE)
@@ -38,7 +38,7 @@ class Outline(NamedTuple):
     """The decisions that are counted, and where the machine works (1) and is idle (0), as in `costguard.replay.spent`."""
 
     marks: tuple[Mark, ...]
-    busy: Signal
+    busy: LevelSignal
 
 
 def is_plain(rules: Rules) -> bool:
@@ -62,7 +62,7 @@ def outline(levels: Levels, rules: Rules, look: float) -> Outline | None:
 class _Sketch:
     """One policy on one trace. Times are seconds since the first sample, as the engine has them."""
 
-    def __init__(self, levels: Levels, rules: Rules, look: float, busy: Signal) -> None:
+    def __init__(self, levels: Levels, rules: Rules, look: float, busy: LevelSignal) -> None:
         policy = rules.policy
         self.marks: list[Mark] = []
         self._levels = levels

@@ -10,7 +10,7 @@ from costguard.engine.words import duration, several
 from costguard.money import Rate, rate
 from costguard.replay import fleet
 from costguard.replay.levels import Levels
-from costguard.replay.summary import Account, Summary, total
+from costguard.replay.summary import Account, ReplaySummary, total
 from costguard.replay.trace import Recording, Trace
 from costguard.replay.walk import Decision, Walked
 
@@ -129,7 +129,7 @@ def _money(hours: float, price: Rate | None) -> str:
     return f", {price.words(hours * 3600.0)}" if price else ""
 
 
-def _per_month(summary: Summary) -> list[tuple[str, str]]:
+def _per_month(summary: ReplaySummary) -> list[tuple[str, str]]:
     """Of several machines, what came of it on one of them in a month."""
     found = fleet.rates(summary)
     stops, back, doubt, recovered = (found[name] for name in ("stops", "back_ever", "in_doubt", "recovered"))
@@ -157,7 +157,7 @@ def fleet_words(results: Sequence[Result]) -> Iterator[str]:
         yield from fleet.words(machines, f" under {label}" if len(groups) > 1 else "")
 
 
-def _rows(summary: Summary, price: Rate | None) -> list[tuple[str, str]]:
+def _rows(summary: ReplaySummary, price: Rate | None) -> list[tuple[str, str]]:
     share = f" ({summary.share * 100:.0f} % of idle)" if summary.share is not None else ""
     return [
         ("recorded", _hours(summary.hours)),
@@ -181,7 +181,7 @@ def _rows(summary: Summary, price: Rate | None) -> list[tuple[str, str]]:
 
 def table(results: Sequence[Result]) -> Iterator[str]:
     """The numbers, one column for each policy; one line for each when there are many."""
-    groups: dict[str, list[Summary]] = {}
+    groups: dict[str, list[ReplaySummary]] = {}
     for result in results:
         groups.setdefault(result.label, []).append(result.account.summary)
     sums = {label: total(group) for label, group in groups.items()}
@@ -194,7 +194,7 @@ def table(results: Sequence[Result]) -> Iterator[str]:
 Prices = dict[str, Rate | None]
 
 
-def _upright(sums: dict[str, Summary], prices: Prices) -> Iterator[str]:
+def _upright(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
     columns = [[label, *[value for _, value in _rows(summary, prices[label])]] for label, summary in sums.items()]
     names = ["", *[name for name, _ in _rows(next(iter(sums.values())), None)]]
     widths = [max(map(len, column)) for column in columns]
@@ -204,7 +204,7 @@ def _upright(sums: dict[str, Summary], prices: Prices) -> Iterator[str]:
             yield f"{name:<28}" + "   ".join(cells)
 
 
-def _flat(sums: dict[str, Summary], prices: Prices) -> Iterator[str]:
+def _flat(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
     head = ["policy", "idle", "stops", "back < 1 h", "ever", "recovered", "of idle", "clean", "interrupted"]
     many = any(summary.machines > 1 for summary in sums.values())
     head += ["stops a machine and month", "ever"] if many else []
@@ -298,7 +298,7 @@ def as_json(
     }
 
 
-def _amounts(summary: Summary, policy: Policy) -> dict[str, object] | None:
+def _amounts(summary: ReplaySummary, policy: Policy) -> dict[str, object] | None:
     """Estimates for the hours of a summary; None where no price is known."""
     if (price := rate_of(policy)) is None:
         return None
@@ -306,7 +306,7 @@ def _amounts(summary: Summary, policy: Policy) -> dict[str, object] | None:
     return {name: round(price.cost(getattr(summary, name) * 3600.0), 4) for name in names} | price.facts
 
 
-def _numbers(summary: Summary) -> dict[str, object]:
+def _numbers(summary: ReplaySummary) -> dict[str, object]:
     return {name: value if isinstance(value, int) else round(value, 9) for name, value in summary._asdict().items()} | {
         "share": summary.share
     }

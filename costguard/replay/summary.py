@@ -30,7 +30,7 @@ class Stop(NamedTuple):
     recovered: float
 
 
-class Summary(NamedTuple):
+class ReplaySummary(NamedTuple):
     """Of one policy on one machine or several; all durations in hours.
 
     ``in_doubt`` counts cancelled warnings that may have been stops: the countdown ended between two samples, and the later
@@ -62,7 +62,7 @@ class Summary(NamedTuple):
 class Account(NamedTuple):
     """A summary and the stops it was made of."""
 
-    summary: Summary
+    summary: ReplaySummary
     stops: tuple[Stop, ...]
 
 
@@ -101,7 +101,7 @@ def _count(times: "array[float]", found: Spent, decisions: "Sequence[Decision | 
     for decision in decisions:
         if decision.in_doubt:
             doubts, doubts_within = doubts + 1, doubts_within + (times[decision.tick + 1] - decision.wall <= HOUR)
-    summary = Summary(
+    summary = ReplaySummary(
         machines=1,
         hours=whole / HOUR,
         idle=all_idle / HOUR,
@@ -121,10 +121,10 @@ def _count(times: "array[float]", found: Spent, decisions: "Sequence[Decision | 
     return Account(summary, tuple(stops))
 
 
-def total(summaries: Iterable[Summary]) -> Summary:
+def total(summaries: Iterable[ReplaySummary]) -> ReplaySummary:
     """Several machines together."""
     sums = [sum(column) for column in zip(*summaries, strict=True)]
-    return Summary(*sums)
+    return ReplaySummary(*sums)
 
 
 def _spent(levels: Levels, rules: Rules, walked: Walked) -> Spent:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from costguard.engine.observation import Device, Known, Reading
 from costguard.engine.words import several
-from costguard.replay.cells import Moments, Numbers, is_local, load, moment
+from costguard.replay.cells import CellTimes, Numbers, is_local, load, moment
 from costguard.replay.group import SAMPLE, Grouper
 from costguard.replay.overlap import OverlapError
 from costguard.replay.shape import Columns, from_header, guess, is_header, plain, renamed
@@ -52,7 +52,7 @@ class Table:
         self._shape: list[str] = []
         self._before = 0  # lines before this chunk
         self._palette = Palette()
-        self._moments = Moments()
+        self._moments = CellTimes()
         self._numbers = Numbers(self._palette)
         self._groupers: dict[str, Grouper] = {}
         self._facts: dict[tuple[str, str], Sequence[str]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 from pyarrow import compute, csv
 
-from costguard.replay.cells import HEAD, Moments, scale_of
+from costguard.replay.cells import HEAD, CellTimes, scale_of
 from costguard.replay.trace import SMALL, Codes, usual
 
 MANY = 1 << 16
@@ -84,8 +84,8 @@ def texts(table: pa.Table, position: int) -> pa.StringArray:
     return compute.utf8_ltrim(cells, characters=" ") if cells[0].as_py()[:1] == " " else cells
 
 
-def moments(cells: pa.StringArray, known: Moments) -> pa.DoubleArray:
-    """Dates in seconds since the epoch, as `Moments.column` gives them; raises ValueError where it goes by single cells."""
+def moments(cells: pa.StringArray, known: CellTimes) -> pa.DoubleArray:
+    """Dates in seconds since the epoch, as `CellTimes.column` gives them; raises ValueError where it goes by single cells."""
     if not len(cells):
         return pa.array([], pa.float64())
     if ":" not in cells[0].as_py():

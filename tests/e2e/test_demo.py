@@ -14,7 +14,7 @@ import pytest
 
 from costguard.cli.invoked import as_typed
 from costguard.demo import story
-from costguard.demo.director import Director, Line, Scene
+from costguard.demo.director import DemoLine, Director, Scene
 from costguard.demo.ending import following
 from tests.e2e.conftest import COMMAND
 from tests.e2e.terminal import Terminal
@@ -139,7 +139,7 @@ class Rehearsal:
     def act(self, wall: float, act: story.Act) -> None:
         pass
 
-    def line(self, line: Line) -> None:
+    def line(self, line: DemoLine) -> None:
         pass
 
     def draw(self, scene: Scene, shown: float) -> None:

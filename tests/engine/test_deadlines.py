@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from costguard.agent.moments import Moments
+from costguard.agent.moments import Jitter
 from costguard.agent.workers import Circumstances, Workers
 from costguard.config.schema import Settings
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, deadlines, initial, step
@@ -94,7 +94,7 @@ def test_no_limit_contradicts_another(written: dict[str, Any]) -> None:
     """The engine waits longer than the guard, the guard longer than the worker, the worker as long as its parts."""
     config, action = effective(written), written["kill_action"]
     host = Processes()
-    workers = Workers(host, config, Moments("dmi:1", attended=False))  # type: ignore[arg-type]  # three verbs of it
+    workers = Workers(host, config, Jitter("dmi:1", attended=False))  # type: ignore[arg-type]  # three verbs of it
     effects: list[Tell | Check | Prepare | Confirm | Save] = [Tell("m", "warning", "warning", {}), Check("c", action)]
     effects += [Prepare("a", action, "i"), Confirm("f", "a", action, "i")]
     effects += [Save("s", action, 1e9)] if "pre_stop" in written["hooks"] else []
@@ -126,7 +126,7 @@ class Life:
         calm = {"arm_duration": None, "kill_duration": 60.0, "boot_grace": 0.0, "unused_after": None}
         self.policy = Policy(mode="live", **own, **calm)  # type: ignore[arg-type]  # of mixed types
         self.host = Processes()
-        self.moments = Moments(name, attended=False)
+        self.moments = Jitter(name, attended=False)
         self.workers = Workers(self.host, config, self.moments)  # type: ignore[arg-type]  # as above
         self.state = initial("boot", name)
         self.now = 100_000.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent.console import LINE_BYTES, Console, Service
+from costguard.agent.console import LINE_BYTES, Console, ServiceManager
 
 
 def read_all(fd: int) -> bytes:
@@ -120,7 +120,7 @@ def test_the_service_manager_gets_datagrams(short_path: Path, name: str) -> None
     address = name.format(pid=os.getpid(), folder=short_path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + address[1:] if address.startswith("@") else address)
-        service = Service({"NOTIFY_SOCKET": address})
+        service = ServiceManager({"NOTIFY_SOCKET": address})
         service.tell("READY=1\nSTATUS=watching")
         assert manager.recv(1000) == b"READY=1\nSTATUS=watching"
     service.tell("WATCHDOG=1")
@@ -129,6 +129,6 @@ def test_the_service_manager_gets_datagrams(short_path: Path, name: str) -> None
 
 def test_without_a_manager_nothing_is_sent() -> None:
     """No NOTIFY_SOCKET: nothing to do, nothing to open."""
-    service = Service({})
+    service = ServiceManager({})
     service.tell("READY=1")
     service.close()

@@ -9,7 +9,7 @@ from costguard.actions.base import Outcome as Fate
 from costguard.actions.base import Plan
 from costguard.actions.cloud import explain
 from costguard.actions.provider import CloudError, Identity, Site, Ticket
-from costguard.agent.moments import Moments
+from costguard.agent.moments import Jitter
 from costguard.agent.ports import Line
 from costguard.agent.workers import Circumstances, Workers
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, initial, step
@@ -118,7 +118,7 @@ class Guard:
             "cloud": cloud,
             "providers": ["aws=costguard_aws"],
         }
-        moments = Moments(f"aws:{me}", attended=False)
+        moments = Jitter(f"aws:{me}", attended=False)
         self._workers = Workers(self, config, moments)  # type: ignore[arg-type]  # of a host it needs three verbs
         self._events: list[Any] = [Devices(self.now, (Device(GPU, 0, "GPU-a", "H200"),))]
 

@@ -1,6 +1,6 @@
 """A thousand and ten thousand machines of one account: when they ask, and how many EC2 refuses at their first try.
 
-The engine of each says when it wants a check, `Moments` when that is made, and a real plan of the plug-in which calls it costs.
+The engine of each says when it wants a check, `Jitter` when that is made, and a real plan of the plug-in which calls it costs.
 Setting as documented: one second of `cloud.spread` for each machine, in words that people write.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent.moments import Moments
+from costguard.agent.moments import Jitter
 from costguard.engine import Began, Device, Devices, Outcome, Policy, State, Tick, deadlines, initial, step
 from costguard.engine.effects import Check, Effect
 from costguard.engine.events import Event
@@ -36,7 +36,7 @@ class Machine:
     def __init__(self, number: int, booted: float, spread: float) -> None:
         self.name = f"aws:i-{number * 2654435761 % 2**64:016x}0"
         self.config = {"providers": ["aws=costguard_aws"], "cloud": {"spread": spread}}
-        self.moments = Moments(self.name, attended=False)
+        self.moments = Jitter(self.name, attended=False)
         self.state: State = initial("boot", self.name)
         self.booted = booted
         self.policy: Policy = RESTING

@@ -22,7 +22,7 @@ from costguard.cli.render import console, show
 from costguard.cli.status_view import view
 from costguard.config.presets import PRESETS
 from costguard.demo import story
-from costguard.demo.director import Director, Line, Scene
+from costguard.demo.director import DemoLine, Director, Scene
 from costguard.engine.reasons import REASONS
 
 ROOT = Path(__file__).parents[2]
@@ -134,7 +134,7 @@ class Rehearsal:
     def act(self, wall: float, act: story.Act) -> None:
         pass
 
-    def line(self, line: Line) -> None:
+    def line(self, line: DemoLine) -> None:
         self.said.append(line.words)
 
     def draw(self, scene: Scene, shown: float) -> None:

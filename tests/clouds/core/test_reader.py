@@ -21,7 +21,7 @@ from costguard.engine.events import Finding, Notice
 from costguard.engine.policy import Policy
 from costguard.process.wire import build
 from costguard.readers import cloud as reading
-from costguard.readers.cloud import Eyes
+from costguard.readers.cloud import MetadataWatch
 from costguard.readers.cloud_job import CloudJob
 from costguard.readers.cloud_tags import asks, mistakes, settings
 from tests.clouds.core.conftest import EXAMPLE, Rented
@@ -155,7 +155,7 @@ def test_announcements_that_fail_for_hours_do_not_delay_the_tags(
     monkeypatch.syspath_prepend(str(EXAMPLE))
     job = rented.job("plan")
     now = [0.0]
-    eyes = Eyes(choose(job["providers"], job["cloud"], Host.of(job["host"])), wait=0.0, clock=lambda: now[0])
+    eyes = MetadataWatch(choose(job["providers"], job["cloud"], Host.of(job["host"])), wait=0.0, clock=lambda: now[0])
     cloud.fail["/notices"] = 503
     for now[0] in range(0, 7200, 10):
         eyes.look()
@@ -305,7 +305,7 @@ class Broken:
 )
 def test_a_plug_in_that_fails_is_told_in_its_own_words(error: Exception, words: str) -> None:
     """Its bug is none of the reader's life."""
-    eyes = Eyes(Chosen("broken", Broken(error), Site({}, {}, {})), wait=0.0)  # type: ignore[arg-type] # it gets no further
+    eyes = MetadataWatch(Chosen("broken", Broken(error), Site({}, {}, {})), wait=0.0)  # type: ignore[arg-type] # it gets no further
     eyes.look()
     assert eyes.error == words
     assert eyes.answer(7, 0.0)["error"] == words

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.moments import Moments
+from costguard.agent.moments import Jitter
 from costguard.agent.workers import REACHED_LIMIT, Circumstances, Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Effect, Go, Prepare, Save, Tell
@@ -27,7 +27,7 @@ class Silent(Faults):
 
 def workers(**config: Any) -> tuple[Workers, SimHost]:
     host = SimHost(seed=1, faults=Silent())
-    return Workers(host, {**effective(), **config}, Moments("dmi:1", attended=False)), host
+    return Workers(host, {**effective(), **config}, Jitter("dmi:1", attended=False)), host
 
 
 def said(effect: Any, *lines: Any, go: bool = False) -> list[Outcome]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.moments import ATTENDED, Moments, share
+from costguard.agent.moments import ATTENDED, Jitter, share
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Prepare
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, World, effective
@@ -23,7 +23,7 @@ def rented(spread: float = 1200.0, action_spread: float = 60.0, **policy: Any) -
 
 def moment(effect: Check | Prepare, config: dict[str, Any], *, name: str = "dmi:1", attended: bool = False) -> float:
     """Seconds from now."""
-    return Moments(name, attended=attended).of(effect, 1000.0, config, "idle") - 1000.0
+    return Jitter(name, attended=attended).of(effect, 1000.0, config, "idle") - 1000.0
 
 
 def check(*, known: bool = False, tries: int = 0, action: str = "stop") -> Check:
@@ -54,7 +54,7 @@ def test_nobody_waits_for_others_without_need() -> None:
     assert moment(check(action="shutdown"), rented()) == 0.0
     assert moment(check(), {**rented(), "providers": []}) == 0.0
     assert moment(check(), rented(0.0)) == moment(Prepare("a1", "stop", "i1"), rented(0.0)) == 0.0
-    assert Moments("dmi:1", attended=False).of(Prepare("a1", "stop", "i1"), 1000.0, rented(), "person") == 1000.0
+    assert Jitter("dmi:1", attended=False).of(Prepare("a1", "stop", "i1"), 1000.0, rented(), "person") == 1000.0
     assert max(moment(check(), rented(43200.0), name=name, attended=True) for name in NAMES) <= ATTENDED
 
 

@@ -9,7 +9,7 @@ import pytest
 from costguard.agent.journal import TOLD
 from costguard.agent.loop import Loop
 from costguard.agent.memory import COMMIT_EVERY, COUNTED_EVERY
-from costguard.agent.moments import Moments
+from costguard.agent.moments import Jitter
 from costguard.agent.ports import Instant
 from costguard.agent.state import COMMITMENTS, STATE
 from costguard.agent.workers import Circumstances, Workers
@@ -150,7 +150,7 @@ def test_a_hook_gets_its_time_from_whoever_could_end_it(hook: float) -> None:
         (Save("e1", "command", 500.0), deadlines.START),
     ):
         host = SimHost(seed=1)
-        workers = Workers(host, config, Moments("dmi:1", attended=False))
+        workers = Workers(host, config, Jitter("dmi:1", attended=False))
         assert workers.start(effect, 10.0, Circumstances()) is None
         assert workers.late(10.0 + others + hook) == []
         assert [one.status for one in workers.late(10.0 + others + hook + deadlines.MARGIN)] == ["failed"]
@@ -163,7 +163,7 @@ def test_a_hook_is_told_how_long_it_has(left: float, granted: float) -> None:
     host = Recorded(idle_after_work())
     config = {**effective(), "hooks": {"pre_stop": ["/usr/bin/save"], "timeout": 30.0}}
     host.world.runtime[STATE] = b'{"data":{"engine":{"core":{"serial":0}}}}'
-    Workers(host, config, Moments("dmi:1", attended=False)).start(Save("b-s1", "stop", left), 10.0, Circumstances())
+    Workers(host, config, Jitter("dmi:1", attended=False)).start(Save("b-s1", "stop", left), 10.0, Circumstances())
     ((_, job),) = host.jobs
     assert job["deadline"] == granted
 
@@ -172,7 +172,7 @@ def test_each_job_names_its_own_attempt() -> None:
     """A question is about the attempt that was made, not about itself."""
     host = Recorded(idle_after_work())
     host.world.runtime[STATE] = b'{"data":{"engine":{"core":{"serial":0}}}}'
-    workers = Workers(host, effective(fallback=("shutdown",)), Moments("dmi:1", attended=False))
+    workers = Workers(host, effective(fallback=("shutdown",)), Jitter("dmi:1", attended=False))
     workers.start(Prepare("b-a1", "shutdown", "b-i1"), 10.0, Circumstances())
     workers.start(Confirm("b-f2", "b-a1", "stop", "b-i1"), 10.0, Circumstances())
     assert [(job["attempt"], job["incident"], job.get("fallback", False)) for _, job in host.jobs] == [

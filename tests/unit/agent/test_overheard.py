@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.eyes import SIGNS_KEPT, Eyes
+from costguard.agent.eyes import SIGNS_KEPT, GpuSide
 from costguard.agent.loop import Loop
 from costguard.engine.observation import Known
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
@@ -58,11 +58,11 @@ def test_work_that_was_told_while_the_guard_stood_still_counts(stall: float) -> 
     assert later >= told + 300.0
 
 
-def eyes() -> Eyes:
+def eyes() -> GpuSide:
     """Of a guard whose reader answers by itself; its first answer was observed."""
     host = SimHost(Machine(gpus=1, script=[FOREVER]))
     state = Loop(host, effective(), host.start()).last.state
-    made = Eyes(host, effective(), state, {}, lambda *_: None, detached=False)
+    made = GpuSide(host, effective(), state, {}, lambda *_: None, detached=False)
     made.ask(100.0, look=False, then=(110.0, 10.0))
     assert made.line(answer(1), 100.5)
     made.observe(100.5)
@@ -75,7 +75,7 @@ def answer(number: int, load: float = 0.0, signs: tuple[str, ...] = (), **more: 
     return json.dumps({"read": number, "gpus": [row], "counters": {}, **more}).encode()
 
 
-def seen(found: Eyes, now: float) -> tuple[float, tuple[str, ...]]:
+def seen(found: GpuSide, now: float) -> tuple[float, tuple[str, ...]]:
     """Load and signs of the GPU in a tick."""
     (reading,) = found.observe(now)[0].readings
     assert isinstance(reading, Known)
@@ -159,7 +159,7 @@ def test_devices_that_an_answer_that_came_too_late_named_are_known() -> None:
     """They are named once: else a guard told to watch GPU 0 would miss it for as long as its reader lives."""
     host = SimHost(Machine(gpus=1, script=[FOREVER]))
     state = Loop(host, effective(), host.start()).last.state
-    found = Eyes(host, effective(), state, {}, lambda *_: None, detached=False)
+    found = GpuSide(host, effective(), state, {}, lambda *_: None, detached=False)
     found.ask(100.0, look=False)
     info = {KEY: {"index": 0, "uuid": "GPU-1", "name": "H100"}}
     assert not found.line(answer(1, info=info), 900.0)

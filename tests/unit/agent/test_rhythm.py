@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costguard.agent import supervise
-from costguard.agent.eyes import Eyes
+from costguard.agent.eyes import GpuSide
 from costguard.agent.loop import Loop
 from costguard.agent.ports import Instant
 from costguard.agent.supervise import ANSWER_WITHIN
@@ -273,7 +273,7 @@ def test_what_came_by_itself_is_no_answer_to_a_question() -> None:
 def test_the_same_as_what_was_not_taken_is_asked_for() -> None:
     """Only what the guard has read itself can be said again."""
     host = SimHost(Machine(gpus=1, script=RESTS))
-    eyes = Eyes(
+    eyes = GpuSide(
         host, effective(), Loop(host, effective(), host.start()).last.state, {}, lambda *_: None, detached=False
     )
     eyes.ask(100.0, look=False, then=(110.0, 10.0))

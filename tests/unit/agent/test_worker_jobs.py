@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.moments import Moments
+from costguard.agent.moments import Jitter
 from costguard.agent.ports import SpawnFailed
 from costguard.agent.workers import REACHED_LIMIT, RECEIPT_LIMIT, Circumstances, Workers
 from costguard.engine import deadlines
@@ -64,7 +64,7 @@ class Crew:
 
     def __init__(self, effect: Effect | None = None, *, attended: bool = False, **config: Any) -> None:
         self.port = Port()
-        moments = Moments("dmi:1", attended=attended)
+        moments = Jitter("dmi:1", attended=attended)
         self.workers = Workers(self.port, {**CONFIG, **config}, moments)  # type: ignore[arg-type] # of a host it uses these three
         if effect is not None:
             assert begin(self.workers, effect, NOW, GIVEN, FACTS) is None

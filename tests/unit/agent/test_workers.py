@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from costguard.agent.moments import Moments
+from costguard.agent.moments import Jitter
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
 from costguard.engine.events import Outcome
@@ -17,7 +17,7 @@ EFFECTS: dict[str, Tell | Check | Prepare | Confirm] = {
     "prepare": Prepare("e1", "shutdown", "i1"),
     "confirm": Confirm("e1", "a1", "shutdown", "i1"),
 }
-ALONE = Moments("dmi:1", attended=False)
+ALONE = Jitter("dmi:1", attended=False)
 KINDS = [("tell", "failed"), ("check", "failed"), ("prepare", "failed"), ("act", "unknown"), ("confirm", "unknown")]
 """An action that may have been carried out is unknown, never failed: after a failure the next one would follow."""
 

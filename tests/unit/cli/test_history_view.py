@@ -5,7 +5,7 @@ import io
 from costguard.cli.history_view import overview, told
 from costguard.cli.render import console, show
 from costguard.history.query import Day
-from costguard.history.story import Entry, Summary
+from costguard.history.story import Entry, IncidentSummary
 
 
 def test_the_hours_of_a_day_have_one_unit() -> None:
@@ -18,7 +18,7 @@ def test_the_hours_of_a_day_have_one_unit() -> None:
 
 def test_a_long_heading_stays_beside_its_time() -> None:
     """So that the times can be read down the left edge, also where a heading takes several lines."""
-    head = Summary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
+    head = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
     file = io.StringIO()
     show(console(file), told("/h", head, [Entry(5.0, "NOT delivered: " + "word " * 40, ("below",))], [], {}))
     lines = file.getvalue().splitlines()
@@ -29,7 +29,7 @@ def test_a_long_heading_stays_beside_its_time() -> None:
 
 def test_one_message_is_no_messages() -> None:
     """A count and its noun agree."""
-    head = Summary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
+    head = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
     file = io.StringIO()
     show(console(file), told("/h", head, [], [], {}))
     assert "people    1 message delivered, 0 not" in file.getvalue()

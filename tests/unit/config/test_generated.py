@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.config.load import Loaded, load
+from costguard.config.load import LoadedConfiguration, load
 from costguard.config.options import OPTIONS
 from costguard.config.presets import PRESETS
 from costguard.config.reference import reference
@@ -17,7 +17,7 @@ from costguard.config.show import as_json, as_toml
 NOWHERE = "/nonexistent/costguard.toml"
 
 
-def load_text(folder: Path, text: str) -> Loaded:
+def load_text(folder: Path, text: str) -> LoadedConfiguration:
     path = folder / "config.toml"
     path.write_text(text)
     return load({"config": str(path)}, {}, NOWHERE)

@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from costguard.config import load_effective
-from costguard.config.load import ConfigurationError, Loaded, load
+from costguard.config.load import ConfigurationError, LoadedConfiguration, load
 from costguard.engine.policy import Policy
 
 NOWHERE = "/nonexistent/costguard.toml"
 
 
-def read(*assignments: str, file: Path | None = None, system: str = NOWHERE, **arguments: object) -> Loaded:
+def read(
+    *assignments: str, file: Path | None = None, system: str = NOWHERE, **arguments: object
+) -> LoadedConfiguration:
     environment = arguments.pop("environment", {})
     assert isinstance(environment, dict)
     return load({"set": list(assignments), "config": file and str(file), **arguments}, environment, system)

@@ -15,7 +15,7 @@ from costguard.agent.digest import digest
 from costguard.agent.loop import Loop
 from costguard.doctor.examine import Agent, Configuration, differences, examine
 from costguard.doctor.finding import Report
-from costguard.doctor.plans import FRESH_SECONDS, Moment, Plan, plan_checks
+from costguard.doctor.plans import FRESH_SECONDS, BootTimes, PlanShown, plan_checks
 from costguard.doctor.service import SHIPPED, look
 from costguard.testing.nvml import write_sysfs
 from costguard.testing.simhost import Machine, Phase, SimHost, effective
@@ -620,5 +620,5 @@ def test_a_hold_is_shown(bench: Bench) -> None:
 def test_every_action_that_may_be_used_must_have_passed(verdicts: tuple[str, ...], guarded: bool) -> None:
     """What points to another action is passed over, as the engine does it; a refusal or a failed check proves nothing."""
     actions = ["stop", "shutdown"][: len(verdicts)]
-    found = [Plan(action, verdict, (), "agent", 1.0) for action, verdict in zip(actions, verdicts, strict=True)]
-    assert all(check.level != "bad" for check in plan_checks(found, actions, Moment(2.0, 0.0))) is guarded
+    found = [PlanShown(action, verdict, (), "agent", 1.0) for action, verdict in zip(actions, verdicts, strict=True)]
+    assert all(check.level != "bad" for check in plan_checks(found, actions, BootTimes(2.0, 0.0))) is guarded

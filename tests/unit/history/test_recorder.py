@@ -13,7 +13,7 @@ from costguard.agent import recorder
 from costguard.agent.loop import Loop
 from costguard.agent.ports import Instant
 from costguard.history.query import Event
-from costguard.history.story import Summary, story, summaries
+from costguard.history.story import IncidentSummary, story, summaries
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
 DAY = [Phase(600, 0.0), Phase(3600, 0.9, jitter=0.05), Phase(4000, 0.0), Phase(9**9, 0.9)]
@@ -105,7 +105,7 @@ def what(event: Event) -> tuple[object, ...]:
     return (event.kind, *(event.data.get(name) for name in ("name", "to", "status", "detail")))
 
 
-def only(host: SimHost) -> Summary:
+def only(host: SimHost) -> IncidentSummary:
     (found,) = summaries(events(host))
     return found
 

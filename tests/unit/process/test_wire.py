@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.actions.base import Context, Finding, Host, Outcome, Plan
-from costguard.actions.job import ActionAnswer, BeatJob, Go, Place
+from costguard.actions.job import ActionAnswer, BeatJob, CloudAccess, Go
 from costguard.agent.persist import PersistJob
 from costguard.config.job import Configured, ConfigureJob
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
@@ -180,8 +180,8 @@ def test_a_row_of_history_is_what_was_counted() -> None:
 def test_places_of_a_machine_come_with_its_job() -> None:
     """As the configuration has them, and nothing else of its section."""
     host = {"procfs": "/p", "stands_for_host": True, "more": 1}
-    place = Place.of({"providers": ["x=y"], "cloud": {"provider": "auto"}, "host": host})
-    assert place == Place(("x=y",), {"provider": "auto"}, Host(procfs="/p", stands_for_host=True))
+    place = CloudAccess.of({"providers": ["x=y"], "cloud": {"provider": "auto"}, "host": host})
+    assert place == CloudAccess(("x=y",), {"provider": "auto"}, Host(procfs="/p", stands_for_host=True))
     assert from_line(CloudJob, to_line(CloudJob(place, 2.5))) == CloudJob(place, 2.5)
 
 

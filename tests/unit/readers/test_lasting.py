@@ -11,7 +11,7 @@ from costguard.readers.nvml_ghost import Ghost
 from costguard.readers.nvml_gpu import RING_SECONDS, Gpu
 from costguard.readers.nvml_hung import HOLD, OWN_SHARE, Hung
 from costguard.readers.nvml_hung import words as hung_words
-from costguard.readers.nvml_idle import RISE_AFTER, Levels
+from costguard.readers.nvml_idle import RISE_AFTER, IdleLevels
 from costguard.readers.nvml_learnt import ABSURD_MW, BARE, Learnt
 
 MARGIN = 10_000.0
@@ -285,7 +285,7 @@ def test_the_idle_power_rises_while_nobody_comes_or_goes(
 ) -> None:
     """Contexts stay as they are, and memory but for noise, whichever comes first; what is not known is as it was."""
     learnt = Learnt()
-    levels = Levels(300_000, learnt)
+    levels = IdleLevels(300_000, learnt)
     before, after = (scene, SCENE) if turned else (SCENE, scene)
     for number in range(60):
         assert not levels.rises(1000.0 + TICK * number, 60e3, BARE, before if number < 30 else after)
@@ -296,5 +296,5 @@ def test_the_idle_power_rises_while_nobody_comes_or_goes(
 @pytest.mark.parametrize("scene", [(None, None), (0, None), (None, 5)])
 def test_what_is_not_known_and_stays_so_is_alike(scene: tuple[int | None, int | None]) -> None:
     """The rise needs the same, not the known."""
-    levels = Levels(300_000, Learnt())
+    levels = IdleLevels(300_000, Learnt())
     assert [levels.rises(1000.0 + TICK * number, 60e3, BARE, scene) for number in range(61)].index(True) == 60

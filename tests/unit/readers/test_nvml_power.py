@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from costguard.readers.nvml_codes import NvmlError
-from costguard.readers.nvml_idle import Levels
+from costguard.readers.nvml_idle import IdleLevels
 from costguard.readers.nvml_learnt import ABSURD_MW, BARE, HELD, UNSURE, Learnt
 from costguard.readers.nvml_power import Power, PowerMeter
 from tests.unit.readers.driver import Board
@@ -465,7 +465,7 @@ def test_half_a_second_is_enough_of_a_hole(board: Board) -> None:
 )
 def test_what_an_idle_board_draws_at_most(limit: int, learnt: dict[str, float], bare: float, held: float) -> None:
     """Bare a third of its limit, or what a small board needs; with contexts what those add to the bare level that was seen."""
-    levels = Levels(limit, Learnt(learnt))
+    levels = IdleLevels(limit, Learnt(learnt))
     assert levels.ceiling(BARE) == pytest.approx(bare)
     assert levels.ceiling(HELD) == levels.ceiling(UNSURE) == pytest.approx(held)
 
@@ -476,7 +476,7 @@ def test_what_an_idle_board_draws_at_most(limit: int, learnt: dict[str, float], 
 )  # fmt: skip
 def test_the_level_and_what_is_noise_above_it(learnt: dict[str, float], level: float | None, highest: float) -> None:
     """Neither goes above what an idle board can draw."""
-    levels = Levels(700_000, Learnt(learnt))
+    levels = IdleLevels(700_000, Learnt(learnt))
     assert levels.level(BARE) == (None if level is None else pytest.approx(level))
     assert levels.highest(BARE) == pytest.approx(highest)
 
@@ -484,7 +484,7 @@ def test_the_level_and_what_is_noise_above_it(learnt: dict[str, float], level: f
 @pytest.mark.parametrize(("level", "exact"), [(70_000, True), (212_000, True), (213_000, False), (None, False)])
 def test_a_power_of_work_is_told_by_what_is_known(level: float | None, exact: bool) -> None:
     """Above a level in watts; without one, or near the bound, by the bound."""
-    levels = Levels(700_000, Learnt({} if level is None else {BARE: level}))
+    levels = IdleLevels(700_000, Learnt({} if level is None else {BARE: level}))
     words = levels.words(2_000_000, BARE)
     assert words == (
         f"power {(2_000_000 - (level or 0)) / 1000:.0f} W above idle"
@@ -505,7 +505,7 @@ def test_the_lowest_mean_of_a_short_time_becomes_the_level(
 ) -> None:
     """Never one that an idle board cannot draw; what taught nothing is not handed over."""
     kept = Learnt({} if before is None else {BARE: before})
-    Levels(700_000, kept).learn(BARE, mean, seconds)
+    IdleLevels(700_000, kept).learn(BARE, mean, seconds)
     assert (kept.idle.get(BARE) == mean, kept.fresh) == ((True, True) if learnt else (mean == before, False))
 
 
@@ -519,15 +519,15 @@ def test_the_lowest_mean_of_a_short_time_becomes_the_level(
 )  # fmt: skip
 def test_so_little_that_at_most_a_context_waits(limit: int, learnt: dict[str, float], mean: float, waits: bool) -> None:
     """False where nothing tells what that is."""
-    assert Levels(limit, Learnt(learnt)).waits(mean) is waits
+    assert IdleLevels(limit, Learnt(learnt)).waits(mean) is waits
 
 
 def test_what_is_calm(board: Board) -> None:
     """From a watt below the level to what is noise, or to what a context adds; no level, or one of work: nothing."""
-    assert Levels(700_000, Learnt({BARE: 70_000})).calm(BARE) == (69_000, 91_000, 70_000)
-    assert Levels(700_000, Learnt({BARE: 70_000, HELD: 150_000})).calm(HELD) == (149_000, 161_000, 150_000)
-    assert Levels(700_000, Learnt({HELD: 70_000})).calm(BARE) is None
-    assert Levels(0, Learnt({HELD: 70_000})).calm(HELD) is None
+    assert IdleLevels(700_000, Learnt({BARE: 70_000})).calm(BARE) == (69_000, 91_000, 70_000)
+    assert IdleLevels(700_000, Learnt({BARE: 70_000, HELD: 150_000})).calm(HELD) == (149_000, 161_000, 150_000)
+    assert IdleLevels(700_000, Learnt({HELD: 70_000})).calm(BARE) is None
+    assert IdleLevels(0, Learnt({HELD: 70_000})).calm(HELD) is None
 
 
 @pytest.mark.parametrize(
@@ -540,7 +540,7 @@ def test_what_is_calm(board: Board) -> None:
 def test_ten_minutes_of_flat_power_are_the_idle_power(means: list[float], at: int | None) -> None:
     """Flat within the noise from begin to end, and possible for an idle board; the lowest is learnt."""
     learnt = Learnt({})
-    levels = Levels(700_000, learnt)
+    levels = IdleLevels(700_000, learnt)
     risen = [levels.rises(TICK * number, mean, BARE, (0, 0)) for number, mean in enumerate(means)]
     assert (risen.index(True) if True in risen else None) == at
     assert learnt.idle == ({} if at is None else {BARE: min(means[at - 60 : at + 1])})
@@ -549,34 +549,35 @@ def test_ten_minutes_of_flat_power_are_the_idle_power(means: list[float], at: in
 
 def test_a_level_whose_noise_reaches_the_bound_is_told() -> None:
     """Only beyond it the bound is what counts."""
-    assert Levels(300_000, Learnt({BARE: 90_000})).words(190_000, BARE) == "power 100 W above idle"
+    assert IdleLevels(300_000, Learnt({BARE: 90_000})).words(190_000, BARE) == "power 100 W above idle"
     assert (
-        Levels(300_000, Learnt({BARE: 90_001})).words(190_000, BARE) == "power 190 W, above what an idle GPU can draw"
+        IdleLevels(300_000, Learnt({BARE: 90_001})).words(190_000, BARE)
+        == "power 190 W, above what an idle GPU can draw"
     )
 
 
 def test_the_bound_itself_can_be_learnt_and_risen_to() -> None:
     """A third of the limit is what an idle board may draw."""
     learnt = Learnt({})
-    Levels(300_000, learnt).learn(BARE, 100_000, 10.0)
+    IdleLevels(300_000, learnt).learn(BARE, 100_000, 10.0)
     assert learnt.idle == {BARE: 100_000}
-    levels = Levels(300_000, Learnt({}))
+    levels = IdleLevels(300_000, Learnt({}))
     assert [levels.rises(TICK * number, 100e3, BARE, (0, 0)) for number in range(61)][-1]
 
 
 @pytest.mark.parametrize("step", [500.0, -500.0])
 def test_power_that_drifts_is_not_flat(step: float) -> None:
     """Each step is less than the noise; all of them together are not."""
-    levels = Levels(700_000, Learnt({}))
+    levels = IdleLevels(700_000, Learnt({}))
     assert not any(levels.rises(TICK * number, 150e3 + step * number, BARE, (0, 0)) for number in range(80))
 
 
 def test_the_first_minute_of_a_boot_is_like_any_other() -> None:
     """Ten minutes begin with the first look, or with the one after they were forgotten."""
-    levels = Levels(700_000, Learnt({}))
+    levels = IdleLevels(700_000, Learnt({}))
     assert not any(levels.rises(40.0 + TICK * number, 100e3, BARE, (None, None)) for number in range(60))
     assert levels.rises(640.0, 100e3, BARE, (None, None))
-    levels = Levels(700_000, Learnt({}))
+    levels = IdleLevels(700_000, Learnt({}))
     levels.rises(5.0, 100e3, BARE, (0, 0))
     levels.forget()
     assert not any(levels.rises(20.0 + TICK * number, 100e3, BARE, (0, 0)) for number in range(60))
@@ -626,12 +627,12 @@ def test_ten_minutes_in_which_nothing_else_shows_work_raise_the_level(board: Boa
 @pytest.mark.parametrize(("gap", "at"), [(30.0, True), (30.5, False)])
 def test_a_gap_between_two_looks_begins_the_ten_minutes_anew(gap: float, at: bool) -> None:
     """Nobody knows what was meanwhile; neither does anybody when something else showed work."""
-    levels = Levels(700_000, Learnt({}))
+    levels = IdleLevels(700_000, Learnt({}))
     for number in range(30):
         levels.rises(TICK * number, 100e3, BARE, (0, 0))
     risen = [levels.rises(290.0 + gap + TICK * number, 100e3, BARE, (0, 0)) for number in range(31)]
     assert any(risen) is at
-    levels = Levels(700_000, Learnt({}))
+    levels = IdleLevels(700_000, Learnt({}))
     for number in range(59):
         levels.rises(TICK * number, 100e3, BARE, (0, 0))
     levels.forget()
