@@ -84,6 +84,7 @@ class _Sketch:
         self._phase = WATCHING
         self._reason = IDLE
         self._warned = 0.0
+        self._closed = 0.0
         self._armed: float | None = None
         self._tracks: list[Track] = []
         self._shadow: Track | None = None  # as the engine's, where it counts
@@ -301,7 +302,7 @@ class _Sketch:
         elif late:
             self._warn(self._reason, at, wall, tick)
         elif standing == YES and at + EPSILON >= self._due():
-            self._phase = DONE
+            self._phase, self._closed = DONE, at
             self.marks.append(Mark(tick, wall, "stop"))
 
     def _standing(self, at: float) -> str:
@@ -319,6 +320,6 @@ class _Sketch:
         return BLOCKED if held else NO
 
     def _worked(self, at: float) -> bool:
-        """Whether more work than is tolerated lies in the window, which ends a latch."""
+        """Whether more work than is tolerated lies in the window, after the stop, which ends a latch."""
         tracks = self._tracks if self._shadow is None else [*self._tracks, self._shadow]
-        return any(loud_seconds(track, self._window, at) > self._tolerance for track in tracks)
+        return any(loud_seconds(track, self._window, at, self._closed) > self._tolerance for track in tracks)

@@ -224,7 +224,7 @@ class _Walker:
         if rules.judges_mean and core.mean is not None and not core.mean.loud and core.mean.lost is None:
             if core.phase == WATCHING:
                 return core.next
-            if core.phase == DONE and not work_seen(state, rules):
+            if core.phase == DONE and not work_seen(state, rules, core.closed):
                 return min(core.check, core.remind, core.again)
         return -1.0
 
