@@ -222,9 +222,7 @@ def test_a_key_that_others_can_change_is_refused(rented: Rented) -> None:
 
 
 def test_from_the_plan_to_the_proof(rented: Rented) -> None:
-    """The installed command: refused without a place for its record, then terminated once, with a receipt that proves it."""
-    refused = rented.run("stop", "--live", "--yes")
-    assert (refused.returncode, rented.account.effects) == (3, [])
+    """The installed command: terminated once, with a receipt that proves it to whoever has a key."""
     with records() as (url, kept):
         done = rented.run("stop", "--live", "--yes", "--json", **{"sink.url": url})
     assert done.returncode == 0, done.stderr
@@ -234,13 +232,11 @@ def test_from_the_plan_to_the_proof(rented: Rented) -> None:
     assert fate["receipt"]["instance"] in fate["proof"]
     receipt = rented.folder / "receipt"
     receipt.write_text(json.dumps(fate["receipt"]))
-    pending = rented.run("stop", "--verify", str(receipt), "--json")
-    assert (pending.returncode, "seen stopping" in pending.stdout) == (3, True), pending.stderr
     rented.account.instances.clear()
     closed = rented.run("stop", "--verify", str(receipt), "--json")
     assert (closed.returncode, json.loads(closed.stdout)["closed"]) == (0, True), closed.stderr
     assert rented.account.effects == ["POST /instance-operations/terminate"]
-    for said in (done, pending, closed):
+    for said in (done, closed):
         assert "secret_test" not in said.stdout + said.stderr
 
 
