@@ -27,7 +27,7 @@ SINCE = "a length of time up to now, such as 7d or 12h, or a date that is past, 
 AGENT_SECONDS = 2.0
 """Patience with the agent, which is asked to write what it holds, and for the price."""
 
-_LOOK_EVERY = 0.1  # seconds
+_LOOK_EVERY = 0.25  # seconds: the agent turns away who asks too often
 
 
 def _since(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:

@@ -1,7 +1,10 @@
 """``costguard history``: from when on, and for whom."""
 
+import json
 import os
+import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import costguard
+from costguard.agent import lock
+from costguard.agent.address import address
+from costguard.agent.control import SOCKET
 from costguard.cli.history import nearest
 from costguard.cli.main import main
 from costguard.history import query, store
@@ -80,3 +86,29 @@ def test_the_shipped_unit_keeps_the_history_where_everybody_can_read_it() -> Non
     unit = (Path(costguard.__file__).parent / "data" / "costguard.service").read_text().splitlines()
     assert "StateDirectoryMode=0755" in unit
     assert "UMask=0022" in unit
+
+
+def test_what_a_running_agent_holds_is_written_before_it_is_read(tmp_path: Path) -> None:
+    """The agent is asked until nothing is under way, and only then the file is opened."""
+    lock.acquire(str(tmp_path), str(tmp_path), private=False, runtime=str(tmp_path))
+    asked: list[str] = []
+
+    def agent(server: socket.socket) -> None:
+        for answer in ({"pending": True}, {"pending": False}):
+            connection, _ = server.accept()
+            with connection:
+                asked.append(json.loads(connection.recv(4096))["command"])
+                if not answer["pending"]:
+                    store.save(batch(tmp_path / "history.sqlite"))
+                connection.sendall(json.dumps(answer).encode() + b"\n")
+
+    with socket.socket(socket.AF_UNIX) as server:
+        with address(str(tmp_path / SOCKET)) as name:
+            server.bind(name)
+        server.listen(4)
+        thread = threading.Thread(target=agent, args=(server,))
+        thread.start()
+        done = CliRunner().invoke(main, ["history", "--state-dir", str(tmp_path), "--price", "1", "--json"])
+        thread.join()
+    assert done.exit_code == 0, done.output
+    assert asked == ["flush", "flush"]
