@@ -158,6 +158,11 @@ def test_no_pause_is_begun_that_ends_after_the_deadline(receiver: Receiver, monk
     naps.clear()
     sink.deliver({"url": receiver.url}, RECORD, 1.1)
     assert naps == [0.2]
+    naps.clear()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        (found,) = sink.deliver({"syslog": f"127.0.0.1:{closed.getsockname()[1]}"}, RECORD, 1.1)
+    assert (naps, "did not take it" in found.trouble) == ([0.2], True), "a log server is tried again, too"
 
 
 @pytest.mark.parametrize("code", [301, 302, 307, 400, 401, 403, 404])

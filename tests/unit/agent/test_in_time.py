@@ -156,6 +156,32 @@ def lived(host: SimHost, config: dict[str, Any]) -> Loop:
     return loop
 
 
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ({}, "the built-in defaults"),
+        ({"source": "/etc/costguard/config.toml"}, "/etc/costguard/config.toml"),
+        ({"source": "/x.toml", "origin": "/x.toml and 2 tags"}, "/x.toml and 2 tags"),
+    ],
+)
+def test_the_status_says_whence_the_configuration_is_and_how_often_a_reader_ended(
+    given: dict[str, str], origin: str
+) -> None:
+    """The first one of the guard is no restart, nor is none at all."""
+    words = Words()
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=1000.0, watch=words)
+    loop = Loop(host, {**effective(RULES), **given}, host.start())
+    host.request(0, {"command": "status"})
+    ask(host, 300.0, "status")
+    for at in (402.0, 602.0):
+        host.world.at(at, lambda: host.expire(loop.eyes.reader.child or 0, 0.0, -9))
+    ask(host, 590.0, "status")
+    ask(host, 790.0, "status")
+    loop.run()
+    assert [answer["agent"]["reader_restarts"] for _, answer in words.answers] == [0, 0, 1, 2]
+    assert {answer["agent"]["origin"] for _, answer in words.answers} == {origin}
+
+
 class NoMessages(Faults):
     """No process can be started for a message, for a while."""
 
