@@ -88,6 +88,7 @@ def test_terminate_waits_for_the_sink_that_outlives_it(tagging: Rented, cloud: C
     answers = tagging.ask("act", "terminate", before=NO_PAUSE)
     assert answers["plan"]["verdict"] == "failed"
     assert "url" in answers["plan"]["findings"][0]["text"]
+    assert "is not terminated without it, and the bill goes on" in answers["plan"]["findings"][0]["text"]
     assert INCIDENT in cloud.tags
     assert cloud.asked == []
 

@@ -90,12 +90,13 @@ def test_a_reboot_never_ends_the_bill_nor_loses_a_disk() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "code"), [(CommandFacts((), ""), "command_missing"), (CommandFacts(("x",), ""), "command_not_found")]
+    ("facts", "code"), [(CommandFacts((), ""), "command_missing"), (CommandFacts(("x", "y"), ""), "command_not_found")]
 )
 def test_a_command_that_cannot_run_is_found_at_the_plan(facts: CommandFacts, code: str) -> None:
     """Not when it is needed."""
     plan = Command().plan(facts)
     assert (plan.verdict, codes(plan.findings)) == ("refuse", [code])
+    assert ("'x'" in plan.findings[0].text) is bool(facts.argv), "the program is named"
 
 
 def test_end_process_is_always_possible_and_stops_no_bill() -> None:
