@@ -13,9 +13,9 @@ CLOCK = "run `timedatectl` and set the clock"
 """About a clock that is too far from the cloud's."""
 
 
-def proxy(addresses: str) -> str:
-    """About a refusal by something between; ``addresses`` are the cloud's, as NO_PROXY takes them."""
+def proxy(addresses: str, endpoints: str = "cloud.api_endpoint") -> str:
+    """About a refusal by something between; ``addresses`` are the cloud's, as NO_PROXY takes them, ``endpoints`` what replaces them."""
     return (
-        f"look at the proxy (HTTPS_PROXY; NO_PROXY names what goes past it: {addresses}) and at cloud.api_endpoint, then "
+        f"look at the proxy (HTTPS_PROXY; NO_PROXY names what goes past it: {addresses}) and at {endpoints}, then "
         "run `costguard doctor`"
     )

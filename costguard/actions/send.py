@@ -54,8 +54,9 @@ class Request(NamedTuple):
 def unsent(decided: Plan, seen: Seen | None) -> Outcome | None:
     """What is said without a request: the plan refuses, or the machine ends already. None: it may be sent."""
     if not decided.may_act or seen is None:
-        why = "; ".join(f"{finding.text} ({finding.code})" for finding in decided.findings)
-        return Outcome("refused", f"nothing was sent, for the plan does not allow it: {why}")
+        codes = ", ".join(finding.code for finding in decided.findings)
+        why = f"{decided.findings[0].text} ({codes})" if codes else "what the machine is could not be seen"
+        return Outcome("refused", f"nothing was sent: the plan does not allow it: {why}")
     if any(finding.code == "ends_already" for finding in decided.findings):  # that it does end is for `confirm` to say
         return Outcome("accepted", f"seen stopping: {seen.words}, so nothing was sent", seen.proof)
     return None

@@ -94,7 +94,7 @@ _HINTS = (  # what to do about a refusal whose words say what it is about
     ("minSize", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
     ("ibernat", 'set kill_action = "stop"'),
 )
-_WHO_ANSWERS = hints.proxy("amazonaws.com")
+_WHO_ANSWERS = hints.proxy("amazonaws.com", "cloud.api_endpoint and AWS_ENDPOINT_URL")
 _SECRET = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
 _SKEW = 60.0  # seconds of difference that nobody refuses
 _LONGEST = 400  # characters of the cloud's own message

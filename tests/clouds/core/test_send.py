@@ -240,6 +240,7 @@ def planned(verdict: str, code: str) -> Plan:
         (planned("refuse", "locked"), RUNS, "refused"),
         (planned("another", "one_time_spot"), RUNS, "refused"),
         (planned("go", "bill_ends"), None, "refused"),
+        (Plan("stop", "go"), None, "refused"),
         (planned("go", "ends_already"), ENDS, "accepted"),
     ],
 )
@@ -248,7 +249,7 @@ def test_what_is_said_without_a_request(plan: Plan, seen: Seen | None, status: s
     outcome = unsent(plan, seen)
     assert outcome is not None
     assert (outcome.status, "nothing was sent" in outcome.detail) == (status, True)
-    assert ("why" in outcome.detail) is (status == "refused")
+    assert ("why" in outcome.detail) is (status == "refused" and bool(plan.findings))
 
 
 def test_what_may_be_sent() -> None:
