@@ -447,7 +447,13 @@ class CloudReader(Program):
 
     def _found(self, number: int, *, blind: bool) -> dict[str, Any]:
         wall = self.world.instant().wall
-        about: dict[str, Any] = {"read": number, "cloud": "Simulated", "identity": None, "price": None, "nonsense": []}
+        about: dict[str, Any] = {
+            "read": number,
+            "cloud": "Simulated",
+            "identity": None,
+            "price": self.world.price,
+            "nonsense": [],
+        }
         if blind:
             return {**about, "notices": [], "asks": None, "settings": None, "error": "the service does not answer"}
         asked: dict[str, Any] = {"asks": None, "settings": None}

@@ -49,6 +49,7 @@ class World:
         self.saved: deque[tuple[float, dict[str, Any]]] = deque(maxlen=200)  # pre-stop hooks that ran, and their jobs
         self.beats: deque[tuple[float, dict[str, Any]]] = deque(maxlen=200)  # signs of life that went out, and when
         self.tags: dict[str, str] = {}  # of the machine, as its cloud shows them
+        self.price: dict[str, Any] | None = None  # what the cloud reader says of it
         self.notices: list[tuple[str, str, float | None, str]] = []  # id, kind, date, words of what the cloud announces
         self.off_delay = (5.0, 40.0)  # seconds from an accepted machine action to darkness
         self.verdicts: dict[str, dict[str, Any]] = {}  # action -> plan; everything else is "go"

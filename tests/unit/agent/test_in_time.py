@@ -340,6 +340,22 @@ def test_tags_that_change_settings_are_said_and_leave_the_price() -> None:
     assert len(said) == 1
 
 
+def test_a_price_that_the_cloud_reader_hears_counts_at_once() -> None:
+    """Nobody waits for the next plan, which may be a day away."""
+    words = Words()
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=1000.0, watch=words)
+
+    def hear() -> None:
+        host.world.price = SPOT
+
+    host.world.at(500.0, hear)
+    for at in (499.0, 500.0 + INTERVAL + 1.0):
+        ask(host, at, "status")
+    rented = {"providers": ["x=costguard_x"], "cloud": {"spread": 0.0}}
+    lived(host, {**effective(RULES), **rented})
+    assert [answer["price_per_hour"] for _, answer in words.answers] == [None, 1.5]
+
+
 @pytest.mark.parametrize("command", ["detach", "attach"])
 def test_a_driver_that_was_let_go_stays_so_when_the_guard_dies_at_once(command: str) -> None:
     """A person exchanges it right now; and once it is taken up again no restart lets go of it."""
