@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent.ports import Instant
-from tests.simulation.terms import NEVER
+from tests.simulation.terms import NEVER, is_loud
 
 if TYPE_CHECKING:
     from tests.simulation.judge import Judge
@@ -20,6 +20,9 @@ WISH_WITHIN = 5400.0
 ATTEMPT_WITHIN = 6000.0
 CHECK_AGAIN = 4200.0
 """Seconds in which an action's outcome is known; in which a check that failed is made again."""
+
+WRITTEN_WITHIN = 400.0
+"""Seconds in which commitments that could not be written are tried again."""
 
 SPREAD = 600.0
 """Seconds over which a fleet spreads its checks."""
@@ -42,6 +45,7 @@ class Dues:
         self._latch_loud = False
         self._pace = judge.law.interval
         self._moved = False  # the alarm under way is of another policy
+        self._writes: float | None = None  # commitments are to be on the disk, since the last try
 
     # -- what happened ---------------------------------------------------------------------------------------
 
@@ -97,6 +101,25 @@ class Dues:
         if kind in {"done", "would_act", "cannot", "outcome_unknown", "failed", "reminder"}:
             self._latch_loud = self._latch_loud if kind == "reminder" else False
 
+    def writes(self) -> None:
+        """Commitments begin to be written."""
+        self._writes = self._judge.at
+
+    def stored(self, data: dict[str, Any]) -> None:
+        """They are on the disk: every own stop that was certainly requested before stands in them."""
+        judge, self._writes = self._judge, None
+        results, wall = judge.story.world.results, judge.story.world.instant().wall
+        if judge.jumped > judge.guard_at or judge.doubted > judge.began - DAY or judge.stage != "gone":
+            return
+        looks = [look.seen for look in judge.sights.looks if look.at > judge.stage_at - judge.law.interval]
+        if any(one is not None and is_loud(one, judge.law._replace(signs=True)) for seen in looks for one in seen):
+            return  # work forgives it
+        for at, attempt in [one for one in judge.requests if one[0] == judge.stage_at and one[0] in judge.tried_stops]:
+            known = data["wall"] > judge.dates[at] + 1.0 and -1.0 < wall - data["wall"] < 5.0
+            under_way = results.get(attempt, {}).get("status") in {"started", "accepted"}
+            if known and under_way and not any(abs(date - judge.dates[at]) < 5.0 for date in data["stops"]):
+                judge.breaks("I8: an own stop is not among the commitments")
+
     def checks(self, action: str) -> None:
         """A check of an action begins."""
         self._checked[action] = self._judge.at
@@ -124,6 +147,8 @@ class Dues:
         self._due("word of what is not seen", self._delayed(), law.alarm + 2 * law.interval + LATE)
         self._due("the end of a hold", self._hold_over(), law.interval + 30.0)
         self._attempts()
+        written = self._writes is None or bool(judge.story.host.undead) or self._writes < judge.guard_at
+        self._due("the next try to write commitments", "" if written else "the last one failed", WRITTEN_WITHIN)
         self._alarm()
         self._checks()
         self._leaks()

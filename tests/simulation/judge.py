@@ -144,8 +144,9 @@ class Judge(Watch):
     def _unused_so_far(self) -> float:
         """Quiet seconds that the next boot may count."""
         at = self.ticks[-1] if self.ticks else self.at  # what came after that the guard could not see
-        if at < self.began:
-            return self._asleep_with  # nor that the machine slept
+        awake = next((tick for tick in self.ticks if tick >= self.began), self.at)
+        if at < self.began or (self.at - awake < 60.0 and self._asleep_with):
+            return self._asleep_with  # nor that the machine slept; or it had no time to write that down
         clear = self.sights.clear_from(self._all(), at, self.anew)
         whole = clear <= self.anew + self.law.interval + 30.0
         return at - clear + (self.carried if whole else 0.0)
@@ -160,6 +161,7 @@ class Judge(Watch):
         self.ticks.clear()
         kept = self._commitments()
         self.ran_stored = self.stored_ran if same and kept else 0.0
+        self.ran = min(self.ran, kept.get("ran", 0.0) + 1.0)  # nobody can remember more than was written
         again = same and kept and self.stored_under is self.story.ruled
         self.carried_sure, self.stored_quiet, self.first_tick = self.stored_quiet if again else 0.0, 0.0, NEVER
         if not same:
@@ -196,6 +198,7 @@ class Judge(Watch):
 
     def _afresh(self) -> None:
         """The guard remembers nothing of this boot."""
+        self._asleep_with = 0.0
         self.arming.forget()
         self.enter("watching")
         self.begin_again()
@@ -245,6 +248,8 @@ class Judge(Watch):
         self.vetoed.clear()
         self.tidings.disturbed()
         self.guard_at = self.at
+        if self._look is not None:  # killed in the midst of a tick, which may have been saved
+            self.arming.tick(self._look.at, self._look.seen, self.law, sure=False)
         self._look = None
         self.may_wish = None
         self._keep_wish()
@@ -416,6 +421,7 @@ class Judge(Watch):
         """The commitments are on the disk."""
         if COMMITMENTS not in self.story.world.disk:
             raise Violation("the commitments vanished")
+        self.dues.stored(data["data"])
         self.stored_ran = self.ran_stored + self.awake() - 1.0
         self.stored_under = None if self.wanted else self.story.ruled
         late = now.wall - data["data"]["wall"]  # it was decided then, or the date was set meanwhile
@@ -441,9 +447,12 @@ class Judge(Watch):
             self._tells(now, message["kind"], message["facts"], job)
         elif program == "act":
             self._works(job)
+        elif program == "persist":
+            self.dues.writes()
 
     def _tells(self, now: Instant, kind: str, facts: dict[str, Any], job: dict[str, Any]) -> None:
         self.counts[kind] += 1
+        self.story.told(kind)
         if job["channels"] != self.story.ruled["notify"]["channels"]:
             raise Violation("a message goes to the channels of another configuration")
         if kind == "warning":

@@ -15,8 +15,8 @@ from costguard.engine.observation import Observation
 from costguard.engine.state import Core
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.judge import Judge, Violation
-from tests.simulation.surroundings import Spent, forgotten, policy, script, unattended
-from tests.simulation.troubles import Troubles, happens, strike
+from tests.simulation.surroundings import Spent, forgotten, policy, script, unattended, unseen
+from tests.simulation.troubles import OPERATIONS, Troubles, happens, strike
 
 DAY = 86400.0
 FAULTS_EVERY = (2400.0, 4800.0, 9600.0)
@@ -109,8 +109,8 @@ class Story:
 
     def _owner(self) -> dict[str, Any]:
         """Somebody's configuration; the price is the cloud's."""
-        ran = self.judge.ran + self.judge.awake()
-        spent = Spent(ran, ran - (self.judge.budget_from or 0.0), self.world.instant().wall)
+        ran = self.judge.ran_stored + self.judge.awake()
+        spent = Spent(ran, ran - (self.judge.budget_since or ran), self.world.instant().wall)
         return policy(self.rng, spent, priced=self.money)
 
     # -- the life --------------------------------------------------------------------------------------------
@@ -289,12 +289,28 @@ class Story:
             self.world.after(self.rng.uniform(0.1, 2.0), lambda: setattr(host, "doom", 1))
         if phase == "WARNING" and self.rng.random() < 0.3:
             self.troubles.arm("go", self.rng.choice(("fail", "fail", "die_after")), self.rng.choice((1, 3, 9)))
-        if phase == "WARNING" and self.rng.random() < 0.12:
-            self.world.after(self.rng.uniform(0.0, grace), lambda: happens(self, self.rng, "announcement"))
+        if phase == "WARNING":
+            self._countdown(grace)
         if phase in {"ACTING", "CONFIRMING"} and self.rng.random() < 0.3:
             self.world.after(self.rng.uniform(0.5, 5.0), held)
         for _ in range(self.rng.choice((1, 3, 5) if phase == "FAILED" else (0, 1, 2))):
             self.world.after(self.rng.uniform(0.0, spread), trouble)
+
+    def _countdown(self, grace: float) -> None:
+        """A countdown runs: what must end it, or hold it up, comes in time for that."""
+        rng = self.rng
+        if rng.random() < 0.2:
+            name = rng.choice(("announcement", "stall", "suspend"))
+            self.world.after(rng.uniform(0.0, grace), lambda: happens(self, rng, name))
+        if rng.random() < 0.03:
+            self.troubles.arm("prepare", "refuse", 1)
+        if rng.random() < 0.05:
+            self.machine.cut(self.world.now, unseen(rng, len(self.machine.keys), grace))
+
+    def told(self, kind: str) -> None:
+        """People were told something; now and then they do something about it."""
+        if kind == "unknown_alarm" and self.rng.random() < 0.15:
+            self.world.after(self.rng.uniform(5.0, 600.0), lambda: happens(self, self.rng, "hold"))
 
     def crash_again(self, times: int) -> None:
         """The next guards are killed early as well."""
@@ -303,11 +319,15 @@ class Story:
     def reload(self, rng: random.Random) -> None:
         """HUP, with a good or a bad configuration."""
         self.world.configuration = self._owner() if rng.random() < 0.7 else None
+        if rng.random() < 0.2:  # each plan is made anew
+            self.troubles.arm("plan", rng.choice(OPERATIONS["plan"]), 1)
         self.host.signal("HUP")
 
     def edited(self) -> None:
         """Somebody changes the configuration and starts the guard again."""
         self.config = self._owner()
+        if self.rng.random() < 0.2:
+            self.troubles.arm("plan", self.rng.choice(OPERATIONS["plan"]), 1)
         self.host.signal("TERM")
 
     def ask(self, asked: dict[str, Any] | bytes, kind: str = "", seconds: float = 0.0) -> None:

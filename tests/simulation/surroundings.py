@@ -150,6 +150,12 @@ def _broken(its: Rhythm) -> Iterator[Phase]:
     yield Phase(seconds, its.rng.choice((QUIET, 0.8)), "broken", unknown=its.lost())
 
 
+def unseen(rng: random.Random, gpus: int, grace: float) -> Phase:
+    """A GPU that cannot be read, and does not work, for longer than a countdown."""
+    lost = {rng.randrange(gpus): "NVML 15: GPU is lost"}
+    return Phase(grace + rng.uniform(0.0, 40 * MINUTE), QUIET, "unseen", unknown=lost)
+
+
 def _flaps(its: Rhythm) -> Iterator[Phase]:
     """A GPU that cannot be read for minutes, while nothing else works."""
     for _ in range(its.rng.choice((1, 2, 4, 8))):
@@ -199,9 +205,9 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
         boot_grace=rng.choice((10.0, 10.0, 20.0)) * MINUTE,
         unused_after=rng.choice((0.5 * HOUR, 1 * HOUR, 2 * HOUR, None)),
         unknown_alarm=rng.choice((10.0, 20.0)) * MINUTE,
-        lifetime=spent.ran + rng.uniform(0.2, 5.0) * HOUR if rng.random() < 0.25 else None,
-        lease_until=spent.wall + rng.uniform(0.0, 8.0) * HOUR if rng.random() < 0.2 else None,
-        budget=PRICE * (spent.billed / HOUR + rng.uniform(0.2, 3.0)) if priced and rng.random() < 0.4 else None,
+        lifetime=spent.ran + rng.uniform(0.2, 5.0) * HOUR if rng.random() < 0.15 else None,
+        lease_until=spent.wall + rng.uniform(0.0, 8.0) * HOUR if rng.random() < 0.15 else None,
+        budget=PRICE * (spent.billed / HOUR + rng.uniform(0.2, 3.0)) if priced and rng.random() < 0.25 else None,
         stop_busy=rng.random() < 0.2,
         hold_max=rng.choice((HOUR, HOUR, 2 * HOUR, 2 * HOUR, 24 * HOUR)),
         hold_total=48 * HOUR,

@@ -55,8 +55,10 @@ class Tidings:
             if at - self._reminded < DAY - 60.0 and judge.guard_at < self._reminded:
                 judge.breaks(f"what stands in the way is told again after {at - self._reminded:.0f} s")
             self._reminded = at
-        elif kind == "hold_ended" and facts.get("hold") != "released" and judge.holds.latest > at + 1.0:
-            judge.breaks(f"I8: a hold that lasts {judge.holds.latest - at:.0f} s more is said to be over")
+        elif kind == "hold_ended" and facts.get("hold") != "released":
+            first = min(judge.holds.until.values(), default=-NEVER)
+            if first > at + 1.0:
+                judge.breaks(f"I8: a hold that lasts {first - at:.0f} s more is said to be over")
         elif kind == "done":
             self._done(facts)
 

@@ -117,7 +117,7 @@ def strike(story: "Story", rng: random.Random) -> None:
         happens(story, rng, rng.choice((*names, *OFTEN)))
         return
     subject = rng.choice(subjects)
-    word = rng.choice(OPERATIONS[subject])
+    word = rng.choice(OPERATIONS[subject] + (TELLING if subject == "nvml" else ()))
     times = 1 if subject in {"go", "kill"} else rng.choice((1, 1, 1, 2, 3, 5))
     if subject == "nvml":
         times = rng.choice((1, 1, 1, 2, 3, 3, 10, 60))
@@ -134,6 +134,9 @@ def happens(story: "Story", rng: random.Random, name: str) -> None:
         story.troubles.count(name)
         EVENTS[name](story, rng)
 
+
+TELLING = ("missing", "missing", "partial", "nonsense", "nonsense", "wrong_seq")
+"""What may go wrong with an answer so that it still looks like one: drawn more often."""
 
 WEIGHTY = (*["nvml"] * 8, *["plan", "prepare", "go", "go", "confirm", "notify", "notify"])
 """Subjects that are drawn more often: what they say decides."""

@@ -44,7 +44,7 @@ def test_a_crash_of_the_machine_takes_back_unused_time_that_unknown_has_ended() 
     machine = Machine(gpus=1, script=[Phase(4000.0), dark, Phase(60.0)], counters=False)
     host = SimHost(machine, seed=3, until=4150.0)
     found: list[float] = []
-    for when in (3990.0, 4140.0):
+    for when in (3990.0, 4110.0):
         host.world.at(when, lambda: found.append(json.loads(host.world.disk[COMMITMENTS])["data"]["unused"]))
     Loop(host, effective(unused_after=7200.0), host.start()).run()
     assert found[0] > 1000.0
