@@ -126,7 +126,11 @@ class Memory:
             self._host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
             lost = True
             state = initial(boot.boot_id, boot.instance, None, now)
-        return state._replace(core=state.core._replace(fresh="lost")) if lost and not state.core.fresh else state
+        core = state.core._replace(fresh="lost") if lost and not state.core.fresh else state.core
+        if core.fresh == "lost":  # time asleep is no running time, whatever is committed before the first tick
+            instant = self._host.clock()
+            core = core._replace(suspended=instant.boot - instant.mono)
+        return state._replace(core=core)
 
     def still(self, before: Core, state: State, learnt: object) -> bool:
         """Whether a step has left nothing to `follow`; ``learnt``: what the reader has learnt so far."""

@@ -164,9 +164,7 @@ class Reader(Program):
                 [key, None, [], "much", ""],
             )
         )
-        now, boot = self.world.now, self.world.now - self.world.boot_zero
-        others = [self.gpu(i, other, now, boot, "") for i, other in enumerate(self.world.machine.keys) if i]
-        return {"read": number, "gpus": [gpu, *others], "counters": choice(({}, None, 7, {key: "x"}))}
+        return {"read": number, "gpus": [gpu], "counters": choice(({}, None, 7, {key: "x"}))}
 
     def answer(self, number: int, fault: str, at: float | None) -> dict[str, Any] | bytes:
         """What the GPUs show at this moment."""

@@ -147,8 +147,12 @@ class Dues:
         self._due("word of what is not seen", self._delayed(), law.alarm + 2 * law.interval + LATE)
         self._due("the end of a hold", self._hold_over(), law.interval + 30.0)
         self._attempts()
-        written = self._writes is None or bool(judge.story.host.undead) or self._writes < judge.guard_at
-        self._due("the next try to write commitments", "" if written else "the last one failed", WRITTEN_WITHIN)
+        tried = self._writes if self._writes is not None and self._writes >= judge.guard_at else at
+        if (
+            at - max(tried, judge.stalled, self._waited) > WRITTEN_WITHIN + 2 * law.interval
+            and not judge.story.host.undead
+        ):
+            judge.breaks(f"I8: commitments failed to be written {at - tried:.0f} s ago, and it is not tried again")
         self._alarm()
         self._checks()
         self._leaks()

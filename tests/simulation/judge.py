@@ -161,7 +161,6 @@ class Judge(Watch):
         self.ticks.clear()
         kept = self._commitments()
         self.ran_stored = self.stored_ran if same and kept else 0.0
-        self.ran = min(self.ran, kept.get("ran", 0.0) + 1.0)  # nobody can remember more than was written
         again = same and kept and self.stored_under is self.story.ruled
         self.carried_sure, self.stored_quiet, self.first_tick = self.stored_quiet if again else 0.0, 0.0, NEVER
         if not same:
@@ -453,7 +452,7 @@ class Judge(Watch):
     def _tells(self, now: Instant, kind: str, facts: dict[str, Any], job: dict[str, Any]) -> None:
         self.counts[kind] += 1
         self.story.told(kind)
-        if job["channels"] != self.story.ruled["notify"]["channels"]:
+        if job["channels"] != self.story.ruled["notify"]["channels"] and not self._catches_up():
             raise Violation("a message goes to the channels of another configuration")
         if kind == "warning":
             self._warns(now, facts)
@@ -468,6 +467,10 @@ class Judge(Watch):
         if kind in WISH_ENDS:
             self.wish = None
         self.dues.told(kind, facts)
+
+    def _catches_up(self) -> bool:
+        """Whether a guard that stood still may not have come to its new configuration yet."""
+        return self.configured_at <= self.stalled and self.at < self.stalled + 2.0
 
     def _follow(self, kind: str, facts: dict[str, Any]) -> None:
         """The stage that a message tells of."""
@@ -496,6 +499,8 @@ class Judge(Watch):
 
     def _works(self, job: dict[str, Any]) -> None:
         action = job["action"]
+        if self._catches_up():
+            return
         if job["mode"] != self.story.ruled["policy"]["mode"]:
             raise Violation(f"a worker is started for {job['mode']} under another policy")
         if job["job"] in {"plan", "act"}:

@@ -31,7 +31,7 @@ CALM = 1 / 50
 CALM_FOR = 1.1 * DAY
 """Seconds after which somebody switches it off again."""
 
-RECORDED = 0.15
+RECORDED = 0.2
 """Share of guards that write a history, which decides nothing and takes a fifth of the time."""
 
 ENLIVENED = 0.7

@@ -138,8 +138,11 @@ def happens(story: "Story", rng: random.Random, name: str) -> None:
 TELLING = ("missing", "missing", "partial", "nonsense", "nonsense", "wrong_seq")
 """What may go wrong with an answer so that it still looks like one: drawn more often."""
 
-WEIGHTY = (*["nvml"] * 8, *["plan", "prepare", "go", "go", "confirm", "notify", "notify"])
-"""Subjects that are drawn more often: what they say decides."""
+WEIGHTY = (
+    *["nvml"] * 8, *["plan", "prepare", "go", "go", "confirm", "notify", "notify"],
+    *["history"] * 4, "spawn:act", "spawn:cloud",
+)  # fmt: skip
+"""Subjects that are drawn more often: what they say decides, or they are met seldom."""
 
 
 def _jump(story: "Story", rng: random.Random) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from costguard.agent.loop import LAST_WORDS, Loop
 from costguard.agent.ports import Instant
-from costguard.agent.state import COMMITMENTS
+from costguard.agent.state import COMMITMENTS, STATE
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
 
 
@@ -64,6 +64,19 @@ def test_a_crash_of_the_machine_right_after_it_woke_up_takes_back_unused_time_of
     host.world.at(2005.0, wake)
     Loop(host, effective(unused_after=7200.0), host.start()).run()
     assert found[0] < 60.0
+
+
+def test_a_guard_that_lost_its_state_commits_no_time_asleep_as_running_time() -> None:
+    """A lifetime and a budget count running time alone, also should the power fail right after the state was lost."""
+    host = SimHost(Machine(gpus=1, script=[]), seed=3, until=9000.0)
+    host.world.at(1000.0, lambda: host.world.suspend(5000.0))
+    Loop(host, effective(lifetime=1e6), host.start()).run()
+    del host.world.runtime[STATE]
+    again = SimHost(world=host.world, until=host.world.now + 60.0)
+    found: list[float] = []
+    again.world.after(0.3, lambda: found.append(json.loads(again.world.runtime[COMMITMENTS])["data"]["ran"]))
+    Loop(again, effective(lifetime=1e6), again.start()).run()
+    assert found[0] < 4100.0
 
 
 @pytest.mark.parametrize(("later", "kept"), [(3600.0, True), (7200.0, False)])
