@@ -75,7 +75,7 @@ class Job:
         findings = [finding._asdict() for finding in made.findings]
         if made.verdict in {"refuse", "another"}:
             self.guard.refusals[made.findings[0].text] += 1
-        self.say(plan={"verdict": made.verdict, "findings": findings})
+        self.say(plan={"action": made.action, "verdict": made.verdict, "findings": findings})
 
     def _confirm(self, session: FleetSession, ticket: Ticket) -> None:
         try:
