@@ -22,6 +22,10 @@ CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.w
 """Each channel's module; it has a function ``deliver``."""
 
 
+OWN_SHARE = 0.75
+"""Of its time that a channel may plan with; the rest is for a machine that is busy, before it is interrupted."""
+
+
 class TooLateError(Exception):
     """A channel took longer than its share of the deadline."""
 
@@ -72,7 +76,7 @@ def deliver(
         try:
             channel: Deliver = importlib.import_module(CHANNELS[name]).deliver
             signal.setitimer(signal.ITIMER_REAL, share)
-            reached[name] = channel(message, {**settings, "seconds": share * 0.9})
+            reached[name] = channel(message, {**settings, "seconds": share * OWN_SHARE})
         except KeyError:
             failed[name] = f"there is no such channel; known: {', '.join(sorted(CHANNELS))}"
         except DeliveryError as error:
