@@ -12,7 +12,9 @@ from costguard.agent.ports import Complain, Host
 from costguard.agent.supervise import HANDED, NOT_YET, Reader
 from costguard.engine.events import Devices, Finding
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
+from costguard.engine.rules import Rules
 from costguard.engine.state import State
+from costguard.engine.tracks import is_loud
 from costguard.readers.job import NvmlJob
 
 FIND_EVERY = 86400.0
@@ -26,6 +28,8 @@ SAY_EVERY = 60.0
 
 NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading an answer that makes no sense may raise."""
+
+NOT_LISTED = "not listed any more"
 
 SIGNS_KEPT = 16  # more kinds than there are
 
@@ -127,9 +131,15 @@ class GpuSide:
                 self._work[gpu] = _both(reading, self._work.get(gpu, reading))
             elif type(reading) is Unknown and gpu in self._known:
                 self._unseen[gpu] = reading.reason
+        if "gpus" in answer:
+            self._unseen |= dict.fromkeys([gpu for gpu in self._known if gpu not in gpus], NOT_LISTED)
 
-    def _with_overheard(self, found: Observation, now: float) -> Observation:
-        """The same with what was overheard. Work waits for a reading of its GPU; evidence that reaches over a hole ends it."""
+    def _with_overheard(self, found: Observation, now: float, rules: Rules) -> Observation:
+        """The same with what was overheard. A hole ends by evidence that reaches over it; work is told once.
+
+        Also of a GPU that cannot be read now: a deadline would else take it for one that was quiet when it was lost. What is
+        no work under these rules waits for a reading, for unknown stays unknown.
+        """
         since, unseen = now - self._observed, self._unseen
         seen: list[Reading] = [
             Unknown(unseen[gpu]) if gpu in unseen and type(reading) is Known and reading.covers < since else reading
@@ -137,16 +147,20 @@ class GpuSide:
         ]
         self._unseen = {}
         seen = [
-            _both(reading, self._work.pop(gpu)) if type(reading) is Known and gpu in self._work else reading
+            _both(reading, self._work.pop(gpu)) if self._tells(gpu, reading, rules) else reading
             for gpu, reading in zip(found.gpus, seen, strict=True)
         ]
         return found._replace(readings=tuple(seen))
 
-    def observe(self, now: float) -> tuple[Observation, Devices | None]:
+    def _tells(self, gpu: str, reading: Reading, rules: Rules) -> bool:
+        work = self._work.get(gpu)
+        return work is not None and (type(reading) is Known or is_loud(work, rules))
+
+    def observe(self, now: float, rules: Rules) -> tuple[Observation, Devices | None]:
         """The answer as an observation, and the devices when they are others than before."""
         found, met = self._observe(now)
         if self._work or self._unseen:
-            found = self._with_overheard(found, now)
+            found = self._with_overheard(found, now, rules)
         self._observed = now
         return found, met
 
@@ -170,7 +184,7 @@ class GpuSide:
         self._say(gpus, seen, now)
         if gpus != self._known:
             missing = tuple(key for key in self._known if key not in gpus)
-            extra: tuple[Reading, ...] = tuple([Unknown("not listed any more")] * len(missing))
+            extra: tuple[Reading, ...] = tuple([Unknown(NOT_LISTED)] * len(missing))
             gpus, seen = gpus + missing, seen + extra
             self._known = gpus
         found = Observation(gpus, seen)
@@ -225,8 +239,10 @@ class GpuSide:
         return NOTES.get(code, code.replace("_", " "))
 
 
-def _both(now: Known, before: Known) -> Known:
+def _both(now: Reading, before: Known) -> Known:
     """A reading that also tells of the work seen before it, in the words of that one where it adds any."""
+    if type(now) is not Known:
+        return before._replace(covers=0.0)  # when that was, and what is since then, nobody knows
     signs = tuple(dict.fromkeys(now.signs + before.signs))[:SIGNS_KEPT]
     if now.load >= before.load and signs == now.signs:
         return now

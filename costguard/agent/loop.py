@@ -256,7 +256,7 @@ class Loop:
             self._next_tick = now.boot + interval
         elif now.boot >= self._next_tick:  # an answer that no tick waited for comes between two beats
             self._next_tick += interval
-        self.seen, devices = self.eyes.observe(now.boot)
+        self.seen, devices = self.eyes.observe(now.boot, rules_of(self.policy))
         if devices is not None:
             self._step(devices)
         if vetoes := self._hatch + self.cloud.vetoes(now.boot):

@@ -106,32 +106,38 @@ class Arming:
         self.since = -NEVER  # surely armed since
         self.latest = -NEVER  # when it may have been armed last: an idle window begins no earlier
         self._from: float | None = None
+        self._heard: float | None = None  # the same by one guard alone: what the one before it had not saved is lost
         self._before = -NEVER
+
+    def restarted(self) -> None:
+        """Another guard goes on."""
+        self._heard = None
 
     def forget(self) -> None:
         """A boot, a resume, or a lost state."""
         self.maybe = self.surely = False
-        self._from, self._before = None, -NEVER
+        self._from, self._heard, self._before = None, None, -NEVER
 
     def again(self) -> None:
         """Another policy: what was armed stays so."""
-        self._from = None
+        self._from = self._heard = None
 
     def tick(self, at: float, seen: Sequence[Seen | None], law: Terms, *, sure: bool) -> None:
         """One more answer; ``sure``: the guard certainly took it."""
         before, self._before = self._before, at
         hole = at - before > 1.5 * law.interval
         if hole:
-            self._from = None
+            self._from = self._heard = None
         if law.arm_for is None or not arms(seen, law):
-            self._from = None
+            self._from = self._heard = None
             return
+        self._heard = at if self._heard is None and sure else self._heard
         if self._from is None:
             self._from = at - law.interval if hole else before
         length = at - self._from
         if length >= law.arm_for - 2.0 and not self.surely:
             self.maybe, self.latest = True, at
-        if length >= law.arm_for + 2.0 and sure and not self.surely:
+        if self._heard is not None and at - self._heard >= law.arm_for + 2.0 and sure and not self.surely:
             self.surely, self.since = True, at
 
 

@@ -51,7 +51,10 @@ class Holds:
             assert loop is not None
             found = [(hold.uid, hold.until) for hold in loop.last.state.core.holds]
         else:
-            kept = json.loads(world.runtime.get(COMMITMENTS, b"{}")).get("data", {})
+            file = world.runtime.get(COMMITMENTS) or world.disk.get(
+                COMMITMENTS, b"{}"
+            )  # as a guard that starts reads it
+            kept = json.loads(file).get("data", {})
             found = [
                 (holder[0], hold[2])
                 for hold, holder in zip(kept.get("holds", ()), kept.get("holders", ()), strict=True)

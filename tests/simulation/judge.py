@@ -103,6 +103,9 @@ class Judge(Watch):
         self.may_wish: float | None = None  # may be carried out
         self.dates: dict[float, float] = {}
         self._look: Look | None = None
+        self._hole: set[int] = (
+            set()
+        )  # GPUs that an answer since the last tick could not read, and none after it reached over
         self.dues = Dues(self)
         self.tidings = Tidings(self)
         self.vetoed: set[str] = set()  # incidents of which a plan was refused
@@ -249,6 +252,7 @@ class Judge(Watch):
         self.guard_at = self.at
         if self._look is not None:  # killed in the midst of a tick, which may have been saved
             self.arming.tick(self._look.at, self._look.seen, self.law, sure=False)
+        self.arming.restarted()
         self._look = None
         self.may_wish = None
         self._keep_wish()
@@ -326,7 +330,10 @@ class Judge(Watch):
         """The reader answered."""
         look = self.sights.add(self.at, gpus)
         if self._look is not None:  # no tick took that one: its work counts in the next
-            look = look._replace(seen=tuple(_busier(*two) for two in zip(look.seen, self._look.seen, strict=True)))
+            since = self.at - (self.ticks[-1] if self.ticks else self.guard_at)
+            pairs = [*zip(look.seen, self._look.seen, strict=True)]
+            self._hole |= {gpu for gpu, (one, before) in enumerate(pairs) if before is None and one and one[2] < since}
+            look = look._replace(seen=tuple(_busier(*two) for two in pairs))
         self._look = look
 
     def announced(self, now: Instant, answer: dict[str, Any]) -> None:
@@ -384,13 +391,14 @@ class Judge(Watch):
             self.sights.missed(at)
         doubtful = look is None or at - look.at > 4.0 or at <= self.stalled + 1.0
         seen = (None,) * len(self.story.machine.keys) if look is None or doubtful else look.seen
+        surely, self._hole = tuple(None if gpu in self._hole else one for gpu, one in enumerate(seen)), set()
         armed = self.arming.maybe, self.arming.surely
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
         if self.arming.maybe > armed[0]:  # the machine counts as working
             self.stops.clear()
         if self.arming.surely > armed[1]:  # a request of this very tick came after that
             self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
-        self.rest.tick(at, seen, self.law, seen if look is None else look.seen)
+        self.rest.tick(at, surely, self.law, surely if look is None else look.seen)
         self._forgive(at)
         self.dues.tick(now, self.ticks[-1] if self.ticks else self.guard_at, doubtful=doubtful)
         self.tidings.tick(now)

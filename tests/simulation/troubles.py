@@ -140,7 +140,7 @@ TELLING = ("missing", "missing", "partial", "nonsense", "nonsense", "wrong_seq")
 
 WEIGHTY = (
     *["nvml"] * 8, *["plan", "prepare", "go", "go", "confirm", "notify", "notify"],
-    *["history"] * 4, "spawn:act", "spawn:cloud",
+    *["history"] * 4, "spawn:act", "spawn:cloud", *["cloud"] * 2, *["spawn:history"] * 2,
 )  # fmt: skip
 """Subjects that are drawn more often: what they say decides, or they are met seldom."""
 

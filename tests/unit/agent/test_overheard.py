@@ -7,8 +7,12 @@ import pytest
 
 from costguard.agent.eyes import SIGNS_KEPT, GpuSide
 from costguard.agent.loop import Loop
-from costguard.engine.observation import Known
+from costguard.engine.observation import Known, Unknown
+from costguard.engine.policy import Policy
+from costguard.engine.rules import rules_of
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
+
+RULES = rules_of(Policy())
 
 KEY = "0000:01:00.0"
 BOOTED = 20.0
@@ -65,7 +69,7 @@ def eyes() -> GpuSide:
     made = GpuSide(host, effective(), state, {}, lambda *_: None, detached=False)
     made.ask(100.0, look=False, then=(110.0, 10.0))
     assert made.line(answer(1), 100.5)
-    made.observe(100.5)
+    made.observe(100.5, RULES)
     return made
 
 
@@ -77,7 +81,7 @@ def answer(number: int, load: float = 0.0, signs: tuple[str, ...] = (), **more: 
 
 def seen(found: GpuSide, now: float) -> tuple[float, tuple[str, ...]]:
     """Load and signs of the GPU in a tick."""
-    (reading,) = found.observe(now)[0].readings
+    (reading,) = found.observe(now, RULES)[0].readings
     assert isinstance(reading, Known)
     return reading.load, reading.signs
 
@@ -113,18 +117,46 @@ def test_work_that_is_the_same_as_before_counts_too() -> None:
     assert seen(found, 142.1) == (0.0, ()), "told once"
 
 
-def test_it_waits_for_a_reading_of_its_gpu() -> None:
-    """Unknown stays unknown."""
+def test_it_is_told_also_of_a_gpu_that_is_lost_meanwhile() -> None:
+    """I1: a deadline would else take it for one that was quiet when it was lost. Then unknown stays unknown."""
     found = eyes()
     assert not found.line(answer(2, 0.0, ("decoder 3 %",), at=104.0), 110.0)
     found.ask(110.0, look=False)
     assert found.line(answer(3).replace(b'0.0, [], 10.0, "load 0%"', b'null, [], 0, "lost"'), 110.1)
-    assert not isinstance(found.observe(110.1)[0].readings[0], Known)
+    (worked,) = found.observe(110.1, RULES)[0].readings
+    assert isinstance(worked, Known)
+    assert (worked.load, worked.signs, worked.covers) == (0.0, ("decoder 3 %",), 0.0)
+    assert not isinstance(found.observe(115.0, RULES)[0].readings[0], Known)
     found.ask(120.0, look=False, then=(130.0, 10.0))
     assert found.line(answer(4), 120.1)
-    assert seen(found, 120.1) == (0.0, ("decoder 3 %",))
+    assert seen(found, 120.1) == (0.0, ()), "told once"
     assert found.line(b'{"same":4,"read":5,"at":130.0}', 130.1)
     assert seen(found, 130.1) == (0.0, ()), "nor is it a part of what is the same"
+
+
+def test_what_is_no_work_makes_nothing_known() -> None:
+    """I1: a load below the threshold that was overheard says nothing of a GPU that cannot be read now."""
+    found = eyes()
+    assert not found.line(answer(2, 0.002, at=104.0), 110.0)
+    found.ask(110.0, look=False)
+    assert found.line(answer(3).replace(b'0.0, [], 10.0, "load 0%"', b'null, [], 0, "lost"'), 110.1)
+    assert isinstance(found.observe(110.1, RULES)[0].readings[0], Unknown)
+    found.ask(120.0, look=False)
+    assert found.line(answer(4), 120.1)
+    assert seen(found, 120.1) == (0.002, ()), "it waits for a reading"
+
+
+def test_a_gpu_that_an_answer_that_was_not_taken_does_not_list_was_not_seen() -> None:
+    """I1: as if it had said so."""
+    found = eyes()
+    found.ask(110.0, look=False)
+    assert not found.line(answer(2, at=110.0).replace(KEY.encode(), b"another"), 110.0)
+    assert found.line(answer(2).replace(b"10.0,", b"0.5,"), 110.6)
+    assert isinstance(found.observe(110.6, RULES)[0].readings[0], Unknown)
+    found.ask(120.0, look=False)
+    assert not found.line(b'{"read":2,"at":120.0,"gpus":[]}', 120.0)
+    assert found.line(answer(3).replace(b"10.0,", b"0.5,"), 120.6)
+    assert isinstance(found.observe(120.6, RULES)[0].readings[0], Unknown)
 
 
 @pytest.mark.parametrize(("reach", "known"), [(0.5, False), (10.2, True)])
@@ -135,7 +167,7 @@ def test_what_an_answer_that_was_not_taken_could_not_read_is_a_hole(reach: float
     lost = answer(2, at=110.0).replace(b'0.0, [], 10.0, "load 0%"', b'null, [], 0, "lost"')
     assert not found.line(lost, 110.0)
     assert found.line(answer(2).replace(b"10.0,", b"%a," % reach), 110.6)
-    (reading,) = found.observe(110.6)[0].readings
+    (reading,) = found.observe(110.6, RULES)[0].readings
     assert isinstance(reading, Known) is known
     found.ask(120.0, look=False)
     assert found.line(answer(3), 120.1)
@@ -165,6 +197,6 @@ def test_devices_that_an_answer_that_came_too_late_named_are_known() -> None:
     assert not found.line(answer(1, info=info), 900.0)
     found.ask(900.0, look=False)
     assert found.line(answer(2), 900.1)
-    _, met = found.observe(900.1)
+    _, met = found.observe(900.1, RULES)
     assert met is not None
     assert [device.number for device in met.devices] == [0]

@@ -12,9 +12,13 @@ from costguard.agent.loop import Loop
 from costguard.agent.ports import Instant
 from costguard.agent.supervise import ANSWER_WITHIN
 from costguard.engine.observation import Known
+from costguard.engine.policy import Policy
+from costguard.engine.rules import rules_of
 from costguard.readers.job import NvmlJob
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
 from costguard.testing.simprograms import Reader
+
+RULES = rules_of(Policy())
 
 INTERVAL = 15.0
 
@@ -278,9 +282,9 @@ def test_the_same_as_what_was_not_taken_is_asked_for() -> None:
     )
     eyes.ask(100.0, look=False, then=(110.0, 10.0))
     assert eyes.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5)
-    first, _ = eyes.observe(100.5)
+    first, _ = eyes.observe(100.5, RULES)
     assert eyes.line(b'{"same":1,"read":2,"at":110.0}', 110.1)
-    again, _ = eyes.observe(110.1)
+    again, _ = eyes.observe(110.1, RULES)
     assert again is first
     assert not eyes.line(b'{"same":2,"read":3,"at":120.0}', 120.1)
     assert not eyes.reader.alone
