@@ -22,10 +22,10 @@ DMI = {"sys_vendor": "Skeleton Cloud", "board_asset_tag": "m-42"}
 TICKET = Ticket("i", "a-1", 5.0)
 
 
-@pytest.fixture(params=[SKELETON] if SKELETON.exists() else [], ids=["skeleton"])
-def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """On the path, as an installed one; there is none beside a wheel that is tested."""
-    monkeypatch.syspath_prepend(str(request.param))
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """On the path, as an installed one."""
+    monkeypatch.syspath_prepend(str(SKELETON))
     yield importlib.import_module(PACKAGE)
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[name]

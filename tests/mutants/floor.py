@@ -8,7 +8,7 @@ BY_CHANCE = 0.001
 
 
 def allowed(tried: int) -> int:
-    """The most survivors of a sample of this size that chance explains: 7 of 20, and ever closer to a tenth."""
+    """The most survivors of a sample of this size that chance explains: 5 of 12, and ever closer to a tenth."""
     survivors, exactly = 0, TO_BE_KILLED**tried  # the binomial distribution, term by term
     at_most = exactly
     while at_most < 1.0 - BY_CHANCE and survivors < tried:

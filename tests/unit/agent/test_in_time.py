@@ -73,7 +73,9 @@ def test_a_child_that_hangs_is_ended_in_its_time(program: str, what: str, since:
     machine = Machine(gpus=1, script=[Phase(2000.0), Phase(9**9, unknown={0: "NVML 15: GPU is lost"})], counters=False)
     host = Timed(machine, seed=3, until=4000.0, faults=Hangs(what, since))
     config = {
-        **effective(RULES, mode="dry-run", boot_grace=9000.0, interval=7.0),
+        **effective(
+            RULES, mode="dry-run", boot_grace=9000.0, interval=7.0, lifetime=10.0**6
+        ),  # commits while nothing happens
         "heartbeat": {"url": "https://beats.example/x", "every": 1400.0},
         "providers": ["x=costguard_x"] if program == "cloud" else [],
     }

@@ -245,6 +245,13 @@ def test_a_word_that_makes_no_sense_is_the_last() -> None:
     assert crew.hears({"outcome": {"status": "done", "detail": ""}}) is None
     assert ended(crew.workers, 1, 0, NOW) is None
     assert wrote(Crew(CHECK).workers, 99, b"garbage", NOW) is None
+    acting = Crew(PREPARE)
+    assert acting.workers.go(Go("e1", "stop", "i1"), NOW) is None
+    found = wrote(acting.workers, 1, b"garbage", NOW)
+    assert found is not None
+    assert (found.status, acting.port.killed, acting.workers.owns(1)) == ("unknown", [], True), (
+        "what acts is out of reach"
+    )
 
 
 # ---- release and end --------------------------------------------------------------------------
