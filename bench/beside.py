@@ -14,9 +14,10 @@ from bench import others
 from bench.measure import children_cpu_ms, cpu_ms, ended_children_ms, tree
 from bench.ours import Agent
 from bench.world import GPUS, World
-from costguard.agent import clock, memory, recorder
+from costguard.agent import memory, recorder
 from costguard.agent.persist import PersistJob
 from costguard.history.job import Batch, GpuMinute, MachineMinute
+from costguard.host import clock
 from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
 

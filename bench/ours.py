@@ -144,7 +144,7 @@ class Agent:
 
     def _resident(self) -> bool:
         """Whether the guard runs its reader: that is what stays."""
-        return any(b"costguard.readers.nvml" in _command_line(pid) for pid in tree(self.pid)[1:])
+        return any(b"costguard.readers.nvml.reader" in _command_line(pid) for pid in tree(self.pid)[1:])
 
 
 def _command_line(pid: int) -> bytes:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from bench.world import GPUS
 from costguard.engine.policy import Policy
-from costguard.replay import files
 from costguard.replay.compare import compare
+from costguard.replay.formats import files
 
 SESSIONS = 7000
 """Machines of a fleet, each with a short recording: a sample each 15 minutes."""

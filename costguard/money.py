@@ -60,7 +60,7 @@ def given(text: str) -> Rate:
 def rate(own: object, currency: object, found: Mapping[str, Any]) -> Rate | None:
     """The owner's price, or what the cloud says; None where neither is known.
 
-    ``own`` is the price that the guard counts with, ``found`` the fields of `costguard.actions.provider.Price`.
+    ``own`` is the price that the guard counts with, ``found`` the fields of `costguard.cloud.api.Price`.
     """
     amount, kind = _amount(found.get("amount")), str(found.get("kind") or "list")
     count = _amount(own)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from costguard.errors import CostguardError
-from costguard.readers.nvml import Reader, boottime
+from costguard.readers.nvml.reader import Reader, boottime
 
 _lock = threading.Lock()
 _reader: Reader | None = None

@@ -1,90 +1,10 @@
-"""The words all actions share. An action has four steps and only two of them have effects."""
+"""What an action is, and the job that it gets. It has four steps, of which only `execute` has an effect."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
-Verdict = Literal["go", "consequences", "another", "failed", "refuse"]
-"""``failed``: it could not be checked for a technical reason, which may pass."""
-
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""The gravest one last."""
-
-VERDICT_WORDS = {
-    "go": "may be carried out",
-    "consequences": "may be carried out, with consequences",
-    "another": "another action is needed",
-    "refuse": "cannot be carried out",
-    "failed": "could not be checked",
-}
-"""What people read."""
-
-Status = Literal["accepted", "done", "pending", "failed", "refused", "unknown"]
-
-
-class Finding(NamedTuple):
-    """One thing to know about a plan.
-
-    ``code`` is stable and for programs, ``text`` says what it means for the bill and the work,
-    ``hint`` names what to do about it.
-    """
-
-    code: str
-    text: str
-    hint: str = ""
-
-
-class Plan(NamedTuple):
-    """The answer to *may I, and what follows*.
-
-    ``ends_bill`` and ``keeps_disks`` are None where it is not known. ``command`` is what a guest
-    action runs; it stays in the worker. ``receipt`` names the machine to whoever asks its cloud later. ``price`` has the
-    fields of `costguard.actions.provider.Price`, where the cloud was asked what this machine costs; else it is empty.
-    """
-
-    action: str
-    verdict: Verdict
-    findings: tuple[Finding, ...] = ()
-    ends_bill: bool | None = None
-    keeps_disks: bool | None = None
-    command: tuple[str, ...] = ()
-    receipt: Mapping[str, str] = {}
-    price: Mapping[str, object] = {}
-
-    @property
-    def may_act(self) -> bool:
-        """Whether the plan can be executed."""
-        return self.verdict in {"go", "consequences"}
-
-
-class Outcome(NamedTuple):
-    """What became of an attempt: words for people, and a proof (request id or exit code).
-
-    ``receipt`` is what `costguard stop --verify` needs to ask the cloud about it.
-    """
-
-    status: Status
-    detail: str
-    proof: str = ""
-    receipt: Mapping[str, str] = {}
-
-    @property
-    def as_json(self) -> dict[str, object]:
-        """What is reported and recorded."""
-        return {name: value for name, value in self._asdict().items() if name != "receipt" or value}
-
-
-class Host(NamedTuple):
-    """Where the machine's files are, and whether this container stands for its host."""
-
-    procfs: str = "/proc"
-    sysfs: str = "/sys"
-    devfs: str = "/dev"
-    stands_for_host: bool = False
-
-    @classmethod
-    def of(cls, section: Mapping[str, Any]) -> Self:
-        """The section ``[host]`` as a job has it; what else it says is none of an action's business."""
-        return cls(**{name: section[name] for name in cls._fields if name in section})
+from costguard.cloud.access import CloudAccess, HostPaths
+from costguard.plans import Outcome, Plan
 
 
 class Context(NamedTuple):
@@ -106,7 +26,7 @@ class Context(NamedTuple):
     heartbeat: Mapping[str, object] = {}
     hook: Mapping[str, object] = {}
     asks: bool = False  # a person sees the plan and decides only then
-    host: Host = Host()
+    host: HostPaths = HostPaths()
     providers: tuple[str, ...] = ()
     results: str = ""
     deadline: float = 60.0
@@ -128,7 +48,7 @@ class Context(NamedTuple):
             sink=config.get("sink", {}),
             heartbeat=config.get("heartbeat", {}),
             hook=config.get("hooks", {}),
-            host=Host.of(config.get("host", {})),
+            host=HostPaths.of(config.get("host", {})),
             providers=tuple(config.get("providers", ())),
             results=f"{places['runtime']}/results" if places else "",
             fallback=action in policy.get("fallback", ()),
@@ -138,6 +58,11 @@ class Context(NamedTuple):
     def live(self) -> bool:
         """Whether effects are allowed; everything but the exact word is a dry run."""
         return self.mode == "live"
+
+    @property
+    def access(self) -> CloudAccess:
+        """What leads to this machine's cloud."""
+        return CloudAccess(self.providers, self.cloud, self.host)
 
 
 class DryRunError(Exception):
@@ -169,16 +94,3 @@ class Action(Protocol[F]):
 
     def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
         """Say what the world shows of an attempt; ``recorded`` is what its executor wrote down."""
-
-
-def without_promises(plan: Plan) -> Plan:
-    """The plan; one that cannot be executed does not say that the bill ends, for nothing will end it."""
-    if plan.may_act:
-        return plan
-    findings = tuple(finding for finding in plan.findings if finding.code != "bill_ends")
-    return plan._replace(findings=findings, ends_bill=False if plan.ends_bill is False else None)
-
-
-def worst(*verdicts: Verdict) -> Verdict:
-    """The gravest of several verdicts."""
-    return max(verdicts, key=VERDICTS.index, default="go")

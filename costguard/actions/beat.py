@@ -33,15 +33,15 @@ def _tag(job: BeatJob) -> Callable[[float], str] | None:
         return None
     if job.mode != "live":
         return lambda _: "in a dry run the machine's tag is not written"
-    from costguard.actions import marks
-    from costguard.actions.provider import CloudError
+    from costguard.cloud import tags
+    from costguard.cloud.api import CloudError
 
     place = job.tag
-    tags = {marks.HEARTBEAT: marks.heartbeat(str(job.record["state"]), float(str(job.record["at"])))}
+    beat = {tags.HEARTBEAT: tags.heartbeat_value(str(job.record["state"]), float(str(job.record["at"])))}
 
     def write(within: float) -> str:
         try:
-            marks.write(tags, place, within, live=True)
+            tags.write(beat, place, within, live=True)
         except CloudError as error:
             return f"the machine's tag could not be written: {mask(str(error))}"
         return ""

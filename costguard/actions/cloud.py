@@ -5,18 +5,18 @@ The core names no cloud. Whatever a plug-in raises becomes a finding here, so th
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from costguard.actions import container, managed, names, receipt
-from costguard.actions.base import Context, DryRunError, Finding, Outcome, Plan, Verdict, without_promises, worst
-from costguard.actions.choose import Chosen, NobodyError, choose
-from costguard.actions.provider import CloudError, Identity, Machine, Ticket, Trouble, Verb, capabilities
-from costguard.actions.retry import LateError, bounded
-from costguard.engine import deadlines
+from costguard import record_address
+from costguard.actions.base import Context, DryRunError
+from costguard.cloud import container, managed, receipt
+from costguard.cloud.api import CloudError, Machine, Ticket, Trouble, Verb, capabilities
+from costguard.cloud.choose import NobodyError, choose
+from costguard.cloud.identify import OPEN_WITHIN, identified, step
 from costguard.engine.state import PERSON
 from costguard.masking import mask
+from costguard.plans import Finding, Outcome, Plan, Verdict, without_promises, worst
 
 CODES: Mapping[Trouble, str] = {
     "unreachable": "unreachable",
@@ -31,13 +31,8 @@ CODES: Mapping[Trouble, str] = {
 }
 """The finding for each kind of trouble, where the plug-in's own word is none of `OWN_CODES`."""
 
-OPEN_WITHIN = deadlines.FACTS
-"""Seconds to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
-
 REQUEST_WITHIN = 15.0
 """Seconds for a request, its own repeats included. If nothing was accepted by then, the engine decides again, on fresh readings."""
-
-T = TypeVar("T")
 
 OWN_CODES = frozenset(("credentials_expired", "scopes_missing"))
 """Words of a plug-in that say more than the kind of trouble."""
@@ -80,7 +75,7 @@ class CloudAction:
             container=container.mark(context.host.procfs, os.environ),
             stands_for_host=context.host.stands_for_host,
             live=context.live,
-            has_sink=names.outlives(context.sink),
+            has_sink=record_address.outlives(context.sink),
             session=None,
         )
         if container.refusals(facts.container, stands_for_host=facts.stands_for_host):
@@ -156,7 +151,7 @@ class CloudAction:
 
     def _open(self, context: Context, *, gather: bool = True) -> Session:
         """Raises NobodyError or CloudError; whatever else a plug-in raises becomes one of these."""
-        chosen = choose(context.providers, context.cloud, context.host)
+        chosen = choose(context.access)
         if context.cloud.get("metadata") == "never":
             text = 'cloud.metadata = "never": nobody can say which machine of the cloud this is; the bill would go on'
             hint = 'set cloud.metadata = "auto", or use another kill_action'
@@ -166,40 +161,14 @@ class CloudAction:
             raise NobodyError(_cannot(self.name, chosen.provider.name, can), "another")
         end = time.monotonic() + min(context.deadline, OPEN_WITHIN)
         with identified(chosen, end) as who:
-            machine = _step(chosen, "open", lambda: chosen.provider.open(chosen.site, who), end)
-            gathered = _step(chosen, "facts", lambda: machine.facts(self.name), end) if gather else None
-        return Session(chosen.name, machine, gathered, receipt.begin(chosen.name, who, context))
-
-
-@contextmanager
-def identified(chosen: Chosen, end: float | None = None) -> Iterator[Identity]:
-    """Who this machine is; whatever the plug-in raises there, or inside the block, is CloudError or NobodyError.
-
-    ``end`` is a moment of the monotonic clock.
-    """
-    latest = time.monotonic() + OPEN_WITHIN if end is None else end
-    try:
-        yield _step(chosen, "identify", lambda: chosen.provider.identify(chosen.site), latest)
-    except CloudError:
-        raise
-    except ImportError as error:
-        raise NobodyError(_no_sdk(chosen, error)) from error
-    except Exception as error:
-        text = f"the plug-in for {chosen.provider.name} failed: {type(error).__name__}: {mask(str(error))}"
-        hint = "report it with `costguard doctor --json`; until then use another kill_action"
-        raise NobodyError(Finding("plugin_failed", f"{text}; the bill would go on", hint), "failed") from error
-
-
-def _step(chosen: Chosen, name: str, call: Callable[[], T], end: float) -> T:
-    """One call of the plug-in. Raises CloudError for one that does not come back: a worker that is killed names no cause."""
-    began = time.monotonic()
-    try:
-        return bounded(call, end - began)
-    except LateError as error:
-        waited = time.monotonic() - began
-        text = f"the plug-in for {chosen.provider.name} did not come back from `{name}` within {waited:.0f} s"
-        hint = "run `costguard doctor` again; if it lasts, look at the network, and report it"
-        raise CloudError("unreachable", text, code="no_answer", hint=hint) from error
+            machine = step(chosen, "open", lambda: chosen.provider.open(chosen.site, who), end)
+            gathered = step(chosen, "facts", lambda: machine.facts(self.name), end) if gather else None
+        return Session(
+            chosen.name,
+            machine,
+            gathered,
+            receipt.begin(chosen.name, who, self.name, context.incident, context.attempt),
+        )
 
 
 def explain(error: CloudError) -> tuple[Verdict, Finding]:
@@ -225,11 +194,6 @@ def _cannot(verb: Verb, cloud: str, can: Sequence[Verb]) -> Finding:
     return Finding(
         "no_such_action", text, f"set kill_action to what it can do ({', '.join(can)}), or to another action"
     )
-
-
-def _no_sdk(chosen: Chosen, error: ImportError) -> Finding:
-    text = f"the library for {chosen.provider.name} is not installed ({error}); the bill would go on"
-    return Finding("sdk_missing", text, f"in costguard's environment: pip install 'costguard-agent[{chosen.name}]'")
 
 
 def _no_sink(*, live: bool) -> tuple[Verdict, Finding]:

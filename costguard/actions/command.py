@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from costguard.actions import effect
-from costguard.actions.base import Context, Finding, Outcome, Plan
+from costguard.actions.base import Context
 from costguard.engine import deadlines
+from costguard.plans import Finding, Outcome, Plan
 
 DEFAULT_TIMEOUT = deadlines.ACTION
 """Seconds; ``actions.command.timeout``."""

@@ -2,7 +2,8 @@
 
 # ruff: noqa: ARG002 - the protocol offers more than this action needs
 
-from costguard.actions.base import Context, Finding, Outcome, Plan
+from costguard.actions.base import Context
+from costguard.plans import Finding, Outcome, Plan
 
 _BILL = Finding(
     "bill_goes_on",

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from costguard import programs
-from costguard.actions import container, dmi, effect, managed, permission, proven, provider, results
-from costguard.actions.base import Context, Finding, Outcome, Verdict
-from costguard.actions.provider import Consequence
+from costguard.actions import effect, init_rights, results, shutdown_behaviour
+from costguard.actions.base import Context
+from costguard.cloud import api, container, dmi, managed
+from costguard.cloud.api import Consequence
+from costguard.plans import Finding, Outcome, Verdict
 
 Verb = Literal["poweroff", "reboot"]
 
@@ -36,7 +38,7 @@ class GuestFacts(NamedTuple):
 
     action: str
     tool: tuple[str, ...]
-    permission: permission.Permission
+    permission: init_rights.Permission
     container: str | None
     stands_for_host: bool
     accept_bill: bool = False
@@ -53,12 +55,12 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
     procfs = context.host.procfs
     systemd = os.path.isdir(os.path.join(procfs, "self/root/run/systemd/system"))
     tool = _tool(verb, context.settings.get("delay"), systemd=systemd)
-    may = permission.Permission(())
+    may = init_rights.Permission(())
     if tool:
         free = _can_gain_privileges(procfs)
-        may = permission.ask(tool, _LOGIND_METHOD[verb], systemd=systemd, new_privileges=free)
+        may = init_rights.ask(tool, _LOGIND_METHOD[verb], systemd=systemd, new_privileges=free)
     identity = dmi.identity(context.host.sysfs)
-    loaded = provider.load(context.providers)
+    loaded = api.load(context.providers)
     wanted = str(context.cloud.get("provider") or "auto")
     mine = [
         (name, plugin)
@@ -82,7 +84,7 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
 
 
 def _nodes(
-    context: Context, mine: Sequence[tuple[str, provider.Provider]], firmware: Mapping[str, str]
+    context: Context, mine: Sequence[tuple[str, api.Provider]], firmware: Mapping[str, str]
 ) -> list[tuple[Verdict, Finding]]:
     """What this host and the metadata service say of a scheduler. The cloud's API is not asked for a guest action."""
     found = managed.by_daemon(context.host.procfs, context.cloud)
@@ -90,14 +92,14 @@ def _nodes(
     if found or len(mine) != 1 or not may_ask:
         return found
     name, plugin = mine[0]
-    own = provider.site_settings(context.cloud, name, plugin)
-    site = provider.Site(firmware, own, dict(os.environ), context.host.procfs, context.host.sysfs)
+    own = api.site_settings(context.cloud, name, plugin)
+    site = api.Site(firmware, own, dict(os.environ), context.host.procfs, context.host.sysfs)
     return managed.by_metadata(plugin, site)
 
 
 def _proven(general: Consequence, context: Context) -> Consequence:
     """What a shutdown does on this cloud, made exact by what the last plan saw of this machine."""
-    said = proven.known(context) if general.keeps_disks is None else ""
+    said = shutdown_behaviour.known(context) if general.keeps_disks is None else ""
     return general._replace(keeps_disks=said == "stops") if said else general
 
 

@@ -7,8 +7,9 @@ more, because the cloud does not wait either.
 from collections.abc import Mapping
 
 from costguard.actions import command, effect, results
-from costguard.actions.base import Context, Finding, Outcome, Plan, worst
+from costguard.actions.base import Context
 from costguard.engine import deadlines
+from costguard.plans import Finding, Outcome, Plan, worst
 
 DEFAULT_TIMEOUT = deadlines.HOOK
 """Seconds; ``hooks.timeout``."""

@@ -1,22 +1,10 @@
 """What the guard, or a person's command, asks of the processes that act, and what they answer."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
-from costguard.actions.base import Host, Outcome, Plan
-
-
-class CloudAccess(NamedTuple):
-    """What leads to this machine's cloud: the installed plug-ins, the section ``[cloud]``, and where its files are."""
-
-    providers: tuple[str, ...]
-    cloud: Mapping[str, object]
-    host: Host
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Self:
-        """As the effective configuration has it."""
-        return cls(tuple(config.get("providers", ())), config.get("cloud", {}), Host.of(config.get("host", {})))
+from costguard.cloud.access import CloudAccess
+from costguard.plans import Outcome, Plan
 
 
 class BeatJob(NamedTuple):

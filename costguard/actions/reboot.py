@@ -1,7 +1,8 @@
 """`reboot`: the guest restarts the machine. It frees hung GPUs; it never ends a bill."""
 
 from costguard.actions import guest
-from costguard.actions.base import Context, Finding, Outcome, Plan
+from costguard.actions.base import Context
+from costguard.plans import Finding, Outcome, Plan
 
 _BILL = Finding(
     "bill_goes_on",

@@ -7,16 +7,18 @@ the request. The machine's tag gets the first alone: to write tags of a machine 
 import os
 import time
 
-from costguard.actions import marks, names
-from costguard.actions.base import Context, Finding, Outcome, Plan, worst
-from costguard.actions.provider import CloudError
+from costguard import record_address
+from costguard.actions.base import Context
+from costguard.cloud import tags
+from costguard.cloud.api import CloudError
 from costguard.engine import deadlines
 from costguard.masking import mask
+from costguard.plans import Finding, Outcome, Plan, worst
 
 
 def announce(decided: Plan, context: Context) -> Plan:
     """Send what is about to be done. A plan that needs the record to survive fails when no sink took it."""
-    if not context.live or not decided.may_act or not names.configured(context.sink):
+    if not context.live or not decided.may_act or not record_address.configured(context.sink):
         return decided
     from costguard.actions import sink  # HTTP and TLS: here, while there is time, and only for those who send
 
@@ -41,7 +43,7 @@ def announce(decided: Plan, context: Context) -> Plan:
 
 def conclude(outcome: Outcome, context: Context) -> None:
     """Send what became of it, as long as the machine lives; people have heard of it already."""
-    if context.live and names.configured(context.sink):
+    if context.live and record_address.configured(context.sink):
         from costguard.actions import sink
 
         sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, deadlines.RESULT)
@@ -50,9 +52,8 @@ def conclude(outcome: Outcome, context: Context) -> None:
 def _mark(context: Context, within: float) -> str:
     """Write the tag; words when it could not be written."""
     try:
-        marks.write(
-            {marks.INCIDENT: marks.incident(context, time.time())}, marks.place_of(context), within, live=context.live
-        )
+        value = tags.incident_value(context.action, context.reason, context.incident, time.time())
+        tags.write({tags.INCIDENT: value}, context.access, within, live=context.live)
     except CloudError as error:
         return mask(str(error))
     return ""

@@ -8,7 +8,8 @@ import time
 import urllib.parse
 from typing import NamedTuple, get_args
 
-from costguard.actions.base import Context, Outcome, Status
+from costguard.actions.base import Context
+from costguard.plans import Outcome, Status
 from costguard.programs import process_state
 
 

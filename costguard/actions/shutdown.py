@@ -1,8 +1,9 @@
 """`shutdown`: the guest powers the machine off. Whether the bill ends depends on the cloud."""
 
 from costguard.actions import guest
-from costguard.actions.base import Context, Finding, Outcome, Plan, Verdict, worst
-from costguard.actions.provider import Consequence
+from costguard.actions.base import Context
+from costguard.cloud.api import Consequence
+from costguard.plans import Finding, Outcome, Plan, Verdict, worst
 
 
 class Shutdown:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import IO, NamedTuple
 
-from costguard.actions import names
+from costguard import record_address
 from costguard.masking import mask
 
 PAUSES = (0.2, 1.0, 3.0)
@@ -65,11 +65,11 @@ def deliver(
     found = []
     if tag is not None:
         found.append(Delivery("tag", tag(min(deadline, TAG_SECONDS))))
-    if settings.get("url") and (mistake := names.overwrites(settings)):
+    if settings.get("url") and (mistake := record_address.overwrites(settings)):
         found.append(Delivery("url", mistake))
     elif settings.get("url"):
         method, url = str(settings.get("method") or "POST"), str(settings["url"])
-        where = names.address(url, record, time.time()) if method == "PUT" else url
+        where = record_address.address(url, record, time.time()) if method == "PUT" else url
         request = SinkRequest(where, method, data, settings.get("token_file"))
         found.append(_persist("url", lambda left, number: _send(request, left, number), end))
     if settings.get("syslog"):

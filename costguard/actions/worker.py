@@ -8,18 +8,35 @@ ends the worker without an effect. After *go* it finishes under its deadline, wh
 import signal
 import sys
 import time
-from typing import Any
+from typing import Any, get_args
 
-from costguard.actions import hook, marks, proven, record, results
-from costguard.actions.base import Action, Context, DryRunError, Outcome, Plan
+from costguard.actions import hook, record, results, shutdown_behaviour
+from costguard.actions.base import Action, Context, DryRunError
+from costguard.actions.cloud import CloudAction
+from costguard.actions.command import Command
+from costguard.actions.end_process import EndProcess
 from costguard.actions.job import ActionAnswer, Go
-from costguard.actions.registry import ACTIONS
+from costguard.actions.reboot import Reboot
+from costguard.actions.shutdown import Shutdown
+from costguard.cloud import tags
+from costguard.cloud.api import Verb
 from costguard.masking import mask
+from costguard.plans import Outcome, Plan
 from costguard.process.wire import MalformedError, from_line
 from costguard.process.worker import say, serve
 from costguard.programs import die_with_parent
 
 _CONFIRM_POLL = 0.1  # seconds between looks at an executor that still runs
+
+_ALL: tuple[Action[Any], ...] = (  # Any: each action has facts of its own kind, which only it reads
+    *(CloudAction(name) for name in get_args(Verb)),
+    Shutdown(),
+    Reboot(),
+    Command(),
+    EndProcess(),
+)
+
+ACTIONS = {action.name: action for action in _ALL}
 
 
 def main() -> int:
@@ -39,8 +56,8 @@ def do(context: Context) -> ActionAnswer | None:
 
 def plan(action: Action[Any], context: Context) -> None:
     """Look, decide, and say so."""
-    decided = marks.check(action.plan(action.facts(context)), context)
-    proven.keep(decided, context)
+    decided = tags.check(action.plan(action.facts(context)), context.access, context.sink, context.heartbeat)
+    shutdown_behaviour.keep(decided, context)
     say_plan(decided)
 
 
@@ -49,7 +66,7 @@ def act(action: Action[Any], context: Context) -> None:
     decided = record.announce(action.plan(action.facts(context)), context)
     if not context.asks:
         decided = hook.before_action(decided, context)
-    proven.keep(decided, context)
+    shutdown_behaviour.keep(decided, context)
     say_plan(decided)
     if not decided.may_act:
         return

@@ -10,9 +10,9 @@ import os
 import sys
 from typing import Protocol
 
-from costguard.agent import identity, lock, state
-from costguard.agent.host import RealHost
-from costguard.agent.ports import Host
+from costguard.host import files, identity, lock
+from costguard.host.ports import Host
+from costguard.host.real import RealHost
 from costguard.process.command_lines import command_lines
 
 
@@ -23,7 +23,7 @@ class _Loop(Protocol):
 class LoopMaker(Protocol):
     """`costguard.agent.loop.Loop`, or what a test drives the host with."""
 
-    def __call__(self, host: Host, config: dict[str, object], boot: state.Start) -> _Loop:
+    def __call__(self, host: Host, config: dict[str, object], boot: files.Start) -> _Loop:
         """Make the loop; effects begin with ``run``, which gives the exit code."""
 
 
@@ -70,7 +70,7 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
     procfs = str(machine.get("procfs", "/proc"))
     boot_id = identity.boot_id(procfs)
     instance = str(config.get("instance") or "") or identity.instance_id(str(machine.get("sysfs", "/sys")))
-    start = state.load(runtime, state_dir, boot_id, instance)
+    start = files.load(runtime, state_dir, boot_id, instance)
     attended = os.isatty(0) or os.isatty(2)
     start = start._replace(notes=(*notes, *start.notes), hatch=identity.escape_hatch(procfs), attended=attended)
     host = RealHost(runtime, state_dir, start, command_lines(), locks)

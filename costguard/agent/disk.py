@@ -3,9 +3,9 @@
 import os
 
 from costguard.agent.persist import PersistJob
-from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
-from costguard.agent.state import COMMITMENTS, wrap
 from costguard.agent.task import Task, TaskError
+from costguard.host.files import COMMITMENTS, wrap
+from costguard.host.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
 from costguard.process.worker import Done
 
 WRITTEN_WITHIN_SECONDS = 30.0

@@ -7,9 +7,10 @@ of itself. It is sent by a short-lived process, to an address and, in live mode,
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions.job import BeatJob, CloudAccess
-from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
+from costguard.actions.job import BeatJob
 from costguard.agent.task import Task, TaskError
+from costguard.cloud.access import CloudAccess
+from costguard.host.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
 from costguard.process.worker import Done
 
 SENT_WITHIN_SECONDS = 60.0

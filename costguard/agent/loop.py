@@ -9,21 +9,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from costguard.agent import journal
-from costguard.agent.cloudside import CloudSide
+from costguard.agent.cloud_side import CloudSide
 from costguard.agent.digest import digest
 from costguard.agent.disk import Disk
-from costguard.agent.eyes import GpuSide
+from costguard.agent.gpu_side import GpuSide
 from costguard.agent.heartbeat import Heartbeat
+from costguard.agent.jitter import Jitter, share
 from costguard.agent.memory import Memory, Readers, ground
-from costguard.agent.milder import changes
-from costguard.agent.moments import Jitter, share
-from costguard.agent.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.agent.preflight import Preflight
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.report import report
 from costguard.agent.requests import Requests, Said
-from costguard.agent.state import Start
+from costguard.agent.tag_settings import changes
 from costguard.agent.workers import Circumstances, Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Outcome, Tick
@@ -34,6 +32,8 @@ from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
 from costguard.engine.state import ACTING, CONFIRMING, WARNING, Core
 from costguard.engine.turn import label
+from costguard.host.files import Start
+from costguard.host.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.process.wire import to_line
 
 LOG_EVERY = 60.0

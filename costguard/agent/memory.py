@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costguard.agent.disk import Disk
-from costguard.agent.ports import Complain, Host, Instant
-from costguard.agent.state import Start
-from costguard.agent.supervise import HANDED
+from costguard.agent.reader import HANDED
 from costguard.engine.policy import Policy
 from costguard.engine.state import OPEN, Core, State, alike, commitments, dump, initial, load
+from costguard.host.files import Start
+from costguard.host.ports import Complain, Host, Instant
 
 SAVE_EVERY = 30.0
 """Seconds between saves of a state in which only windows and times moved."""

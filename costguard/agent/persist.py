@@ -4,7 +4,7 @@ import os
 import sys
 from typing import NamedTuple
 
-from costguard.agent.state import replace
+from costguard.host.files import replace
 from costguard.process.worker import Done, serve
 
 

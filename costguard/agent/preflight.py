@@ -13,7 +13,7 @@ TOLD_AFTER = 3600.0
 DAY = 86400.0
 
 DENIED, UNKNOWN = "tag_denied", "tag_unknown"
-"""The codes of `costguard.actions.marks` for tags that may not be written, and for nobody knowing whether they may."""
+"""The codes of `costguard.cloud.tags` for tags that may not be written, and for nobody knowing whether they may."""
 ALLOWED = "tag_allowed"
 
 TAGS = "the tags"

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from costguard.agent import journal
-from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
-from costguard.agent.state import Start
 from costguard.agent.task import Task, TaskError
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.events import AskHold, AskRelease, Event, Outcome
@@ -23,6 +21,8 @@ from costguard.engine.turn import label
 from costguard.history import BY, FILE, USERS
 from costguard.history.job import Batch, EventRow
 from costguard.history.rollup import Rollup
+from costguard.host.files import Start
+from costguard.host.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
 from costguard.process.worker import Done
 
 FLUSH_EVERY = 3600.0

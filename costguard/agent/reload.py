@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from costguard.agent.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
 from costguard.agent.task import NOT_IN_TIME, Task, TaskError
 from costguard.config.job import Configured, ConfigureJob
+from costguard.host.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
 
 CHECKED_WITHIN_SECONDS = 30.0
 STAYS = "the old configuration stays"

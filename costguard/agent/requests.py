@@ -4,10 +4,10 @@ import os
 from typing import Any, NamedTuple, Protocol
 
 from costguard.agent import decode, journal
-from costguard.agent.limits import Limit
-from costguard.agent.ports import Host, Request
 from costguard.engine.events import AskHold, AskRelease, AskStop, Event
 from costguard.engine.state import ROOT
+from costguard.host.limits import Limit
+from costguard.host.ports import Host, Request
 from costguard.process.wire import to_line
 
 LONGEST_SECONDS = 10 * 366 * 86400.0

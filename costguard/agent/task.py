@@ -5,7 +5,7 @@ Whoever has one decides what its answers mean, and what to say when there are no
 
 from typing import Generic, NamedTuple, TypeVar
 
-from costguard.agent.ports import Ended, Host, Line
+from costguard.host.ports import Ended, Host, Line
 from costguard.process.wire import MalformedError, from_line, to_line
 
 A = TypeVar("A")

@@ -4,16 +4,17 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costguard.actions.base import Context, Plan
+from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer
 from costguard.actions.job import Go as Release
-from costguard.agent.moments import Jitter
-from costguard.agent.ports import Ended, Host, Line, SpawnFailed
+from costguard.agent.jitter import Jitter
 from costguard.agent.task import NOT_IN_TIME, Task, TaskError, how
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
+from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import Draft, TellJob, Told
+from costguard.plans import Plan
 from costguard.process.wire import to_line
 
 REACHED_LIMIT = 500

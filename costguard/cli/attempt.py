@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
-from costguard.actions.base import Context, Outcome, Plan
+from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, Go
-from costguard.agent.identity import boot_id, instance_id
 from costguard.cli.instance import instance_of
 from costguard.engine import deadlines
 from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, CostguardError
+from costguard.host.identity import boot_id, instance_id
+from costguard.plans import Outcome, Plan
 from costguard.process.child import Child, EndedError, SilentError
 from costguard.process.wire import MalformedError, from_line
 

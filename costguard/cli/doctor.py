@@ -95,9 +95,9 @@ def _user_of(agent: "Agent") -> int:
 
 
 def _agent(folder: str | None) -> "Agent":
-    from costguard.agent.client import AgentBusyError, AgentUnreachableError
     from costguard.doctor.examine import Agent
     from costguard.errors import CostguardError
+    from costguard.host.client import AgentBusyError, AgentUnreachableError
 
     try:
         return Agent(reach.request(folder, {"command": "status"}, ASK_SECONDS), "", "")

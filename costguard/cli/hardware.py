@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from costguard.process.child import first_answer
-from costguard.readers.job import NvmlJob
+from costguard.readers.nvml.job import NvmlJob
 
 PROBE_SECONDS = 15.0
 """How long one reading may take before the driver counts as hanging (so there is one)."""

@@ -6,11 +6,11 @@ from typing import Any
 
 def instance_of(effective: Mapping[str, Any]) -> str:
     """The cloud's own name for this machine, where the firmware has it; else empty. No network."""
-    from costguard.actions.base import Host
-    from costguard.actions.choose import NobodyError, choose
+    from costguard.cloud.access import CloudAccess
+    from costguard.cloud.choose import NobodyError, choose
 
     try:
-        chosen = choose(effective["providers"], effective["cloud"], Host.of(effective["host"]))
+        chosen = choose(CloudAccess.of(effective))
         found = chosen.provider.instance_of(chosen.site.dmi)
     except NobodyError:
         return ""

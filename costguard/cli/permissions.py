@@ -4,8 +4,8 @@ from typing import get_args
 
 import click
 
-from costguard.actions.provider import Provider, Verb, capabilities, load
 from costguard.cli.answer import emit
+from costguard.cloud.api import Provider, Verb, capabilities, load
 from costguard.errors import USAGE, CostguardError
 
 

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import click
 
-from costguard.agent.client import AgentUnreachableError, ask
-from costguard.agent.lock import runtime_of
 from costguard.cli import options
 from costguard.config.paths import resolve
 from costguard.errors import REFUSED, CostguardError
+from costguard.host.client import AgentUnreachableError, ask
+from costguard.host.lock import runtime_of
 
 F = TypeVar("F", bound=Callable[..., object])
 

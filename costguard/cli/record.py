@@ -16,11 +16,11 @@ from costguard.cli.invoked import invoked
 from costguard.engine.words import several
 from costguard.errors import REFUSED, CostguardError
 from costguard.process.child import Child, EndedError, SilentError
-from costguard.readers.job import NvmlJob
+from costguard.readers.nvml.job import NvmlJob
 
 if TYPE_CHECKING:
     from costguard.engine.observation import Device, Reading
-    from costguard.replay.own import Writer
+    from costguard.replay.formats.recording import Writer
 
 PATIENCE, FIRST_PATIENCE = 10.0, 30.0
 """Seconds within which the reader must answer; then it is ended and started anew, and what it owed is unknown.
@@ -86,7 +86,7 @@ def _durations(interval: str, duration: str | None) -> tuple[float, float]:
 
 
 def _created(out: str, every: float) -> "Writer":
-    from costguard.replay.own import Writer
+    from costguard.replay.formats.recording import Writer
 
     try:
         return Writer(out, time.time(), every)
@@ -219,7 +219,7 @@ class _Recorder:
         return None
 
     def _start(self) -> Child:
-        from costguard.agent.supervise import UNREAPED_LIMIT
+        from costguard.agent.reader import UNREAPED_LIMIT
 
         self._stuck = [process for process in self._stuck if process.wait(0.0) is None]
         if len(self._stuck) >= UNREAPED_LIMIT:

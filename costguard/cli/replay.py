@@ -89,8 +89,9 @@ def command(
     printed, a table of an exporter (CSV, Parquet), or the JSON that a Prometheus server answers to query_range; it may be
     packed with gzip. Nothing is stopped: every policy is replayed in dry run.
     """
-    from costguard.replay import files, show
-    from costguard.replay.table import Options
+    from costguard.replay import show
+    from costguard.replay.formats import files
+    from costguard.replay.formats.table import Options
 
     base: dict[str, object] = {"config": config, "preset": preset, "set": [*assignments, *_priced(price)]}
     policies = [_policy(spec, base) for spec in specs] or [Named(preset or "the configuration", _load(base))]
@@ -233,7 +234,7 @@ def _progress(
     names: Sequence[str], policies: int
 ) -> Iterator[tuple[Callable[[int], None] | None, Callable[[float], None]]]:
     """Two bars on standard error, where somebody looks at a terminal and the work is long."""
-    from costguard.replay.files import size_of
+    from costguard.replay.formats.files import size_of
 
     size = sum(map(size_of, names))
     if not sys.stderr.isatty() or (size < BIG and policies < MANY):

@@ -27,13 +27,13 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     Runs until it is stopped. Without --live it only says what it would do. On a machine without NVIDIA
     hardware it says so and ends with exit code 0; with another agent on the same folder it ends with 3.
     """
-    from costguard.agent.console import ServiceManager
     from costguard.cli.hardware import nvidia_hardware
     from costguard.cli.instance import instance_of
     from costguard.config.effective import build
     from costguard.config.load import load
     from costguard.config.show import origin
     from costguard.config.summary import summary
+    from costguard.host.console import ServiceManager
     from costguard.process.launch import exec_guard
     from costguard.trust import clean
 
@@ -68,7 +68,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
 
 def _say(*lines: str) -> None:
     """Tell it now or never: a pipe that nobody reads must not keep the machine without its guard."""
-    from costguard.agent.console import Console
+    from costguard.host.console import Console
 
     with suppress(OSError):  # no standard output at all
         console = Console(1, {})
@@ -79,8 +79,8 @@ def _say(*lines: str) -> None:
 
 def _taken(paths: "Paths") -> bool:
     """Whether another agent answers for these folders, so that this one will end at their lock."""
-    from costguard.agent.client import AgentBusyError, AgentUnreachableError, ask
-    from costguard.agent.lock import runtime_of
+    from costguard.host.client import AgentBusyError, AgentUnreachableError, ask
+    from costguard.host.lock import runtime_of
 
     for runtime in dict.fromkeys(filter(None, (paths.runtime, runtime_of(paths.state)))):
         try:

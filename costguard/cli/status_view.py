@@ -8,7 +8,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from costguard.actions.base import VERDICT_WORDS
 from costguard.cli import idle_cost
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
 from costguard.engine.narrate import below, unreached
@@ -19,6 +18,7 @@ from costguard.engine.words import duration, hanging
 from costguard.engine.words import percent as share
 from costguard.notify.facts import Facts
 from costguard.notify.price import price
+from costguard.plans import VERDICT_WORDS
 
 Report = Mapping[str, Any]
 

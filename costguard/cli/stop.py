@@ -9,12 +9,11 @@ from typing import Any
 
 import click
 
-from costguard.agent.client import AgentBusyError, AgentUnreachableError
-from costguard.agent.identity import escape_hatch
 from costguard.cli import options, reach
 from costguard.cli.answer import emit
 from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, USAGE, CostguardError
+from costguard.host.client import AgentBusyError, AgentUnreachableError
 
 ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")
 AGENT_SECONDS = 900.0
@@ -194,9 +193,9 @@ def _directly(
 ) -> dict[str, Any]:
     """No agent does it: a worker of this command's own."""
     from costguard.cli.attempt import Attempt, job
-    from costguard.cli.tagged import hatch
+    from costguard.cli.tag_override import keeping_up
 
-    if tag := hatch(effective):
+    if tag := keeping_up(effective):
         words = f"a tag keeps this machine up: {tag}; {NOTHING_DONE}"
         raise CostguardError(words, "remove the tag, or end it in the cloud's console", REFUSED)
     with Attempt(job(effective, action, f"uid {os.geteuid()}")) as attempt:
@@ -217,7 +216,7 @@ def _directly(
 
 
 def _verdict(verdict: str) -> str:
-    from costguard.actions.base import VERDICT_WORDS
+    from costguard.plans import VERDICT_WORDS
 
     return VERDICT_WORDS.get(verdict, verdict)
 

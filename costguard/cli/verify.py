@@ -6,13 +6,13 @@ from typing import NoReturn
 
 import click
 
-from costguard.actions import dmi, receipt
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Provider, Site, load, site_settings
 from costguard.cli import options
 from costguard.cli.answer import emit
+from costguard.cloud import dmi, receipt
+from costguard.cloud.api import CloudError, Provider, Site, load, site_settings
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.files import open_file
+from costguard.plans import Outcome
 
 
 def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:

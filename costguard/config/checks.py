@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from costguard.actions.names import overwrites
-from costguard.actions.provider import capabilities
+from costguard.cloud.api import capabilities
 from costguard.config.plug_ins import INSTALLED
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
@@ -12,6 +11,7 @@ from costguard.config.sources import Problem, Value
 from costguard.config.types import ActionName
 from costguard.config.values import seconds, show_seconds, show_share
 from costguard.engine.policy import CLOUD_ACTIONS, MACHINE_ACTIONS, MACHINE_THRESHOLD_LIMIT
+from costguard.record_address import overwrites
 
 LIVE_MINIMUM = 600.0
 """Seconds: live machine actions have no shorter window, boot grace or unused time, unless a preset says otherwise."""

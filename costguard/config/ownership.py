@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from costguard.actions import container
+from costguard.cloud import container
 from costguard.config.plug_ins import files
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import create_model
 
-from costguard.actions.provider import Provider, Setting, load, settings_of
+from costguard.cloud.api import Provider, Setting, load, settings_of
 from costguard.config.types import File, Url
 
 

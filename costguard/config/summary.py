@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from costguard.actions.names import outlives
 from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
 from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.masking import mask_all
+from costguard.record_address import outlives
 
 _WORDS = {
     "stop": "the cloud is asked to stop this machine",

@@ -5,10 +5,10 @@ from collections import deque
 from typing import Any, NamedTuple, Protocol
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.agent.report import report
 from costguard.demo import story
 from costguard.engine.state import DONE
+from costguard.host.ports import Instant
 from costguard.notify.compose import Text, compose
 from costguard.testing.simhost import Machine, SimHost, Watch, effective
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from costguard.doctor.finding import CheckResult
 from costguard.process.child import first_answer
-from costguard.readers.job import NvmlJob
-from costguard.readers.pci import Bus
+from costguard.readers.nvml.job import NvmlJob
+from costguard.readers.nvml.pci import Bus
 
 PROBE_SECONDS = 20.0
 """For one reading by a fresh process: without persistence mode the driver takes 1 to 3 s for each GPU."""

@@ -21,7 +21,7 @@ MONITORS = (
 )  # fmt: skip
 """Programs that hold a GPU without working on it; names as the kernel cuts them, at 15 characters."""
 
-READER = "costguard.readers.nvml"
+READER = "costguard.readers.nvml.reader"
 _NODE = re.compile(r"/dev/nvidia(\d+)( \(deleted\))?")
 _CONTAINERS = (
     ("docker", re.compile(r"docker[-/]([0-9a-f]{12})[0-9a-f]{52}")),

@@ -4,12 +4,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from costguard.actions.base import VERDICT_WORDS, Context
+from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer
-from costguard.actions.marks import CHECK_SECONDS
 from costguard.agent.preflight import DENIED, UNKNOWN
+from costguard.cloud.tags import CHECK_SECONDS
 from costguard.doctor.finding import CheckResult, Level
 from costguard.engine.words import duration
+from costguard.plans import VERDICT_WORDS
 from costguard.process.child import first_answer
 from costguard.process.wire import MalformedError, build
 

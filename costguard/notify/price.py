@@ -7,7 +7,7 @@ from costguard.notify.words import money
 def price(own: float | None, currency: str, found: Facts) -> str:
     """One sentence; empty when nothing is known. ``own`` is the price that the guard counts with.
 
-    ``found`` is what the cloud says: the fields of `costguard.actions.provider.Price`.
+    ``found`` is what the cloud says: the fields of `costguard.cloud.api.Price`.
     """
     amount, date, kind = found.number("amount"), found.text("date"), found.text("kind") or "list"
     if own is not None and (own != amount or kind == "limit"):

@@ -1,6 +1,6 @@
 """One of costguard's own programs, driven by a short-lived command: lines in, lines out, a deadline for each.
 
-What stays resident has its children in `costguard.agent.children`.
+What stays resident has its children in `costguard.host.children`.
 """
 
 import json

@@ -7,9 +7,9 @@ START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "start.py")
 
 LIGHT = {
     "guard": "costguard.agent.__main__",
-    "nvml": "costguard.readers.nvml",
+    "nvml": "costguard.readers.nvml.reader",
     "persist": "costguard.agent.persist",
-    "clock": "costguard.agent.clockcheck",
+    "clock": "costguard.host.clockcheck",
     "history": "costguard.history.writer",
 }
 """Resident or frequent, and content with the standard library: started without `site`."""
@@ -19,7 +19,7 @@ HEAVY = {
     "beat": "costguard.actions.beat",
     "notify": "costguard.notify.worker",
     "configure": "costguard.config.worker",
-    "cloud": "costguard.readers.cloud",
+    "cloud": "costguard.readers.cloud.reader",
 }
 """Short-lived, or resident on rented machines alone; `site` runs so that plug-ins installed in editable mode are found too."""
 

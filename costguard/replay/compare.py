@@ -8,10 +8,10 @@ from costguard.engine.policy import Policy
 from costguard.engine.rules import Rules, rules_of
 from costguard.replay.levels import Levels, Tables
 from costguard.replay.outline import is_plain, outline
-from costguard.replay.share import parts, shared
+from costguard.replay.pool import parts, shared
+from costguard.replay.run import Walked, policy_for, walk
 from costguard.replay.summary import Account, account, account_of
 from costguard.replay.trace import Trace
-from costguard.replay.walk import Walked, policy_for, walk
 
 TELL_EVERY = 20_000
 """Samples between two reports of progress."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from costguard.engine.observation import Known, Reading
 from costguard.engine.rules import Rules
 from costguard.engine.tracks import is_loud
-from costguard.replay.spent import Spent
+from costguard.replay.prefix_sums import Spent
 from costguard.replay.trace import SMALL, Codes, Trace
 from costguard.replay.windows import Runs, Stretches, stretches
 

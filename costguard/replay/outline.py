@@ -26,7 +26,7 @@ YES, BLOCKED, NO = "yes", "blocked", "no"
 
 
 class Mark(NamedTuple):
-    """A decision without its words; the fields are those of `costguard.replay.walk.Decision`."""
+    """A decision without its words; the fields are those of `costguard.replay.run.Decision`."""
 
     tick: int
     wall: float
@@ -35,7 +35,7 @@ class Mark(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """The decisions that are counted, and where the machine works (1) and is idle (0), as in `costguard.replay.spent`."""
+    """The decisions that are counted, and where the machine works (1) and is idle (0), as in `costguard.replay.prefix_sums`."""
 
     marks: tuple[Mark, ...]
     busy: LevelSignal

@@ -10,9 +10,9 @@ from costguard.engine.words import duration, several
 from costguard.money import Rate, rate
 from costguard.replay import fleet
 from costguard.replay.levels import Levels
+from costguard.replay.run import Decision, Walked
 from costguard.replay.summary import Account, ReplaySummary, total
 from costguard.replay.trace import Recording, Trace
-from costguard.replay.walk import Decision, Walked
 
 SPARKS = "▁▂▃▄▅▆▇█"
 STOPPED, NOT_SEEN = "■", "·"

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from costguard.engine.rules import Rules, rules_of
 from costguard.replay.levels import LOUD, QUIET, UNKNOWN, Levels, changes
 from costguard.replay.outline import Mark, Outline
-from costguard.replay.spent import BLIND, IDLE, WORK, Spent, spent
-from costguard.replay.walk import Decision, Walked
+from costguard.replay.prefix_sums import BLIND, IDLE, WORK, Spent, spent
+from costguard.replay.run import Decision, Walked
 
 HOUR = 3600.0
 

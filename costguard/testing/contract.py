@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import combinations
 from typing import NamedTuple, get_args
 
-from costguard.actions.provider import (
+from costguard.cloud.api import (
     Capabilities,
     CloudError,
     Consequence,

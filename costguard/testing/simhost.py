@@ -23,9 +23,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costguard.agent.ports import Ended, HostEvent, Instant, Line, Request, Signal, SpawnFailed
-from costguard.agent.state import COMMITMENTS, STATE, Start, wrap
 from costguard.engine.policy import Policy
+from costguard.host.files import COMMITMENTS, STATE, Start, wrap
+from costguard.host.ports import Ended, HostEvent, Instant, Line, Request, Signal, SpawnFailed
 from costguard.testing.simmachine import Machine, Phase
 from costguard.testing.simprograms import PROGRAMS, Program, encode
 from costguard.testing.simworld import SimCrash, SimOff, World
@@ -115,7 +115,7 @@ def effective(policy: dict[str, Any] | None = None, **changes: Any) -> dict[str,
 
 
 class SimHost:
-    """Implements `costguard.agent.ports.Host` for one life of the guard."""
+    """Implements `costguard.host.ports.Host` for one life of the guard."""
 
     def __init__(
         self,

@@ -6,13 +6,13 @@ A fault is a word that `costguard.testing.simhost.Faults.take` hands out; withou
 import json
 from typing import TYPE_CHECKING, Any
 
-from costguard.agent.state import COMMITMENTS
 from costguard.config.job import Configured
 from costguard.engine.policy import CLOUD_ACTIONS
+from costguard.host.files import COMMITMENTS
 from costguard.notify.job import Told
 from costguard.process.wire import to_line
 from costguard.process.worker import Done
-from costguard.readers.cloud_tags import asks, settings
+from costguard.readers.cloud.tags import asks, settings
 from costguard.testing.simmachine import IDLE_LOAD
 from costguard.testing.simworld import MACHINE_ENDS
 

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from costguard.agent.ports import Instant
-from costguard.agent.state import COMMITMENTS, STATE, Start, _UnreadableError, _unwrap
+from costguard.host.files import COMMITMENTS, STATE, Start, _UnreadableError, _unwrap
+from costguard.host.ports import Instant
 from costguard.testing.simmachine import Machine
 
 MACHINE_ENDS = frozenset({"stop", "terminate", "hibernate", "shutdown", "reboot"})
@@ -110,7 +110,7 @@ class World:
             self.instance = instance
 
     def start(self) -> Start:
-        """What a starting guard finds in its files, read as `costguard.agent.state` reads them."""
+        """What a starting guard finds in its files, read as `costguard.host.files` reads them."""
         notes: list[str] = []
         state = _content(self.runtime, STATE, "boot_id", self.boot_id, notes)
         lost = bool(notes)

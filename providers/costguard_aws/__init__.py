@@ -8,13 +8,13 @@ Importing this package imports no SDK and no HTTP: a method loads what it needs.
 
 from collections.abc import Mapping, Sequence
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
+from costguard.cloud.api import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
+from costguard.plans import Outcome
 from costguard_aws import firmware
 
 
 class Aws:
-    """The plug-in; see `costguard.actions.provider.Provider`."""
+    """The plug-in; see `costguard.cloud.api.Provider`."""
 
     name = "AWS"
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from costguard.actions.age import is_young
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Ticket, Verb
-from costguard.actions.send import Request, Seen, send, unchanged, unsent
+from costguard.cloud.age import is_young
+from costguard.cloud.api import CloudError, Ticket, Verb
+from costguard.cloud.send import Request, Seen, send, unchanged, unsent
+from costguard.plans import Outcome
 from costguard_aws import described, standby
 from costguard_aws.errors import senseless
 from costguard_aws.facts import Facts

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Any, NamedTuple
 
-from costguard.actions.provider import Price
+from costguard.cloud.api import Price
 from costguard_aws.errors import senseless
 
 LINUX = "Linux/UNIX"

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from costguard.actions import local_disks, mounts
-from costguard.actions.mounts import Mount
+from costguard.cloud import local_disks, mounts
+from costguard.cloud.mounts import Mount
 
 MODEL = "Amazon EC2 NVMe Instance Storage"
 _PARTITION = re.compile(r"^(/dev/nvme\d+n\d+)p\d+$|^(/dev/xvd[a-z]+)\d+$")

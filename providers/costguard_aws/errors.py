@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from costguard.actions import hints
-from costguard.actions.limited import TooLongError
-from costguard.actions.provider import CloudError, Sent, Trouble
-from costguard.actions.skew import skew
+from costguard.cloud import hints
+from costguard.cloud.api import CloudError, Sent, Trouble
+from costguard.cloud.http import TooLongError
+from costguard.cloud.skew import skew
 
 
 class ForeignError(Exception):

@@ -9,8 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
-from costguard.actions.age import uptime
-from costguard.actions.provider import CloudError, Identity, Price, Site, Verb
+from costguard.cloud.age import uptime
+from costguard.cloud.api import CloudError, Identity, Price, Site, Verb
 from costguard_aws import described, disks, metadata
 from costguard_aws.described import Group, Instance, SpotRequest
 from costguard_aws.session import Session

@@ -7,7 +7,7 @@ id), "Instance identity documents", and the instance metadata categories (``inst
 import re
 from collections.abc import Mapping
 
-from costguard.actions.provider import CloudError, Identity
+from costguard.cloud.api import CloudError, Identity
 from costguard_aws.metadata import Imds
 
 _ID = re.compile(r"i-[0-9A-Za-z]+")

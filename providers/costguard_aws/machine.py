@@ -1,9 +1,9 @@
-"""One EC2 instance that costguard runs on: the session behind `costguard.actions.provider.Machine`."""
+"""One EC2 instance that costguard runs on: the session behind `costguard.cloud.api.Machine`."""
 
 from collections.abc import Mapping
 
-from costguard.actions.base import Outcome, Plan
-from costguard.actions.provider import Identity, Site, Ticket, Verb
+from costguard.cloud.api import Identity, Site, Ticket, Verb
+from costguard.plans import Outcome, Plan
 from costguard_aws import act
 from costguard_aws.facts import Facts, gather, refresh
 from costguard_aws.mark import mark

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Mapping
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard_aws.session import Session
 
 LIMIT = 256
@@ -21,7 +21,7 @@ _FULL = "remove a tag of this instance: `aws ec2 delete-tags`"
 
 
 def mark(session: Session, instance: str, tags: Mapping[str, str], within: float, *, dry: bool) -> None:
-    """See `costguard.actions.provider.Machine.mark`."""
+    """See `costguard.cloud.api.Machine.mark`."""
     wanted = [{"Key": name, "Value": _OTHER.sub("-", value)[:LIMIT]} for name, value in tags.items()]
     more = {"DryRun": True} if dry else {}
     try:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud.api import CloudError, Site
 from costguard_aws.firmware import recognises
 
 DEFAULT = {"ipv4": "http://169.254.169.254", "ipv6": "http://[fd00:ec2::254]"}

@@ -7,7 +7,7 @@ AWS backend.
 
 from collections.abc import Mapping
 
-from costguard.actions.managed import POWER_DOWN
+from costguard.cloud.managed import POWER_DOWN
 
 _TAGS = {
     "aws:eks:cluster-name": "EKS",

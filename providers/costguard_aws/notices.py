@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import cast
 
-from costguard.actions.provider import CloudError, Notice
+from costguard.cloud.api import CloudError, Notice
 from costguard_aws.metadata import Imds
 
 _SPOT = ("stop", "terminate", "hibernate")

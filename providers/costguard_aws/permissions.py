@@ -8,7 +8,7 @@ EC2's ``ec2:InstanceID`` key. With other credentials than the instance's own rol
 import json
 from collections.abc import Sequence
 
-from costguard.actions.provider import Permission, Verb, policy_command
+from costguard.cloud.api import Permission, Verb, policy_command
 
 _VERBS: dict[Verb, tuple[Permission, ...]] = {
     "stop": (Permission("ec2:StopInstances", "stop this instance"),),

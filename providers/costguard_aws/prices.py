@@ -3,7 +3,7 @@
 import csv
 import os
 
-from costguard.actions.provider import Identity, Price
+from costguard.cloud.api import Identity, Price
 
 
 def price(identity: Identity) -> Price | None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from costguard.actions import rules
-from costguard.actions.base import Plan
-from costguard.actions.provider import Verb
+from costguard.cloud import rules
+from costguard.cloud.api import Verb
+from costguard.plans import Plan
 from costguard_aws import rules_bill, rules_vetoes
 from costguard_aws.facts import Facts
 

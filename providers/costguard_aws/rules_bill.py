@@ -5,8 +5,8 @@ addresses are), "Instance store" (its data is lost at stop, hibernation and term
 works" (60 days), "Change the instance initiated shutdown behavior".
 """
 
-from costguard.actions.base import Finding, Verdict
-from costguard.actions.rules import Found
+from costguard.cloud.rules import Found
+from costguard.plans import Finding, Verdict
 from costguard_aws.facts import Facts
 from costguard_aws.rules_vetoes import (
     AwsCase,

@@ -7,10 +7,10 @@ user guide "Health checks for instances" (a stopped member is replaced) and "Det
 
 from collections.abc import Mapping
 
-from costguard.actions import hints, managed
-from costguard.actions.age import is_young
-from costguard.actions.base import Finding, Verdict
-from costguard.actions.rules import Case, Found, Row
+from costguard.cloud import hints, managed
+from costguard.cloud.age import is_young
+from costguard.cloud.rules import Case, Found, Row
+from costguard.plans import Finding, Verdict
 from costguard_aws import nodes
 from costguard_aws.facts import Facts
 

@@ -20,8 +20,8 @@ import botocore.session
 from botocore.config import Config
 
 import costguard
-from costguard.actions.provider import CloudError, Site, Ticket
-from costguard.actions.retry import LateError, bounded, until
+from costguard.cloud.api import CloudError, Site, Ticket
+from costguard.cloud.retry import LateError, bounded, until
 from costguard_aws import errors, metadata, transport
 
 CONNECT_SECONDS = 3.0

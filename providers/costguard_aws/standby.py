@@ -8,10 +8,10 @@ reached some time after the answer); Auto Scaling user guide "Temporarily remove
 import time
 from typing import NamedTuple
 
-from costguard.actions.age import is_young
-from costguard.actions.base import Outcome, Status
-from costguard.actions.provider import CloudError
-from costguard.actions.retry import pauses
+from costguard.cloud.age import is_young
+from costguard.cloud.api import CloudError
+from costguard.cloud.retry import pauses
+from costguard.plans import Outcome, Status
 from costguard_aws import described
 from costguard_aws.facts import Facts
 from costguard_aws.rules_vetoes import ENTERING, IN_SERVICE, STANDBY, bring_back, exit_standby

@@ -8,7 +8,7 @@ from typing import Any
 import urllib3.exceptions
 from botocore.exceptions import HTTPClientError
 
-from costguard.actions.limited import Limited
+from costguard.cloud.http import Limited
 from costguard_aws.errors import ForeignError
 
 _OWN_WORDS = (b"<Code>", b"<RequestID>", b"<RequestId>")

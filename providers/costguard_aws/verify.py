@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud.api import CloudError, Site
+from costguard.plans import Outcome
 from costguard_aws import described
 from costguard_aws.act import CLOSED, came_back, closed, started_again
 from costguard_aws.rules_vetoes import ENDING

@@ -7,13 +7,13 @@ cloud-init's ``ds-identify`` (the chassis asset tag; the vendor alone is any Hyp
 
 from collections.abc import Mapping, Sequence
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Setting, Site, Verb
+from costguard.cloud.api import Consequence, Identity, Machine, Notice, Permission, Price, Setting, Site, Verb
+from costguard.plans import Outcome
 from costguard_azure import firmware
 
 
 class Azure:
-    """See `costguard.actions.provider.Provider`. Each step imports what it needs, and no more."""
+    """See `costguard.cloud.api.Provider`. Each step imports what it needs, and no more."""
 
     name = "Azure"
     settings = (

@@ -5,10 +5,10 @@ import time
 import uuid
 from typing import Any
 
-from costguard.actions import hints
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Ticket, Verb
-from costguard.actions.send import Request, Seen, send, unchanged
+from costguard.cloud import hints
+from costguard.cloud.api import CloudError, Ticket, Verb
+from costguard.cloud.send import Request, Seen, send, unchanged
+from costguard.plans import Outcome
 from costguard_azure import arm
 from costguard_azure.errors import GARBAGE, NOT_ARM
 from costguard_azure.facts import Facts

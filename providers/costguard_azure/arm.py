@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from costguard.actions import hints
-from costguard.actions.provider import CloudError, Verb
+from costguard.cloud import hints
+from costguard.cloud.api import CloudError, Verb
 from costguard_azure.errors import GARBAGE, NOT_ARM
 from costguard_azure.session import Session
 

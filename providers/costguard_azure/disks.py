@@ -9,8 +9,8 @@ first of them formats it, it is an NTFS of Azure's own.
 import os
 from typing import Literal, NamedTuple
 
-from costguard.actions import local_disks, mounts
-from costguard.actions.local_disks import Place
+from costguard.cloud import local_disks, mounts
+from costguard.cloud.local_disks import Place
 
 State = Literal["none", "unused", "empty", "used", "unknown"]
 

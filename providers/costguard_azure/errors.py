@@ -11,11 +11,11 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from costguard.actions import hints
-from costguard.actions.limited import TooLongError
-from costguard.actions.provider import CloudError
-from costguard.actions.retry import LateError
-from costguard.actions.skew import skew
+from costguard.cloud import hints
+from costguard.cloud.api import CloudError
+from costguard.cloud.http import TooLongError
+from costguard.cloud.retry import LateError
+from costguard.cloud.skew import skew
 
 _SKEW = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_NOW = frozenset(

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from costguard.actions.age import is_young, uptime
-from costguard.actions.provider import CloudError, Identity, Price, Site
-from costguard.actions.rules import Case
+from costguard.cloud.age import is_young, uptime
+from costguard.cloud.api import CloudError, Identity, Price, Site
+from costguard.cloud.rules import Case
 from costguard_azure import arm, disks, nodes, resource
 from costguard_azure.permissions import Grant
 from costguard_azure.prices import owners_limit

@@ -8,7 +8,7 @@ firmware gives its first three groups in the other byte order).
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions.provider import CloudError, Identity, Site
+from costguard.cloud.api import CloudError, Identity, Site
 from costguard_azure import metadata, resource
 from costguard_azure.firmware import recognises
 

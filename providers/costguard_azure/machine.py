@@ -3,16 +3,16 @@
 import time
 from collections.abc import Mapping
 
-from costguard.actions.base import Outcome, Plan
-from costguard.actions.provider import Identity, Site, Ticket, Verb
-from costguard.actions.send import unsent
+from costguard.cloud.api import Identity, Site, Ticket, Verb
+from costguard.cloud.send import unsent
+from costguard.plans import Outcome, Plan
 from costguard_azure import act, mark, rules
 from costguard_azure.facts import Facts, gather, refresh
 from costguard_azure.session import open_session
 
 
 class AzureMachine:
-    """See `costguard.actions.provider.Machine`."""
+    """See `costguard.cloud.api.Machine`."""
 
     def __init__(self, site: Site, who: Identity) -> None:
         self._site = site

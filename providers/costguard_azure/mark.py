@@ -7,7 +7,7 @@ tags" (256 characters of a value; the right ``Microsoft.Resources/tags/write`` n
 import time
 from collections.abc import Mapping
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard_azure import arm
 from costguard_azure.facts import grant
 from costguard_azure.permissions import TAGS
@@ -21,7 +21,7 @@ _GRANT = f"needed: {TAGS}; `costguard permissions azure --tag` prints the role"
 
 
 def mark(session: Session, tags: Mapping[str, str], within: float, *, dry: bool) -> None:
-    """See `costguard.actions.provider.Machine.mark`."""
+    """See `costguard.cloud.api.Machine.mark`."""
     end = time.monotonic() + within
     if dry:
         rows = session.ask(end, "looking at the rights", lambda: arm.permissions(session))

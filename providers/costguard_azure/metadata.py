@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from costguard.actions import bounded
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud.api import CloudError, Site
+from costguard.cloud.http import Connection, whole
 
 DEFAULT = "http://169.254.169.254"
 VARIABLE = "COSTGUARD_AZURE_METADATA_ENDPOINT"
@@ -150,11 +150,11 @@ def _try(
 ) -> tuple[Answer | None, CloudError | None]:
     """One request, straight to the address: `http.client` knows neither proxies nor redirects."""
     host, port, path = where
-    connection = bounded.Connection(host, port, timeout)
+    connection = Connection(host, port, timeout)
     try:
         connection.request("GET", path + target, headers={"Metadata": "true"})
         response = connection.getresponse()
-        body = bounded.whole(response, _LARGEST)
+        body = whole(response, _LARGEST)
         return Answer(response.status, _seconds(response.getheader("Retry-After")), body), None
     except TimeoutError:
         text = f"the metadata service ({base}) did not answer within {timeout:g} s"

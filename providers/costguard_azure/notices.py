@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from costguard.actions.provider import CloudError, Notice, Site
+from costguard.cloud.api import CloudError, Notice, Site
 from costguard_azure import metadata
 
 FIRST = 150.0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from costguard.actions.provider import Permission, Verb, policy_command
+from costguard.cloud.api import Permission, Verb, policy_command
 
 COMPUTE = "Microsoft.Compute"
 TAGS = "Microsoft.Resources/tags/write"

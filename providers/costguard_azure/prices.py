@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions.provider import Identity, Price
+from costguard.cloud.api import Identity, Price
 
 _TABLE = os.path.join(os.path.dirname(__file__), "prices.csv")
 

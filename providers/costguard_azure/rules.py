@@ -6,10 +6,10 @@ gravest verdict is the plan's. Sources of the rules: docs/clouds-azure.md, row b
 
 from collections.abc import Callable, Mapping
 
-from costguard.actions import hints, rules
-from costguard.actions.base import Finding, Plan
-from costguard.actions.provider import Verb
-from costguard.actions.rules import Found
+from costguard.cloud import hints, rules
+from costguard.cloud.api import Verb
+from costguard.cloud.rules import Found
+from costguard.plans import Finding, Plan
 from costguard_azure import permissions, rules_bill, rules_group
 from costguard_azure.facts import AzureCase, Facts
 

@@ -7,8 +7,8 @@ exist), "Spot virtual machines", "Delete a machine and attached resources" (dele
 
 import re
 
-from costguard.actions.base import Finding
-from costguard.actions.rules import Found
+from costguard.cloud.rules import Found
+from costguard.plans import Finding
 from costguard_azure.facts import AzureCase, Vm
 
 HIBERNATES = re.compile(r"standard_nv(?:(?:4|8|16|32)as_v4|(?:6|12)ads_a10_v5|(?:4|8|12)ads_v710_v5)", re.IGNORECASE)

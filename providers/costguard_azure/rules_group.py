@@ -4,11 +4,11 @@ Sources: AKS documentation "FAQ" (changes of nodes by hand are not supported); A
 instance repairs" (a member that is not healthy is replaced), "Instance protection" and "Overview of autoscale".
 """
 
-from costguard.actions import hints
-from costguard.actions.base import Finding
-from costguard.actions.managed import finding
-from costguard.actions.provider import Verb
-from costguard.actions.rules import Found
+from costguard.cloud import hints
+from costguard.cloud.api import Verb
+from costguard.cloud.managed import finding
+from costguard.cloud.rules import Found
+from costguard.plans import Finding
 from costguard_azure import nodes, permissions
 from costguard_azure.facts import AzureCase, Group
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from costguard import __version__
-from costguard.actions import hints
-from costguard.actions.limited import limit
-from costguard.actions.provider import CloudError, Identity, Site
-from costguard.actions.retry import bounded, until
+from costguard.cloud import hints
+from costguard.cloud.api import CloudError, Identity, Site
+from costguard.cloud.http import limit
+from costguard.cloud.retry import bounded, until
 from costguard_azure import metadata, resource
 from costguard_azure.errors import not_taken, translate
 

@@ -6,8 +6,8 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud.api import CloudError, Site
+from costguard.plans import Outcome
 from costguard_azure import act, arm, metadata, resource
 from costguard_azure.firmware import recognises
 from costguard_azure.session import Session, Token, start

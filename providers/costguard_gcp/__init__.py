@@ -7,8 +7,8 @@ on); google-auth (the product name starts with "Google").
 
 from collections.abc import Mapping, Sequence
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
+from costguard.cloud.api import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
+from costguard.plans import Outcome
 from costguard_gcp import firmware
 
 

@@ -5,11 +5,11 @@ import time
 import uuid
 from typing import Any
 
-from costguard.actions.age import is_young
-from costguard.actions.base import Outcome, Status
-from costguard.actions.provider import CloudError, Ticket, Verb
-from costguard.actions.retry import until
-from costguard.actions.send import Request, Seen, send, unchanged
+from costguard.cloud.age import is_young
+from costguard.cloud.api import CloudError, Ticket, Verb
+from costguard.cloud.retry import until
+from costguard.cloud.send import Request, Seen, send, unchanged
+from costguard.plans import Outcome, Status
 from costguard_gcp import errors
 from costguard_gcp.facts import Facts
 from costguard_gcp.session import TIMEOUT, Api

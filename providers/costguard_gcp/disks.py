@@ -7,7 +7,7 @@ types; SCSI devices with model ``EphemeralDisk``; persistent disks are ``nvme_ca
 import os
 import re
 
-from costguard.actions.local_disks import Place, Use, look
+from costguard.cloud.local_disks import Place, Use, look
 
 _MODEL = re.compile(r"nvme_card\d*|EphemeralDisk")
 

@@ -14,11 +14,11 @@ from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.protobuf.json_format import ParseError
 
-from costguard.actions import hints
-from costguard.actions.limited import TooLongError, limit
-from costguard.actions.provider import CloudError
-from costguard.actions.retry import LateError
-from costguard.actions.skew import skew
+from costguard.cloud import hints
+from costguard.cloud.api import CloudError
+from costguard.cloud.http import TooLongError, limit
+from costguard.cloud.retry import LateError
+from costguard.cloud.skew import skew
 from costguard_gcp import permissions
 
 NO_ANSWER = "no_answer"

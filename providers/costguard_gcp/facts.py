@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from costguard.actions.age import uptime
-from costguard.actions.local_disks import Place, Use
-from costguard.actions.provider import CloudError, Identity, Site, Verb
-from costguard.actions.retry import until
+from costguard.cloud.age import uptime
+from costguard.cloud.api import CloudError, Identity, Site, Verb
+from costguard.cloud.local_disks import Place, Use
+from costguard.cloud.retry import until
 from costguard_gcp import disks, nodes, permissions
 from costguard_gcp.identity import last
 from costguard_gcp.metadata import Metadata

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions.provider import CloudError, Identity, Site
+from costguard.cloud.api import CloudError, Identity, Site
 from costguard_gcp import prices
 from costguard_gcp.firmware import PRODUCTS
 from costguard_gcp.metadata import Metadata

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from costguard.actions.base import Outcome, Plan
-from costguard.actions.provider import Identity, Site, Ticket, Verb
-from costguard.actions.send import unsent
+from costguard.cloud.api import Identity, Site, Ticket, Verb
+from costguard.cloud.send import unsent
+from costguard.plans import Outcome, Plan
 from costguard_gcp import act
 from costguard_gcp import facts as looks
 from costguard_gcp.facts import Facts

@@ -13,8 +13,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions.provider import CloudError, Identity, Site
-from costguard.actions.retry import until
+from costguard.cloud.api import CloudError, Identity, Site
+from costguard.cloud.retry import until
 from costguard_gcp import errors
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.permissions import ADMIT, LABELS, SCOPES
@@ -35,7 +35,7 @@ def text(value: str) -> str:
 
 
 def mark(api: Api, site: Site, identity: Identity, tags: Mapping[str, str], within: float, *, dry: bool) -> None:
-    """See `costguard.actions.provider.Machine.mark`. It is done when the machine shows the labels."""
+    """See `costguard.cloud.api.Machine.mark`. It is done when the machine shows the labels."""
     end = time.monotonic() + within
     if dry:
         _may(api, site, end)

@@ -13,8 +13,9 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costguard.actions import bounded, hints
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud import hints
+from costguard.cloud.api import CloudError, Site
+from costguard.cloud.http import Connection, whole
 
 DEFAULT = "169.254.169.254"
 """The address instead of the name: a name would need a resolver that works."""
@@ -103,12 +104,12 @@ class Metadata:
         raise AssertionError("unreachable")  # pragma: no cover - the last try returns or raises
 
     def _try(self, path: str) -> bytes | None:
-        connection = bounded.Connection(self.host, self.port, TIMEOUT)
+        connection = Connection(self.host, self.port, TIMEOUT)
         try:
             headers = {_FLAVOR: "Google", "Host": "metadata.google.internal"}
             connection.request("GET", f"{self.prefix}/computeMetadata/v1/{path}", headers=headers)
             answer = connection.getresponse()
-            body = bounded.whole(answer, _LARGEST)
+            body = whole(answer, _LARGEST)
         except TimeoutError:
             raise self._silent() from None
         except (ConnectionResetError, http.client.HTTPException) as error:

@@ -8,7 +8,7 @@ SkyPilot, ``provision/constants.py``; dstack, the GCP backend.
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions.managed import POWER_DOWN
+from costguard.cloud.managed import POWER_DOWN
 
 _GKE = "Google Kubernetes Engine"
 _ATTRIBUTES = {

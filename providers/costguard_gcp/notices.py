@@ -7,7 +7,7 @@ left). Neither says at which moment.
 
 from collections.abc import Mapping
 
-from costguard.actions.provider import Notice, Site
+from costguard.cloud.api import Notice, Site
 from costguard_gcp.metadata import Metadata
 
 TAG_PREFIX = "costguard"

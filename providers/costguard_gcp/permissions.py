@@ -6,7 +6,7 @@ of its methods; a custom role bound to one instance holds there alone.
 
 from collections.abc import Sequence
 
-from costguard.actions.provider import Permission, Verb, policy_command
+from costguard.cloud.api import Permission, Verb, policy_command
 
 _OF_VERB = {
     "stop": Permission("compute.instances.stop", "stop this machine"),

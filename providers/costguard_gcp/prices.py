@@ -4,7 +4,7 @@ import csv
 import os
 from collections import Counter
 
-from costguard.actions.provider import Identity, Price
+from costguard.cloud.api import Identity, Price
 
 _GPUS = {"0x1eb8": "T4", "0x1db1": "V100", "0x15f8": "P100", "0x1bb3": "P4"}
 """GPUs that are attached to an N1 machine, by PCI device id. Source: the PCI ID repository (pci.ids)."""

@@ -6,11 +6,11 @@ and "Suspend, stop, or reset Compute Engine instances".
 
 from collections.abc import Callable, Mapping
 
-from costguard.actions import hints, managed, rules
-from costguard.actions.age import is_young
-from costguard.actions.base import Finding, Plan
-from costguard.actions.provider import Verb
-from costguard.actions.rules import Case, Row
+from costguard.cloud import hints, managed, rules
+from costguard.cloud.age import is_young
+from costguard.cloud.api import Verb
+from costguard.cloud.rules import Case, Row
+from costguard.plans import Finding, Plan
 from costguard_gcp import nodes, permissions
 from costguard_gcp.facts import Facts
 

@@ -20,8 +20,8 @@ from google.auth.transport.requests import Request
 from google.cloud import compute_v1 as compute
 
 from costguard import __version__
-from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
-from costguard.actions.retry import LateError, bounded
+from costguard.cloud.api import CloudError, Identity, Site, Ticket, Verb
+from costguard.cloud.retry import LateError, bounded
 from costguard_gcp import errors
 from costguard_gcp.firmware import recognises
 from costguard_gcp.metadata import UNIVERSE, Metadata, replaced

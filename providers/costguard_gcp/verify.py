@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Site, Verb
+from costguard.cloud.api import CloudError, Site, Verb
+from costguard.plans import Outcome
 from costguard_gcp import act
 from costguard_gcp.places import Where
 from costguard_gcp.session import connect_from_outside

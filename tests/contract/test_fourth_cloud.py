@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from costguard.actions.base import Context, Host, Outcome
+from costguard.actions.base import Context
 from costguard.actions.cloud import CloudAction
-from costguard.actions.provider import CloudError, Site, Ticket
 from costguard.cli import permissions
+from costguard.cloud.access import HostPaths
+from costguard.cloud.api import CloudError, Site, Ticket
 from costguard.errors import CostguardError
+from costguard.plans import Outcome
 from costguard.testing.contract import CHECKS, Case
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +102,7 @@ class Rented:
         """The job of a worker; ``own`` are further settings of the plug-in."""
         table = {"api_key_file": str(self.key), **own}
         section = {"provider": NAME, "api_endpoint": endpoint or self.account.url, "metadata": "auto", NAME: table}
-        host = Host(str(self.folder / "proc"), str(self.folder / "sys"), stands_for_host=True)
+        host = HostPaths(str(self.folder / "proc"), str(self.folder / "sys"), stands_for_host=True)
         return Context(
             action, "live", "inc-1", "inc-1.1", cloud=section, sink={"url": "https://records.example"}, host=host,
             providers=(f"{NAME}={PACKAGE}",), deadline=deadline,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.actions.provider import load
+from costguard.cloud.api import load
 from costguard.testing.contract import CHECKS, FOREIGN, Case
 
 REGISTERED = sorted(entry_points(group="costguard.providers"))
@@ -109,7 +109,7 @@ def test_names_of_entry_points_are_kept() -> None:
 BROKEN = """
 import http.client
 
-from costguard.actions.provider import Capabilities, Consequence, Permission, Price, Setting
+from costguard.cloud.api import Capabilities, Consequence, Permission, Price, Setting
 
 class Broken:
     name = "Broken"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Site, Ticket, Verb
+from costguard.cloud.api import CloudError, Site, Ticket, Verb
+from costguard.plans import Outcome
 from costguard.testing.contract import CHECKS, Case, check_marks
 from tests.contract.cloud_server import Cloud, running
 from tests.contract.test_files import SAME

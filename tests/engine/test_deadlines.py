@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from costguard.agent.moments import Jitter
+from costguard.agent.jitter import Jitter
 from costguard.agent.workers import Circumstances, Workers
 from costguard.config.schema import Settings
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, deadlines, initial, step

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import pynvml
 import pytest
 
-from costguard.readers.nvml import Reader
-from costguard.readers.nvml_codes import SUCCESS
-from costguard.readers.nvml_gpu import Gpu, Reading
-from costguard.readers.nvml_learnt import Learnt
-from costguard.readers.nvml_library import Nvml
+from costguard.readers.nvml.codes import SUCCESS
+from costguard.readers.nvml.gpu import Gpu, Reading
+from costguard.readers.nvml.learnt import Learnt
+from costguard.readers.nvml.library import Nvml
+from costguard.readers.nvml.reader import Reader
 from costguard.testing.nvml import ReaderProcess, Script, write_sysfs
 from tests.clock import Clock
 from tests.libraries import Libraries

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent.children import FLOOD_BYTES, LINE_COST, LINE_LIMIT
-from costguard.agent.clock import boot_clock
-from costguard.agent.host import RealHost
-from costguard.agent.ports import Ended, HostEvent, Line, Signal, SpawnFailed
-from costguard.agent.state import Start
+from costguard.host.children import FLOOD_BYTES, LINE_COST, LINE_LIMIT
+from costguard.host.clock import boot_clock
+from costguard.host.files import Start
+from costguard.host.ports import Ended, HostEvent, Line, Signal, SpawnFailed
+from costguard.host.real import RealHost
 from costguard.process.command_lines import START, command_lines
 
 PATIENCE = 20.0  # seconds, for things that must happen; the machine may be busy

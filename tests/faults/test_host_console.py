@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent.console import LINE_BYTES, Console, ServiceManager
+from costguard.host.console import LINE_BYTES, Console, ServiceManager
 
 
 def read_all(fd: int) -> bytes:

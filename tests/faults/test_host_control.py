@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent.address import address
-from costguard.agent.client import AgentBusyError, AgentUnreachableError, ask
-from costguard.agent.control import (
+from costguard.host.address import address
+from costguard.host.client import AgentBusyError, AgentUnreachableError, ask
+from costguard.host.control import (
     ALL_BURST,
     ANSWER_SECONDS,
     BACKLOG,
@@ -30,8 +30,8 @@ from costguard.agent.control import (
     USER_EVERY,
     Control,
 )
-from costguard.agent.poller import Poller
-from costguard.agent.ports import HostEvent, Request
+from costguard.host.poller import Poller
+from costguard.host.ports import HostEvent, Request
 
 
 class Time:

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import costguard
-from costguard.agent import lock
-from costguard.agent.client import ask
-from costguard.agent.clock import boot_clock
-from costguard.agent.host import RealHost
-from costguard.agent.ports import Request
-from costguard.agent.state import Start, load
+from costguard.host import lock
+from costguard.host.client import ask
+from costguard.host.clock import boot_clock
+from costguard.host.files import Start, load
+from costguard.host.ports import Request
+from costguard.host.real import RealHost
 from costguard.process.command_lines import command_lines
 
 NOBODY = 65534
@@ -84,7 +84,7 @@ def test_a_vanished_directory_is_made_again(host: RealHost, runtime: Path, tmp_p
     with pytest.raises(lock.HeldError, match=f"pid {os.getpid()} "):
         lock.acquire(str(runtime), str(tmp_path))
     client = subprocess.Popen(
-        [sys.executable, "-c", f"from costguard.agent.client import ask; print(ask({str(runtime)!r}, {{'ask':1}}))"],
+        [sys.executable, "-c", f"from costguard.host.client import ask; print(ask({str(runtime)!r}, {{'ask':1}}))"],
         stdout=subprocess.PIPE,
         cwd=Path(costguard.__file__).parents[1],
     )
@@ -141,9 +141,9 @@ def test_a_socket_that_cannot_be_opened_is_no_failed_save(
 AS_NOBODY = f"""
 import json, os, sys
 sys.path.insert(0, {str(Path(costguard.__file__).parents[1])!r})
-from costguard.agent.host import RealHost
+from costguard.host.real import RealHost
 from costguard.process.command_lines import command_lines
-from costguard.agent.state import Start
+from costguard.host.files import Start
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 host = RealHost(sys.argv[1], sys.argv[1], Start("b", "m", None, None, ()), command_lines(), [])
 print(json.dumps([host.save(b"{{}}"), host.save_commitments(b"{{}}")]))
@@ -168,7 +168,7 @@ def test_a_directory_that_cannot_be_written_is_said() -> None:
 
 def test_a_stale_socket_is_told_to_clients(tmp_path: Path) -> None:
     """No agent, or one that died: the client says so and names the next command."""
-    from costguard.agent.client import AgentUnreachableError
+    from costguard.host.client import AgentUnreachableError
 
     with pytest.raises(AgentUnreachableError, match="no costguard agent runs") as caught:
         ask(str(tmp_path), {})

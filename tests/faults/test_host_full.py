@@ -9,7 +9,7 @@ import json, os, subprocess, sys
 from pathlib import Path
 
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=768k", "none", sys.argv[1]], check=True)
-from costguard.agent.state import RESERVE, keep_room, replace
+from costguard.host.files import RESERVE, keep_room, replace
 
 folder = Path(sys.argv[1])
 assert keep_room(str(folder))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import costguard
-from costguard.agent import lock
-from costguard.agent.client import ask
+from costguard.host import lock
+from costguard.host.client import ask
 from costguard.process.command_lines import START, command_lines
 
 ROOT = str(Path(costguard.__file__).parents[1])
@@ -162,7 +162,7 @@ def test_the_guard_imports_nothing_heavy() -> None:
     source += "print(json.dumps(list(sys.modules)))"
     argv = [sys.executable, "-I", "-S", "-c", source, ROOT]
     loaded = json.loads(subprocess.run(argv, capture_output=True, check=True, timeout=30).stdout)
-    assert "costguard.agent.host" in loaded
+    assert "costguard.host.real" in loaded
     assert HEAVY.isdisjoint(loaded)
     assert "pwd" not in loaded  # a user database may be a server that hangs
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from costguard.readers.nvml import EXIT_FAILED, Lines, Reader, Rhythm, _rhythm, boottime, serve
+from costguard.readers.nvml.reader import EXIT_FAILED, Lines, Reader, Rhythm, _rhythm, boottime, serve
 from costguard.testing.nvml import Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, TICK, Answer, World, loads, running, settle, words
 

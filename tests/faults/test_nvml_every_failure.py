@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.readers.nvml import Reader, boottime
+from costguard.readers.nvml.reader import Reader, boottime
 from costguard.testing.nvml import Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, TICK, Answer, take_library
 

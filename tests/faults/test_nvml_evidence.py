@@ -2,7 +2,7 @@
 
 import pytest
 
-from costguard.readers.nvml_codes import NvmlError
+from costguard.readers.nvml.codes import NvmlError
 from costguard.testing.nvml import Values
 from tests.faults.nvml_world import TICK, Machine
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from costguard.readers.nvml_learnt import Learnt
+from costguard.readers.nvml.learnt import Learnt
 from costguard.testing.nvml import Process, Values
 from tests.faults.nvml_world import KEYS, Machine, World, settle
 

@@ -436,7 +436,7 @@ def test_hung_reader_dies_with_the_guard(apart: Apart) -> None:
     apart.script.hang("nvmlInit")
     guard = (
         "import subprocess, sys, time\n"
-        "code = 'import sys; sys.path.insert(0, sys.argv[1]); from costguard.readers.nvml import main; main()'\n"
+        "code = 'import sys; sys.path.insert(0, sys.argv[1]); from costguard.readers.nvml.reader import main; main()'\n"
         "child = subprocess.Popen([sys.executable, '-I', '-c', code, sys.argv[1]], stdin=subprocess.PIPE)\n"
         "child.stdin.write(b'{}\\n'); child.stdin.flush()\n"
         "print(child.pid, flush=True); time.sleep(60)"

@@ -9,8 +9,8 @@ from typing import Any, Unpack
 
 import pytest
 
-from costguard.readers.nvml import Reader
-from costguard.readers.nvml_mig import AT_ONCE
+from costguard.readers.nvml.mig import AT_ONCE
+from costguard.readers.nvml.reader import Reader
 from costguard.testing.nvml import NA, Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import Apart, settle, take_library
 

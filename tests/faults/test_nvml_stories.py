@@ -5,8 +5,8 @@ from typing import NamedTuple
 import pytest
 
 from costguard.engine import Known, Observation, Policy, Reading, Tick, Unknown, initial, step
-from costguard.readers.nvml_codes import NvmlError
-from costguard.readers.nvml_gpu import UnreadableError
+from costguard.readers.nvml.codes import NvmlError
+from costguard.readers.nvml.gpu import UnreadableError
 from costguard.testing.nvml import NA, Process, Values
 from tests.faults.nvml_world import Machine
 

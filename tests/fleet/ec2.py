@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from costguard.actions.retry import LateError
+from costguard.cloud.retry import LateError
 from costguard_aws import errors
 from costguard_aws.session import WHOLE_SECONDS, Session
 

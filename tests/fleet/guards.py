@@ -5,16 +5,16 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.actions.base import Outcome as Fate
-from costguard.actions.base import Plan
 from costguard.actions.cloud import explain
-from costguard.actions.provider import CloudError, Identity, Site, Ticket
-from costguard.agent.moments import Jitter
-from costguard.agent.ports import Line
+from costguard.agent.jitter import Jitter
 from costguard.agent.workers import Circumstances, Workers
+from costguard.cloud.api import CloudError, Identity, Site, Ticket
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.state import DONE
+from costguard.host.ports import Line
+from costguard.plans import Outcome as Fate
+from costguard.plans import Plan
 from costguard_aws import act
 from costguard_aws.facts import gather
 from costguard_aws.rules import plan

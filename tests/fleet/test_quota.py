@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent.moments import Jitter
+from costguard.agent.jitter import Jitter
 from costguard.engine import Began, Device, Devices, Outcome, Policy, State, Tick, deadlines, initial, step
 from costguard.engine.effects import Check, Effect
 from costguard.engine.events import Event

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.actions.provider import Site
+from costguard.cloud.api import Site
 from costguard.engine import Policy, deadlines
 from costguard.engine.machine import PREFLIGHT_EVERY
 from costguard_aws.session import Session

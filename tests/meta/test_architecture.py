@@ -45,7 +45,7 @@ def test_engine_is_pure(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("module", "library"),
-    [("costguard.agent.__main__", "os"), ("costguard.agent.loop", "os"), ("costguard.readers.nvml", "pynvml")],
+    [("costguard.agent.__main__", "os"), ("costguard.agent.loop", "os"), ("costguard.readers.nvml.reader", "pynvml")],
 )
 def test_residents_stay_small(module: str, library: str) -> None:
     """What runs for weeks beside a training job loads nothing heavy, beyond what NVIDIA's own binding brings along."""

@@ -15,13 +15,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from costguard.agent.control import SOCKET
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.cli.answer import SCHEMAS
 from costguard.cli.main import VERBS, main
 from costguard.config.paths import resolve
 from costguard.history import store
+from costguard.host.control import SOCKET
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
 from costguard.testing.simworld import SimOff
 from tests.json_page import PAGE, fields, listed

@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from costguard.agent.state import COMMITMENTS
+from costguard.host.files import COMMITMENTS
 from tests.simulation.terms import NEVER
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from costguard.agent.ports import Instant
-from costguard.agent.state import COMMITMENTS
+from costguard.host.files import COMMITMENTS
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Watch
 from tests.simulation import rules
 from tests.simulation.dues import Dues

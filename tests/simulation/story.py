@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.agent.recorder import Readings, Recorder
 from costguard.engine.events import Event
 from costguard.engine.machine import Step
 from costguard.engine.observation import Observation
 from costguard.engine.state import Core
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.surroundings import Spent, forgotten, policy, script, unattended, unseen

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from costguard.agent.ports import Instant
+from costguard.host.ports import Instant
 from tests.simulation.terms import NEVER, is_loud
 
 if TYPE_CHECKING:

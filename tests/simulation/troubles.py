@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from costguard.agent.state import COMMITMENTS, STATE
+from costguard.host.files import COMMITMENTS, STATE
 from costguard.testing.simhost import Faults, SimHost
 
 if TYPE_CHECKING:

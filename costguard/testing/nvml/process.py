@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from costguard.process.child import Child, EndedError, SilentError
-from costguard.readers.job import NvmlJob
+from costguard.readers.nvml.job import NvmlJob
 
 
 class NoAnswerError(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
-from costguard.actions.provider import Site
+from costguard.cloud.api import Site
 from costguard_aws.disks import MODEL
 from costguard_aws.testing.api import Api, Nature, client
 from costguard_aws.testing.imds import Imds

@@ -5,7 +5,7 @@ import ssl
 import tempfile
 from typing import Any, Self
 
-from costguard.actions.provider import Site
+from costguard.cloud.api import Site
 from costguard_azure.firmware import ASSET_TAG
 from costguard_azure.testing.arm import Arm
 from costguard_azure.testing.faults import Faults

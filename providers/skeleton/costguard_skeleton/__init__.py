@@ -5,8 +5,7 @@ Say here where your facts come from (pages of the cloud's documentation), and im
 
 from collections.abc import Mapping, Sequence
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import (
+from costguard.cloud.api import (
     Capabilities,
     Consequence,
     Identity,
@@ -18,12 +17,13 @@ from costguard.actions.provider import (
     Site,
     Verb,
 )
+from costguard.plans import Outcome
 
 from . import firmware
 
 
 class Skeleton:
-    """See `costguard.actions.provider.Provider`."""
+    """See `costguard.cloud.api.Provider`."""
 
     name = "Skeleton Cloud"
     capabilities = Capabilities(verbs=("stop", "terminate", "hibernate"), notices=True, tags=True, policies=True)

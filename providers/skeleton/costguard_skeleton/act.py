@@ -1,11 +1,11 @@
-"""The request itself, and what became of it. `costguard.actions.send` repeats it, looks, and decides."""
+"""The request itself, and what became of it. `costguard.cloud.send` repeats it, looks, and decides."""
 
 import time
 
-from costguard.actions.age import is_young
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Ticket, Verb
-from costguard.actions.send import Request, Seen, send, unchanged
+from costguard.cloud.age import is_young
+from costguard.cloud.api import CloudError, Ticket, Verb
+from costguard.cloud.send import Request, Seen, send, unchanged
+from costguard.plans import Outcome
 
 from .facts import Facts, seen
 from .session import WHOLE, Session

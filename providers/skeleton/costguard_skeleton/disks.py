@@ -2,14 +2,14 @@
 
 import os
 
-from costguard.actions.local_disks import Place, look
-from costguard.actions.provider import Site
+from costguard.cloud.api import Site
+from costguard.cloud.local_disks import Place, look
 
 MODEL = "Skeleton Scratch"
 
 
 def state(site: Site) -> str:
-    """``none``, or what `costguard.actions.local_disks.look` says of them."""
+    """``none``, or what `costguard.cloud.local_disks.look` says of them."""
     block = os.path.join(site.sysfs, "block")
     try:
         names = [name for name in sorted(os.listdir(block)) if _model(os.path.join(block, name)) == MODEL]

@@ -4,8 +4,8 @@ For each error decide three things: its ``trouble`` (is it technical, or a veto?
 all the same?) and a hint that names the next command. A proxy's page is neither a veto nor an acceptance.
 """
 
-from costguard.actions import hints
-from costguard.actions.provider import CloudError, Trouble
+from costguard.cloud import hints
+from costguard.cloud.api import CloudError, Trouble
 
 VETOES: dict[int, Trouble] = {401: "credentials", 403: "denied", 404: "gone"}
 _NETWORK = "look at the network of this machine, then run `costguard doctor`"

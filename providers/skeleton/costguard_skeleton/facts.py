@@ -3,9 +3,9 @@
 import time
 from typing import NamedTuple
 
-from costguard.actions.age import uptime
-from costguard.actions.provider import Identity, Site
-from costguard.actions.send import Seen
+from costguard.cloud.age import uptime
+from costguard.cloud.api import Identity, Site
+from costguard.cloud.send import Seen
 
 from . import disks
 from .session import Session

@@ -1,6 +1,6 @@
 """Which machine this is: two facts that agree, of which the metadata service is only one."""
 
-from costguard.actions.provider import CloudError, Identity, Site
+from costguard.cloud.api import CloudError, Identity, Site
 
 from .firmware import instance_of
 from .metadata import ask, text

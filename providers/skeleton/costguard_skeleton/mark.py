@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 
 from .permissions import TAG
 from .session import Session
@@ -12,7 +12,7 @@ LIMIT = 256
 
 
 def mark(session: Session, tags: Mapping[str, str], within: float, *, dry: bool) -> None:
-    """See `costguard.actions.provider.Machine.mark`."""
+    """See `costguard.cloud.api.Machine.mark`."""
     if TAG not in (session.machine(within).get("rights") or ()):
         hint = f"grant {TAG}: `costguard permissions skeleton --tag` prints the policy"
         raise CloudError("denied", f"the right {TAG} is missing", code=TAG, hint=hint)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from costguard.actions import bounded
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud.api import CloudError, Site
+from costguard.cloud.http import Connection, whole
 
 from . import errors
 
@@ -31,7 +31,7 @@ def ask(site: Site, path: str) -> dict[str, Any]:
 def call(method: str, url: str, headers: Mapping[str, str], within: float) -> dict[str, Any]:
     """One request with one limit for the whole of it; the API of this cloud speaks the same way."""
     where, doing = urlsplit(url), f"{method} {os.path.basename(urlsplit(url).path)}"
-    connection = bounded.Connection(where.hostname or "", where.port or 80, max(0.1, within))
+    connection = Connection(where.hostname or "", where.port or 80, max(0.1, within))
     try:
         try:
             connection.connect()
@@ -40,7 +40,7 @@ def call(method: str, url: str, headers: Mapping[str, str], within: float) -> di
         try:
             connection.request(method, where.path + (f"?{where.query}" if where.query else ""), headers=dict(headers))
             answer = connection.getresponse()
-            body = bounded.whole(answer, _LARGEST)
+            body = whole(answer, _LARGEST)
         except (OSError, http.client.HTTPException) as error:
             raise errors.silent(doing, error) from error
     finally:

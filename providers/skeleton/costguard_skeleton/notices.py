@@ -1,6 +1,6 @@
 """What the cloud announces: that it takes the machine away, or interrupts it."""
 
-from costguard.actions.provider import Notice, Site
+from costguard.cloud.api import Notice, Site
 
 from .metadata import ask
 

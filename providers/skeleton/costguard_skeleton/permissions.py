@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from costguard.actions.provider import Permission, Verb, policy_command
+from costguard.cloud.api import Permission, Verb, policy_command
 
 TAG = "machines.tag"
 

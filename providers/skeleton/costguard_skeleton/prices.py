@@ -1,6 +1,6 @@
 """List prices, with date and source. An unknown price is None, never a guess."""
 
-from costguard.actions.provider import Identity, Price
+from costguard.cloud.api import Identity, Price
 
 _LIST = {"gpu.large": 4.0}
 

@@ -5,11 +5,11 @@ Codes of findings stand in docs/actions.md; use one of them before you invent on
 
 from collections.abc import Mapping
 
-from costguard.actions import rules
-from costguard.actions.age import is_young
-from costguard.actions.base import Finding, Plan
-from costguard.actions.provider import Verb
-from costguard.actions.rules import Case, Found
+from costguard.cloud import rules
+from costguard.cloud.age import is_young
+from costguard.cloud.api import Verb
+from costguard.cloud.rules import Case, Found
+from costguard.plans import Finding, Plan
 
 from .facts import Facts, seen
 from .permissions import right

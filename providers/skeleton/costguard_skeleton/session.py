@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from costguard.actions.provider import Identity, Site
-from costguard.actions.retry import LateError, bounded, until
+from costguard.cloud.api import Identity, Site
+from costguard.cloud.retry import LateError, bounded, until
 
 from . import errors, metadata
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud.api import CloudError, Site
+from costguard.plans import Outcome
 
 from . import act
 from .session import Session

@@ -6,8 +6,8 @@ A circumstance is a change to `BASE` (or, for hibernation, to `SLEEPER`) and to 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from costguard.actions.base import Verdict
-from costguard.actions.provider import Identity, Verb
+from costguard.cloud.api import Identity, Verb
+from costguard.plans import Verdict
 from costguard_aws.described import Group, Instance, SpotRequest, Volume
 from costguard_aws.disks import Store
 from costguard_aws.facts import Facts, Unknown

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from costguard.actions.base import Plan
-from costguard.actions.provider import Ticket
+from costguard.cloud.api import Ticket
+from costguard.plans import Plan
 from costguard_aws import PROVIDER
 from costguard_aws.facts import Facts
 from costguard_aws.machine import Ec2

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Ticket
+from costguard.cloud.api import CloudError, Ticket
+from costguard.plans import Outcome
 from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import TICKET, Launch, opened
 

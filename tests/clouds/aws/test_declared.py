@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import costguard_aws
-from costguard.actions.provider import Identity, Verb
+from costguard.cloud.api import Identity, Verb
 from costguard_aws import PROVIDER
 from costguard_aws.permissions import group_policy
 from costguard_aws.testing import FakeMachine

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Ticket
+from costguard.cloud.api import CloudError, Ticket
+from costguard.plans import Outcome
 from costguard_aws import PROVIDER
 from costguard_aws import facts as gathering
 from costguard_aws import session as sessions

@@ -7,8 +7,8 @@ import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from costguard.actions.limited import TooLongError
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
+from costguard.cloud.http import TooLongError
 from costguard.masking import mask
 from costguard_aws.errors import ForeignError, translate
 

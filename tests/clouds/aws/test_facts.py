@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from costguard.actions import retry
-from costguard.actions.provider import CloudError, Ticket
+from costguard.cloud import retry
+from costguard.cloud.api import CloudError, Ticket
 from costguard_aws import PROVIDER
 from costguard_aws import facts as gathering
 from costguard_aws.session import LOOK_TRIES

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard_aws import PROVIDER
 from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import Launch

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.actions.age import uptime
+from costguard.cloud.age import uptime
 from costguard_aws import disks
 from costguard_aws.disks import MODEL, Store
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud.api import CloudError, Site
 from costguard_aws import metadata
 from costguard_aws.metadata import Imds as Client
 from costguard_aws.testing import Imds

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard_aws import notices
 from costguard_aws.metadata import Imds as Client
 from costguard_aws.notices import moment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from costguard.actions.provider import Verb
+from costguard.cloud.api import Verb
 from costguard_aws.rules import plan
 from tests.clouds.aws.cases import BASE, CELLS, CIRCUMSTANCES, Cell, facts_of
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard_aws import PROVIDER
 from costguard_aws.session import Session
 from costguard_aws.testing import FakeMachine

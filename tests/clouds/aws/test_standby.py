@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import Ticket
+from costguard.cloud.api import Ticket
+from costguard.plans import Outcome
 from costguard_aws.testing import FakeMachine
 from tests.clouds.aws.conftest import TICKET, codes, looked, opened
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard_aws import PROVIDER, session
 from costguard_aws.testing import FakeMachine
 

@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from costguard.actions.base import Verdict
-from costguard.actions.provider import Verb
+from costguard.cloud.api import Verb
+from costguard.plans import Verdict
 from costguard_azure.testing import Disk, LockOn, ScaleSet
 from costguard_azure.testing.world import ALL_RIGHTS, GROUP_RIGHTS
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from costguard.actions.limited import LONGEST
-from costguard.actions.provider import CloudError, Ticket
+from costguard.cloud.api import CloudError, Ticket
+from costguard.cloud.http import LONGEST
 from costguard_azure import Azure, arm, resource
 from costguard_azure.act import execute
 from costguard_azure.facts import gather
@@ -205,7 +205,7 @@ def test_the_sdk_writes_nothing_among_the_answers(azure: FakeAzure) -> None:
     """It logs what it cannot read, with a traceback, onto the terminal of whoever asked."""
     program = (
         "import logging; from costguard_azure.session import Session; from costguard_azure import resource;"
-        "from costguard.actions.provider import Site;"
+        "from costguard.cloud.api import Site;"
         f"Session(Site({{}}, {{}}, {{}}), resource.parse({azure.world.id!r}), resource.PUBLIC, object());"
         "logging.getLogger('azure.core').warning('noise')"
     )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Ticket
+from costguard.cloud.api import CloudError, Ticket
+from costguard.plans import Outcome
 from costguard_azure import Azure
 from costguard_azure.machine import AzureMachine
 from costguard_azure.testing import FakeAzure

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import Ticket, Verb
+from costguard.cloud.api import Ticket, Verb
+from costguard.plans import Outcome
 from costguard_azure import Azure
 from costguard_azure import act as act_module
 from costguard_azure.act import request_id

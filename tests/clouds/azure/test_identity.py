@@ -2,7 +2,7 @@
 
 import pytest
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard_azure import Azure
 from costguard_azure.testing import FakeAzure, ScaleSet
 

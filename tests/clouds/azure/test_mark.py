@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard.testing.contract import check_marks
 from costguard_azure import Azure
 from costguard_azure.machine import AzureMachine

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud.api import CloudError, Site
 from costguard_azure import Azure, metadata
 from costguard_azure.testing import FakeAzure
 from tests.clouds.wire import answer, bytewise, speaking

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard_azure import Azure, notices
 from costguard_azure.testing import FakeAzure
 
@@ -113,7 +113,11 @@ def test_the_reader_goes_on_beside_the_first_call(azure: FakeAzure) -> None:
     lines = "".join(json.dumps(each) + "\n" for each in (job, {"read": 1}, {"read": 2}))
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "costguard.readers.cloud"], input=lines, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "costguard.readers.cloud.reader"],
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert time.monotonic() - began < 20.0
     answers = [json.loads(line) for line in done.stdout.splitlines()]

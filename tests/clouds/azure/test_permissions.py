@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from costguard.actions.provider import Ticket, Verb
+from costguard.cloud.api import Ticket, Verb
 from costguard_azure import Azure, permissions
 from costguard_azure.machine import AzureMachine
 from costguard_azure.permissions import Grant

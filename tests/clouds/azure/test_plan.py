@@ -2,8 +2,8 @@
 
 import pytest
 
-from costguard.actions.base import Plan
-from costguard.actions.provider import CloudError, Verb
+from costguard.cloud.api import CloudError, Verb
+from costguard.plans import Plan
 from costguard_azure import disks, resource
 from costguard_azure.facts import Facts, Group, Vm
 from costguard_azure.permissions import Grant

@@ -2,7 +2,7 @@
 
 import pytest
 
-from costguard.actions.provider import Identity, Price
+from costguard.cloud.api import Identity, Price
 from costguard_azure import Azure
 from costguard_azure.machine import AzureMachine
 from costguard_azure.testing import FakeAzure, World

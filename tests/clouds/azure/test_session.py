@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from costguard.actions.provider import CloudError, Identity, Ticket
+from costguard.cloud.api import CloudError, Identity, Ticket
 from costguard_azure import Azure, resource
 from costguard_azure.machine import AzureMachine
 from costguard_azure.session import Credential

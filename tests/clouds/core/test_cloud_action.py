@@ -31,7 +31,7 @@ def test_it_stops_this_machine_and_gives_a_receipt(rented: Rented, cloud: Cloud)
 
 
 CURIOUS = """
-from costguard.actions.base import Outcome
+from costguard.plans import Outcome
 from costguard_example import Example, ExampleMachine
 
 class Machine(ExampleMachine):
@@ -80,7 +80,7 @@ def test_readings_are_good_for_a_short_while(
 
 SLOW = """
 import time
-from costguard.actions.base import Outcome
+from costguard.plans import Outcome
 from costguard_example import Example, ExampleMachine
 
 real, later = time.monotonic, [0.0]
@@ -313,7 +313,7 @@ def test_a_sink_that_takes_nothing_keeps_a_machine_from_being_terminated(rented:
 def test_no_secret_of_an_error_reaches_people(rented: Rented) -> None:
     """What a plug-in raises is masked."""
     before = (
-        "import costguard_example as e\nfrom costguard.actions.provider import CloudError\n"
+        "import costguard_example as e\nfrom costguard.cloud.api import CloudError\n"
         "def leak(*_): raise CloudError('internal', 'it said: password=hunter2-hunter2')\ne.Example.identify = leak\n"
     )
     answers = rented.ask("plan", before=before)
@@ -334,7 +334,7 @@ def test_a_plug_in_that_hangs_is_named_with_its_step(rented: Rented, step: str) 
     """A worker that is killed by the guard names no cause: the plan comes before, and says what did not come back."""
     where = "ExampleMachine" if step == "facts" else "Example"
     hang = (
-        "import time, costguard_example; from costguard.actions import cloud; cloud.OPEN_WITHIN = 0.5;"
+        "import time, costguard_example; from costguard.cloud import identify; identify.OPEN_WITHIN = 0.5;"
         f"costguard_example.{where}.{step} = lambda *_: time.sleep(60);"
     )
     answers = rented.ask("plan", before=hang)
@@ -343,7 +343,7 @@ def test_a_plug_in_that_hangs_is_named_with_its_step(rented: Rented, step: str) 
 
 
 PROVES = """
-from costguard.actions.base import Finding
+from costguard.plans import Finding
 from costguard_example import Example, ExampleMachine
 
 class Machine(ExampleMachine):

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from costguard.actions.base import Context, DryRunError, Verdict
+from costguard.actions.base import Context, DryRunError
 from costguard.actions.cloud import CloudAction
+from costguard.plans import Verdict
 from costguard.process.wire import build
 from tests.clouds.core.conftest import EXAMPLE, Rented
 from tests.contract.cloud_server import Cloud

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from costguard.actions.base import Host
-from costguard.actions.choose import Chosen, choose
-from costguard.actions.provider import CloudError, Identity, Site
-from costguard.agent.cloudside import NEAR, CloudSide
-from costguard.agent.moments import share
-from costguard.agent.ports import Ended, Instant, Line
+from costguard.agent.cloud_side import NEAR, CloudSide
+from costguard.agent.jitter import share
+from costguard.cloud.access import CloudAccess
+from costguard.cloud.api import CloudError, Identity, Site
+from costguard.cloud.choose import Chosen, choose
 from costguard.engine.events import Finding, Notice
 from costguard.engine.policy import Policy
+from costguard.host.ports import Ended, Instant, Line
 from costguard.process.wire import build
-from costguard.readers import cloud as reading
-from costguard.readers.cloud import MetadataWatch
-from costguard.readers.cloud_job import CloudJob
-from costguard.readers.cloud_tags import asks, mistakes, settings
+from costguard.readers.cloud import reader as reading
+from costguard.readers.cloud.job import CloudJob
+from costguard.readers.cloud.reader import MetadataWatch
+from costguard.readers.cloud.tags import asks, mistakes, settings
 from tests.clouds.core.conftest import EXAMPLE, Rented
 from tests.contract.cloud_server import Cloud
 
-READER = "import sys; from costguard.readers import cloud; sys.exit(cloud.main())"
+READER = "import sys; from costguard.readers.cloud.reader import main; sys.exit(main())"
 
 
 class Inside:
@@ -155,7 +155,7 @@ def test_announcements_that_fail_for_hours_do_not_delay_the_tags(
     monkeypatch.syspath_prepend(str(EXAMPLE))
     job = rented.job("plan")
     now = [0.0]
-    eyes = MetadataWatch(choose(job["providers"], job["cloud"], Host.of(job["host"])), wait=0.0, clock=lambda: now[0])
+    eyes = MetadataWatch(choose(CloudAccess.of(job)), wait=0.0, clock=lambda: now[0])
     cloud.fail["/notices"] = 503
     for now[0] in range(0, 7200, 10):
         eyes.look()
@@ -314,7 +314,7 @@ def test_a_plug_in_that_fails_is_told_in_its_own_words(error: Exception, words: 
 def test_it_loads_no_sdk_and_nothing_heavy(job: dict[str, Any]) -> None:
     """It stays for weeks beside a training job."""
     program = (
-        "import sys, costguard.readers.cloud; heavy = {'pydantic', 'click', 'rich', 'asyncio', 'logging', 'sqlite3', 'boto3',"
+        "import sys, costguard.readers.cloud.reader; heavy = {'pydantic', 'click', 'rich', 'asyncio', 'logging', 'sqlite3', 'boto3',"
         " 'google', 'azure', 'http', 'ssl'}; print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from costguard.actions.provider import CloudError
-from costguard.actions.retry import FIRST, LEAST, LateError, bounded, pauses, until
+from costguard.cloud.api import CloudError
+from costguard.cloud.retry import FIRST, LEAST, LateError, bounded, pauses, until
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from costguard.actions.age import YOUNG, is_young, uptime
-from costguard.actions.base import VERDICTS, Finding, Plan, Verdict
-from costguard.actions.rules import Case, Found, Row, decide, ends_already, rights_late
+from costguard.cloud.age import YOUNG, is_young, uptime
+from costguard.cloud.rules import Case, Found, Row, decide, ends_already, rights_late
+from costguard.plans import VERDICTS, Finding, Plan, Verdict
 
 Facts = tuple[Row, ...]
 

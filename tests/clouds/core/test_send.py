@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from costguard.actions.base import Finding, Outcome, Plan
-from costguard.actions.provider import CloudError, Sent, Trouble
-from costguard.actions.retry import LEAST
-from costguard.actions.send import LOOK_AT_LEAST, Repeat, Request, Seen, send, unchanged, unsent
+from costguard.cloud.api import CloudError, Sent, Trouble
+from costguard.cloud.retry import LEAST
+from costguard.cloud.send import LOOK_AT_LEAST, Repeat, Request, Seen, send, unchanged, unsent
+from costguard.plans import Finding, Outcome, Plan
 
 ACCEPTED = Outcome("accepted", "accepted", "r-1")
 RUNS, ENDS = (

@@ -7,8 +7,8 @@ Sources in short: *lifecycle*, *Local SSD*, *suspend*, *repair* (of managed grou
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costguard.actions.base import Verdict
-from costguard.actions.provider import Verb
+from costguard.cloud.api import Verb
+from costguard.plans import Verdict
 from costguard_gcp.testing import Fault, Group, LocalSsd
 
 STOP: Verb = "stop"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from costguard.actions import dmi
-from costguard.actions.base import Outcome
-from costguard.actions.provider import Site, Ticket, Verb
+from costguard.cloud import dmi
+from costguard.cloud.api import Site, Ticket, Verb
+from costguard.plans import Outcome
 from costguard_gcp import PROVIDER
 from costguard_gcp.facts import Facts
 from costguard_gcp.testing import ComputeApi, Machine, MetadataServer, firmware

@@ -9,8 +9,8 @@ import uuid
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import Ticket, Verb
+from costguard.cloud.api import Ticket, Verb
+from costguard.plans import Outcome
 from costguard_gcp.session import Api
 from costguard_gcp.testing import Fault, Group, LocalSsd, Machine, resources
 from tests.clouds.gcp.cells import CELLS, PLAIN, READS_GROUPS

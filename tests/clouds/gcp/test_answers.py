@@ -10,9 +10,9 @@ from email.utils import format_datetime
 import pytest
 from google.auth.credentials import Credentials
 
-from costguard.actions.limited import LONGEST
-from costguard.actions.provider import CloudError
-from costguard.actions.retry import until
+from costguard.cloud.api import CloudError
+from costguard.cloud.http import LONGEST
+from costguard.cloud.retry import until
 from costguard_gcp.errors import FOREIGN
 from costguard_gcp.places import Where
 from costguard_gcp.session import Api

@@ -5,8 +5,10 @@ import pathlib
 
 import pytest
 
-from costguard.actions.base import Context, Host, Plan
+from costguard.actions.base import Context
 from costguard.actions.shutdown import Shutdown
+from costguard.cloud.access import HostPaths
+from costguard.plans import Plan
 from costguard_gcp import facts as looks
 from costguard_gcp.testing import Machine
 from tests.clouds.gcp.cells import CELLS, Cell
@@ -128,7 +130,7 @@ def test_a_guest_action_heeds_what_the_metadata_says_of_a_scheduler(
     with world_of(machine, tmp_path) as world:
         site = world.site()
         cloud = {"metadata": "auto", "metadata_endpoint": world.metadata.url, **settings}
-        host = Host(site.procfs, site.sysfs, stands_for_host=True)
+        host = HostPaths(site.procfs, site.sysfs, stands_for_host=True)
         context = Context("shutdown", cloud=cloud, providers=("gcp=costguard_gcp",), host=host)
         found = Shutdown().plan(Shutdown().facts(context)).findings
         held = [finding for finding in found if finding.code == "managed_node"]

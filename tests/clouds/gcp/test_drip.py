@@ -2,8 +2,8 @@
 
 import pytest
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Ticket
+from costguard.cloud.api import CloudError, Ticket
+from costguard.plans import Outcome
 from costguard_gcp import PROVIDER, act, session
 from costguard_gcp import facts as looks
 from costguard_gcp.testing import Fault

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from costguard.actions.provider import CloudError, Site
+from costguard.cloud.api import CloudError, Site
 from costguard_gcp import PROVIDER
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.testing import ComputeApi, Machine, Request

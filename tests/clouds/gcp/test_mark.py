@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
 from costguard.testing.contract import check_marks
 from costguard_gcp import PROVIDER
 from costguard_gcp.mark import text

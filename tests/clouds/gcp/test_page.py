@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from costguard.actions import managed
+from costguard.cloud import managed
 from costguard_gcp import PROVIDER, rules
 from tests.clouds.gcp.cells import CELLS
 

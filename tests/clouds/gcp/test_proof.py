@@ -6,10 +6,10 @@ import pathlib
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from costguard.actions.base import Outcome
-from costguard.actions.limited import LONGEST
-from costguard.actions.provider import CloudError, Verb
-from costguard.actions.receipt import accepted
+from costguard.cloud.api import CloudError, Verb
+from costguard.cloud.http import LONGEST
+from costguard.cloud.receipt import accepted
+from costguard.plans import Outcome
 from costguard_gcp import PROVIDER
 from costguard_gcp.session import Api
 from costguard_gcp.testing import Fault, Machine

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 import trustme
 
-from costguard.actions.local_disks import Place
-from costguard.actions.provider import CloudError
+from costguard.cloud.api import CloudError
+from costguard.cloud.local_disks import Place
 from costguard_gcp import PROVIDER
 from costguard_gcp import disks as gcp_disks
 from costguard_gcp.testing import Fault, LocalSsd, Machine, firmware

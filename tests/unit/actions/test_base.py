@@ -1,6 +1,7 @@
 """What an effective configuration says of an action, as its worker hears it."""
 
-from costguard.actions.base import Context, Host
+from costguard.actions.base import Context
+from costguard.cloud.access import HostPaths
 
 CONFIG = {
     "policy": {"mode": "live", "fallback": ["shutdown"], "grace": 60.0},
@@ -19,7 +20,7 @@ def test_every_section_that_an_action_needs() -> None:
     """And nothing of another action."""
     assert Context.of(CONFIG, "stop") == Context(
         "stop", "live", settings={"timeout": 90}, cloud={"provider": "x"}, sink={"url": "u"}, heartbeat={"every": 60},
-        hook={"pre_stop": ["save"]}, host=Host("/p", "/s", "/d", stands_for_host=True), providers=("x=y",),
+        hook={"pre_stop": ["save"]}, host=HostPaths("/p", "/s", "/d", stands_for_host=True), providers=("x=y",),
         results="/run/x/results",
     )  # fmt: skip
     assert Context.of(CONFIG, "shutdown").settings == {"delay": 60}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from costguard.actions.base import Outcome
 from costguard.actions.cloud import CODES, _unasked, explain
-from costguard.actions.provider import CloudError, Trouble
+from costguard.cloud.api import CloudError, Trouble
+from costguard.plans import Outcome
 
 TAIL = "; until that works this machine cannot be ended through its cloud, and the bill would go on"
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from costguard.actions import command
-from costguard.actions.base import Context, Outcome
+from costguard.actions.base import Context
 from costguard.actions.command import Command
+from costguard.plans import Outcome
 
 
 def context(**more: Any) -> Context:

@@ -7,13 +7,15 @@ from typing import ClassVar
 
 import pytest
 
-from costguard.actions import guest, proven, results
-from costguard.actions.base import Context, Finding, Host, Outcome, Plan
-from costguard.actions.provider import Consequence, Provider, Site
+from costguard.actions import guest, results, shutdown_behaviour
+from costguard.actions.base import Context
+from costguard.cloud.access import HostPaths
+from costguard.cloud.api import Consequence, Provider, Site
+from costguard.plans import Finding, Outcome, Plan
 
 
 def context(root: Path, deadline: float = 5.0, **more: object) -> Context:
-    host = Host(procfs=str(root / "proc"), sysfs=str(root / "sys"))
+    host = HostPaths(procfs=str(root / "proc"), sysfs=str(root / "sys"))
     made = Context("shutdown", "live", attempt="b-a1", host=host, results=str(root / "results"), deadline=deadline)
     return made._replace(**more)  # type: ignore[arg-type]  # names of its fields
 
@@ -168,7 +170,7 @@ def test_what_a_shutdown_does_here_is_what_the_cloud_said_before(
     for name, value in AWS.items():
         (tmp_path / "sys/class/dmi/id" / name).write_text(value + "\n")
     job = context(tmp_path, providers=("costguard_aws",))
-    proven.keep(Plan("stop", "go", tuple(Finding(one, "") for one in [code] if one)), job)
+    shutdown_behaviour.keep(Plan("stop", "go", tuple(Finding(one, "") for one in [code] if one)), job)
     found = guest.facts(job, "poweroff").consequence
     assert found is not None
     assert found.keeps_disks is keeps_disks

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from costguard.actions import hook
-from costguard.actions.base import Context, Plan
+from costguard.actions.base import Context
+from costguard.plans import Plan
 
 PLAN = Plan("stop", "go")
 

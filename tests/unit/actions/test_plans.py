@@ -2,16 +2,17 @@
 
 import pytest
 
-from costguard.actions import guest, permission
-from costguard.actions.base import Context, Finding, Verdict, worst
+from costguard.actions import guest, init_rights
+from costguard.actions.base import Context
 from costguard.actions.command import Command, CommandFacts
 from costguard.actions.end_process import EndProcess
-from costguard.actions.provider import Consequence
 from costguard.actions.reboot import Reboot
-from costguard.actions.registry import ACTIONS
 from costguard.actions.shutdown import Shutdown
+from costguard.actions.worker import ACTIONS
+from costguard.cloud.api import Consequence
+from costguard.plans import Finding, Verdict, worst
 
-MAY = permission.Permission(("systemctl", "poweroff"))
+MAY = init_rights.Permission(("systemctl", "poweroff"))
 FACTS = guest.GuestFacts(
     action="shutdown", tool=("systemctl", "poweroff"), permission=MAY, container="", stands_for_host=False
 )
@@ -58,8 +59,8 @@ def test_two_clouds_that_claim_one_machine_make_its_bill_unknown() -> None:
     [
         ({"container": "there is /.dockerenv"}, "container"),
         ({"container": None}, "container_unknown"),
-        ({"tool": (), "permission": permission.Permission(())}, "no_init"),
-        ({"permission": permission.Permission((), "add a rule")}, "not_permitted"),
+        ({"tool": (), "permission": init_rights.Permission(())}, "no_init"),
+        ({"permission": init_rights.Permission((), "add a rule")}, "not_permitted"),
     ],
 )
 @pytest.mark.parametrize("action", [Shutdown(), Reboot()])
@@ -72,7 +73,7 @@ def test_what_refuses_a_machine_action(action: Shutdown | Reboot, change: dict[s
 
 def test_all_refusals_are_told_at_once() -> None:
     """Nobody should have to mend one to learn of the next."""
-    facts = FACTS._replace(container="mark", permission=permission.Permission((), "add a rule"))
+    facts = FACTS._replace(container="mark", permission=init_rights.Permission((), "add a rule"))
     assert codes(Shutdown().plan(facts).findings)[:2] == ["container", "not_permitted"]
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from costguard.actions import results
-from costguard.actions.base import Context, Host, Outcome
+from costguard.actions.base import Context
+from costguard.cloud.access import HostPaths
+from costguard.plans import Outcome
 
 
 def context(folder: Path, attempt: str = "b-a1") -> Context:
@@ -83,7 +85,7 @@ def test_a_record_says_who_began_what_and_when(tmp_path: Path) -> None:
     """Under the kernel's name for this boot; the outcome is added to it, and replaces nothing."""
     (tmp_path / "proc/sys/kernel/random").mkdir(parents=True)
     (tmp_path / "proc/sys/kernel/random/boot_id").write_text("boot-7\n")
-    job = context(tmp_path)._replace(host=Host(procfs=str(tmp_path / "proc")))
+    job = context(tmp_path)._replace(host=HostPaths(procfs=str(tmp_path / "proc")))
     results.begin(job)
     began = json.loads(Path(results.path_of(job)).read_text())
     assert (began["status"], began["pid"], began["boot_id"], began["action"]) == (
@@ -101,7 +103,7 @@ def test_a_record_says_who_began_what_and_when(tmp_path: Path) -> None:
     assert second is not None
     assert (second.outcome, second.boot_id) == (Outcome("accepted", "d", "p", {"a": "1"}), "boot-7")
     assert os.listdir(tmp_path / "results") == ["b-a1.json"]
-    assert results.boot_id(job._replace(host=Host(procfs=str(tmp_path)))) == ""
+    assert results.boot_id(job._replace(host=HostPaths(procfs=str(tmp_path)))) == ""
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from costguard.actions import names, sink
+from costguard import record_address
+from costguard.actions import sink
 from tests.forked import Forked
 
 RECORD = {"incident": "boot-i1", "machine": "gpu node", "action": "terminate"}
@@ -112,9 +113,9 @@ def test_an_address_that_would_overwrite_gets_nothing(receiver: Receiver, end: s
     settings = {"url": receiver.url + end, "method": "PUT"}
     (found,) = sink.deliver(settings, RECORD, 10.0)
     assert "{step}" in found.trouble
-    assert names.outlives(settings) is False
-    assert names.outlives({**settings, "method": "POST"}) is True
-    assert names.outlives({**settings, "syslog": "h:1"}) is True
+    assert record_address.outlives(settings) is False
+    assert record_address.outlives({**settings, "method": "POST"}) is True
+    assert record_address.outlives({**settings, "syslog": "h:1"}) is True
     assert receiver.got == []
 
 
@@ -224,9 +225,9 @@ def test_syslog_over_tcp_is_framed_as_its_rfc_says() -> None:
 
 def test_nothing_is_configured_by_default() -> None:
     """No place, no delivery, and it can be asked."""
-    assert not names.configured({})
+    assert not record_address.configured({})
     assert sink.deliver({}, RECORD, 1.0) == ()
-    assert names.configured({"syslog": "log.example.org:601"})
+    assert record_address.configured({"syslog": "log.example.org:601"})
 
 
 BEAT = "import sys; from costguard.actions import beat; sys.exit(beat.main())"

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from costguard.agent.ports import Ended, Line
 from costguard.agent.workers import Circumstances, Deed, Workers
 from costguard.engine.effects import Tell
 from costguard.engine.events import Outcome
+from costguard.host.ports import Ended, Line
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 

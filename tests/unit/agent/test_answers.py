@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.moments import Jitter
+from costguard.agent.jitter import Jitter
 from costguard.agent.workers import REACHED_LIMIT, Circumstances, Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Effect, Go, Prepare, Save, Tell

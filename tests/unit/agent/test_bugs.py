@@ -6,7 +6,7 @@ import pytest
 
 from costguard.agent.journal import TOLD
 from costguard.agent.loop import BUGS_LIMIT, Loop
-from costguard.agent.ports import Instant
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, Watch, effective
 
 HOUR = 3600.0

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.state import COMMITMENTS, STATE
 from costguard.engine.rules import RESUME_JUMP
+from costguard.host.files import COMMITMENTS, STATE
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, World, effective
 from tests.unit.agent.test_bugs import Journal
 

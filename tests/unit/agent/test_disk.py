@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.engine.observation import Known
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
 
 HOUR = 3600.0

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from costguard.agent.heartbeat import ENDING, TAG_EVERY_SECONDS
+from costguard.agent.jitter import share
 from costguard.agent.loop import Loop
-from costguard.agent.moments import share
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
 EVERY = 300.0

@@ -8,10 +8,10 @@ import pytest
 
 from costguard.agent.loop import Loop
 from costguard.agent.memory import COMMIT_EVERY
-from costguard.agent.ports import Instant
 from costguard.agent.recorder import FLUSH_EVERY
 from costguard.engine import deadlines
 from costguard.engine.observation import Known, Unknown
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimCrash, SimHost, SimOff, Watch, World, effective
 
 INTERVAL = 10.0

@@ -7,8 +7,8 @@ import pytest
 
 from costguard.agent.journal import TOLD, line
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.engine.effects import Tell
+from costguard.host.ports import Instant
 from costguard.notify import compose
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
 from costguard.testing.simworld import SimOff

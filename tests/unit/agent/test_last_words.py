@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
-from costguard.agent.supervise import Reader
+from costguard.agent.reader import Reader
+from costguard.host.ports import Instant
 from costguard.notify.compose import compose
-from costguard.readers.job import NvmlJob
+from costguard.readers.nvml.job import NvmlJob
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
 WORDS = "the driver is not loaded (NVML 9, Init)"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import LAST_WORDS, Loop
-from costguard.agent.ports import Instant
-from costguard.agent.state import COMMITMENTS, STATE
+from costguard.host.files import COMMITMENTS, STATE
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
 
 

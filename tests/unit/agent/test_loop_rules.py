@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import LEAVE_WITHIN, LOG_EVERY, Loop
-from costguard.agent.ports import Instant
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 from tests.unit.agent.test_bugs import Buggy
 

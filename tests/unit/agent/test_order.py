@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from costguard.agent.jitter import Jitter
 from costguard.agent.journal import TOLD
 from costguard.agent.loop import Loop
 from costguard.agent.memory import COMMIT_EVERY, COUNTED_EVERY
-from costguard.agent.moments import Jitter
-from costguard.agent.ports import Instant
-from costguard.agent.state import COMMITMENTS, STATE
 from costguard.agent.workers import Circumstances, Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Confirm, Prepare, Save
+from costguard.host.files import COMMITMENTS, STATE
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, Watch, World, effective
 from tests.unit.agent.test_bugs import Buggy, Journal, guard
 

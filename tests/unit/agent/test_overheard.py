@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.eyes import SIGNS_KEPT, GpuSide
+from costguard.agent.gpu_side import SIGNS_KEPT, GpuSide
 from costguard.agent.loop import Loop
 from costguard.engine.observation import Known, Unknown
 from costguard.engine.policy import Policy

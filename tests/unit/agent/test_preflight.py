@@ -3,10 +3,10 @@
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.agent.preflight import DAY, TOLD_AFTER, Preflight
 from costguard.engine.events import Finding, Outcome
 from costguard.engine.state import Core
+from costguard.host.ports import Instant
 from costguard.notify.compose import compose
 from costguard.testing.simhost import Faults, SimHost, Watch, effective
 

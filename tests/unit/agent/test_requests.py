@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.agent.requests import CHANGES_BURST, CHANGES_EVERY
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, Watch, effective
 
 ALICE, BOB = os.geteuid() + 1000, os.geteuid() + 1001

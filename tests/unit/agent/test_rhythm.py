@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from costguard.agent import supervise
-from costguard.agent.eyes import GpuSide
+from costguard.agent import reader
+from costguard.agent.gpu_side import GpuSide
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
-from costguard.agent.supervise import ANSWER_WITHIN
+from costguard.agent.reader import ANSWER_WITHIN
 from costguard.engine.observation import Known
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
-from costguard.readers.job import NvmlJob
+from costguard.host.ports import Instant
+from costguard.readers.nvml.job import NvmlJob
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
 from costguard.testing.simprograms import Reader
 
@@ -236,13 +236,13 @@ def test_a_reader_that_dies_between_two_ticks_leaves_nothing_known() -> None:
     assert 306.0 < unknown - 20.0 <= 306.0 + INTERVAL
 
 
-def reader_of(host: SimHost) -> supervise.Reader:
+def reader_of(host: SimHost) -> reader.Reader:
     """A reader that was asked, and answered."""
-    reader = supervise.Reader(host, "nvml", NvmlJob)
-    reader.ask(100.0, then=(110.0, 10.0))
-    assert reader.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5) is not None
-    assert reader.alone
-    return reader
+    watched = reader.Reader(host, "nvml", NvmlJob)
+    watched.ask(100.0, then=(110.0, 10.0))
+    assert watched.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5) is not None
+    assert watched.alone
+    return watched
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
 from costguard.testing.simprograms import Reader, encode
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.agent.loop import Loop
-from costguard.agent.milder import LONGEST, changes, milder
-from costguard.agent.ports import Instant
+from costguard.agent.tag_settings import LONGEST, changes, milder
 from costguard.engine.policy import Policy
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
 WORK, END = 1800.0, 5 * 3600.0

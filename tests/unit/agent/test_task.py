@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from costguard.agent.ports import Ended, Line, SpawnFailed
 from costguard.agent.task import NEVER, Task, TaskError
+from costguard.host.ports import Ended, Line, SpawnFailed
 from costguard.process.worker import Done
 
 

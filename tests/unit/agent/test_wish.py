@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.history.query import Event
 from costguard.history.story import summaries
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimCrash, SimHost, SimOff, Watch, effective
 
 ASKED = 1000.0

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.moments import Jitter
-from costguard.agent.ports import SpawnFailed
+from costguard.agent.jitter import Jitter
 from costguard.agent.workers import REACHED_LIMIT, RECEIPT_LIMIT, Circumstances, Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
+from costguard.host.ports import SpawnFailed
 from tests.unit.agent.crew import begin, ended, wrote
 
 NOW = 100.0

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from costguard.agent.moments import Jitter
+from costguard.agent.jitter import Jitter
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
 from costguard.engine.events import Outcome

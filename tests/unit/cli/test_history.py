@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 import costguard
-from costguard.agent import lock
-from costguard.agent.address import address
-from costguard.agent.control import SOCKET
 from costguard.cli.history import nearest
 from costguard.cli.main import main
 from costguard.history import query, store
+from costguard.host import lock
+from costguard.host.address import address
+from costguard.host.control import SOCKET
 from tests.unit.history.conftest import batch
 
 

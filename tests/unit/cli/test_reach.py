@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from costguard.agent import lock
-from costguard.agent.address import address
-from costguard.agent.client import AgentUnreachableError
-from costguard.agent.control import SOCKET
 from costguard.cli import reach
 from costguard.errors import REFUSED, CostguardError
+from costguard.host import lock
+from costguard.host.address import address
+from costguard.host.client import AgentUnreachableError
+from costguard.host.control import SOCKET
 
 
 def test_a_change_without_an_answer_is_not_called_undone(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.cli.status_view import keeps_up
+from costguard.host.ports import Instant
 from costguard.notify.compose import compose
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
 

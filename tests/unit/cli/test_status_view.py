@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from costguard.agent import lock
 from costguard.cli.hold import told
 from costguard.cli.reach import places
 from costguard.cli.render import bar, clean, console, moment, show, spark
 from costguard.cli.status_view import view
 from costguard.engine.policy import Policy
+from costguard.host import lock
 
 NOW = 1_700_000_000.0
 

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.cli.history_view import overview
 from costguard.cli.main import main
 from costguard.cli.render import console, show
 from costguard.cli.status_view import view
 from costguard.history.query import Day
+from costguard.host.ports import Instant
 from costguard.notify.compose import compose
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
 

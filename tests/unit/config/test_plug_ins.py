@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costguard.actions.provider import Setting, site_settings
+from costguard.cloud.api import Setting, site_settings
 from costguard.config import load as load_module
 from costguard.config import load_effective, plug_ins
 from costguard.config.load import ConfigurationError, load

@@ -6,7 +6,7 @@ import pytest
 
 from costguard.doctor import hardware
 from costguard.process.child import first_answer
-from costguard.readers.nvml_codes import words
+from costguard.readers.nvml.codes import words
 from costguard.testing.nvml import write_sysfs
 
 NO_DRIVER_CODES = (1, 3, 4, 9, 12, 13, 15, 16, 17, 18, 27, 999)

@@ -43,7 +43,7 @@ def test_holders_are_named_with_their_gpus_and_their_place(tmp_path: Path) -> No
 def test_known_watchers_and_our_own_reader_are_marked(tmp_path: Path) -> None:
     """They hold a GPU without working on it, so nobody looks for the job behind them."""
     process(tmp_path, 1, "/dev/nvidia0", name="nvidia-persiste")
-    process(tmp_path, 2, "/dev/nvidia0", name="python3.11", command="python3 start.py costguard.readers.nvml -")
+    process(tmp_path, 2, "/dev/nvidia0", name="python3.11", command="python3 start.py costguard.readers.nvml.reader -")
     process(tmp_path, 3, "/dev/nvidia0", name="python3", command="python3 train.py")
     assert [(h.name, h.monitor) for h in holders.scan(str(tmp_path)).holders] == [
         ("nvidia-persiste", True),

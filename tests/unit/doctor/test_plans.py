@@ -9,8 +9,8 @@ from costguard.config import load_effective
 from costguard.doctor.plans import plans
 
 TOLD = """
-from costguard.actions.base import Finding, Plan
-from costguard.actions.provider import Consequence, Identity
+from costguard.plans import Finding, Plan
+from costguard.cloud.api import Consequence, Identity
 class Machine:
     def facts(self, verb): return {}
     def plan(self, verb, facts): return Plan(verb, "go", (Finding("shutdown_stops", "a shutdown stops it"),))

@@ -11,9 +11,9 @@ import pytest
 
 from costguard.agent import recorder
 from costguard.agent.loop import Loop
-from costguard.agent.ports import Instant
 from costguard.history.query import Event
 from costguard.history.story import IncidentSummary, story, summaries
+from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
 DAY = [Phase(600, 0.0), Phase(3600, 0.9, jitter=0.05), Phase(4000, 0.0), Phase(9**9, 0.9)]

@@ -9,17 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.actions.base import Context, Finding, Host, Outcome, Plan
-from costguard.actions.job import ActionAnswer, BeatJob, CloudAccess, Go
+from costguard.actions.base import Context
+from costguard.actions.job import ActionAnswer, BeatJob, Go
 from costguard.agent.persist import PersistJob
+from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
 from costguard.notify.job import Draft, TellJob, Told
+from costguard.plans import Finding, Outcome, Plan
 from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
 from costguard.process.worker import Done
-from costguard.readers.cloud_job import CloudJob
-from costguard.readers.job import NvmlJob
+from costguard.readers.cloud.job import CloudJob
+from costguard.readers.nvml.job import NvmlJob
 
 KINDS: dict[str, tuple[Any, ...]] = {
     "act": (Context, ActionAnswer, Go),
@@ -181,7 +183,7 @@ def test_places_of_a_machine_come_with_its_job() -> None:
     """As the configuration has them, and nothing else of its section."""
     host = {"procfs": "/p", "stands_for_host": True, "more": 1}
     place = CloudAccess.of({"providers": ["x=y"], "cloud": {"provider": "auto"}, "host": host})
-    assert place == CloudAccess(("x=y",), {"provider": "auto"}, Host(procfs="/p", stands_for_host=True))
+    assert place == CloudAccess(("x=y",), {"provider": "auto"}, HostPaths(procfs="/p", stands_for_host=True))
     assert from_line(CloudJob, to_line(CloudJob(place, 2.5))) == CloudJob(place, 2.5)
 
 

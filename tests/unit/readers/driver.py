@@ -8,7 +8,7 @@ from typing import Any
 
 import pynvml
 
-from costguard.readers.nvml_library import Nvml
+from costguard.readers.nvml.library import Nvml
 
 _PLAIN = ctypes.CDLL(None)._FuncPtr  # a function of which nobody knows what it takes, as those of a real library
 

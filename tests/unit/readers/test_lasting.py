@@ -6,13 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from costguard.readers.nvml import _counters
-from costguard.readers.nvml_ghost import Ghost
-from costguard.readers.nvml_gpu import RING_SECONDS, Gpu
-from costguard.readers.nvml_hung import HOLD, OWN_SHARE, Hung
-from costguard.readers.nvml_hung import words as hung_words
-from costguard.readers.nvml_idle import RISE_AFTER, IdleLevels
-from costguard.readers.nvml_learnt import ABSURD_MW, BARE, Learnt
+from costguard.readers.nvml.ghost import Ghost
+from costguard.readers.nvml.gpu import RING_SECONDS, Gpu
+from costguard.readers.nvml.hung import HOLD, OWN_SHARE, Hung
+from costguard.readers.nvml.hung import words as hung_words
+from costguard.readers.nvml.idle_power import RISE_AFTER, IdleLevels
+from costguard.readers.nvml.learnt import ABSURD_MW, BARE, Learnt
+from costguard.readers.nvml.reader import _counters
 
 MARGIN = 10_000.0
 TICK = 10.0

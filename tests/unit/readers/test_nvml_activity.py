@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from costguard.readers.nvml_codes import NvmlError
-from costguard.readers.nvml_gpm import Gpm
-from costguard.readers.nvml_mig import AT_ONCE, Divided
-from costguard.readers.nvml_traffic import Traffic, Users
+from costguard.readers.nvml.codes import NvmlError
+from costguard.readers.nvml.gpm import Gpm
+from costguard.readers.nvml.mig import AT_ONCE, Divided
+from costguard.readers.nvml.traffic import Traffic, Users
 from tests.unit.readers.driver import Board, Metrics
 
 TICK = 10.0

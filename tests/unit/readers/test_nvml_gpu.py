@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from costguard.readers.nvml_codes import NvmlError
-from costguard.readers.nvml_gpu import Gpu, Reading, UnreadableError
-from costguard.readers.nvml_learnt import Learnt
+from costguard.readers.nvml.codes import NvmlError
+from costguard.readers.nvml.gpu import Gpu, Reading, UnreadableError
+from costguard.readers.nvml.learnt import Learnt
 from tests.unit.readers.driver import Board, Metrics
 
 TICK = 10.0

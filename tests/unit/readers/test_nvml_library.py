@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from costguard.readers.nvml_codes import (
+from costguard.readers.nvml.codes import (
     FUNCTION_NOT_FOUND,
     INSUFFICIENT_SIZE,
     INVALID_ARGUMENT,
@@ -16,7 +16,7 @@ from costguard.readers.nvml_codes import (
     LibraryMissingError,
     NvmlError,
 )
-from costguard.readers.nvml_library import Counters, Nvml
+from costguard.readers.nvml.library import Counters, Nvml
 from tests.unit.readers.driver import Function, Library, put, take
 
 GPU = ctypes.c_void_p(0x1234)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from costguard.readers.nvml_codes import (
+from costguard.readers.nvml.codes import (
     ABSENT,
     FUNCTION_NOT_FOUND,
     GPU_IS_LOST,
@@ -15,8 +15,8 @@ from costguard.readers.nvml_codes import (
     SUCCESS,
     UNKNOWN,
 )
-from costguard.readers.nvml_library import Nvml
-from costguard.readers.nvml_lookup import find, listed, place
+from costguard.readers.nvml.library import Nvml
+from costguard.readers.nvml.lookup import find, listed, place
 
 A, B, C = "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from costguard.readers.nvml_codes import NvmlError
-from costguard.readers.nvml_idle import IdleLevels
-from costguard.readers.nvml_learnt import ABSURD_MW, BARE, HELD, UNSURE, Learnt
-from costguard.readers.nvml_power import Power, PowerMeter
+from costguard.readers.nvml.codes import NvmlError
+from costguard.readers.nvml.idle_power import IdleLevels
+from costguard.readers.nvml.learnt import ABSURD_MW, BARE, HELD, UNSURE, Learnt
+from costguard.readers.nvml.power import Power, PowerMeter
 from tests.unit.readers.driver import Board
 
 ENERGY, POWER = "TotalEnergyConsumption", "PowerUsage"

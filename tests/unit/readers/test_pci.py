@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.readers.pci import Bus
+from costguard.readers.nvml.pci import Bus
 from costguard.testing.nvml import write_sysfs
 
 

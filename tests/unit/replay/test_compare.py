@@ -9,9 +9,9 @@ import pytest
 
 from costguard.replay.compare import compare
 from costguard.replay.levels import Levels
-from costguard.replay.share import shared
+from costguard.replay.pool import shared
+from costguard.replay.run import walk
 from costguard.replay.summary import account
-from costguard.replay.walk import walk
 from tests.unit.replay.made import any_policy, restless
 
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from costguard.replay.fast import read_fast
+from costguard.replay.formats.arrow import read_fast
+from costguard.replay.formats.source import CHUNK, Source
+from costguard.replay.formats.table import Options, read_table
 from costguard.replay.levels import Levels
-from costguard.replay.source import CHUNK, Source
+from costguard.replay.run import walk
 from costguard.replay.summary import account
-from costguard.replay.table import Options, read_table
 from costguard.replay.trace import Recording, TraceError
-from costguard.replay.walk import walk
 from tests.unit.replay.made import any_policy
 from tests.unit.replay.tables import any_table, plain_table
 

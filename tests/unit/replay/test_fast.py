@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from costguard.replay.fast import read_fast
-from costguard.replay.files import read
+from costguard.replay.formats.arrow import read_fast
+from costguard.replay.formats.files import read
+from costguard.replay.formats.source import Source
+from costguard.replay.formats.table import Options
 from costguard.replay.levels import Levels
-from costguard.replay.source import Source
-from costguard.replay.table import Options
+from costguard.replay.run import walk
 from costguard.replay.trace import Recording
-from costguard.replay.walk import walk
 from tests.unit.replay.made import ROOMY
 
 HEADS = ("timestamp, index, utilization.gpu [%]", "timestamp, uuid, utilization.gpu [%], memory.used [MiB]", "")

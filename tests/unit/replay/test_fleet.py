@@ -12,9 +12,9 @@ from costguard.cli.main import main
 from costguard.replay.fleet import SHOWN, facts, hit_most, rates, wrong_stops
 from costguard.replay.fleet import Machine as Made
 from costguard.replay.levels import Levels
+from costguard.replay.run import walk
 from costguard.replay.show import Result
 from costguard.replay.summary import account
-from costguard.replay.walk import walk
 from tests.unit.replay.made import ROOMY, START, trace
 
 POLICY = "kill_duration=10m, grace=1m, boot_grace=0s, unused_after=off"

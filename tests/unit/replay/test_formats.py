@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from costguard.engine import Known
-from costguard.replay.files import read, read_all
-from costguard.replay.shape import plain
-from costguard.replay.table import Options
+from costguard.replay.formats.columns import plain
+from costguard.replay.formats.files import read, read_all
+from costguard.replay.formats.table import Options
 from costguard.replay.trace import Trace, TraceError
 
 START = 1_750_000_000

@@ -10,9 +10,9 @@ from costguard.engine.rules import rules_of
 from costguard.replay.compare import compare
 from costguard.replay.levels import Levels
 from costguard.replay.outline import Outline, is_plain, outline
+from costguard.replay.run import Walked, policy_for, walk
 from costguard.replay.summary import account, account_of
 from costguard.replay.trace import Trace
-from costguard.replay.walk import Walked, policy_for, walk
 from tests.unit.replay.made import ROOMY, any_policy, plain_policy, readable, restless, trace
 
 COUNTED = ("warning", "cancelled", "stop")

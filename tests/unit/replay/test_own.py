@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from costguard.engine import Device, Known, Reading, Unknown
-from costguard.replay.files import read
-from costguard.replay.own import Writer
+from costguard.replay.formats.files import read
+from costguard.replay.formats.recording import Writer
 from costguard.replay.trace import TraceError
 
 GPUS = (Device("0000:01:00.0", 0, "GPU-a", "NVIDIA H200"), Device("0000:02:00.0", 1, "GPU-b", "NVIDIA H200"))

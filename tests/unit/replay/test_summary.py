@@ -7,8 +7,8 @@ import pytest
 
 from costguard.engine import Known
 from costguard.replay.levels import Levels
+from costguard.replay.run import walk
 from costguard.replay.summary import Stop, account, total
-from costguard.replay.walk import walk
 from tests.unit.replay.made import ROOMY, START, restless, trace
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from costguard.engine import Known, Unknown
-from costguard.replay.files import read
-from costguard.replay.table import Options
+from costguard.replay.formats.files import read
+from costguard.replay.formats.table import Options
 from costguard.replay.trace import Recording, Trace, TraceError
 
 SMI = "timestamp, index, utilization.gpu [%]\n"

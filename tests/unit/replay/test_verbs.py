@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from costguard.cli.main import main
-from costguard.replay.files import read
+from costguard.replay.formats.files import read
 from costguard.testing.nvml import Script, write_sysfs
 
 ADDRESSES = ["0000:01:00.0", "0000:02:00.0"]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from costguard.engine import Policy
 from costguard.replay.levels import Levels
-from costguard.replay.walk import policy_for, walk
+from costguard.replay.run import policy_for, walk
 from tests.unit.replay.made import ROOMY, START, any_policy, restless, trace
 
 

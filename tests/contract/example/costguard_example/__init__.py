@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from costguard.actions.base import Finding, Outcome, Plan, Verdict, worst
-from costguard.actions.provider import (
+from costguard.cloud.api import (
     CloudError,
     Consequence,
     Identity,
@@ -21,6 +20,7 @@ from costguard.actions.provider import (
     Verb,
     policy_command,
 )
+from costguard.plans import Finding, Outcome, Plan, Verdict, worst
 
 TROUBLES: Mapping[int, Trouble] = {401: "credentials", 403: "denied", 404: "gone", 409: "refused", 429: "throttled"}
 TIMEOUT = 2.0

@@ -9,8 +9,7 @@ Importing this package imports no HTTP: a method loads what it needs.
 
 from collections.abc import Mapping, Sequence
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import (
+from costguard.cloud.api import (
     Capabilities,
     Consequence,
     Identity,
@@ -22,10 +21,11 @@ from costguard.actions.provider import (
     Site,
     Verb,
 )
+from costguard.plans import Outcome
 
 
 class Lambda:
-    """See `costguard.actions.provider.Provider`."""
+    """See `costguard.cloud.api.Provider`."""
 
     name = "Lambda Cloud"
     capabilities = Capabilities(verbs=("terminate",), notices=False, tags=False, policies=False)

@@ -2,9 +2,9 @@
 
 import time
 
-from costguard.actions.base import Outcome
-from costguard.actions.provider import CloudError, Ticket
-from costguard.actions.send import Request, Seen, send, unchanged
+from costguard.cloud.api import CloudError, Ticket
+from costguard.cloud.send import Request, Seen, send, unchanged
+from costguard.plans import Outcome
 
 from .facts import ENDS
 from .session import Session

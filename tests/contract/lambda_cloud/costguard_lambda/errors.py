@@ -3,8 +3,8 @@
 Source: Lambda Cloud API 1.8, "Error responses" (every error is an object with ``code``) and "Provider errors" (``provider/…``).
 """
 
-from costguard.actions import hints
-from costguard.actions.provider import CloudError
+from costguard.cloud import hints
+from costguard.cloud.api import CloudError
 
 NOT_LAMBDA = "what answers is not Lambda Cloud"
 _KEY = "write a key of the account into the file that cloud.lambda.api_key_file names, then run `costguard doctor`"

@@ -4,7 +4,7 @@ import datetime as dt
 import time
 from typing import NamedTuple
 
-from costguard.actions.provider import CloudError, Identity, Price
+from costguard.cloud.api import CloudError, Identity, Price
 
 from .session import Session
 

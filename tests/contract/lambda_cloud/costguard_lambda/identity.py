@@ -8,7 +8,7 @@ import os
 import re
 import time
 
-from costguard.actions.provider import CloudError, Identity, Site
+from costguard.cloud.api import CloudError, Identity, Site
 
 from .session import Session
 

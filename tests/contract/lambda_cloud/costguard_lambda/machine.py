@@ -1,10 +1,10 @@
-"""One session about this instance; see `costguard.actions.provider.Machine`."""
+"""One session about this instance; see `costguard.cloud.api.Machine`."""
 
 from collections.abc import Mapping
 
-from costguard.actions.base import Outcome, Plan
-from costguard.actions.provider import CloudError, Identity, Site, Ticket, Verb
-from costguard.actions.send import unsent
+from costguard.cloud.api import CloudError, Identity, Site, Ticket, Verb
+from costguard.cloud.send import unsent
+from costguard.plans import Outcome, Plan
 
 from . import act
 from .facts import Facts, gather

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from costguard.actions import rules
-from costguard.actions.base import Finding, Plan
-from costguard.actions.provider import Verb
-from costguard.actions.rules import Case, Found
+from costguard.cloud import rules
+from costguard.cloud.api import Verb
+from costguard.cloud.rules import Case, Found
+from costguard.plans import Finding, Plan
 
 from .facts import ENDS, Facts
 

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from costguard import __version__
-from costguard.actions.provider import CloudError, Site, Ticket
-from costguard.actions.retry import LateError, bounded, until
+from costguard.cloud.api import CloudError, Site, Ticket
+from costguard.cloud.retry import LateError, bounded, until
 
 from . import errors
 

@@ -1,0 +1,249 @@
+"""The guard's side of the nvml reader: its answers as observations and events of the engine.
+
+Nothing here decides. What the reader needs to go on where its predecessor ended (counters, what it learnt, the GPUs
+that were known) goes into its next job, and into the saved state.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from costguard.agent import decode
+from costguard.agent.reader import HANDED, NOT_YET, Reader
+from costguard.engine.events import Devices, Finding
+from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
+from costguard.engine.rules import Rules
+from costguard.engine.state import State
+from costguard.engine.tracks import is_loud
+from costguard.host.ports import Complain, Host
+from costguard.readers.nvml.job import NvmlJob
+
+FIND_EVERY = 86400.0
+"""Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
+
+NOTES = {"ghost": "a ghost, use that nothing makes", "suspect_hung": "the job may hang"}
+"""What a reader finds out about a GPU, in a few words."""
+
+SAY_EVERY = 60.0
+"""Seconds between two lines of the journal about one GPU that cannot be read."""
+
+NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
+"""What reading an answer that makes no sense may raise."""
+
+NOT_LISTED = "not listed any more"
+
+SIGNS_KEPT = 16  # more kinds than there are
+
+_NONE = object(), Observation((), ())
+
+
+class GpuSide:
+    """One reader of GPUs and what it has said. ``tell`` takes *nvml* and what is wrong, or None."""
+
+    def __init__(
+        self,
+        host: Host,
+        config: Mapping[str, Any],
+        state: State,
+        handed: Mapping[str, Any],
+        tell: Complain,
+        *,
+        detached: bool,
+    ) -> None:
+        self._host, self._tell = host, tell
+        self._known = state.gpus
+        self._devices = {device.key: device for device in state.core.devices}
+        self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
+        self.found: dict[str, tuple[str, str]] = {}
+        """What is found out about a GPU now: a code and words."""
+        self._said: dict[str, tuple[str, float]] = {}  # why a GPU cannot be read, as the journal has it, and since when
+        self._answer: dict[str, Any] | None = None
+        self._whole: tuple[object, Observation] = (
+            _NONE  # the last answer that says everything: its number, what it says
+        )
+        self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
+        self._unseen: dict[str, str] = {}  # why they could not read a GPU
+        self._observed = 0.0  # when the last observation was made
+        self._met: dict[str, Device] = {}  # the devices that they told of
+        self._place: Mapping[str, Any] = config.get("host", {})
+        left = {name: handed[name] for name in HANDED if isinstance(handed.get(name), dict)}
+        self.reader = self._start(left, detached=detached)
+
+    def adopt(self, config: Mapping[str, Any]) -> None:
+        """Work under this configuration: a new reader, should it have to look elsewhere."""
+        place = config.get("host", {})
+        if place != self._place:
+            self._place = place
+            self.reader.stop()
+            self._whole = _NONE  # the next one numbers its answers anew
+            self.reader = self._start(self.reader.handed, detached=self.reader.detached)
+
+    def _start(self, handed: Mapping[str, Any], *, detached: bool) -> Reader:
+        return Reader(self._host, "nvml", self._job, handed=handed, detached=detached)
+
+    def _job(self) -> NvmlJob:
+        places = {name: self._place[name] for name in ("sysfs", "devfs") if name in self._place}
+        return NvmlJob(**places, **self.reader.handed, known=self._known)
+
+    def attach(self) -> None:
+        """Take up the driver again. It may be another one: its counters begin anew, and it need not have every engine."""
+        learnt = self.reader.handed.get("learnt", {})
+        kept = {
+            key: {n: v for n, v in one.items() if n != "engines"}
+            for key, one in learnt.items()
+            if isinstance(one, dict)
+        }
+        self.reader.handed |= {"learnt": kept, "counters": {}}
+        self.reader.attach()
+
+    @property
+    def answered(self) -> bool:
+        """Whether the reader answered since it was last asked."""
+        return self._answer is not None
+
+    def ask(self, now: float, *, look: bool, then: tuple[float, float] | None = None) -> None:
+        """Ask for a reading; ``look`` and ``then`` as in `Reader.ask`."""
+        self._answer = None
+        self.reader.ask(now, look=look, then=then)
+
+    def line(self, data: bytes, now: float) -> bool:
+        """What the reader wrote; True when that was an answer."""
+        answer = self.reader.line(data, now)
+        if self.reader.refused is not None:
+            self._overhear(self.reader.refused)
+        if answer is not None and "same" in answer and answer["same"] != self._whole[0]:
+            self.reader.lapse()  # the answer that it goes back to was not taken: it must say it again
+            return False
+        self._answer = answer or self._answer
+        return answer is not None
+
+    def _overhear(self, answer: dict[str, Any]) -> None:
+        """Keep what no later answer says again, for a reader tells only what is since its last one: work, holes, devices."""
+        try:
+            gpus, seen = decode.readings(answer) if "gpus" in answer else ((), ())
+            if "same" in answer and answer["same"] == self._whole[0]:
+                gpus, seen = self._whole[1].gpus, self._whole[1].readings
+            if "info" in answer:
+                self._met |= {device.key: device for device in decode.devices(answer)}
+        except NONSENSE:
+            return
+        for gpu, reading in zip(gpus, seen, strict=True):
+            if type(reading) is Known and (reading.load or reading.signs) and gpu in self._known:
+                self._work[gpu] = _both(reading, self._work.get(gpu, reading))
+            elif type(reading) is Unknown and gpu in self._known:
+                self._unseen[gpu] = reading.reason
+        if "gpus" in answer:
+            self._unseen |= dict.fromkeys([gpu for gpu in self._known if gpu not in gpus], NOT_LISTED)
+
+    def _with_overheard(self, found: Observation, now: float, rules: Rules) -> Observation:
+        """The same with what was overheard. A hole ends by evidence that reaches over it; work is told once.
+
+        Also of a GPU that cannot be read now: a deadline would else take it for one that was quiet when it was lost. What is
+        no work under these rules waits for a reading, for unknown stays unknown.
+        """
+        since, unseen = now - self._observed, self._unseen
+        seen: list[Reading] = [
+            Unknown(unseen[gpu]) if gpu in unseen and type(reading) is Known and reading.covers < since else reading
+            for gpu, reading in zip(found.gpus, found.readings, strict=True)
+        ]
+        self._unseen = {}
+        seen = [
+            _both(reading, self._work.pop(gpu)) if self._tells(gpu, reading, rules) else reading
+            for gpu, reading in zip(found.gpus, seen, strict=True)
+        ]
+        return found._replace(readings=tuple(seen))
+
+    def _tells(self, gpu: str, reading: Reading, rules: Rules) -> bool:
+        work = self._work.get(gpu)
+        return work is not None and (type(reading) is Known or is_loud(work, rules))
+
+    def observe(self, now: float, rules: Rules) -> tuple[Observation, Devices | None]:
+        """The answer as an observation, and the devices when they are others than before."""
+        found, met = self._observe(now)
+        if self._work or self._unseen:
+            found = self._with_overheard(found, now, rules)
+        self._observed = now
+        return found, met
+
+    def _observe(self, now: float) -> tuple[Observation, Devices | None]:
+        answer, met = self._answer, None
+        if answer is None:
+            return self._blind(), None
+        if "same" in answer:
+            return self._whole[1], None
+        self._whole = _NONE
+        try:
+            gpus, seen = decode.readings(answer)
+            if "info" in answer or self._met:
+                met = self._meet((*self._met.values(), *(decode.devices(answer) if "info" in answer else ())), now)
+                self._met = {}
+        except NONSENSE as error:
+            self.reader.words = f"the reader's answer makes no sense ({error})"
+            return self._blind(), None
+        self.found = self._find(answer) if "findings" in answer else {}
+        self._tell("nvml", f"no GPU can be read: {self.reader.error}" if self.reader.error else None)
+        self._say(gpus, seen, now)
+        if gpus != self._known:
+            missing = tuple(key for key in self._known if key not in gpus)
+            extra: tuple[Reading, ...] = tuple([Unknown(NOT_LISTED)] * len(missing))
+            gpus, seen = gpus + missing, seen + extra
+            self._known = gpus
+        found = Observation(gpus, seen)
+        self._whole = answer.get("read"), found
+        return found, met
+
+    def _blind(self) -> Observation:
+        self.found = {}
+        if not self.reader.detached and (self.reader.words != NOT_YET or not self._known):
+            self._tell("nvml", f"no GPU can be read: {self.reader.words}")
+        return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
+
+    def _say(self, gpus: tuple[str, ...], seen: tuple[Reading, ...], now: float) -> None:
+        """Name in the journal which GPU cannot be read and why, and that it can be again; each at most once a minute."""
+        if self.reader.error or (not self._said and Unknown not in map(type, seen)):
+            return  # told of all of them at once; or all is well, as ever
+        for key, reading in zip(gpus, seen, strict=True):
+            why = reading.reason if isinstance(reading, Unknown) else ""
+            told, at = self._said.get(key, ("", -SAY_EVERY))
+            if why == told or (why and now - at < SAY_EVERY):
+                continue
+            self._said[key] = why, now
+            device = self._devices.get(key)
+            name = key if device is None or device.number is None else f"GPU {device.number}"
+            self._host.say(f"<4>{name} cannot be read: {why}" if why else f"<5>{name} can be read again")
+
+    def _meet(self, devices: tuple[Device, ...], now: float) -> Devices | None:
+        before = dict(self._devices)
+        self._devices.update({device.key: device for device in devices})
+        return Devices(now, tuple(self._devices.values())) if self._devices != before else None
+
+    @staticmethod
+    def _find(answer: dict[str, Any]) -> dict[str, tuple[str, str]]:
+        try:
+            return {gpu: (code, words) for gpu, code, words in decode.findings(answer)}
+        except (TypeError, ValueError):
+            return {}  # of an answer that makes no sense, the readings already tell
+
+    def findings(self, now: float) -> list[Finding]:
+        """What is found out about a GPU, each once and then at most daily."""
+        fresh = []
+        for gpu, (code, words) in self.found.items():
+            told = self._found.get((gpu, code))
+            if gpu in self._known and (told is None or now - told >= FIND_EVERY):
+                self._found[gpu, code] = now
+                fresh.append(Finding(now, gpu, code, words))
+        return fresh
+
+    def note(self, gpu: str) -> str:
+        """The same in a few words, for beside a reading."""
+        code = self.found.get(gpu, ("", ""))[0]
+        return NOTES.get(code, code.replace("_", " "))
+
+
+def _both(now: Reading, before: Known) -> Known:
+    """A reading that also tells of the work seen before it, in the words of that one where it adds any."""
+    if type(now) is not Known:
+        return before._replace(covers=0.0)  # when that was, and what is since then, nobody knows
+    signs = tuple(dict.fromkeys(now.signs + before.signs))[:SIGNS_KEPT]
+    if now.load >= before.load and signs == now.signs:
+        return now
+    return now._replace(load=max(now.load, before.load), signs=signs, evidence=before.evidence)

@@ -1,0 +1,283 @@
+"""The guard's long-lived children: asked by line, given a deadline, killed and started anew.
+
+One rule for all of them: hung means SIGKILL, never wait, readings unknown, start again with back-off.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from costguard.agent import decode
+from costguard.host.ports import Host, SpawnFailed
+from costguard.process.wire import to_line
+
+ANSWER_WITHIN = 5.0
+"""Seconds a reader may take for one read."""
+
+COMES_WITHIN = 1.0
+"""Seconds after which a reader is asked that should have answered by itself; the time it then has is shorter by them."""
+
+ALONE_AGAIN = 60.0
+"""Seconds for which it is asked each time after that, and not left to itself."""
+
+START_WITHIN = 30.0
+"""Seconds for the first read of a new reader: without persistence mode the driver takes 1 to 3 s for each GPU."""
+
+NOT_YET = "the reader has not answered yet"
+
+FAILED = 3
+"""Exit code of a reader that has said in its last answer why only a fresh process can do better."""
+
+HANDED = ("counters", "learnt")
+"""What an answer may bring for the process after this one: objects by device, of which later ones replace earlier ones."""
+
+_HANDED = frozenset(HANDED)
+
+HANDED_KEYS = 1024  # more devices than any machine has
+
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
+UNREAPED_LIMIT = 3
+"""With so many readers that not even SIGKILL ends, no further reader is started: each would hang as well."""
+
+
+DETACHED = "detached on request; `costguard attach` ends that"
+"""Why nothing is read while a driver is exchanged."""
+
+
+class _Rhythm:
+    """What a reader answers without being asked: the number of the next answer, when it is due, every how many seconds."""
+
+    __slots__ = ("due", "every", "number")
+
+    def __init__(self, number: int, due: float, every: float) -> None:
+        self.number, self.due, self.every = number, due, every
+
+    def go_on(self, now: float) -> None:
+        self.number += 1
+        if now >= self.due:
+            self.due += self.every * ((now - self.due) // self.every + 1)
+
+
+class Reader:
+    """One reader process: started with what ``job`` says then, asked, judged late, replaced."""
+
+    def __init__(
+        self,
+        host: Host,
+        program: str,
+        job: Callable[[], object],
+        *,
+        handed: Mapping[str, Any] = MappingProxyType({}),
+        detached: bool = False,
+        within: float = ANSWER_WITHIN,
+    ) -> None:
+        self._host = host
+        self._program = program
+        self._job = job
+        self.handed = dict(handed)
+        """What it leaves for the next process (`HANDED`); a part that changed is another object."""
+        self.child: int | None = None
+        self.detached = detached
+        """Whether a person wants no process to run, until he says otherwise."""
+        self.words = NOT_YET
+        self.refused: dict[str, Any] | None = None
+        """What the last line said, where it was an answer that was not taken."""
+        self.error = ""  # why the last answer names no GPU
+        self._asked: tuple[int, float] | None = None  # sequence number and deadline
+        self._rhythm: _Rhythm | None = None  # while it answers by itself
+        self._missed: int | None = None  # the number of an answer that should have come by itself, and did not
+        self._alone_from = 0.0  # when it may be left to itself again
+        self._answered_once = False
+        self._pause = FIRST_PAUSE
+        self._start_at = 0.0
+        self._sequence = 0
+        self._within = START_WITHIN
+        self._usually = within
+        self.restarts = -1
+
+    def ask(self, now: float, *, look: bool = False, then: tuple[float, float] | None = None) -> None:
+        """Ask for a reading, starting the process if need be; `waiting` says whether a tick should wait for it.
+
+        ``look``: with a look at which devices there are, which is otherwise a rare one. ``then``: a moment, and the seconds
+        between further ones, at which it may read without being asked.
+        """
+        if self._asked is not None:
+            return
+        if self.detached:
+            self.stop()  # it had the time since the request to take leave of the driver
+            self.words = DETACHED
+            return
+        if self.child is None and not self._start(now):
+            return
+        self._sequence += 1
+        self._within = self._usually if self._answered_once else START_WITHIN
+        request = b'{"read":%d,"look":true}' if look else b'{"read":%d}'
+        if then is not None and now >= self._alone_from:
+            request = b'{"read":%%d,"then":[%.3f,%r]}' % (then[0], then[1])
+            self._rhythm = _Rhythm(self._sequence, *then)
+        if self.child is None or not self._host.send(self.child, request % self._sequence):
+            self._lost(now, "the reader takes no more requests")
+            return
+        self._asked = (self._sequence, now + self._within - (0.0 if self._missed is None else COMES_WITHIN))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is due that a tick should wait for.
+
+        For the first answer of a restarted reader none does: it may take long, and that nothing can be read must be
+        said in time.
+        """
+        return self._asked is not None and (self._answered_once or self.restarts == 0)
+
+    @property
+    def alone(self) -> bool:
+        """Whether the next answer comes without being asked for."""
+        return self._rhythm is not None and self._asked is None
+
+    @property
+    def every(self) -> float:
+        """The seconds between answers that come without being asked for."""
+        return self._rhythm.every if self._rhythm is not None else 0.0
+
+    def lapse(self) -> None:
+        """Wait for no answer that was not asked for; the next question ends them.
+
+        One that crosses that question is `refused`, and what it holds of work is not lost with it.
+        """
+        if self._rhythm is not None and self._asked is None:
+            self._sequence = self._rhythm.number
+        self._rhythm = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the process that runs now has answered, and found GPUs."""
+        return self.child is not None and self._answered_once and not self.error
+
+    @property
+    def deadline(self) -> float:
+        """When the answer under way is late."""
+        if self._asked is not None:
+            return self._asked[1]
+        return self._rhythm.due + COMES_WITHIN if self._rhythm is not None else float("inf")
+
+    def detach(self) -> None:
+        """Let the process take leave of the driver and end, and start none until `attach`."""
+        self.detached = True
+        self.lapse()
+        if self.child is not None:
+            self._host.send(self.child, b'{"detach":true}')
+
+    def attach(self) -> None:
+        """The next read may start a process again, which loads whatever library is there now."""
+        if self.detached:
+            self.stop()
+            self.detached, self._asked, self._missed = False, None, None
+            self._start_at, self._pause = 0.0, FIRST_PAUSE
+            self.words = NOT_YET
+
+    def line(self, data: bytes, now: float) -> dict[str, Any] | None:
+        """Take a line of the process; gives the answer to the read under way, or the one that is due, if it is one."""
+        answer, self.refused = decode.message(data), None
+        if answer is None:
+            self._lost(now, "the reader wrote something that is no answer")
+            return None
+        if "last_words" in answer:
+            self.error = str(answer["last_words"])[:300]
+            return None
+        if not _HANDED.isdisjoint(answer):
+            self._keep(answer)
+        self.refused, late = answer, False
+        if "at" in answer:
+            if not self._due(answer.get("read"), answer["at"], now):
+                return None
+        elif self._asked is None or answer.get("read") != self._asked[0] or "same" in answer:
+            return None
+        else:
+            late = now >= self._asked[1]
+        self._asked = self._missed = None
+        if self._rhythm is not None:
+            self._sequence = self._rhythm.number
+            self._rhythm.go_on(now)
+        self._answered_once = True
+        self.error = str(answer.get("error") or "")[:300]
+        if late:  # the guard itself stood still meanwhile: the reading may be as old as that
+            self.words = "the answer came too late"
+            return None
+        if "gpus" in answer and any(
+            isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer["gpus"]
+        ):
+            self._pause = FIRST_PAUSE
+        self.refused = None
+        return answer
+
+    def _due(self, number: object, at: object, now: float) -> bool:
+        """Whether an answer that nobody asked for is the one that is due, or that was missed, and fresh."""
+        alone = self._rhythm.number if self._rhythm is not None and self._asked is None else self._missed
+        if alone is None or number != alone:
+            return False
+        fresh = isinstance(at, int | float) and now - self._usually < at <= now + COMES_WITHIN
+        if not fresh:  # the guard itself stood still meanwhile: it asks for another one
+            self.lapse()
+        return fresh
+
+    def _keep(self, answer: dict[str, Any]) -> None:
+        """Take what the next process needs, also of an answer that nobody waits for any more."""
+        for name in HANDED:
+            given = answer.get(name)
+            if given and isinstance(given, dict):
+                kept = {**self.handed.get(name, {}), **given}
+                self.handed[name] = kept if len(kept) <= HANDED_KEYS else given
+
+    def ended(self, code: int, now: float) -> None:
+        """The process is gone."""
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        self.child = None
+        if not self.error:
+            self._lost(now, f"the reader {how}; its own words, if any, stand in the journal")
+        else:  # what failed is worth more than how a process ends that cannot cure it
+            self._lost(now, self.error if code == FAILED else f"{self.error}; the reader {how}")
+
+    def late(self, now: float) -> bool:
+        """Kill a reader that is past its deadline; the caller's reading is unknown.
+
+        One that did not come by itself is not killed, but is to be asked: the guard, or the machine, may have stood still.
+        """
+        if now < self.deadline:
+            return False
+        if self._asked is None:
+            self.lapse()
+            self._missed, self._alone_from = self._sequence, now + ALONE_AGAIN
+            return False
+        self._lost(now, f"the reader did not answer within {self._within:.0f} s and was killed")
+        return True
+
+    def stop(self) -> None:
+        """End it for good; its pipe is closed by the kill."""
+        self.lapse()
+        if self.child is not None:
+            self._host.kill(self.child)
+            self.child = None
+
+    def _start(self, now: float) -> bool:
+        if now < self._start_at:
+            return False
+        if self._host.unreaped(self._program) >= UNREAPED_LIMIT:
+            self.words = "readers hang in the driver and cannot be killed; no further one is started"
+            return False
+        try:
+            self.child = self._host.spawn(self._program, to_line(self._job()))
+        except SpawnFailed as error:
+            self._lost(now, str(error))
+            return False
+        self.restarts += 1
+        self._answered_once, self.error = False, ""
+        return True
+
+    def _lost(self, now: float, why: str) -> None:
+        self.words = DETACHED if self.detached else why
+        self._asked = self._missed = self._rhythm = None
+        if self.child is not None:
+            self._host.kill(self.child)
+            self.child = None
+        self._start_at = now + self._pause
+        self._pause = min(LONGEST_PAUSE, self._pause * 2)

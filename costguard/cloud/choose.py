@@ -1,0 +1,67 @@
+"""Which cloud plug-in speaks for this machine, and where it looks."""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costguard.cloud import dmi
+from costguard.cloud.access import CloudAccess
+from costguard.cloud.api import Provider, Site, load, site_settings
+from costguard.plans import Finding, Verdict
+
+
+class Chosen(NamedTuple):
+    """One plug-in, under the name of its entry point."""
+
+    name: str
+    provider: Provider
+    site: Site
+
+
+class NobodyError(Exception):
+    """No single plug-in speaks for this machine; ``finding`` says why, and what to do."""
+
+    def __init__(self, finding: Finding, verdict: Verdict = "refuse") -> None:
+        super().__init__(finding.text)
+        self.finding = finding
+        self.verdict = verdict
+
+
+def choose(access: CloudAccess) -> Chosen:
+    """The plug-in that the section ``[cloud]`` names, else the one that recognises the firmware. No network.
+
+    Raises NobodyError.
+    """
+    settings, host = access.cloud, access.host
+    wanted = str(settings.get("provider") or "auto")
+    machine = dmi.identity(host.sysfs)
+    if wanted == "none":
+        text = 'the configuration says cloud.provider = "none", so no cloud can be asked; the bill would go on'
+        raise NobodyError(Finding("no_provider", text, 'set cloud.provider = "auto", or use another kill_action'))
+    entries = list(access.providers)
+    if wanted != "auto":
+        entries = [entry for entry in entries if wanted in {entry.partition("=")[0], entry.rpartition("=")[2]}]
+        if not entries:
+            text = f"the plug-in {wanted!r} that cloud.provider names is not installed; the bill would go on"
+            raise NobodyError(Finding("no_provider", text, "install it, or see the names: `costguard permissions`"))
+    loaded = load(entries)
+    pairs = list(zip(loaded.names, loaded.providers, strict=True))
+    mine = pairs if wanted != "auto" else [pair for pair in pairs if pair[1].recognises(machine)]
+    if len(mine) == 1:
+        name, provider = mine[0]
+        own = site_settings(settings, name, provider)
+        return Chosen(name, provider, Site(machine, own, dict(os.environ), host.procfs, host.sysfs, host.devfs))
+    raise NobodyError(_why([provider.name for _, provider in mine], loaded.failures, machine))
+
+
+def _why(claims: list[str], failures: tuple[str, ...], machine: Mapping[str, str]) -> Finding:
+    """None, or several: each has its own words and its own remedy."""
+    if claims:
+        text = f"several plug-ins claim this machine ({', '.join(claims)}), so none is asked; the bill would go on"
+        return Finding("cloud_ambiguous", text, "name the right one: cloud.provider")
+    if failures:
+        text = f"a cloud plug-in could not be loaded, so no cloud can be asked: {'; '.join(failures)}"
+        return Finding("plugin_failed", text, "reinstall the plug-in, then run `costguard doctor`")
+    words = " ".join(filter(None, (machine.get("sys_vendor"), machine.get("product_name")))) or "no firmware identity"
+    text = f"no plug-in knows this machine ({words}), so nothing can end it through a cloud; the bill would go on"
+    return Finding("no_provider", text, 'use kill_action = "shutdown" or "command", or name the cloud: cloud.provider')

@@ -1,0 +1,221 @@
+"""Whether this machine is a node of a scheduler: such a node ends by its scheduler's own power-down and in no other way.
+
+A node that stops behind its scheduler loses its jobs, hangs, or is replaced. The names in a cloud's tags stand with each
+plug-in; the daemons of the host stand here. The owner's configuration alone can say that nothing is scheduled here
+(``cloud.managed = "standalone"``); a tag cannot.
+
+Sources: the daemons' own documentation; proc(5) (``hidepid``); proc_pid_status(5) (``Uid``, ``Groups``, ``NSpid``), proc_pid_comm(5) (15 characters).
+"""
+
+import grp
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from costguard.cloud.api import CloudError, Provider, Site
+from costguard.cloud.retry import LateError, bounded
+from costguard.plans import Finding, Verdict
+
+CODE = "managed_node"
+
+METADATA_WITHIN = 4.0
+"""Seconds for the question to the metadata service."""
+
+POWER_DOWN: Mapping[str, str] = {
+    "Kubernetes": "drain it and let its autoscaler take it away: `kubectl drain NODE`, or scale the node group down",
+    "Slurm": "`scontrol update nodename=NODE state=power_down_asap reason=idle`, or set SuspendTime in slurm.conf",
+    "Ray": "`ray down CLUSTER.yaml`, or set idle_timeout_minutes, after which Ray ends idle nodes itself",
+    "SkyPilot": "`sky autostop -i MINUTES CLUSTER`, or `sky stop CLUSTER`",
+    "dstack": "`dstack fleet delete FLEET`, or set idle_duration in the fleet's configuration",
+    "Nomad": "`nomad node drain -enable NODE`, then let its autoscaler take it away",
+    "HTCondor": "`condor_off -peaceful`, then the pool's own power management",
+    "PBS": "`pbsnodes -o NODE`, then the power provisioning of PBS",
+    "Grid Engine": "`qmod -d '*@NODE'`, then what scales the queue",
+    "LSF": "`badmin hclose NODE`, then its resource connector",
+    "Determined": "`det agent disable AGENT`, or set max_idle_agent_period in the master's provisioner",
+}
+"""The scheduler's own way to end a node that is idle."""
+
+_ELSEWHERE = "end it there: make the cluster, its node group or its queue smaller"
+
+_DAEMONS: Mapping[str, str] = {
+    **dict.fromkeys(("kubelet", "kubelite", "k3s-agent", "k3s-server", "rke2", "k0s"), "Kubernetes"),
+    **dict.fromkeys(("slurmd", "slurmctld"), "Slurm"),
+    "raylet": "Ray",
+    "nomad": "Nomad",
+    "dstack-shim": "dstack",
+    "condor_startd": "HTCondor",
+    "pbs_mom": "PBS",
+    "sge_execd": "Grid Engine",
+    "sbatchd": "LSF",
+    "determined-agen": "Determined",
+}
+"""Names of processes, as the kernel cuts them."""
+
+_FIRST_USER = 1000
+"""The least uid of a person. Source: login.defs(5), UID_MIN."""
+_ADMIN_GROUPS, _SUDOERS = ("root", "sudo", "wheel", "admin", "docker", "lxd"), "sudoers"
+_SHOWN = ("hidepid=0", "hidepid=off")
+_HIDDEN = Finding(
+    "scheduler_unknown",
+    "/proc hides the processes of others from this user (hidepid), so nobody can tell whether a scheduler's daemon runs "
+    "here; this machine is not touched, and its bill goes on",
+    "run costguard as root, or in the group that `gid=` of /proc names; if nothing is scheduled here: "
+    'cloud.managed = "standalone"',
+)
+_INIT = ("systemd", "init", "")
+
+
+class Node(NamedTuple):
+    """The scheduler, and what shows it. ``counts`` is False where only an ordinary user says so."""
+
+    engine: str
+    evidence: str
+    counts: bool = True
+
+
+def finding(
+    engine: str, evidence: str, settings: Mapping[str, object], power_down: str = ""
+) -> tuple[Verdict, Finding]:
+    """A veto, unless the owner declares this machine standalone by configuration; ``power_down`` is the plug-in's own hint."""
+    if settings.get("managed") == "standalone":
+        text = f'{evidence} ({engine}), but the configuration says that nothing is scheduled here (cloud.managed = "standalone")'
+        return "consequences", Finding(CODE, text)
+    text = (
+        f"this machine is a node of {engine} ({evidence}); behind its scheduler's back jobs would be lost, or it would be "
+        "replaced, so it is never touched and its bill goes on"
+    )
+    hint = power_down or POWER_DOWN.get(engine, _ELSEWHERE)
+    return "refuse", Finding(CODE, text, f'{hint}; if nothing is scheduled here: cloud.managed = "standalone"')
+
+
+def by_daemon(procfs: str, settings: Mapping[str, object]) -> list[tuple[Verdict, Finding]]:
+    """What the daemons of this host say, or that nobody can see them: one finding, or none."""
+    nodes = list(_nodes(procfs))
+    for node in nodes:
+        if node.counts:
+            return [finding(node.engine, node.evidence, settings)]
+    if settings.get("managed") != "standalone" and _hides_processes(procfs):
+        return [("refuse", _HIDDEN)]
+    for node in nodes[:1]:
+        text = f"{node.evidence}: an ordinary user's, so it does not keep this machine up; what {node.engine} runs here would be lost"
+        hint = "if this is a node of a cluster, run its daemon as root or as a system user"
+        return [("consequences", Finding("scheduler_unproven", text, hint))]
+    return []
+
+
+def by_metadata(plugin: Provider, site: Site) -> list[tuple[Verdict, Finding]]:
+    """What the metadata service says, through a plug-in that knows its scheduler's names there (``scheduler(site)``).
+
+    One that does not answer says nothing: a guest action is for the time when the cloud cannot be asked.
+    """
+    ask = getattr(plugin, "scheduler", None)  # a plug-in of others may not have it
+    if ask is None:
+        return []
+    try:
+        said = bounded(lambda: ask(site), METADATA_WITHIN)
+    except (CloudError, LateError):
+        return []
+    if said is None:
+        return []
+    engine, evidence = said
+    return [finding(engine, evidence, site.settings)]
+
+
+def _nodes(procfs: str) -> Iterator[Node]:
+    """Each scheduler's daemon on the host; one inside a container belongs to somebody's test cluster."""
+    for number in _numbers(procfs):
+        name = _text(procfs, f"{number}/comm").strip()
+        engine = _DAEMONS.get(name)
+        if engine is None:
+            continue
+        status = _fields(_text(procfs, f"{number}/status"))
+        if len(status.get("NSpid", ())) > 1 or not _is_daemon(procfs, number, name, status):
+            continue
+        uid = (status.get("Uid") or ("",))[0]
+        owner = f"uid {uid}" if uid else "an unknown user"
+        counts = _may_be_root(uid, status)
+        if counts and _is_lent(procfs, number):
+            owner, counts = "whoever started its setuid program", False
+        if (status.get("State") or ("",))[0] in {"Z", "X"} or not os.path.exists(os.path.join(procfs, number)):
+            continue  # it has ended, and what could not be read of it says nothing
+        yield Node(engine, f"{name} runs here, process {number} of {owner}", counts=counts)
+
+
+def _is_lent(procfs: str, number: str) -> bool:
+    """Whether its program is one that makes everybody root (setuid), such as sudo: anybody may start that under a daemon's name."""
+    try:
+        return bool(os.stat(os.path.join(procfs, number, "exe")).st_mode & stat.S_ISUID)
+    except OSError:
+        return False  # gone, a kernel's thread, or not for this user to see
+
+
+def _hides_processes(procfs: str) -> bool:
+    """Whether the kernel shows this user no processes of others: then no daemon is seen, and none is ruled out."""
+    rows = [line.partition(" - ")[2].split() for line in _text(procfs, "self/mountinfo").splitlines()]
+    options = {option for row in rows if row[:1] == ["proc"] for option in row[-1].split(",")}
+    hides = any(option.startswith("hidepid=") and option not in _SHOWN for option in options)
+    return hides and not _text(procfs, "1/status")
+
+
+def _may_be_root(uid: str, status: Mapping[str, tuple[str, ...]]) -> bool:
+    """Root, a system user, or somebody who may become root: whoever else names a process so keeps no bill going.
+
+    Not known is as good as root: then the machine stays up.
+    """
+    if not uid.isdecimal() or int(uid) < _FIRST_USER:
+        return True
+    groups = set(status.get("Groups", ())) | set((status.get("Gid") or ())[:1])
+    return bool(groups & _admin_groups())
+
+
+def _admin_groups() -> set[str]:
+    """The numbers of the groups whose members may become root, of those that exist here."""
+    return {
+        str(entry.gr_gid)
+        for entry in grp.getgrall()
+        if entry.gr_name in _ADMIN_GROUPS or entry.gr_name.endswith(_SUDOERS)
+    }
+
+
+def _is_daemon(procfs: str, number: str, name: str, status: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether it is more than a program of the same name; what cannot be read counts."""
+    words = _text(procfs, f"{number}/cmdline").split("\0")
+    if len(words) < 2:
+        return True
+    if name == "nomad":
+        return "agent" in words[1:]
+    if name == "raylet":
+        return not _own_ray(procfs, words, status)
+    return True
+
+
+def _own_ray(procfs: str, words: list[str], status: Mapping[str, tuple[str, ...]]) -> bool:
+    """A program's own Ray (``ray.init()``): the head is this machine, and its parent is the program, not init.
+
+    Source: ray, ``services.py`` (``--gcs-address`` and ``--node_ip_address`` of the raylet).
+    """
+    options = dict(word.lstrip("-").replace("-", "_").partition("=")[::2] for word in words if "=" in word)
+    head, me = options.get("gcs_address", "").rpartition(":")[0], options.get("node_ip_address", "")
+    parent = (status.get("PPid") or ("1",))[0]
+    return bool(head) and head == me and _text(procfs, f"{parent}/comm").strip() not in _INIT
+
+
+def _numbers(procfs: str) -> list[str]:
+    try:
+        return sorted((name for name in os.listdir(procfs) if name.isdecimal()), key=int)
+    except OSError:
+        return []
+
+
+def _fields(text: str) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(rest.split()) for name, _, rest in (line.partition(":") for line in text.splitlines())}
+
+
+def _text(procfs: str, path: str) -> str:
+    try:
+        with open(os.path.join(procfs, path), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

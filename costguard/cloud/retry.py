@@ -1,0 +1,95 @@
+"""The same call again: pauses that grow, an end that holds, and one limit for a whole call.
+
+Which errors may be repeated is each plug-in's own to say; how long to wait between two tries is said here.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from costguard.cloud.api import CloudError
+
+FIRST, LONGEST = 0.25, 8.0
+"""Seconds of the first and of the longest pause."""
+
+LEAST = 1.0
+"""Seconds that another try needs at least: one that is cut off makes a certain failure an unknown one."""
+
+T = TypeVar("T")
+
+
+class LateError(TimeoutError):
+    """A call gave no whole answer within its time. It may have had its effect."""
+
+
+Again = Callable[[CloudError], float | None]
+"""Seconds that the cloud asks to wait at least before the same call may be made again; None: it may not."""
+
+
+def pauses(longest: float = LONGEST) -> Iterator[float]:
+    """Seconds, without end: doubled, capped, and each between half of its step and the whole.
+
+    Many machines have the same trouble at the same moment, and must not knock in step.
+    """
+    step = FIRST
+    while True:
+        yield step * random.uniform(0.5, 1.0)  # noqa: S311 - spreads machines, hides nothing
+        step = min(step * 2, longest)
+
+
+def when_asked(error: CloudError) -> float | None:
+    """As the error itself says."""
+    return error.retry_after
+
+
+def until(
+    end: float,
+    call: Callable[[float], T],
+    again: Again = when_asked,
+    *,
+    longest: float = LONGEST,
+    tries: int | None = None,
+) -> T:
+    """Call, with the seconds that are left, until it answers. ``end`` is a moment of the monotonic clock.
+
+    Raises the last CloudError: one that ``again`` does not allow to be repeated, one after which no time is left for
+    another try, or that of the last of ``tries``.
+    """
+    for number, pause in enumerate(pauses(longest), 1):
+        try:
+            return call(end - time.monotonic())
+        except CloudError as error:
+            asked = again(error)
+            if asked is None or number == tries or time.monotonic() + max(pause, asked) + LEAST >= end:
+                raise
+        time.sleep(max(pause, asked))
+    raise AssertionError  # the pauses never end
+
+
+def bounded(call: Callable[[], T], within: float) -> T:
+    """Wait ``within`` seconds for a whole call. Raises LateError, and whatever the call raises.
+
+    An SDK's own time-outs are for the next byte: an answer that drips outlasts them all. A call that is late is left
+    behind in its thread, and may still have its effect; the process that made it ends soon.
+    """
+    if within <= 0.0:
+        raise LateError("no time was left for it")
+    answers: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(call())
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(within)
+    if errors:
+        raise errors.pop()
+    if not answers:
+        raise LateError(f"no whole answer within {within:.3g} s")
+    return answers.pop()

@@ -1,0 +1,86 @@
+"""What all actions answer with: a plan with its findings, and the result of an attempt."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, get_args
+
+Verdict = Literal["go", "consequences", "another", "failed", "refuse"]
+"""``failed``: it could not be checked for a technical reason, which may pass."""
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""The gravest one last."""
+
+VERDICT_WORDS = {
+    "go": "may be carried out",
+    "consequences": "may be carried out, with consequences",
+    "another": "another action is needed",
+    "refuse": "cannot be carried out",
+    "failed": "could not be checked",
+}
+"""What people read."""
+
+Status = Literal["accepted", "done", "pending", "failed", "refused", "unknown"]
+
+
+class Finding(NamedTuple):
+    """One thing to know about a plan.
+
+    ``code`` is stable and for programs, ``text`` says what it means for the bill and the work,
+    ``hint`` names what to do about it.
+    """
+
+    code: str
+    text: str
+    hint: str = ""
+
+
+class Plan(NamedTuple):
+    """The answer to *may I, and what follows*.
+
+    ``ends_bill`` and ``keeps_disks`` are None where it is not known. ``command`` is what a guest
+    action runs; it stays in the worker. ``receipt`` names the machine to whoever asks its cloud later. ``price`` has the
+    fields of `costguard.cloud.api.Price`, where the cloud was asked what this machine costs; else it is empty.
+    """
+
+    action: str
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    ends_bill: bool | None = None
+    keeps_disks: bool | None = None
+    command: tuple[str, ...] = ()
+    receipt: Mapping[str, str] = {}
+    price: Mapping[str, object] = {}
+
+    @property
+    def may_act(self) -> bool:
+        """Whether the plan can be executed."""
+        return self.verdict in {"go", "consequences"}
+
+
+class Outcome(NamedTuple):
+    """What became of an attempt: words for people, and a proof (request id or exit code).
+
+    ``receipt`` is what `costguard stop --verify` needs to ask the cloud about it.
+    """
+
+    status: Status
+    detail: str
+    proof: str = ""
+    receipt: Mapping[str, str] = {}
+
+    @property
+    def as_json(self) -> dict[str, object]:
+        """What is reported and recorded."""
+        return {name: value for name, value in self._asdict().items() if name != "receipt" or value}
+
+
+def without_promises(plan: Plan) -> Plan:
+    """The plan; one that cannot be executed does not say that the bill ends, for nothing will end it."""
+    if plan.may_act:
+        return plan
+    findings = tuple(finding for finding in plan.findings if finding.code != "bill_ends")
+    return plan._replace(findings=findings, ends_bill=False if plan.ends_bill is False else None)
+
+
+def worst(*verdicts: Verdict) -> Verdict:
+    """The gravest of several verdicts."""
+    return max(verdicts, key=VERDICTS.index, default="go")

@@ -1,0 +1,1 @@
+"""The resident process that asks the metadata service of this machine's cloud."""

@@ -1,0 +1,179 @@
+"""The resident process that asks this machine's metadata service, driven by the guard line by line (JSON).
+
+First line: `CloudJob`. Then ``{"read":n}`` is answered by
+
+- ``{"read":n,"none":words}`` when no plug-in speaks for this machine, which lasts: the firmware does not change;
+- ``{"read":n,"cloud":name,"identity":{…}|null,"price":{…}|null,"notices":[[id,kind,due in seconds|null,words],…],
+  "asks":[[words,seconds left|null],…]|null,"settings":{name:value}|null,"nonsense":[words,…]}``, with ``"error"`` when the
+  service could not be asked; then what is known from before stands there. ``asks`` and ``settings`` are what the tags ask
+  for (`costguard.readers.cloud.tags`), null while they could not be read yet.
+
+The plug-ins speak to the service through the standard library; no SDK is loaded here. It ends with the guard.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import time
+
+from costguard.cloud.api import CloudError, Identity, Notice, Price
+from costguard.cloud.choose import Chosen, NobodyError, choose
+from costguard.masking import mask
+from costguard.process.wire import from_line
+from costguard.readers.cloud.job import CloudJob
+from costguard.readers.cloud.tags import asks, mistakes, settings
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
+"""Seconds before a service that did not answer is asked again: doubled each time."""
+
+TAGS_EVERY = 60.0
+WHO_EVERY = 3600.0
+"""Seconds between looks at what hardly changes."""
+
+_PR_SET_PDEATHSIG = 1
+_SIGKILL = 9
+_WORDS = 300  # characters
+
+
+class MetadataWatch:
+    """What is known of this machine's place in its cloud."""
+
+    def __init__(self, chosen: Chosen, *, wait: float, clock: "Callable[[], float]" = time.monotonic) -> None:
+        self._chosen = chosen
+        self._clock = clock
+        self._begin = clock() + wait
+        self._due: dict[str, float] = {}  # when each question is asked next
+        self._pauses: dict[str, float] = {}  # of those that failed
+        self._troubles: dict[str, str] = {}
+        self.identity: Identity | None = None
+        self.price: Price | None = None
+        self.notices: tuple[Notice, ...] = ()
+        self.tags: dict[str, str] | None = None
+
+    @property
+    def error(self) -> str:
+        """Why the service, or a part of it, cannot be asked; empty when it can."""
+        return mask("; ".join(self._troubles.values()))[:_WORDS]
+
+    def look(self) -> None:
+        """Ask what is due; after each failure of a question the pause before it is asked again grows.
+
+        A machine that cannot be identified is asked nothing else. Announcements that fail do not hide the tags, nor
+        delay them: these may ask to keep the machine up.
+        """
+        now = self._clock()
+        if now < self._begin:
+            return
+        questions = (("who", self._identify), ("notices", self._announced), ("tags", self._tagged))
+        for name, question in questions:
+            if now >= self._due.get(name, now):
+                self._ask(name, question)
+            if name == "who" and name in self._troubles:
+                return
+
+    def _ask(self, name: str, question: "Callable[[], float]") -> None:
+        """``question`` says how many seconds its answer is good for."""
+        try:
+            wait = question()
+        except CloudError as error:
+            words = str(error)
+        except Exception as error:  # noqa: BLE001 - foreign code: its bug is told, and the reader goes on
+            words = f"the plug-in failed: {type(error).__name__}: {error}"
+        else:
+            self._pauses.pop(name, None)
+            self._troubles.pop(name, None)
+            self._due[name] = self._clock() + wait
+            return
+        pause = self._pauses.get(name, FIRST_PAUSE)
+        self._troubles[name] = words
+        self._due[name] = self._clock() + pause
+        self._pauses[name] = min(LONGEST_PAUSE, pause * 2.0)
+
+    def _identify(self) -> float:
+        self.identity = self._chosen.provider.identify(self._chosen.site)
+        self.price = self._chosen.provider.price(self.identity)
+        return WHO_EVERY
+
+    def _announced(self) -> float:
+        if self._chosen.site.settings.get("notices") != "off":
+            self.notices = tuple(self._chosen.provider.notices(self._chosen.site))
+        return 0.0
+
+    def _tagged(self) -> float:
+        if self._chosen.site.settings.get("tags") != "off":
+            found = self._chosen.provider.tags(self._chosen.site)
+            self.tags = {str(name): str(value) for name, value in found.items()}
+        return TAGS_EVERY
+
+    def answer(self, number: object, wall: float) -> "dict[str, Any]":
+        """Everything, as the guard takes it; ``wall`` is the date now."""
+        who, price = self.identity, self.price
+        found: dict[str, Any] = {
+            "read": number,
+            "cloud": self._chosen.provider.name,
+            "identity": who._asdict() if who else None,
+            "price": price._asdict() if price else None,
+            "notices": [[n.id, n.kind, None if n.at is None else n.at - wall, n.words] for n in self.notices],
+            "asks": None if self.tags is None else asks(self.tags, wall),
+        }
+        allowed = self._chosen.site.settings.get("tag_settings") is True
+        wanted, nonsense = settings(self.tags) if allowed and self.tags is not None else ({}, [])
+        nonsense = [*mistakes(self.tags or {}), *nonsense]
+        found |= {
+            "settings": None if self.tags is None else wanted,
+            "nonsense": [mask(words)[:_WORDS] for words in nonsense],
+        }
+        if self.error:
+            found["error"] = self.error
+        return found
+
+
+def serve(
+    job: CloudJob,
+    lines: "Callable[[], bytes]",
+    write: "Callable[[bytes], None]",
+    clock: "Callable[[], float]" = time.monotonic,
+) -> None:
+    """Answer until the end of the input."""
+    eyes, none = None, ""
+    try:
+        eyes = MetadataWatch(choose(job.place), wait=job.wait, clock=clock)
+    except NobodyError as error:
+        none = mask(str(error))[:_WORDS]
+    while line := lines():
+        number = json.loads(line).get("read")
+        if eyes is None:
+            answer: dict[str, Any] = {"read": number, "none": none}
+        else:
+            eyes.look()
+            answer = eyes.answer(number, time.time())
+        write(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
+
+
+def main() -> int:
+    """Serve on standard input and output."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    source = sys.stdin.buffer
+    line = source.readline()
+    if not line.strip():
+        return 0
+    try:
+        serve(from_line(CloudJob, line), source.readline, _write)
+    except (BrokenPipeError, ValueError, AttributeError):  # the guard is gone, or not itself
+        return 0
+    return 0
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

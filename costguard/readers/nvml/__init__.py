@@ -1,0 +1,1 @@
+"""The resident process that reads the GPUs through NVML."""

@@ -1,0 +1,226 @@
+"""Open a recording, whatever it is, and read it."""
+
+import gc
+import io
+import os
+import re
+import shlex
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from costguard.engine.words import several
+from costguard.files import NoFileError, open_file
+from costguard.replay.formats import parquet
+from costguard.replay.formats.prometheus import read_answer
+from costguard.replay.formats.recording import looks_like_own, read_own
+from costguard.replay.formats.source import Progress, Source
+from costguard.replay.formats.table import Options, read_table
+from costguard.replay.trace import Recording, Trace, TraceError
+
+DEFAULTS = Options()
+
+PEEK = 512
+"""Bytes that tell what a file is."""
+
+ALLOWED = (
+    "allowed: what `costguard record` wrote, CSV, Parquet, or the answer of a Prometheus server; see docs/replay.md"
+)
+
+SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".parquet", ".tsv", ".txt")
+"""Of the files of a folder that are recordings; each may be packed: ``.csv.gz``."""
+
+OPENED = re.compile(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/(\d{1,9})")
+"""Names of what this process has open already; somebody writes there, so reading it ends."""
+
+FOREIGN = (
+    (b"PK\x03\x04", "a zip archive", "unzip -p {}"),
+    (b"\xfd7zXZ", "packed with xz", "xz -dc {}"),
+    (b"BZh", "packed with bzip2", "bzip2 -dc {}"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd", "zstd -dc {}"),
+    (b"\x1f\x8b", "packed twice with gzip", "gzip -dc {}"),
+    (b"7z\xbc\xaf", "a 7z archive", "7z x -so {}"),
+    (b"SQLite format 3", "a database", ""),
+    (b"\x7fELF", "a program", ""),
+)
+"""First bytes, what they say, and the command that unpacks it."""
+
+
+def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress: Progress | None = None) -> Recording:
+    """Read a file, or standard input for ``-``; raises TraceError in words.
+
+    ``reader``: ``standard`` uses the standard library alone, ``fast`` the library of the extra of that name, which must be
+    installed; ``auto`` takes it where it is installed and the file is large. The result is the same.
+    """
+    with _opened(path) as source, uncollected():
+        head = _head(source)
+        if head.startswith(parquet.MAGIC):
+            return read_table(parquet.as_table(source), options, progress)
+        if what := _foreign(head):
+            raise TraceError(f"{source.name} is {what}", _unpacking(path, head))
+        if looks_like_own(head[:64].decode("utf-8", "replace")):
+            return read_own(source, progress)
+        sign = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        if sign == b"{" or (sign == b"[" and path.lower().removesuffix(".gz").endswith(".json")):
+            return read_answer(source, options, progress)
+        if reader != "standard" and path != "-":
+            from costguard.replay.formats import arrow
+
+            if reader == "fast" and not arrow.available():
+                raise TraceError("the fast reader is not installed", "pip install 'costguard-agent[fast]'")
+            if reader == "fast" or arrow.worthwhile(source):
+                found = arrow.read_fast(source, options, progress)
+                if found is not None:
+                    return found
+        return read_table(source, options, progress)
+
+
+def read_all(
+    paths: Sequence[str], options: Options = DEFAULTS, reader: str = "auto", progress: Progress | None = None
+) -> Recording:
+    """Several recordings, and those in folders; each file has machines of its own. Raises TraceError in words."""
+    files, notes = _listed(paths)
+    if len(files) == 1:
+        found = read(files[0], options, reader, progress)
+        return found._replace(notes=(*notes, *found.notes))
+    traces: list[Trace] = []
+    rows = done = 0
+    for path in files:
+        found = read(path, options, reader, partial(_add, progress, done) if progress else None)
+        done += size_of(path)
+        rows += found.rows
+        taken = {trace.name for trace in traces}
+        for trace in found.traces:
+            named = trace.name or os.path.basename(path)
+            traces.append(trace._replace(name=f"{named} ({path})" if named in taken else named))
+        notes += [f"{path}: {note}" for note in found.notes]
+    return Recording(tuple(traces), rows, tuple(notes))
+
+
+def size_of(path: str) -> int:
+    """The bytes of a file, or of all files of a folder; 0 where nobody knows."""
+    if os.path.isdir(path):
+        return sum(entry.stat().st_size for entry in os.scandir(path) if entry.is_file())
+    return os.path.getsize(path) if os.path.isfile(path) else 0
+
+
+def _add(progress: Progress, before: int, count: int) -> None:
+    progress(before + count)
+
+
+def _listed(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The files, those of folders among them, and what was passed over."""
+    files: list[str] = []
+    notes: list[str] = []
+    for path in paths:
+        if not os.path.isdir(path):
+            files.append(path)
+            continue
+        try:
+            every = sorted(entry.path for entry in os.scandir(path) if entry.is_file())
+        except OSError as error:
+            raise TraceError(f"the folder {path} cannot be read: {error.strerror}", ALLOWED) from None
+        recordings = [name for name in every if name.lower().removesuffix(".gz").endswith(SUFFIXES)]
+        if not recordings:
+            raise TraceError(
+                f"the folder {path} holds no recording", f"allowed: files that end in {', '.join(SUFFIXES)}"
+            )
+        files += recordings
+        if passed := len(every) - len(recordings):
+            notes.append(
+                f"{path}: passed over {several(passed, 'file')} with another ending than {', '.join(SUFFIXES)}"
+            )
+    return files, notes
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Source]:
+    if path == "-":
+        yield Source("standard input", io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False)), 0)
+        return
+    if (number := _descriptor(path)) is not None:
+        yield Source(path, io.BufferedReader(io.FileIO(number, closefd=False)), 0)
+        return
+    try:
+        file = open_file(path)
+    except NoFileError as error:
+        words = f"{path} is no file: {error.strerror}"
+        raise TraceError(
+            words, f"to read what somebody writes there: `cat {shlex.quote(path)} | costguard replay -`"
+        ) from None
+    except ValueError:
+        raise TraceError(f"{path!r} is no path", "allowed: a file, a folder, or a dash for standard input") from None
+    except FileNotFoundError:
+        raise TraceError(
+            f"there is no file {path}", "a dash reads standard input; `costguard record` writes a recording"
+        ) from None
+    except OSError as error:
+        raise TraceError(_closed(path, error)) from None
+    with file:
+        try:
+            size = os.fstat(file.fileno()).st_size
+            file.peek(1)
+        except OSError as error:
+            raise TraceError(_closed(path, error)) from None
+        yield Source(path, file, size)
+
+
+def _descriptor(path: str) -> int | None:
+    """The open pipe that a shell names so: ``<(command)``, or /dev/stdin behind one; None for anything else."""
+    named = OPENED.fullmatch(path)
+    number = int(named[1] or 0) if named else 0
+    try:
+        piped = named is not None and not stat.S_ISREG(os.fstat(number).st_mode)
+    except (OSError, OverflowError):
+        return None
+    return number if piped else None
+
+
+def _closed(path: str, error: OSError) -> str:
+    if isinstance(error, IsADirectoryError):
+        return f"{path} is a folder; allowed: a file, or a dash for standard input"
+    if isinstance(error, PermissionError):
+        return f"this user may not read {path}"
+    return f"{path} cannot be read: {error.strerror}"
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the collector of cycles: millions of rows make none, and looking for them takes half of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _head(source: Source) -> bytes:
+    """The first bytes, unpacked, without reading on: a pipe cannot be read twice."""
+    head = source.raw.peek(PEEK) if isinstance(source.raw, io.BufferedReader) else b""
+    if not head.startswith(b"\x1f\x8b"):
+        return head
+    import zlib
+
+    try:
+        return zlib.decompressobj(31).decompress(head, PEEK)
+    except zlib.error:
+        return b""  # the reader says what is wrong
+
+
+def _foreign(head: bytes) -> str:
+    """What a file is that is no text; empty for one that may be a recording."""
+    for start, what, _ in FOREIGN:
+        if head.startswith(start):
+            return what
+    wide = head[:2] in {b"\xff\xfe", b"\xfe\xff"} or (len(head) > 3 and head[1] == head[3] == 0 and head[0])
+    return "no text: there are zero bytes in it" if b"\0" in head and not wide else ""
+
+
+def _unpacking(path: str, head: bytes) -> str:
+    """The command that makes a recording of it, where there is one."""
+    command = next((command for start, _, command in FOREIGN if head.startswith(start)), "")
+    return f"`{command.format(shlex.quote(path))} | costguard replay -`" if command and path != "-" else ALLOWED

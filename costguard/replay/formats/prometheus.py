@@ -1,0 +1,133 @@
+"""What a Prometheus server answers to ``/api/v1/query_range``, as JSON: one series for each GPU and metric.
+
+Label and metric names are those of NVIDIA's DCGM exporter and of nvidia_gpu_exporter.
+"""
+
+import json
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from costguard.engine.observation import Device, Known, Reading
+from costguard.replay.formats.columns import ENGINE_NAMES, LOAD_NAMES, SHARE_NAMES, plain, unit_of
+from costguard.replay.formats.group import NO_ROW
+from costguard.replay.formats.source import Progress, Source, text_of
+from costguard.replay.formats.table import SCALE_HINT, Options, doubtful_unit
+from costguard.replay.formats.values import load
+from costguard.replay.trace import Palette, Recording, Trace, TraceError, step_of
+
+LONGEST = 1 << 27
+"""Characters of an answer; a longer one is refused, because JSON is read whole."""
+
+BEGINNING = 1 << 18
+"""Characters in which the results must have begun: what is no answer is not read whole."""
+
+MACHINE_LABELS = ("Hostname", "hostname", "node", "host", "instance", "machine", "pod")
+GPU_LABELS = ("UUID", "uuid", "gpu_uuid", "gpu", "minor_number", "index", "device")
+NUMBER_LABELS = ("gpu", "index", "minor_number")
+NAME_LABELS = ("modelName", "name", "gpu_name")
+
+HINT = (
+    "allowed: the JSON that /api/v1/query_range answers, such as of the query DCGM_FI_DEV_GPU_UTIL; see docs/replay.md."
+)
+
+
+class _Series(NamedTuple):
+    """One metric of one GPU: its readings by the date in seconds since the epoch."""
+
+    machine: str
+    device: Device
+    metric: str
+    readings: dict[float, Reading]
+
+
+def read_answer(source: Source, options: Options, progress: Progress | None = None) -> Recording:
+    """Read an answer; raises TraceError in words."""
+    with text_of(source, lines=False) as text:
+        content = text.read(BEGINNING)
+        if '"result"' not in content:  # it stands before all values
+            raise TraceError(f"{source.name} is no answer of a Prometheus server: no data.result begins in it", HINT)
+        content += text.read(LONGEST + 1 - BEGINNING)
+    if len(content) > LONGEST:
+        raise TraceError(f"{source.name} is longer than {LONGEST >> 20} MB", "ask for a shorter time, or a larger step")
+    if progress is not None:
+        progress(source.size)
+    try:
+        answer = json.loads(content)
+        found = [series for series in answer["data"]["result"] if isinstance(series["values"], list)]
+        notes: list[str] = []
+        series = [_series(each, options) for each in _wanted(found, notes)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        words = str(error) if isinstance(error, ValueError) else "it has no data.result with series of values"
+        raise TraceError(f"{source.name} is no answer of a Prometheus server: {words}", HINT) from None
+    if not any(each.readings for each in series):
+        raise TraceError(f"{source.name} holds no sample", HINT)
+    _refuse_doubtful_unit(source, options, series)
+    machines = dict.fromkeys(each.machine for each in series)
+    traces = tuple(_trace(name, [each for each in series if each.machine == name]) for name in machines)
+    return Recording(traces, sum(len(each.readings) for each in series), tuple(notes))
+
+
+def _wanted(found: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator[Mapping[str, Any]]:
+    """The series of loads; those of other metrics are passed over, and that is told."""
+    known = {*LOAD_NAMES, *ENGINE_NAMES, ""}
+    names = [plain(str(each["metric"].get("__name__", ""))) for each in found]
+    others = sorted({name for name in names if name not in known})
+    if others and len(others) == len(set(names)):
+        raise ValueError(f"no load among its metrics ({', '.join(others)}); known: {', '.join(sorted(known - {''}))}")
+    if others:
+        notes.append(f"metrics that are no load were passed over: {', '.join(others)}")
+    yield from (each for each, name in zip(found, names, strict=True) if name in known)
+
+
+def _series(given: Mapping[str, Any], options: Options) -> _Series:
+    labels = {str(name): str(value) for name, value in given["metric"].items()}
+    metric = plain(labels.get("__name__", ""))
+    by_name = 100.0 if metric in SHARE_NAMES else 1.0
+    scale = by_name if options.scale is None else options.scale
+    readings = {float(at): load(str(value), scale) for at, value in given["values"]}
+    wanted = (options.machine,) if options.machine else MACHINE_LABELS
+    key = _label(labels, GPU_LABELS) or "gpu0"
+    number = _label(labels, NUMBER_LABELS)
+    device = Device(
+        f"gpu{key}" if key.isdecimal() else key,
+        int(number) if number.isdecimal() else None,
+        _label(labels, ("UUID", "uuid", "gpu_uuid")),
+        _label(labels, NAME_LABELS),
+    )
+    return _Series(_label(labels, wanted), device, metric, readings)
+
+
+def _label(labels: Mapping[str, str], wanted: Sequence[str]) -> str:
+    return next((labels[name] for name in wanted if name in labels), "")
+
+
+def _refuse_doubtful_unit(source: Source, options: Options, series: Sequence[_Series]) -> None:
+    unnamed = [each for each in series if not unit_of(each.metric)]
+    if options.scale is None and doubtful_unit(chain.from_iterable(each.readings.values() for each in unnamed)):
+        words = f"{source.name}: no load is above 1, and nothing says whether they are per cent or shares of 1"
+        raise TraceError(words, SCALE_HINT)
+
+
+def _trace(name: str, series: Sequence[_Series]) -> Trace:
+    """One machine: every GPU at every time that any of them has."""
+    devices = list(dict.fromkeys(each.device for each in series))
+    times = array("d", sorted({at for each in series for at in each.readings}))
+    palette = Palette()
+    columns = []
+    for place, device in enumerate(devices):
+        of_gpu = [each for each in series if each.device == device]
+        columns.append(palette.pack([palette.number(_at(at, of_gpu)) for at in times]))
+        if device.number is None:
+            devices[place] = device._replace(number=place)
+    return Trace(name, tuple(devices), times, tuple(columns), tuple(palette.readings), step_of(times))
+
+
+def _at(at: float, metrics: Sequence[_Series]) -> Reading:
+    """The highest load of a GPU's engines at one time; unknown where its own is."""
+    own = [each.readings[at] for each in metrics if at in each.readings and each.metric not in ENGINE_NAMES]
+    if not any(isinstance(reading, Known) for reading in own):
+        return own[0] if own else NO_ROW
+    every = [each.readings[at] for each in metrics if at in each.readings]
+    return max((reading for reading in every if isinstance(reading, Known)), key=lambda known: known.load)

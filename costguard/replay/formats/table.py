@@ -1,0 +1,346 @@
+"""Reading tables: what `nvidia-smi --query-gpu=… --format=csv` wrote, and what people made of it."""
+
+import csv
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import compress, islice, pairwise, repeat
+from operator import ne
+from typing import NamedTuple
+
+from costguard.engine.observation import Device, Known, Reading
+from costguard.engine.words import several
+from costguard.replay.formats.columns import Columns, from_header, guess, is_header, plain, renamed
+from costguard.replay.formats.group import SAMPLE, Grouper
+from costguard.replay.formats.overlap import OverlapError
+from costguard.replay.formats.source import Progress, Source, chunks
+from costguard.replay.formats.values import CellTimes, Numbers, is_local, load, moment
+from costguard.replay.trace import Palette, Recording, TraceError
+
+_DIGITS = re.compile(r"[\d.,]+")
+
+ALLOWED = "allowed: rows of nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv"
+
+
+INDEX_DIGITS = 9
+"""A longer number is a name, no index."""
+
+SCALE_HINT = "say it: --scale 100 for shares of 1, --scale 1 for per cent"
+OVERLAP_HINT = "cut the file there, or name the column that tells machines apart: --machine-column NAME"
+
+
+class Options(NamedTuple):
+    """What the caller says about a table; empty where it should be found out."""
+
+    machine: str | None = None  # the column that tells machines apart
+    columns: str | None = None  # names for the columns of a table without header, or OURS=THEIRS for some of one with
+    scale: float | None = None  # what makes per cent of a load; None: as its name says, else 1
+
+
+class Table:
+    """One table in the making."""
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self.source = source
+        self.options = options
+        self.notes: list[str] = []
+        self.rows = 0
+        self.first_lines: list[str] = []
+        self._columns: Columns | None = None
+        self._header: list[str] = []
+        self._header_line = ""
+        self._shape: list[str] = []
+        self._before = 0  # lines before this chunk
+        self._palette = Palette()
+        self._moments = CellTimes()
+        self._numbers = Numbers(self._palette)
+        self._groupers: dict[str, Grouper] = {}
+        self._facts: dict[tuple[str, str], Sequence[str]] = {}
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line with something in it names the columns."""
+        return bool(self._header_line)
+
+    @property
+    def columns(self) -> Columns | None:
+        """What each column means, once it is known."""
+        return self._columns
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def take(self, lines: list[str], *, last: bool) -> None:
+        """A piece of the file."""
+        if self._columns is None:
+            skipped = self.begin(lines)
+            self._before += skipped
+            lines = lines[skipped:]
+        if not lines:
+            return
+        try:
+            self.take_columns(*self._split(lines, last=last))
+        except ValueError:
+            self._find_bad_time(lines)
+            raise
+        self._before += len(lines)
+
+    def begin(self, lines: list[str]) -> int:
+        """Learn the columns from the first lines; gives how many of them are used up."""
+        self.first_lines = lines[:SAMPLE]
+        count = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+        if count == len(lines):
+            return count
+        cells = cells_of(lines[count])
+        try:
+            names = self.options.columns or ""
+            if names and "=" not in names:
+                self._header = [name.strip() for name in names.split(",")]
+                self._columns = from_header(self._header, self.options.machine)
+                if is_header(cells):
+                    self._header_line, count = lines[count], count + 1
+            elif names or is_header(cells):
+                self._header, self._header_line = cells, lines[count]
+                self._columns = from_header(renamed(cells, names) if names else cells, self.options.machine)
+                count += 1
+            else:
+                self._columns, words = guess([cells], moment)
+                self.notes.append(words)
+        except ValueError as error:
+            raise self._error(count + 1, str(error), lines[count]) from None
+        found = self._columns
+        by_name = 100.0 if found.unit == "share" else 1.0
+        self._numbers.scale = by_name if self.options.scale is None else self.options.scale
+        self._numbers.engine_scale = 1.0 if self.options.scale is None else self.options.scale
+        if found.machine is not None and not self.options.machine:
+            self.notes.append(f"the column {plain(self._header[found.machine])!r} is taken to tell machines apart")
+        return count
+
+    def _split(self, lines: list[str], *, last: bool) -> Sequence[Sequence[str]]:
+        """The cells, column by column; line by line where something is odd."""
+        found = self._columns
+        assert found is not None  # take() saw to it
+        kept = lines
+        if self._header_line and self._header_line in lines:
+            kept = [line for line in lines if line != self._header_line]
+        if last and kept and not kept[-1].endswith("\n"):
+            return self._carefully(lines, found, last=True)
+        try:
+            columns: Sequence[Sequence[str]] = _plain_columns(kept, found.width)
+            if not columns:
+                rows = list(csv.reader(kept, skipinitialspace=True))
+                columns = list(zip(*rows, strict=True)) if len(rows) == len(kept) else ()
+            if len(columns) == found.width:
+                several = zip(*[columns[i] for i in (found.load, *found.engines)], strict=True)
+                for cells in set(several) if found.engines else ((cell,) for cell in set(columns[found.load])):
+                    self.number(*cells)
+                return columns
+        except (ValueError, csv.Error):
+            pass
+        return self._carefully(lines, found, last=last)
+
+    def _carefully(self, lines: list[str], found: Columns, *, last: bool) -> Sequence[Sequence[str]]:
+        """Each line for itself: empty ones and headers are left out, what is wrong is named with its line."""
+        good: list[list[str]] = []
+        for number, line in enumerate(lines, self._before + 1):
+            cells = cells_of(line)
+            end = last and number == self._before + len(lines)
+            if not line.strip() or (self._header and cells == [cell.strip() for cell in self._header]):
+                continue
+            if end and self._is_cut(line, cells, good, found):
+                self.note_cut(number)
+                continue
+            try:
+                self._check(number, line, cells, found)
+            except TraceError:
+                if not end or line.endswith("\n") or not (good or self.rows):
+                    raise
+                self.note_cut(number)
+                continue
+            good.append(cells)
+        return list(zip(*good, strict=True)) if good else [()] * found.width
+
+    def note_cut(self, number: int) -> None:
+        """Tell of a last line that was being written."""
+        self.notes.append(f"line {number} is cut off and was left out")
+
+    def _is_cut(self, line: str, cells: list[str], good: list[list[str]], found: Columns) -> bool:
+        if line.endswith("\n") and len(cells) == found.width:
+            return False
+        if len(cells) < found.width:
+            return True
+        pattern = self._shape or ([_shape(cell) for cell in good[-1]] if good else [])
+        return bool(pattern) and [_shape(cell) for cell in cells] != pattern
+
+    def _check(self, number: int, line: str, cells: list[str], found: Columns) -> None:
+        if len(cells) != found.width:
+            raise self._error(number, f"{several(len(cells), 'column')} where {found.width} are expected", line)
+        try:
+            moment(cells[found.time])
+            load(cells[found.load], self._numbers.scale)
+            for position in found.engines:
+                load(cells[position], self._numbers.engine_scale)
+        except ValueError as error:
+            raise self._error(number, str(error), line) from None
+
+    def _error(self, number: int, words: str, line: str) -> TraceError:
+        shown = "".join(c if c.isprintable() else "·" for c in line.strip())
+        shown = shown if len(shown) <= 80 else shown[:77] + "…"
+        return TraceError(f"{self.source.name}:{number}: {words}; read: {shown!r}", f"{ALLOWED}; see docs/replay.md.")
+
+    # -- grouping --------------------------------------------------------------------------------------------
+
+    def take_columns(self, *columns: Sequence[str]) -> None:
+        """Rows as columns of cells."""
+        found = self._columns
+        if found is None or not columns or not columns[0]:
+            return
+        self.count(len(columns[0]), columns)
+        codes = self._codes(columns, found)
+        gpus = _bare(columns[found.gpu]) if found.gpu is not None else None
+        machines = columns[found.machine] if found.machine is not None else None
+        self._hand_out(columns[found.time], gpus, codes, machines)
+
+    def count(self, rows: int, columns: Sequence[Sequence[str]]) -> None:
+        """So many rows were read; ``columns`` holds them, or the first of them, for the names of the GPUs."""
+        self.rows += rows
+        if not self._shape:
+            self._shape = [_shape(column[-1]) for column in columns]
+        self._remember(columns)
+
+    def number(self, cell: str, *engines: str) -> int:
+        """The number of a load, the GPU's own and those of further engines; raises ValueError in words."""
+        return self._numbers.several(cell, *engines) if engines else self._numbers[cell]
+
+    def _codes(self, columns: Sequence[Sequence[str]], found: Columns) -> "array[int]":
+        numbers = self._numbers
+        if not found.engines:
+            return array("L", map(numbers.__getitem__, columns[found.load]))
+        return array("L", map(numbers.several, columns[found.load], *[columns[i] for i in found.engines]))
+
+    def _hand_out(
+        self, times: Sequence[str], gpus: Sequence[str] | None, codes: "array[int]", machines: Sequence[str] | None
+    ) -> None:
+        if machines is None:
+            self.grouper("").feed(times, gpus, codes)
+            return
+        moments, local = array("d", self._moments.column(times)), is_local(times[0])
+        changes = compress(range(1, len(machines)), map(ne, islice(machines, 1, None), machines))
+        for start, end in pairwise([0, *changes, len(machines)]):
+            of_gpus = gpus[start:end] if gpus else None
+            self.grouper(machines[start].strip()).feed_dated(moments[start:end], of_gpus, codes[start:end], local=local)
+
+    def grouper(self, name: str) -> Grouper:
+        """Who collects the rows of one machine."""
+        found = self._groupers.get(name)
+        if found is None:
+            found = self._groupers[name] = Grouper(name, self._palette, self._moments)
+        return found
+
+    def _find_bad_time(self, lines: list[str]) -> None:
+        """Name the first line whose time is none."""
+        found = self._columns
+        assert found is not None  # take() saw to it
+        for number, line in enumerate(lines, self._before + 1):
+            cells = cells_of(line)
+            if not line.strip() or (self._header and cells == [cell.strip() for cell in self._header]):
+                continue
+            try:
+                moment(cells[found.time])
+            except ValueError as error:
+                raise self._error(number, str(error), line) from None
+
+    def _remember(self, columns: Sequence[Sequence[str]]) -> None:
+        """The first row of every GPU, for its name and UUID."""
+        found = self._columns
+        if found is None or found.gpu is None:
+            return
+        machines = columns[found.machine] if found.machine is not None else None
+        gpus = _bare(columns[found.gpu])
+        for key in set(gpus):
+            if machines is None and ("", key) not in self._facts:
+                row = gpus.index(key)
+                self._facts["", key] = [column[row] for column in columns]
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def finish(self) -> Recording:
+        """Everything that was read."""
+        if not self.rows:
+            raise TraceError(f"{self.source.name} holds no row of a recording", f"{ALLOWED}; see docs/replay.md.")
+        traces = []
+        for grouper in self._groupers.values():
+            devices = [self._device(grouper.name, key, place) for key, place in grouper.keys.items()]
+            try:
+                traces.append(grouper.finish(devices))
+            except OverlapError as error:
+                raise TraceError(f"{self.source.name}: {error}", OVERLAP_HINT) from None
+        odd = [grouper.name for grouper in self._groupers.values() if not grouper.sorted]
+        if odd:
+            of = f" of {len(odd)} machines" if len(self._groupers) > 1 else ""
+            self.notes.append(f"the rows{of} were out of order and were sorted by time")
+        self._refuse_doubtful_unit()
+        return Recording(tuple(traces), self.rows, tuple(self.notes))
+
+    def _refuse_doubtful_unit(self) -> None:
+        """A column that never exceeds 1 and has fractions may hold shares of 1 as well as per cent: asked, not guessed."""
+        found = self._columns
+        if self.options.scale is not None or found is None or found.unit or "%" in self._shape[found.load]:
+            return
+        if doubtful_unit(self._palette.readings):
+            words = f"{self.source.name}: no load is above 1, and nothing says whether they are per cent or shares of 1"
+            raise TraceError(words, SCALE_HINT)
+
+    def _device(self, machine: str, key: str, place: int) -> Device:
+        found = self._columns
+        assert found is not None  # finish() is called after rows were read
+        if found.gpu is None:
+            return Device(key, place)
+        row = self._facts.get((machine, key), ())
+        name = row[found.name].strip() if found.name is not None and row else ""
+        uuid = row[found.uuid].strip() if found.uuid is not None and row else ""
+        bus = row[found.bus].strip().lower() if found.bus is not None and row else ""
+        number = int(key) if key.isdecimal() and len(key) <= INDEX_DIGITS else place
+        return Device(bus or uuid or (f"gpu{key}" if key.isdecimal() else key), number, uuid, name)
+
+
+def _plain_columns(lines: Sequence[str], width: int) -> list[list[str]]:
+    """The cells of whole lines, as the csv module gives them, in half of its time; empty where it may give others."""
+    text = "".join(lines)
+    if not text or '"' in text or set(map(str.count, lines, repeat(","))) != {width - 1}:
+        return []
+    text = text.replace(", ", ",")
+    if ", " in text or "\n " in text or text[0] == " ":
+        return []
+    cells = text.replace("\n", ",").split(",")
+    return [cells[place:-1:width] for place in range(width)]
+
+
+def _bare(names: Sequence[str]) -> Sequence[str]:
+    """Names without the blanks around them, or one GPU would be two; they are few, so most columns are not copied."""
+    return names if all(name == name.strip() for name in set(names)) else [name.strip() for name in names]
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of one line, without the blanks around them."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
+    except csv.Error:
+        return [line.strip()]
+
+
+def doubtful_unit(readings: Iterable[Reading]) -> bool:
+    """Whether loads that were read as per cent may be shares of 1: none is above 1, and some are fractions."""
+    loads = {reading.load for reading in readings if isinstance(reading, Known)}
+    return bool(loads) and max(loads) <= 0.01 and any(0.0 < value < 0.01 for value in loads)
+
+
+def _shape(cell: str) -> str:
+    return _DIGITS.sub("0", cell.strip())
+
+
+def read_table(source: Source, options: Options, progress: Progress | None = None) -> Recording:
+    """Read a table with the standard library; raises TraceError that names the line."""
+    table = Table(source, options)
+    for lines, last in chunks(source, progress):
+        table.take(lines, last=last)
+    return table.finish()

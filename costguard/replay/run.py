@@ -1,0 +1,236 @@
+"""The engine carried over a recording: the same steps as on a machine, in dry run.
+
+Two ways with the same decisions: every sample a step; or only the samples at which something can change. The
+second way leaves out what the engine itself would have answered with *nothing changed*, and while a machine works
+it carries the engine's tracks over the ups and downs without asking for a decision that cannot fall.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import NamedTuple
+
+from costguard.engine.alarm import would_have_stopped_at
+from costguard.engine.effects import Effect, Tell
+from costguard.engine.events import Devices, Outcome, Tick
+from costguard.engine.idleness import idle_at, unused_at, work_seen
+from costguard.engine.machine import Step, step
+from costguard.engine.observation import Observation
+from costguard.engine.obstacles import due_at
+from costguard.engine.overdue import period_over
+from costguard.engine.policy import Policy
+from costguard.engine.reasons import Moment, reason_of, standing
+from costguard.engine.rules import EPSILON, rules_of
+from costguard.engine.state import DONE, WARNING, WATCHING, State, initial
+from costguard.engine.window import NEVER
+from costguard.replay.levels import Levels, first_at
+from costguard.replay.skip import Forward
+from costguard.replay.trace import Trace
+
+PROGRESS_EVERY = 2048
+"""Turns of the loop between two reports of progress."""
+
+
+class Decision(NamedTuple):
+    """One line of the time line. ``tick`` is the position in the trace at or before it, ``wall`` its date.
+
+    ``in_doubt``: a countdown that ended between two samples was cancelled by the later one; whether work began before or
+    after its end, the recording does not say.
+    """
+
+    tick: int
+    wall: float
+    kind: str  # begin | armed | warning | cancelled | stop | work | or the kind of another message
+    state: str
+    sentence: str
+    in_doubt: bool = False
+
+
+class Walked(NamedTuple):
+    """What the engine decided; ``steps`` is how often it was asked."""
+
+    policy: Policy
+    decisions: tuple[Decision, ...]
+    judged: tuple[int, ...]
+    state: State
+    steps: int
+
+
+def policy_for(policy: Policy, trace: Trace) -> Policy:
+    """The policy as it is replayed: in dry run, and with no closer look than the recording took."""
+    return policy._replace(mode="dry-run", interval=max(policy.interval, trace.interval))
+
+
+def walk(
+    levels: Levels,
+    policy: Policy,
+    *,
+    every_sample: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Walked:
+    """Decide on a whole trace. The first sample counts as the boot of the machine."""
+    walker = _Walker(levels, policy_for(policy, levels.trace), policy.interval)
+    count, k, turns = len(levels.times), 0, 0
+    while k < count:
+        walker.between(k)
+        before = walker.state
+        walker.tick(k)
+        k += 1
+        if not every_sample and k < count:
+            k = walker.skip(k, before)
+        turns += 1
+        if progress is not None and turns % PROGRESS_EVERY == 0:
+            progress(k)
+    return Walked(walker.policy, tuple(walker.decisions), walker.state.core.judged, walker.state, walker.steps)
+
+
+class _Walker:
+    def __init__(self, levels: Levels, policy: Policy, look: float) -> None:
+        self.levels = levels
+        self.trace = levels.trace
+        self.times = levels.times
+        self.start = levels.times[0] if levels.times else 0.0
+        self.policy = policy
+        self.look = look  # how often a guard would have looked
+        self.rules = rules_of(policy)
+        self.decisions: list[Decision] = []
+        self.steps = 0
+        state = initial("replay", self.trace.name)
+        self.state = step(state, Devices(0.0, self.trace.devices), policy).state
+        self.forward = Forward(levels, self.rules)
+        self._changes: list[list[int]] = []
+        self._unarmed: list[int] = []
+
+    # -- one sample ------------------------------------------------------------------------------------------
+
+    def between(self, k: int) -> None:
+        """When a countdown ends well before sample ``k``: the guard, which looks more often, would not have waited.
+
+        What it would have seen is what the sample says, because a sample stands for the time since the one before. Work
+        in that sample may have begun after the stop all the same, which is why such a cancellation is in doubt.
+        """
+        state, core = self.state, self.state.core
+        now = core.incident
+        if core.phase != WARNING or now is None or now.warned is None or k == 0:
+            return
+        at = self.times[k] - self.start
+        due = max(due_at(core, self.rules), state.at + self.look)
+        if at - due > self.look and at - state.at <= self.rules.gap:
+            first = len(self.decisions)
+            self._ask(k, self._wall(due), k - 1)
+            self.decisions[first:] = [
+                decision._replace(in_doubt=decision.kind == "cancelled") for decision in self.decisions[first:]
+            ]
+
+    def tick(self, k: int) -> None:
+        """Ask the engine about one sample."""
+        self._ask(k, self.times[k], k)
+
+    def _ask(self, k: int, wall: float, tick: int) -> None:
+        """Ask the engine, tell it that people got its messages, note what it decided."""
+        trace, before = self.trace, self.state
+        readings = tuple([trace.readings[column[k]] for column in trace.codes])
+        seen = Tick(wall - self.start, Observation(trace.gpus, readings), wall)
+        done = step(before, seen, self.policy)
+        self.steps += 1
+        self.state = done.state
+        if done.state.core is before.core:
+            return
+        self._note(tick, wall, before, done)
+        for effect in done.effects:
+            if type(effect) is Tell:
+                self.state = step(self.state, Outcome(seen.at, effect.id, "delivered"), self.policy).state
+
+    def _note(self, k: int, wall: float, before: State, done: Step) -> None:
+        old, new = before.core, done.state.core
+        kinds = [kind for effect in done.effects if (kind := _kind(effect))]
+        if before.core.work is None:
+            kinds.insert(0, "begin")
+        if old.phase == DONE and new.phase != DONE:
+            kinds.insert(0, "work")
+        if new.armed is not None and old.armed is None:
+            kinds.insert(0, "armed")
+        if kinds:
+            sentence = done.sentence
+            self.decisions += [Decision(k, wall, kind, sentence.word, str(sentence)) for kind in kinds]
+
+    # -- what may be left out --------------------------------------------------------------------------------
+
+    def skip(self, k: int, before: State) -> int:
+        """The next sample to ask about, from ``k`` on; the state is carried to the one before it."""
+        core, state = self.state.core, self.state
+        if to := self.forward.possible(state, k):
+            self.state = self.forward.carry(state, k, to)
+            return to
+        end = self._steady_until(k)
+        if end <= k:
+            return k
+        if core is before.core and state.tracks is before.tracks:
+            until = core.next  # the engine just said that such a tick changes nothing
+        else:
+            until = self._calm_until(state) - 2 * EPSILON  # which the engine adds to the time
+        if self.policy.budget is not None:
+            until = min(until, period_over(core, self.rules) - self.start)
+        end = min(end, first_at(self.times, self._wall(until), k))
+        while end > k and self.times[end - 1] - self.start >= until:
+            end -= 1  # a date is not exact to the last bit
+        if end > k:
+            self.state = state._replace(at=self.times[end - 1] - self.start)
+        return end
+
+    def _wall(self, at: float) -> float:
+        return at + self.start
+
+    def _steady_until(self, k: int) -> int:
+        """The first sample from ``k`` on that differs in a level, or comes after a hole."""
+        if not self._changes:
+            rules, core = self.rules, self.state.core
+            self._changes = [self.levels.any_change(rules), self.levels.holes(rules.gap)]
+            if rules.judges_mean:
+                self._changes.append(self.levels.mean(rules, core.picked).changes)
+            self._unarmed = self.levels.above(rules, core.picked).changes
+        columns = self._changes if self.state.core.armed is not None else [*self._changes, self._unarmed]
+        end = len(self.times)
+        for column in columns:
+            i = bisect_left(column, k)
+            if i < len(column):
+                end = min(end, column[i])
+        return end
+
+    def _calm_until(self, state: State) -> float:
+        """Until when a tick of equal levels changes nothing, where the engine does not say so itself."""
+        core, rules = state.core, self.rules
+        settled = core.blind is None and core.alarm is None and core.weak is None and not core.holds
+        if (
+            not settled
+            or not self.forward.knows_reasons
+            or (core.armed is None and self.policy.arm_duration is not None)
+        ):
+            return -1.0
+        now = core.incident
+        if core.phase == WARNING and now is not None and now.warned is not None:
+            if standing(now, Moment(state, rules, self._wall(state.at), None)).holds != "yes":
+                return -1.0
+            due = due_at(core, rules)
+            alarming = (
+                would_have_stopped_at(core, rules, core.shadow),
+                idle_at(state, rules),
+                unused_at(state, rules),
+            )
+            return min(core.check, due, *[date for date in alarming if date > state.at])
+        if core.phase == DONE and now is not None and reason_of(now).by_date:
+            quiet = not any(track.loud for track in state.tracks)  # only work that is seen now ends it
+            idle = idle_at(state, rules)  # or work that came later and has ended
+            return min(core.check, core.remind, core.again, idle if idle > state.at else NEVER) if quiet else -1.0
+        if rules.judges_mean and core.mean is not None and not core.mean.loud and core.mean.lost is None:
+            if core.phase == WATCHING:
+                return core.next
+            if core.phase == DONE and not work_seen(state, rules, core.closed):
+                return min(core.check, core.remind, core.again)
+        return -1.0
+
+
+def _kind(effect: Effect) -> str:
+    """The word for a message on the time line; the message that the action would happen now is the stop."""
+    if type(effect) is not Tell:
+        return ""
+    return "stop" if effect.kind == "would_act" else effect.kind
