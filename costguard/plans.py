@@ -21,7 +21,7 @@ VERDICT_WORDS = {
 Status = Literal["accepted", "done", "pending", "failed", "refused", "unknown"]
 
 
-class Finding(NamedTuple):
+class PlanFinding(NamedTuple):
     """One thing to know about a plan.
 
     ``code`` is stable and for programs, ``text`` says what it means for the bill and the work,
@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 
     action: str
     verdict: Verdict
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PlanFinding, ...] = ()
     ends_bill: bool | None = None
     keeps_disks: bool | None = None
     command: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
         return self.verdict in {"go", "consequences"}
 
 
-class Outcome(NamedTuple):
+class Result(NamedTuple):
     """What became of an attempt: words for people, and a proof (request id or exit code).
 
     ``receipt`` is what `costguard stop --verify` needs to ask the cloud about it.

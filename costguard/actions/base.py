@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from costguard.cloud.access import CloudAccess, HostPaths
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 
 
 class Context(NamedTuple):
@@ -89,8 +89,8 @@ class Action(Protocol[F]):
     def plan(self, facts: F) -> Plan:
         """Decide from the facts alone."""
 
-    def execute(self, plan: Plan, context: Context) -> Outcome:
+    def execute(self, plan: Plan, context: Context) -> Result:
         """Act. Ends within ``context.deadline``. Raises DryRunError unless the mode is live."""
 
-    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+    def confirm(self, context: Context, recorded: Result | None) -> Result:
         """Say what the world shows of an attempt; ``recorded`` is what its executor wrote down."""

@@ -16,7 +16,7 @@ from costguard.cloud.choose import NobodyError, choose
 from costguard.cloud.identify import OPEN_WITHIN, identified, step
 from costguard.engine.state import PERSON
 from costguard.masking import mask
-from costguard.plans import Finding, Outcome, Plan, Verdict, without_promises, worst
+from costguard.plans import Plan, PlanFinding, Result, Verdict, without_promises, worst
 
 CODES: Mapping[Trouble, str] = {
     "unreachable": "unreachable",
@@ -38,7 +38,7 @@ OWN_CODES = frozenset(("credentials_expired", "scopes_missing"))
 """Words of a plug-in that say more than the kind of trouble."""
 
 
-class Session(NamedTuple):
+class CloudSession(NamedTuple):
     """The SDK is loaded, the identity is sure, and the facts of one verb are gathered."""
 
     name: str
@@ -55,9 +55,9 @@ class CloudFacts(NamedTuple):
     stands_for_host: bool
     live: bool
     has_sink: bool
-    session: Session | None
-    trouble: tuple[Verdict, Finding] | None = None
-    daemons: tuple[tuple[Verdict, Finding], ...] = ()
+    session: CloudSession | None
+    trouble: tuple[Verdict, PlanFinding] | None = None
+    daemons: tuple[tuple[Verdict, PlanFinding], ...] = ()
 
 
 class CloudAction:
@@ -65,7 +65,7 @@ class CloudAction:
 
     def __init__(self, name: Verb) -> None:
         self.name: Verb = name
-        self._session: Session | None = None
+        self._session: CloudSession | None = None
 
     def facts(self, context: Context) -> CloudFacts:
         """Find the plug-in, identify this machine, log in, and gather what the plan needs."""
@@ -91,7 +91,7 @@ class CloudAction:
 
     def plan(self, facts: CloudFacts) -> Plan:
         """What the plug-in says, and the core's own refusals."""
-        found: list[tuple[Verdict, Finding]] = [
+        found: list[tuple[Verdict, PlanFinding]] = [
             ("refuse", finding)
             for finding in container.refusals(facts.container, stands_for_host=facts.stands_for_host)
         ]
@@ -117,13 +117,13 @@ class CloudAction:
         )
         return without_promises(whole)
 
-    def execute(self, plan: Plan, context: Context) -> Outcome:
+    def execute(self, plan: Plan, context: Context) -> Result:
         """Send the request. The plug-in repeats the same one while that can help, within the deadline."""
         if not context.live:
             raise DryRunError("dry run")
         session = self._session
         if session is None or not plan.may_act:
-            return Outcome("failed", "there is no session with the cloud: nothing was sent")
+            return Result("failed", "there is no session with the cloud: nothing was sent")
         # a person's wish needs no readings
         within = context.deadline if context.reason == PERSON else min(context.deadline, REQUEST_WITHIN)
         ticket = Ticket(context.incident, context.attempt, within)
@@ -131,12 +131,12 @@ class CloudAction:
             outcome = session.machine.execute(self.name, session.gathered, ticket)
         except CloudError as error:
             words = f"{mask(error.told)}; {error.hint}" if error.hint else mask(error.told)
-            return Outcome("failed" if error.technical else "refused", words)
+            return Result("failed" if error.technical else "refused", words)
         sent = outcome.status in {"accepted", "done", "pending", "unknown"}
         proof = receipt.accepted(session.receipt, outcome.proof, outcome.receipt.get("accepted", "")) if sent else {}
         return outcome._replace(detail=mask(outcome.detail), receipt=proof)
 
-    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+    def confirm(self, context: Context, recorded: Result | None) -> Result:
         """What the cloud says of this machine now; what was recorded, where it says nothing."""
         end = time.monotonic() + context.deadline
         try:
@@ -149,13 +149,13 @@ class CloudAction:
             return _unasked(recorded, mask(error.told))
         return outcome._replace(detail=mask(outcome.detail), receipt=recorded.receipt if recorded else {})
 
-    def _open(self, context: Context, *, gather: bool = True) -> Session:
+    def _open(self, context: Context, *, gather: bool = True) -> CloudSession:
         """Raises NobodyError or CloudError; whatever else a plug-in raises becomes one of these."""
         chosen = choose(context.access)
         if context.cloud.get("metadata") == "never":
             text = 'cloud.metadata = "never": nobody can say which machine of the cloud this is; the bill would go on'
             hint = 'set cloud.metadata = "auto", or use another kill_action'
-            raise NobodyError(Finding("facts_missing", text, hint))
+            raise NobodyError(PlanFinding("facts_missing", text, hint))
         can = capabilities(chosen.provider).verbs
         if self.name not in can:
             raise NobodyError(_cannot(self.name, chosen.provider.name, can), "another")
@@ -163,7 +163,7 @@ class CloudAction:
         with identified(chosen, end) as who:
             machine = step(chosen, "open", lambda: chosen.provider.open(chosen.site, who), end)
             gathered = step(chosen, "facts", lambda: machine.facts(self.name), end) if gather else None
-        return Session(
+        return CloudSession(
             chosen.name,
             machine,
             gathered,
@@ -171,34 +171,34 @@ class CloudAction:
         )
 
 
-def explain(error: CloudError) -> tuple[Verdict, Finding]:
+def explain(error: CloudError) -> tuple[Verdict, PlanFinding]:
     """A cloud that cannot be asked, as a finding: what is technical may pass, the rest is a veto."""
     tail = "until that works this machine cannot be ended through its cloud, and the bill would go on"
     code = error.code if error.code in OWN_CODES else CODES[error.trouble]
-    finding = Finding(code, f"{mask(error.told)}; {tail}", error.hint or "see `costguard doctor`")
+    finding = PlanFinding(code, f"{mask(error.told)}; {tail}", error.hint or "see `costguard doctor`")
     return ("failed" if error.technical else "refuse"), finding
 
 
-def _unasked(recorded: Outcome | None, why: str) -> Outcome:
+def _unasked(recorded: Result | None, why: str) -> Result:
     """The cloud could not be asked: an acceptance alone does not say that anything happened."""
     if recorded is None:
-        return Outcome("unknown", f"nothing is recorded of this attempt, and the cloud could not be asked: {why}")
+        return Result("unknown", f"nothing is recorded of this attempt, and the cloud could not be asked: {why}")
     if recorded.status == "accepted":
         words = f"accepted; what became of it could not be asked: {why}"
-        return Outcome("unknown", words, recorded.proof, recorded.receipt)
+        return Result("unknown", words, recorded.proof, recorded.receipt)
     return recorded
 
 
-def _cannot(verb: Verb, cloud: str, can: Sequence[Verb]) -> Finding:
+def _cannot(verb: Verb, cloud: str, can: Sequence[Verb]) -> PlanFinding:
     text = f"{cloud} has no way to {verb} a machine, so nothing is asked of it, and the bill would go on"
-    return Finding(
+    return PlanFinding(
         "no_such_action", text, f"set kill_action to what it can do ({', '.join(can)}), or to another action"
     )
 
 
-def _no_sink(*, live: bool) -> tuple[Verdict, Finding]:
+def _no_sink(*, live: bool) -> tuple[Verdict, PlanFinding]:
     text = "a terminated machine takes its history and its tags with it, and nothing else would keep what happened"
     hint = 'name a place that keeps every record under [sink] (`url` or `syslog`), or use kill_action = "stop"'
     if live:
-        return "refuse", Finding("no_sink", f"{text}; so it is not terminated, and the bill would go on", hint)
-    return "consequences", Finding("no_sink", f"{text}; in live mode this is refused", hint)
+        return "refuse", PlanFinding("no_sink", f"{text}; so it is not terminated, and the bill would go on", hint)
+    return "consequences", PlanFinding("no_sink", f"{text}; in live mode this is refused", hint)

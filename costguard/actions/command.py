@@ -11,12 +11,12 @@ from typing import NamedTuple
 from costguard.actions import effect
 from costguard.actions.base import Context
 from costguard.engine import deadlines
-from costguard.plans import Finding, Outcome, Plan
+from costguard.plans import Plan, PlanFinding, Result
 
 DEFAULT_TIMEOUT = deadlines.ACTION
 """Seconds; ``actions.command.timeout``."""
 
-_BILL = Finding("bill_unknown", "costguard cannot know whether the command ends the bill")
+_BILL = PlanFinding("bill_unknown", "costguard cannot know whether the command ends the bill")
 
 
 class CommandFacts(NamedTuple):
@@ -40,32 +40,32 @@ class Command:
         """A missing program is found here, not when it is needed."""
         if not facts.argv:
             hint = 'set run = ["/path/to/program", "argument"] under [actions.command]'
-            return Plan("command", "refuse", (Finding("command_missing", "no command is configured", hint),))
+            return Plan("command", "refuse", (PlanFinding("command_missing", "no command is configured", hint),))
         if not facts.path:
             text = f"the program {facts.argv[0]!r} does not exist, is not executable or is not in PATH"
             hint = "write its full path in actions.command.run and check it with `costguard config check`"
-            return Plan("command", "refuse", (Finding("command_not_found", text, hint),))
+            return Plan("command", "refuse", (PlanFinding("command_not_found", text, hint),))
         return Plan("command", "go", (_BILL,), command=facts.argv)
 
-    def execute(self, plan: Plan, context: Context) -> Outcome:
+    def execute(self, plan: Plan, context: Context) -> Result:
         """Run it in its own process group; the whole group is ended at the deadline."""
         limit = min(_timeout(context), context.deadline)
         try:
             ended = effect.run(context, plan.command, deadline=limit, environ=environment(context))
         except OSError as error:
-            return Outcome("failed", f"the command could not be started: {error.strerror}")
+            return Result("failed", f"the command could not be started: {error.strerror}")
         said = f"; it said: {ended.output}" if ended.output else ""
         if ended.expired:
-            return Outcome("failed", f"the command was ended after {limit:g} s{said}", "deadline")
+            return Result("failed", f"the command was ended after {limit:g} s{said}", "deadline")
         if ended.code == 0:
-            return Outcome("done", f"the command succeeded{said}", "exit code 0")
+            return Result("done", f"the command succeeded{said}", "exit code 0")
         if ended.code is not None and ended.code < 0:
-            return Outcome("failed", f"the command died of signal {-ended.code}{said}", f"signal {-ended.code}")
-        return Outcome("failed", f"the command failed with exit code {ended.code}{said}", f"exit code {ended.code}")
+            return Result("failed", f"the command died of signal {-ended.code}{said}", f"signal {-ended.code}")
+        return Result("failed", f"the command failed with exit code {ended.code}{said}", f"exit code {ended.code}")
 
-    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+    def confirm(self, context: Context, recorded: Result | None) -> Result:
         """Only its executor knows what the command did."""
-        return recorded or Outcome("unknown", "nothing is recorded of this attempt; the command is not repeated")
+        return recorded or Result("unknown", "nothing is recorded of this attempt; the command is not repeated")
 
 
 def variables(context: Context) -> dict[str, str]:

@@ -3,9 +3,9 @@
 # ruff: noqa: ARG002 - the protocol offers more than this action needs
 
 from costguard.actions.base import Context
-from costguard.plans import Finding, Outcome, Plan
+from costguard.plans import Plan, PlanFinding, Result
 
-_BILL = Finding(
+_BILL = PlanFinding(
     "bill_goes_on",
     "costguard ends with exit code 0 and stops nothing by itself: the bill goes on",
     "run what ends the bill after it: `costguard run … && your-command`",
@@ -24,10 +24,10 @@ class EndProcess:
         """Always possible."""
         return Plan(self.name, "go", (_BILL,), ends_bill=False, keeps_disks=True)
 
-    def execute(self, plan: Plan, context: Context) -> Outcome:
+    def execute(self, plan: Plan, context: Context) -> Result:
         """The guard does it, never a worker."""
-        return Outcome("refused", "the guard ends itself; no worker can do that for it")
+        return Result("refused", "the guard ends itself; no worker can do that for it")
 
-    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+    def confirm(self, context: Context, recorded: Result | None) -> Result:
         """A guard that asks is still running."""
-        return Outcome("failed", "the guard still runs")
+        return Result("failed", "the guard still runs")

@@ -11,7 +11,7 @@ from costguard.actions import effect, init_rights, results, shutdown_behaviour
 from costguard.actions.base import Context
 from costguard.cloud import api, container, dmi, managed
 from costguard.cloud.api import Consequence
-from costguard.plans import Finding, Outcome, Verdict
+from costguard.plans import PlanFinding, Result, Verdict
 
 Verb = Literal["poweroff", "reboot"]
 
@@ -38,7 +38,7 @@ class GuestFacts(NamedTuple):
 
     action: str
     tool: tuple[str, ...]
-    permission: init_rights.Permission
+    permission: init_rights.InitRight
     container: str | None
     stands_for_host: bool
     accept_bill: bool = False
@@ -47,7 +47,7 @@ class GuestFacts(NamedTuple):
     consequence: Consequence | None = None
     plugin_failures: tuple[str, ...] = ()
     fallback: bool = False
-    nodes: tuple[tuple[Verdict, Finding], ...] = ()
+    nodes: tuple[tuple[Verdict, PlanFinding], ...] = ()
 
 
 def facts(context: Context, verb: Verb) -> GuestFacts:
@@ -55,7 +55,7 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
     procfs = context.host.procfs
     systemd = os.path.isdir(os.path.join(procfs, "self/root/run/systemd/system"))
     tool = _tool(verb, context.settings.get("delay"), systemd=systemd)
-    may = init_rights.Permission(())
+    may = init_rights.InitRight(())
     if tool:
         free = _can_gain_privileges(procfs)
         may = init_rights.ask(tool, _LOGIND_METHOD[verb], systemd=systemd, new_privileges=free)
@@ -85,7 +85,7 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
 
 def _nodes(
     context: Context, mine: Sequence[tuple[str, api.Provider]], firmware: Mapping[str, str]
-) -> list[tuple[Verdict, Finding]]:
+) -> list[tuple[Verdict, PlanFinding]]:
     """What this host and the metadata service say of a scheduler. The cloud's API is not asked for a guest action."""
     found = managed.by_daemon(context.host.procfs, context.cloud)
     may_ask = context.cloud.get("metadata") == "auto" and context.cloud.get("provider") != "none"
@@ -103,52 +103,52 @@ def _proven(general: Consequence, context: Context) -> Consequence:
     return general._replace(keeps_disks=said == "stops") if said else general
 
 
-def refusals(facts: GuestFacts) -> list[Finding]:
+def refusals(facts: GuestFacts) -> list[PlanFinding]:
     """Every reason not to touch this machine."""
     found = container.refusals(facts.container, stands_for_host=facts.stands_for_host)
     if not facts.tool:
         text = "nothing here can do it: neither systemctl with a running systemd, nor shutdown in PATH"
-        found.append(Finding("no_init", text, "install an init system's tools, or use another kill_action"))
+        found.append(PlanFinding("no_init", text, "install an init system's tools, or use another kill_action"))
     elif not facts.permission.command:
         text = f"this user may not run `{' '.join(facts.tool)}`; the machine would stay up and be billed"
-        found.append(Finding("not_permitted", text, facts.permission.missing))
+        found.append(PlanFinding("not_permitted", text, facts.permission.missing))
     return found + [finding for verdict, finding in facts.nodes if verdict == "refuse"]
 
 
-def told(facts: GuestFacts) -> list[Finding]:
+def told(facts: GuestFacts) -> list[PlanFinding]:
     """What people should know of schedulers on this machine that do not stand in the way."""
     return [finding for verdict, finding in facts.nodes if verdict != "refuse"]
 
 
-def execute(context: Context, command: Sequence[str]) -> Outcome:
+def execute(context: Context, command: Sequence[str]) -> Result:
     """Ask the init system once, and report what it said."""
     said = " ".join(command)
     try:
         ended = effect.run(context, command, environ={**os.environ, "LC_ALL": "C"})  # its words are read
     except OSError as error:
-        return Outcome("failed", f"`{said}` could not be started: {error.strerror}")
+        return Result("failed", f"`{said}` could not be started: {error.strerror}")
     if ended.expired:
-        return Outcome("unknown", f"`{said}` did not answer within {context.deadline:g} s; {_words(ended)}")
+        return Result("unknown", f"`{said}` did not answer within {context.deadline:g} s; {_words(ended)}")
     if ended.code == 0:
-        return Outcome("accepted", f"`{said}` was accepted by the init system", "exit code 0")
+        return Result("accepted", f"`{said}` was accepted by the init system", "exit code 0")
     if _vetoed(ended.output):  # somebody decided so: no technical failure, and no other action goes round it
-        return Outcome("refused", f"`{said}` was refused: {_words(ended)}", f"exit code {ended.code}")
-    return Outcome("failed", f"`{said}` failed: {_words(ended)}", f"exit code {ended.code}")
+        return Result("refused", f"`{said}` was refused: {_words(ended)}", f"exit code {ended.code}")
+    return Result("failed", f"`{said}` failed: {_words(ended)}", f"exit code {ended.code}")
 
 
-def confirm(context: Context, recorded: Outcome | None) -> Outcome:
+def confirm(context: Context, recorded: Result | None) -> Result:
     """On the same boot the machine is still alive, so at best the action is on its way."""
     record, boot = results.read(context), results.boot_id(context)
     if record and boot and record.boot_id and record.boot_id != boot:  # a boot without a name is no other one
-        return Outcome("done", "the machine has started again since")
+        return Result("done", "the machine has started again since")
     if stopping():
-        return Outcome("pending", "the init system is stopping the machine")
+        return Result("pending", "the init system is stopping the machine")
     if recorded is None:
-        return Outcome("unknown", "nothing is recorded of this attempt, and the machine still runs")
+        return Result("unknown", "nothing is recorded of this attempt, and the machine still runs")
     if recorded.status != "accepted" or record is None:
         return recorded
     detail = f"accepted {record.age:.0f} s ago, but the machine still runs and the init system shows no shutdown"
-    return Outcome("accepted", detail, recorded.proof)
+    return Result("accepted", detail, recorded.proof)
 
 
 def stopping() -> bool:

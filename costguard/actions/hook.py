@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context
 from costguard.engine import deadlines
-from costguard.plans import Finding, Outcome, Plan, worst
+from costguard.plans import Plan, PlanFinding, Result, worst
 
 DEFAULT_TIMEOUT = deadlines.HOOK
 """Seconds; ``hooks.timeout``."""
@@ -23,27 +23,27 @@ def before_action(decided: Plan, context: Context) -> Plan:
     if outcome.status != "failed":
         return decided
     hint = "see what it says, and run it by hand: hooks.pre_stop"
-    finding = Finding("hook_failed", f"{outcome.detail}; the action goes on without it", hint)
+    finding = PlanFinding("hook_failed", f"{outcome.detail}; the action goes on without it", hint)
     return decided._replace(verdict=worst(decided.verdict, "consequences"), findings=(*decided.findings, finding))
 
 
-def run(context: Context, occasion: str, within: float) -> Outcome:
+def run(context: Context, occasion: str, within: float) -> Result:
     """Run it once for this occasion, an incident or an announcement, for at most so many seconds. Never raises."""
     mine = context._replace(settings={"run": context.hook.get("pre_stop")}, attempt=f"hook-{occasion}")
     begun = results.begin(mine)
     if not begun.first:
-        return Outcome("done", "the pre-stop hook ran before")
+        return Result("done", "the pre-stop hook ran before")
     argv = command.arguments(mine)
     try:
         ended = effect.run(mine, argv, deadline=within, environ=command.environment(mine))
     except OSError as error:
-        return Outcome("failed", f"the pre-stop hook could not be started: {error.strerror}")
+        return Result("failed", f"the pre-stop hook could not be started: {error.strerror}")
     said = f"; it said: {ended.output}" if ended.output else ""
     if ended.expired:
-        return Outcome("failed", f"the pre-stop hook was ended after {within:g} s{said}")
+        return Result("failed", f"the pre-stop hook was ended after {within:g} s{said}")
     if ended.code != 0:
-        return Outcome("failed", f"the pre-stop hook failed with exit code {ended.code}{said}")
-    return Outcome("done", f"the pre-stop hook ran{said}")
+        return Result("failed", f"the pre-stop hook failed with exit code {ended.code}{said}")
+    return Result("done", f"the pre-stop hook ran{said}")
 
 
 def time_of(hook: Mapping[str, object]) -> float:

@@ -15,26 +15,26 @@ ASK_DEADLINE = 5.0
 _RULE = re.compile(r"^\s*\((?P<run_as>[^)]*)\)\s*(?P<rest>.+)$")
 
 
-class Permission(NamedTuple):
+class InitRight(NamedTuple):
     """``command`` is what to run, empty when it is not allowed; then ``missing`` names the rule that would allow it."""
 
     command: tuple[str, ...]
     missing: str = ""
 
 
-def ask(command: Sequence[str], method: str, *, systemd: bool, new_privileges: bool) -> Permission:
+def ask(command: Sequence[str], method: str, *, systemd: bool, new_privileges: bool) -> InitRight:
     """Find out how this user may run ``command`` (as root, through logind's polkit rules, or through sudo).
 
     ``method`` is logind's question, ``CanPowerOff`` or ``CanReboot``. Sources:
     org.freedesktop.login1(5), sudo(8) and sudoers(5).
     """
     if os.geteuid() == 0:
-        return Permission(tuple(command))
+        return InitRight(tuple(command))
     if systemd and _logind_says_yes(method):
-        return Permission(tuple(command))
+        return InitRight(tuple(command))
     if new_privileges and _sudo_allows(command):
-        return Permission(("sudo", "-n", *command))
-    return Permission((), _missing(command, new_privileges))
+        return InitRight(("sudo", "-n", *command))
+    return InitRight((), _missing(command, new_privileges))
 
 
 def nopasswd(listing: str, command: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from costguard.cloud.access import CloudAccess
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 
 
 class BeatJob(NamedTuple):
@@ -22,11 +22,11 @@ class ActionAnswer(NamedTuple):
 
     plan: Plan | None = None
     ready: bool = False
-    outcome: Outcome | None = None
+    outcome: Result | None = None
     error: str = ""
 
 
-class Go(NamedTuple):
+class Release(NamedTuple):
     """The release of a worker that is ready."""
 
     go: bool

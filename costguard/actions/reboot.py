@@ -2,9 +2,9 @@
 
 from costguard.actions import guest
 from costguard.actions.base import Context
-from costguard.plans import Finding, Outcome, Plan
+from costguard.plans import Plan, PlanFinding, Result
 
-_BILL = Finding(
+_BILL = PlanFinding(
     "bill_goes_on",
     "a reboot does not end the bill: the machine comes back and costs what it cost before",
     'use `kill_action = "stop"` or `"shutdown"` to end the bill',
@@ -32,10 +32,10 @@ class Reboot:
             command=() if refused else facts.permission.command,
         )
 
-    def execute(self, plan: Plan, context: Context) -> Outcome:
+    def execute(self, plan: Plan, context: Context) -> Result:
         """Ask the init system to restart."""
         return guest.execute(context, plan.command)
 
-    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+    def confirm(self, context: Context, recorded: Result | None) -> Result:
         """See `guest.confirm`."""
         return guest.confirm(context, recorded)

@@ -13,7 +13,7 @@ from costguard.cloud import tags
 from costguard.cloud.api import CloudError
 from costguard.engine import deadlines
 from costguard.masking import mask
-from costguard.plans import Finding, Outcome, Plan, worst
+from costguard.plans import Plan, PlanFinding, Result, worst
 
 
 def announce(decided: Plan, context: Context) -> Plan:
@@ -37,11 +37,11 @@ def announce(decided: Plan, context: Context) -> Plan:
     hint = "see that the address under [sink] can be reached from this machine"
     if all(one.sink == "tag" for one in fate if one.trouble):
         hint = "see `costguard doctor`, and `costguard permissions CLOUD --tag` for the right"
-    finding = Finding("sink_failed", text, hint)
+    finding = PlanFinding("sink_failed", text, hint)
     return decided._replace(verdict=worst(verdict, "consequences"), findings=(finding, *decided.findings))
 
 
-def conclude(outcome: Outcome, context: Context) -> None:
+def conclude(outcome: Result, context: Context) -> None:
     """Send what became of it, as long as the machine lives; people have heard of it already."""
     if context.live and record_address.configured(context.sink):
         from costguard.actions import sink

@@ -9,7 +9,7 @@ import urllib.parse
 from typing import NamedTuple, get_args
 
 from costguard.actions.base import Context
-from costguard.plans import Outcome, Status
+from costguard.plans import Result, Status
 from costguard.programs import process_state
 
 
@@ -27,7 +27,7 @@ class Record(NamedTuple):
     start_time: int
     boot_id: str
     age: float  # seconds since the attempt started, suspended time included
-    outcome: Outcome | None
+    outcome: Result | None
 
     @property
     def running(self) -> bool:
@@ -68,7 +68,7 @@ def begin(context: Context) -> Begun:
     return Begun(True)
 
 
-def finish(context: Context, outcome: Outcome) -> str:
+def finish(context: Context, outcome: Result) -> str:
     """Replace the file with the outcome; words when that failed. No fsync: a hung disk must not hold a stop."""
     if not context.results or not context.attempt:
         return ""
@@ -100,7 +100,7 @@ def read(context: Context) -> Record | None:
         outcome = None
         if status in get_args(Status):
             receipt = {str(name): str(value) for name, value in dict(data.get("receipt") or {}).items()}
-            outcome = Outcome(status, str(data["detail"]), str(data["proof"]), receipt)  # type: ignore[arg-type] # checked above
+            outcome = Result(status, str(data["detail"]), str(data["proof"]), receipt)  # type: ignore[arg-type] # checked above
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - float(data["since"])
         return Record(int(data["pid"]), int(data["start_time"]), str(data["boot_id"]), age, outcome)
     except (ValueError, KeyError, TypeError):  # cut short by a full disk or a crash: started, no more is known

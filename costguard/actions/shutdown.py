@@ -3,7 +3,7 @@
 from costguard.actions import guest
 from costguard.actions.base import Context
 from costguard.cloud.api import Consequence
-from costguard.plans import Finding, Outcome, Plan, Verdict, worst
+from costguard.plans import Plan, PlanFinding, Result, Verdict, worst
 
 
 class Shutdown:
@@ -29,25 +29,25 @@ class Shutdown:
             command=() if refused else facts.permission.command,
         )
 
-    def execute(self, plan: Plan, context: Context) -> Outcome:
+    def execute(self, plan: Plan, context: Context) -> Result:
         """Ask the init system to power off."""
         return guest.execute(context, plan.command)
 
-    def confirm(self, context: Context, recorded: Outcome | None) -> Outcome:
+    def confirm(self, context: Context, recorded: Result | None) -> Result:
         """See `guest.confirm`."""
         return guest.confirm(context, recorded)
 
 
-def _bill(facts: guest.GuestFacts) -> tuple[Verdict, list[Finding]]:
+def _bill(facts: guest.GuestFacts) -> tuple[Verdict, list[PlanFinding]]:
     """What powering off does to the bill and to the disks."""
-    found: list[tuple[Verdict, Finding]] = [("consequences", finding) for finding in guest.told(facts)]
+    found: list[tuple[Verdict, PlanFinding]] = [("consequences", finding) for finding in guest.told(facts)]
     if facts.plugin_failures:
         text = "a cloud plug-in could not be loaded, so costguard may not know this cloud: "
         hint = "reinstall the plug-in, then run `costguard doctor`"
-        found.append(("consequences", Finding("plugin_failed", text + "; ".join(facts.plugin_failures), hint)))
+        found.append(("consequences", PlanFinding("plugin_failed", text + "; ".join(facts.plugin_failures), hint)))
     if len(facts.clouds) > 1:
         text = f"several plug-ins claim this machine ({', '.join(facts.clouds)}); what it does to the bill is unknown"
-        found.append(("consequences", Finding("cloud_ambiguous", text, "uninstall the plug-in that is wrong")))
+        found.append(("consequences", PlanFinding("cloud_ambiguous", text, "uninstall the plug-in that is wrong")))
     elif facts.consequence is None:
         found.append(("go", _no_cloud(facts)))
     else:
@@ -55,27 +55,27 @@ def _bill(facts: guest.GuestFacts) -> tuple[Verdict, list[Finding]]:
     return worst(*(verdict for verdict, _ in found)), [finding for _, finding in found]
 
 
-def _no_cloud(facts: guest.GuestFacts) -> Finding:
+def _no_cloud(facts: guest.GuestFacts) -> PlanFinding:
     machine = f" ({facts.machine})" if facts.machine else ""
     text = f"no plug-in knows this machine{machine}: what a shutdown does to its bill is unknown to costguard"
-    return Finding("no_cloud", text, "check that the provider does not bill a machine that is powered off")
+    return PlanFinding("no_cloud", text, "check that the provider does not bill a machine that is powered off")
 
 
-def _consequences(facts: guest.GuestFacts, known: Consequence) -> list[tuple[Verdict, Finding]]:
-    found: list[tuple[Verdict, Finding]] = []
+def _consequences(facts: guest.GuestFacts, known: Consequence) -> list[tuple[Verdict, PlanFinding]]:
+    found: list[tuple[Verdict, PlanFinding]] = []
     if known.ends_bill is False:
         verdict: Verdict = "consequences" if facts.accept_bill else "another"
         hint = known.hint or "use another kill_action, or set actions.shutdown.accept_bill = true"
-        found.append((verdict, Finding("bill_goes_on", known.text, hint)))
+        found.append((verdict, PlanFinding("bill_goes_on", known.text, hint)))
     elif known.ends_bill is None:
-        found.append(("consequences", Finding("bill_unknown", known.text, known.hint)))
+        found.append(("consequences", PlanFinding("bill_unknown", known.text, known.hint)))
     if facts.fallback and known.ends_bill is not False and not (known.ends_bill and known.keeps_disks):
         text = (
             f"nothing has proved that a shutdown ends the bill and keeps the disks, so it is no fall-back: {known.text}"
         )
-        found.append(("refuse", Finding("shutdown_unproven", text, known.hint)))
+        found.append(("refuse", PlanFinding("shutdown_unproven", text, known.hint)))
     elif known.keeps_disks is None:
-        found.append(("consequences", Finding("may_terminate", known.text, known.hint)))
+        found.append(("consequences", PlanFinding("may_terminate", known.text, known.hint)))
     elif known.keeps_disks is False:
-        found.append(("consequences", Finding("loses_disks", known.text, known.hint)))
-    return found or [("go", Finding("bill_ends", known.text, known.hint))]
+        found.append(("consequences", PlanFinding("loses_disks", known.text, known.hint)))
+    return found or [("go", PlanFinding("bill_ends", known.text, known.hint))]

@@ -15,13 +15,13 @@ from costguard.actions.base import Action, Context, DryRunError
 from costguard.actions.cloud import CloudAction
 from costguard.actions.command import Command
 from costguard.actions.end_process import EndProcess
-from costguard.actions.job import ActionAnswer, Go
+from costguard.actions.job import ActionAnswer, Release
 from costguard.actions.reboot import Reboot
 from costguard.actions.shutdown import Shutdown
 from costguard.cloud import tags
 from costguard.cloud.api import Verb
 from costguard.masking import mask
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 from costguard.process.wire import MalformedError, from_line
 from costguard.process.worker import say, serve
 from costguard.programs import die_with_parent
@@ -81,24 +81,22 @@ def act(action: Action[Any], context: Context) -> None:
     record.conclude(outcome, context)
 
 
-def perform(action: Action[Any], decided: Plan, context: Context) -> Outcome:
+def perform(action: Action[Any], decided: Plan, context: Context) -> Result:
     """Act once for this attempt, and leave a record that outlives this process."""
     if not context.live:
-        return Outcome("refused", "dry run")
+        return Result("refused", "dry run")
     begun = results.begin(context)
     if not begun.first:
-        return Outcome("unknown", "already started; an attempt is never repeated")
+        return Result("unknown", "already started; an attempt is never repeated")
     die_with_parent(False)
     # The command may be the end of this machine, which sends SIGTERM to everybody: record the outcome first.
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         outcome = action.execute(decided, context)
     except DryRunError:
-        outcome = Outcome("refused", "dry run")
+        outcome = Result("refused", "dry run")
     except Exception as error:  # noqa: BLE001 - whatever broke, what became of the attempt must be said and recorded
-        outcome = Outcome(
-            "unknown", f"costguard itself failed while acting: {type(error).__name__}: {mask(str(error))}"
-        )
+        outcome = Result("unknown", f"costguard itself failed while acting: {type(error).__name__}: {mask(str(error))}")
     trouble = [words for words in (begun.trouble, results.finish(context, outcome)) if words]
     return outcome._replace(detail="; ".join((outcome.detail, *dict.fromkeys(trouble))))
 
@@ -112,9 +110,9 @@ def confirm(action: Action[Any], context: Context) -> None:
         record = results.read(context)
     context = context._replace(deadline=context.deadline - (time.monotonic() - began))
     if record and record.outcome is None and record.running:
-        outcome = Outcome("pending", "the attempt is still being executed")
+        outcome = Result("pending", "the attempt is still being executed")
     elif record and record.outcome is None:
-        lost = Outcome("unknown", "the attempt was started and its worker is gone; it is not repeated")
+        lost = Result("unknown", "the attempt was started and its worker is gone; it is not repeated")
         outcome = action.confirm(context, lost)
     else:
         outcome = action.confirm(context, record.outcome if record else None)
@@ -126,7 +124,7 @@ def save(_: Action[Any], context: Context) -> None:
     if context.live:
         say(ActionAnswer(outcome=hook.run(context, context.attempt, context.deadline)))
     else:
-        say(ActionAnswer(outcome=Outcome("refused", "dry run")))
+        say(ActionAnswer(outcome=Result("refused", "dry run")))
 
 
 def say_plan(decided: Plan) -> None:
@@ -136,7 +134,7 @@ def say_plan(decided: Plan) -> None:
 
 def _go() -> bool:
     try:
-        return from_line(Go, sys.stdin.buffer.readline()).go
+        return from_line(Release, sys.stdin.buffer.readline()).go
     except MalformedError:  # or the end of input
         return False
 

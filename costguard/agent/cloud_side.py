@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costguard.agent.jitter import share
-from costguard.agent.reader import Reader
+from costguard.agent.reader import ReaderProcess
 from costguard.agent.tag_settings import milder
 from costguard.cloud.access import CloudAccess
 from costguard.engine.events import Event, Finding, Notice
@@ -48,7 +48,7 @@ class CloudSide:
         self._asked: dict[str, Any] = {}  # the price that a plan heard when it asked the cloud
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
         self._told: dict[str, float] = {}  # notices by id, and for when they were announced
-        self._reader: Reader | None = None
+        self._reader: ReaderProcess | None = None
         self._place: CloudAccess | None = None
         self.adopt(config)
 
@@ -64,7 +64,7 @@ class CloudSide:
         self._place, self.facts, self.settings, self._vetoes = place, {}, {}, ()
         if place.providers and cloud.get("provider") != "none" and cloud.get("metadata") != "never":
             job = CloudJob(place, WAIT * share(self._instance))
-            self._reader = Reader(self._host, "cloud", lambda: job, within=WITHIN)
+            self._reader = ReaderProcess(self._host, "cloud", lambda: job, within=WITHIN)
         self.remember(heard)
 
     @property

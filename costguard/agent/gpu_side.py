@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costguard.agent import decode
-from costguard.agent.reader import HANDED, NOT_YET, Reader
+from costguard.agent.reader import HANDED, NOT_YET, ReaderProcess
 from costguard.engine.events import Devices, Finding
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.rules import Rules
@@ -77,8 +77,8 @@ class GpuSide:
             self._whole = _NONE  # the next one numbers its answers anew
             self.reader = self._start(self.reader.handed, detached=self.reader.detached)
 
-    def _start(self, handed: Mapping[str, Any], *, detached: bool) -> Reader:
-        return Reader(self._host, "nvml", self._job, handed=handed, detached=detached)
+    def _start(self, handed: Mapping[str, Any], *, detached: bool) -> ReaderProcess:
+        return ReaderProcess(self._host, "nvml", self._job, handed=handed, detached=detached)
 
     def _job(self) -> NvmlJob:
         places = {name: self._place[name] for name in ("sysfs", "devfs") if name in self._place}

@@ -58,7 +58,7 @@ class _Rhythm:
             self.due += self.every * ((now - self.due) // self.every + 1)
 
 
-class Reader:
+class ReaderProcess:
     """One reader process: started with what ``job`` says then, asked, judged late, replaced."""
 
     def __init__(

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from costguard.actions.base import Context
-from costguard.actions.job import ActionAnswer
-from costguard.actions.job import Go as Release
+from costguard.actions.job import ActionAnswer, Release
 from costguard.agent.jitter import Jitter
 from costguard.agent.task import NOT_IN_TIME, Task, TaskError, how
 from costguard.engine import deadlines

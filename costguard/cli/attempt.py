@@ -6,13 +6,13 @@ from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from costguard.actions.base import Context
-from costguard.actions.job import ActionAnswer, Go
+from costguard.actions.job import ActionAnswer, Release
 from costguard.cli.instance import instance_of
 from costguard.engine import deadlines
 from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, CostguardError
 from costguard.host.identity import boot_id, instance_id
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 from costguard.process.child import Child, EndedError, SilentError
 from costguard.process.wire import MalformedError, from_line
 
@@ -56,15 +56,15 @@ class Attempt:
         self._send(self._given)
         return self._answer(lambda answer: answer.plan, deadlines.prepare(0.0).killed)
 
-    def go(self) -> Outcome:
+    def go(self) -> Result:
         """Act, and say what became of it. Raises CostguardError when nobody knows."""
         self._answer(lambda answer: answer.ready or None, deadlines.MARGIN)
-        self._send(Go(True))
+        self._send(Release(True))
         hook = self._given.hook
         saving = float(str(hook["timeout"])) if hook["pre_stop"] else 0.0
         return self._answer(lambda answer: answer.outcome, saving + deadlines.act(self._given.deadline).killed)
 
-    def _send(self, value: Context | Go) -> None:
+    def _send(self, value: Context | Release) -> None:
         with suppress(EndedError):  # it says why, or its end does
             self._child.send(value)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from costguard.doctor.examine import Agent, Configuration
+    from costguard.doctor.examine import AgentAnswer, Configuration
     from costguard.doctor.finding import Report
 
 ASK_SECONDS = 5.0
@@ -86,7 +86,7 @@ def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]
     return Configuration(build(loaded), (), loaded.source)
 
 
-def _user_of(agent: "Agent") -> int:
+def _user_of(agent: "AgentAnswer") -> int:
     """Who follows the configuration: the user of the agent that runs, else who asks."""
     try:
         return os.stat(f"/proc/{agent.report['agent']['pid']}").st_uid if agent.report else os.geteuid()
@@ -94,15 +94,17 @@ def _user_of(agent: "Agent") -> int:
         return os.geteuid()
 
 
-def _agent(folder: str | None) -> "Agent":
-    from costguard.doctor.examine import Agent
+def _agent(folder: str | None) -> "AgentAnswer":
+    from costguard.doctor.examine import AgentAnswer
     from costguard.errors import CostguardError
     from costguard.host.client import AgentBusyError, AgentUnreachableError
 
     try:
-        return Agent(reach.request(folder, {"command": "status"}, ASK_SECONDS), "", "")
+        return AgentAnswer(reach.request(folder, {"command": "status"}, ASK_SECONDS), "", "")
     except CostguardError as error:
-        return Agent(None, error.message, error.hint, silent=isinstance(error, AgentUnreachableError | AgentBusyError))
+        return AgentAnswer(
+            None, error.message, error.hint, silent=isinstance(error, AgentUnreachableError | AgentBusyError)
+        )
 
 
 def _show(report: "Report") -> None:

@@ -15,7 +15,7 @@ from costguard.money import given
 
 if TYPE_CHECKING:
     from costguard.engine.policy import Policy
-    from costguard.replay.show import Result
+    from costguard.replay.show import PolicyRun
     from costguard.replay.trace import Recording
 
 NEXT_SETTING = re.compile(r"[\s,;]+(?=[a-z_]+(?:\.[a-z_]+)*\s*=)")
@@ -139,19 +139,19 @@ def _decide(
     *,
     every_sample: bool,
     read: bool,
-) -> "list[Result]":
+) -> "list[PolicyRun]":
     """Every policy on every machine; ``read``: with the time line."""
     from costguard.replay.compare import compare
-    from costguard.replay.show import Result
+    from costguard.replay.show import PolicyRun
 
     traces = recording.traces
     found = compare(traces, [named.policy for named in policies], progress, every_sample=every_sample, read=read)
     return [
-        Result(label, trace, *found[i, j]) for i, trace in enumerate(traces) for j, (label, _) in enumerate(policies)
+        PolicyRun(label, trace, *found[i, j]) for i, trace in enumerate(traces) for j, (label, _) in enumerate(policies)
     ]
 
 
-def _report(title: str, recording: "Recording", results: "Sequence[Result]", *, timeline: bool) -> Iterator[str]:
+def _report(title: str, recording: "Recording", results: "Sequence[PolicyRun]", *, timeline: bool) -> Iterator[str]:
     from costguard.replay import show
     from costguard.replay.levels import Levels
 

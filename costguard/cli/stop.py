@@ -14,6 +14,7 @@ from costguard.cli.answer import emit
 from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.host.client import AgentBusyError, AgentUnreachableError
+from costguard.host.identity import escape_hatch
 
 ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")
 AGENT_SECONDS = 900.0

@@ -12,7 +12,7 @@ from costguard.cloud import dmi, receipt
 from costguard.cloud.api import CloudError, Provider, Site, load, site_settings
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.files import open_file
-from costguard.plans import Outcome
+from costguard.plans import Result
 
 
 def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
@@ -75,7 +75,7 @@ def _extra(found: dict[str, str]) -> str:
     return f"pip install 'costguard-agent[{found['provider']}]'"
 
 
-def _ask(provider: Provider, site: Site, found: dict[str, str]) -> Outcome:
+def _ask(provider: Provider, site: Site, found: dict[str, str]) -> Result:
     try:
         return provider.verify(site, found)
     except CloudError as error:

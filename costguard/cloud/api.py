@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from costguard.masking import mask
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 
 Verb = Literal["stop", "terminate", "hibernate"]
 """What a cloud can do to a machine."""
@@ -125,7 +125,7 @@ class Identity(NamedTuple):
     evidence: tuple[str, ...]
 
 
-class Notice(NamedTuple):
+class CloudNotice(NamedTuple):
     """The cloud takes this machine away, or interrupts it.
 
     ``kind`` is ``stop``, ``terminate``, ``hibernate``, ``reboot``, ``freeze`` or ``rebalance``; ``at`` is
@@ -214,7 +214,7 @@ class Machine(Protocol):
     def plan(self, verb: Verb, facts: Any) -> Plan:  # noqa: ANN401 - as above
         """Decide from the facts alone."""
 
-    def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Outcome:  # noqa: ANN401 - as above
+    def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Result:  # noqa: ANN401 - as above
         """Send the request, the same one again after a technical failure, within ``ticket.deadline``.
 
         ``accepted`` with the request id as proof, and, where the cloud gives a date, ``accepted`` in its receipt
@@ -222,7 +222,7 @@ class Machine(Protocol):
         accepted for a technical reason; ``unknown`` when nobody can say.
         """
 
-    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
         """What the cloud says of this machine: ``done`` (closed), ``pending`` (seen stopping) or what was recorded."""
 
     def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
@@ -260,7 +260,7 @@ class Provider(Protocol):
     def identify(self, site: Site) -> Identity:
         """Ask the metadata service who this machine is. Raises CloudError when two facts do not agree."""
 
-    def notices(self, site: Site) -> tuple[Notice, ...]:
+    def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """What the cloud announces right now. Raises CloudError."""
 
     def tags(self, site: Site) -> Mapping[str, str]:
@@ -269,7 +269,7 @@ class Provider(Protocol):
     def open(self, site: Site, identity: Identity) -> Machine:
         """Load the SDK and authenticate. Raises CloudError."""
 
-    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Result:
         """Ask the cloud, from any machine, what became of the machine of a receipt. Raises CloudError.
 
         ``receipt`` is flat: each of `Identity.details` under its own name, and ``cloud``, ``instance``, ``region``,

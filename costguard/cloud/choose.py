@@ -7,7 +7,7 @@ from typing import NamedTuple
 from costguard.cloud import dmi
 from costguard.cloud.access import CloudAccess
 from costguard.cloud.api import Provider, Site, load, site_settings
-from costguard.plans import Finding, Verdict
+from costguard.plans import PlanFinding, Verdict
 
 
 class Chosen(NamedTuple):
@@ -21,7 +21,7 @@ class Chosen(NamedTuple):
 class NobodyError(Exception):
     """No single plug-in speaks for this machine; ``finding`` says why, and what to do."""
 
-    def __init__(self, finding: Finding, verdict: Verdict = "refuse") -> None:
+    def __init__(self, finding: PlanFinding, verdict: Verdict = "refuse") -> None:
         super().__init__(finding.text)
         self.finding = finding
         self.verdict = verdict
@@ -37,13 +37,13 @@ def choose(access: CloudAccess) -> Chosen:
     machine = dmi.identity(host.sysfs)
     if wanted == "none":
         text = 'the configuration says cloud.provider = "none", so no cloud can be asked; the bill would go on'
-        raise NobodyError(Finding("no_provider", text, 'set cloud.provider = "auto", or use another kill_action'))
+        raise NobodyError(PlanFinding("no_provider", text, 'set cloud.provider = "auto", or use another kill_action'))
     entries = list(access.providers)
     if wanted != "auto":
         entries = [entry for entry in entries if wanted in {entry.partition("=")[0], entry.rpartition("=")[2]}]
         if not entries:
             text = f"the plug-in {wanted!r} that cloud.provider names is not installed; the bill would go on"
-            raise NobodyError(Finding("no_provider", text, "install it, or see the names: `costguard permissions`"))
+            raise NobodyError(PlanFinding("no_provider", text, "install it, or see the names: `costguard permissions`"))
     loaded = load(entries)
     pairs = list(zip(loaded.names, loaded.providers, strict=True))
     mine = pairs if wanted != "auto" else [pair for pair in pairs if pair[1].recognises(machine)]
@@ -54,14 +54,16 @@ def choose(access: CloudAccess) -> Chosen:
     raise NobodyError(_why([provider.name for _, provider in mine], loaded.failures, machine))
 
 
-def _why(claims: list[str], failures: tuple[str, ...], machine: Mapping[str, str]) -> Finding:
+def _why(claims: list[str], failures: tuple[str, ...], machine: Mapping[str, str]) -> PlanFinding:
     """None, or several: each has its own words and its own remedy."""
     if claims:
         text = f"several plug-ins claim this machine ({', '.join(claims)}), so none is asked; the bill would go on"
-        return Finding("cloud_ambiguous", text, "name the right one: cloud.provider")
+        return PlanFinding("cloud_ambiguous", text, "name the right one: cloud.provider")
     if failures:
         text = f"a cloud plug-in could not be loaded, so no cloud can be asked: {'; '.join(failures)}"
-        return Finding("plugin_failed", text, "reinstall the plug-in, then run `costguard doctor`")
+        return PlanFinding("plugin_failed", text, "reinstall the plug-in, then run `costguard doctor`")
     words = " ".join(filter(None, (machine.get("sys_vendor"), machine.get("product_name")))) or "no firmware identity"
     text = f"no plug-in knows this machine ({words}), so nothing can end it through a cloud; the bill would go on"
-    return Finding("no_provider", text, 'use kill_action = "shutdown" or "command", or name the cloud: cloud.provider')
+    return PlanFinding(
+        "no_provider", text, 'use kill_action = "shutdown" or "command", or name the cloud: cloud.provider'
+    )

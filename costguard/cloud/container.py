@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from costguard.plans import Finding
+from costguard.plans import PlanFinding
 
 _MARKS = ("self/root/.dockerenv", "self/root/run/.containerenv", "self/root/run/systemd/container")
 _CGROUP = re.compile(r"docker|kubepods|containerd|crio|libpod|lxc|machine\.slice|garden", re.IGNORECASE)
@@ -33,16 +33,16 @@ def mark(procfs: str, environ: Mapping[str, str]) -> str | None:
     return None if cgroups is None and mounts is None else ""
 
 
-def refusals(mark: str | None, *, stands_for_host: bool) -> list[Finding]:
+def refusals(mark: str | None, *, stands_for_host: bool) -> list[PlanFinding]:
     """Why a machine action is not done from here, given what `mark` found."""
     if stands_for_host or mark == "":
         return []
     if mark is None:
         text = "costguard cannot tell whether this is a container, so it does not touch the machine"
-        return [Finding("container_unknown", text, "set host.procfs to a readable /proc")]
+        return [PlanFinding("container_unknown", text, "set host.procfs to a readable /proc")]
     text = f"this is a container ({mark}); the machine under it may serve others"
     hint = "run costguard on the host, or set host.stands_for_host = true when this container owns the machine"
-    return [Finding("container", text, hint)]
+    return [PlanFinding("container", text, hint)]
 
 
 def _text(procfs: str, name: str) -> str | None:

@@ -47,13 +47,13 @@ class _Socket:
         self._inner.sendall(data)
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reader(self._inner, self._end))
+        return io.BufferedReader(_Body(self._inner, self._end))
 
     def close(self) -> None:
         self._inner.close()
 
 
-class _Reader(io.RawIOBase):
+class _Body(io.RawIOBase):
     """The bytes of a socket, each of them before the deadline."""
 
     def __init__(self, inner: socket.socket, end: float) -> None:

@@ -10,7 +10,7 @@ from costguard.cloud.choose import Chosen, NobodyError
 from costguard.cloud.retry import LateError, bounded
 from costguard.engine import deadlines
 from costguard.masking import mask
-from costguard.plans import Finding
+from costguard.plans import PlanFinding
 
 OPEN_WITHIN = deadlines.FACTS
 """Seconds to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
@@ -34,7 +34,7 @@ def identified(chosen: Chosen, end: float | None = None) -> Iterator[Identity]:
     except Exception as error:
         text = f"the plug-in for {chosen.provider.name} failed: {type(error).__name__}: {mask(str(error))}"
         hint = "report it with `costguard doctor --json`; until then use another kill_action"
-        raise NobodyError(Finding("plugin_failed", f"{text}; the bill would go on", hint), "failed") from error
+        raise NobodyError(PlanFinding("plugin_failed", f"{text}; the bill would go on", hint), "failed") from error
 
 
 def step(chosen: Chosen, name: str, call: Callable[[], T], end: float) -> T:
@@ -49,6 +49,6 @@ def step(chosen: Chosen, name: str, call: Callable[[], T], end: float) -> T:
         raise CloudError("unreachable", text, code="no_answer", hint=hint) from error
 
 
-def _no_sdk(chosen: Chosen, error: ImportError) -> Finding:
+def _no_sdk(chosen: Chosen, error: ImportError) -> PlanFinding:
     text = f"the library for {chosen.provider.name} is not installed ({error}); the bill would go on"
-    return Finding("sdk_missing", text, f"in costguard's environment: pip install 'costguard-agent[{chosen.name}]'")
+    return PlanFinding("sdk_missing", text, f"in costguard's environment: pip install 'costguard-agent[{chosen.name}]'")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from costguard.cloud.api import CloudError, Provider, Site
 from costguard.cloud.retry import LateError, bounded
-from costguard.plans import Finding, Verdict
+from costguard.plans import PlanFinding, Verdict
 
 CODE = "managed_node"
 
@@ -57,7 +57,7 @@ _FIRST_USER = 1000
 """The least uid of a person. Source: login.defs(5), UID_MIN."""
 _ADMIN_GROUPS, _SUDOERS = ("root", "sudo", "wheel", "admin", "docker", "lxd"), "sudoers"
 _SHOWN = ("hidepid=0", "hidepid=off")
-_HIDDEN = Finding(
+_HIDDEN = PlanFinding(
     "scheduler_unknown",
     "/proc hides the processes of others from this user (hidepid), so nobody can tell whether a scheduler's daemon runs "
     "here; this machine is not touched, and its bill goes on",
@@ -77,20 +77,20 @@ class Node(NamedTuple):
 
 def finding(
     engine: str, evidence: str, settings: Mapping[str, object], power_down: str = ""
-) -> tuple[Verdict, Finding]:
+) -> tuple[Verdict, PlanFinding]:
     """A veto, unless the owner declares this machine standalone by configuration; ``power_down`` is the plug-in's own hint."""
     if settings.get("managed") == "standalone":
         text = f'{evidence} ({engine}), but the configuration says that nothing is scheduled here (cloud.managed = "standalone")'
-        return "consequences", Finding(CODE, text)
+        return "consequences", PlanFinding(CODE, text)
     text = (
         f"this machine is a node of {engine} ({evidence}); behind its scheduler's back jobs would be lost, or it would be "
         "replaced, so it is never touched and its bill goes on"
     )
     hint = power_down or POWER_DOWN.get(engine, _ELSEWHERE)
-    return "refuse", Finding(CODE, text, f'{hint}; if nothing is scheduled here: cloud.managed = "standalone"')
+    return "refuse", PlanFinding(CODE, text, f'{hint}; if nothing is scheduled here: cloud.managed = "standalone"')
 
 
-def by_daemon(procfs: str, settings: Mapping[str, object]) -> list[tuple[Verdict, Finding]]:
+def by_daemon(procfs: str, settings: Mapping[str, object]) -> list[tuple[Verdict, PlanFinding]]:
     """What the daemons of this host say, or that nobody can see them: one finding, or none."""
     nodes = list(_nodes(procfs))
     for node in nodes:
@@ -101,11 +101,11 @@ def by_daemon(procfs: str, settings: Mapping[str, object]) -> list[tuple[Verdict
     for node in nodes[:1]:
         text = f"{node.evidence}: an ordinary user's, so it does not keep this machine up; what {node.engine} runs here would be lost"
         hint = "if this is a node of a cluster, run its daemon as root or as a system user"
-        return [("consequences", Finding("scheduler_unproven", text, hint))]
+        return [("consequences", PlanFinding("scheduler_unproven", text, hint))]
     return []
 
 
-def by_metadata(plugin: Provider, site: Site) -> list[tuple[Verdict, Finding]]:
+def by_metadata(plugin: Provider, site: Site) -> list[tuple[Verdict, PlanFinding]]:
     """What the metadata service says, through a plug-in that knows its scheduler's names there (``scheduler(site)``).
 
     One that does not answer says nothing: a guest action is for the time when the cloud cannot be asked.

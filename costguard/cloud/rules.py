@@ -8,11 +8,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from costguard.cloud import hints
 from costguard.cloud.api import Verb
-from costguard.plans import VERDICTS, Finding, Plan, Verdict, without_promises, worst
+from costguard.plans import VERDICTS, Plan, PlanFinding, Verdict, without_promises, worst
 
 F = TypeVar("F")
 
-Row = tuple[Verdict, Finding]
+Row = tuple[Verdict, PlanFinding]
 Found = Iterable[Row]
 
 
@@ -57,10 +57,10 @@ def decide(
 def ends_already(shows: str, *, ends_bill: bool | None) -> Row:
     """Of a machine that somebody else, or an earlier attempt, has ended; ``shows`` is a clause."""
     bill = "the bill for it ends with that" if ends_bill else "something else may be billed on, or take its place"
-    return "go", Finding("ends_already", f"{shows} already: it is not ended a second time, and {bill}")
+    return "go", PlanFinding("ends_already", f"{shows} already: it is not ended a second time, and {bill}")
 
 
 def rights_late(text: str, needed: str) -> Row:
     """Of a right that is missing while the machine is young."""
     words = f"{text}; rights take some minutes to arrive at a new machine"
-    return "consequences", Finding("rights_may_be_late", words, f"needed: {needed}; {hints.RIGHTS_ARRIVE}")
+    return "consequences", PlanFinding("rights_may_be_late", words, f"needed: {needed}; {hints.RIGHTS_ARRIVE}")

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from costguard.cloud.api import DOUBTS, CloudError, Sent
 from costguard.cloud.retry import LEAST, until
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 
 LOOK_SECONDS, LOOK_AT_LEAST = 5.0, 0.5
 """Seconds for one look at the machine; the last one gets the least also beyond the deadline."""
@@ -23,7 +23,7 @@ Repeat = Literal["same", "seen", "never"]
 once. ``seen``: only after a look at a machine that still runs. ``never``: a second one would have a second effect."""
 
 
-class Seen(NamedTuple):
+class Look(NamedTuple):
     """What one look at the machine showed: a clause for people, and whether it is on its way to its end.
 
     ``proof`` stands for a request id where a machine ends that has none.
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     proof: str = ""
 
 
-class Request(NamedTuple):
+class EndRequest(NamedTuple):
     """What ends this machine.
 
     ``send`` makes one try within so many seconds, and raises CloudError. ``look`` answers within so many seconds, None when
@@ -43,33 +43,33 @@ class Request(NamedTuple):
     """
 
     cloud: str
-    send: Callable[[float], Outcome]
-    look: Callable[[float], Seen | None]
+    send: Callable[[float], Result]
+    look: Callable[[float], Look | None]
     id: str = ""
     repeat: Repeat = "seen"
     settles: float = 0.0
     young: bool = False
 
 
-def unsent(decided: Plan, seen: Seen | None) -> Outcome | None:
+def unsent(decided: Plan, seen: Look | None) -> Result | None:
     """What is said without a request: the plan refuses, or the machine ends already. None: it may be sent."""
     if not decided.may_act or seen is None:
         codes = ", ".join(finding.code for finding in decided.findings)
         why = f"{decided.findings[0].text} ({codes})" if codes else "what the machine is could not be seen"
-        return Outcome("refused", f"nothing was sent: the plan does not allow it: {why}")
+        return Result("refused", f"nothing was sent: the plan does not allow it: {why}")
     if any(finding.code == "ends_already" for finding in decided.findings):  # that it does end is for `confirm` to say
-        return Outcome("accepted", f"seen stopping: {seen.words}, so nothing was sent", seen.proof)
+        return Result("accepted", f"seen stopping: {seen.words}, so nothing was sent", seen.proof)
     return None
 
 
-def unchanged(recorded: Outcome | None, shows: str) -> Outcome:
+def unchanged(recorded: Result | None, shows: str) -> Result:
     """The cloud shows nothing new of an attempt: what was recorded, with what it shows."""
     if recorded is None:
-        return Outcome("unknown", f"nothing is recorded of this attempt; {shows}")
+        return Result("unknown", f"nothing is recorded of this attempt; {shows}")
     return recorded._replace(detail=f"{recorded.detail}; {shows}")
 
 
-def send(request: Request, last: float) -> Outcome:
+def send(request: EndRequest, last: float) -> Result:
     """Send it, and say what became of it by the moment ``last`` of the monotonic clock."""
     attempt = _Attempt(request, last)
     try:
@@ -84,16 +84,16 @@ class _Attempt:
     ``_doubt`` is the gravest one of the tries so far, ``_seen`` the last look, ``_fresh`` whether that was after the last try.
     """
 
-    def __init__(self, request: Request, last: float) -> None:
+    def __init__(self, request: EndRequest, last: float) -> None:
         left = last - time.monotonic()
         self.end = last - min(LOOK_SECONDS, left * _FOR_A_LOOK)
         self._request, self._last = request, last
         self._doubt: Sent = "no"
-        self._seen: Seen | None = None
+        self._seen: Look | None = None
         self._fresh = self._given_up = False
         self._error: CloudError | None = None
 
-    def once(self, left: float) -> Outcome:
+    def once(self, left: float) -> Result:
         """Look, where a try before may have been heard; then send. Raises CloudError."""
         if self._error is not None and self._doubt != "no":
             self._look()
@@ -125,7 +125,7 @@ class _Attempt:
             return max(error.retry_after or 0.0, self._request.settles)
         return error.retry_after
 
-    def settled(self, error: CloudError) -> Outcome:
+    def settled(self, error: CloudError) -> Result:
         """No try was accepted: the last look, and what that makes of the last error."""
         if self._doubt != "no" and not self._fresh:
             self._look()
@@ -135,12 +135,12 @@ class _Attempt:
         hint = f"; {error.hint}" if error.hint else ""
         blind = doubt == "silent" and seen is None  # a machine that is being deleted loses its rights with it
         if not error.technical and not blind:
-            return Outcome("refused", f"{error.told}{hint}")
+            return Result("refused", f"{error.told}{hint}")
         undecided = doubt == "perhaps" and (seen is None or self._request.repeat == "never")
         if doubt == "silent" or undecided:
-            return Outcome("unknown", self._undecided(error) + hint)
+            return Result("unknown", self._undecided(error) + hint)
         shows = f"; {seen.words}" if seen is not None else ""
-        return Outcome("failed", f"nothing was accepted: {error.told}{shows}{hint}")
+        return Result("failed", f"nothing was accepted: {error.told}{shows}{hint}")
 
     def _undecided(self, error: CloudError) -> str:
         seen, number = self._seen, f" (request {self._request.id})" if self._request.id else ""
@@ -148,14 +148,14 @@ class _Attempt:
         earlier = "" if error.in_doubt else "; an earlier request had no answer"
         return f"{error.told}{earlier}; nobody can say whether {self._request.cloud} took it{number}: {shows}"
 
-    def _heard(self, error: CloudError, seen: Seen) -> Outcome:
+    def _heard(self, error: CloudError, seen: Look) -> Result:
         """No answer said so, but the machine does. The proof is the request's own id, which the audit log has."""
         if not error.technical:  # somebody else, or an earlier try, has ended it
             text = f"seen stopping: {seen.words} ({error.told})"
         else:
             answer = "the answer was lost" if self._doubt == "silent" else "the answer was an error"
             text = f"accepted: {answer} ({error.told}), but the machine is seen stopping: {seen.words}"
-        return Outcome("accepted", text, self._request.id or seen.proof)
+        return Result("accepted", text, self._request.id or seen.proof)
 
     def _look(self) -> None:
         now = time.monotonic()

@@ -16,7 +16,7 @@ from costguard.cloud.identify import identified
 from costguard.cloud.retry import LateError, bounded
 from costguard.engine import deadlines
 from costguard.masking import mask
-from costguard.plans import Finding, Plan, worst
+from costguard.plans import Plan, PlanFinding, worst
 
 INCIDENT = "costguard-incident"
 HEARTBEAT = "costguard-heartbeat"
@@ -79,13 +79,13 @@ def check(decided: Plan, access: CloudAccess, sink: Mapping[str, object], heartb
     return decided
 
 
-def _unwritable(error: CloudError, names: str) -> Finding:
+def _unwritable(error: CloudError, names: str) -> PlanFinding:
     words = mask(str(error))
     if error.technical:
         text = f"whether this machine may write its tags {names} could not be asked: {words}"
-        return Finding("tag_unknown", text, error.hint or "see `costguard doctor`")
+        return PlanFinding("tag_unknown", text, error.hint or "see `costguard doctor`")
     text = f"this machine cannot write its tags {names}, so nobody outside would see what they say: {words}"
-    return Finding("tag_denied", text, _GRANT if error.trouble == "denied" else error.hint or _GRANT)
+    return PlanFinding("tag_denied", text, _GRANT if error.trouble == "denied" else error.hint or _GRANT)
 
 
 def _date(at: float) -> str:

@@ -42,7 +42,7 @@ class Spell(NamedTuple):
         return self.worked + self.quiet + self.unknown
 
 
-class Account(NamedTuple):
+class DayAccount(NamedTuple):
     """The whole day: what was seen in each act, and the date at which the agent would have acted."""
 
     spells: dict[str, Spell]
@@ -116,13 +116,13 @@ class Director(Watch):
         self._column_ends = 0.0
         self._history: list[deque[float | None]] = [deque(maxlen=COLUMNS), deque(maxlen=COLUMNS)]
 
-    def play(self) -> Account:
+    def play(self) -> DayAccount:
         """From boot to the next morning."""
         config = effective(kill_action=story.ACTION, price_per_hour=story.PRICE)
         self.loop = Loop(self.host, config, self.host.start())
         began = self.host.clock()
         self.loop.run()
-        return Account(self._spells, began.wall, self.host.clock().wall, self._would_act)
+        return DayAccount(self._spells, began.wall, self.host.clock().wall, self._would_act)
 
     # -- what the simulated host calls -----------------------------------------------------------------------
 

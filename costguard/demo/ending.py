@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from costguard.demo import story
-from costguard.demo.director import Account
+from costguard.demo.director import DayAccount
 from costguard.demo.story import MINUTE
 from costguard.demo.words import hours
 from costguard.engine.words import clock, duration, several
@@ -23,7 +23,7 @@ def following(command: str) -> list[tuple[str, str]]:
     ]
 
 
-def facts(account: Account) -> list[tuple[str, str, str]]:
+def facts(account: DayAccount) -> list[tuple[str, str, str]]:
     """(what, how long, remark) of the day; hours are facts of the simulation."""
     total = account.total
     ran, worked, unknown = (MINUTE * round(seconds / MINUTE) for seconds in (total.length, total.worked, total.unknown))
@@ -40,7 +40,7 @@ def facts(account: Account) -> list[tuple[str, str, str]]:
     return rows
 
 
-def morals(account: Account) -> list[str]:
+def morals(account: DayAccount) -> list[str]:
     """What it did not stop, and why; from what was counted, not from what was planned."""
     download, training = account.spells["download"], account.spells["training"]
     stopped = sum(spell.warnings for name, spell in account.spells.items() if name != story.ACTS[-1].name)
@@ -55,7 +55,7 @@ def morals(account: Account) -> list[str]:
     ]
 
 
-def ending(account: Account, command: str) -> RenderableType:
+def ending(account: DayAccount, command: str) -> RenderableType:
     """Everything that stays on the screen."""
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="left")

@@ -6,7 +6,7 @@ import click
 
 from costguard.cli.answer import emit
 from costguard.demo import story
-from costguard.demo.director import Account, DemoLine, Scene
+from costguard.demo.director import DayAccount, DemoLine, Scene
 from costguard.demo.ending import facts, following, morals
 from costguard.engine.words import hour
 
@@ -41,7 +41,7 @@ class Plain:
     def draw(self, scene: Scene, shown: float) -> None:
         """There are no pictures here."""
 
-    def end(self, account: Account) -> None:
+    def end(self, account: DayAccount) -> None:
         """The account and the next steps."""
         click.echo("\nThe account of this day")
         for what, length, remark in facts(account):
@@ -73,7 +73,7 @@ class Json:
     def draw(self, scene: Scene, shown: float) -> None:
         """There are no pictures here."""
 
-    def end(self, account: Account) -> None:
+    def end(self, account: DayAccount) -> None:
         """Hours are facts of the simulation, in seconds; money is an estimate and its price an assumption."""
         spells = {name: {**spell._asdict()} for name, spell in account.spells.items()}
         money = round(account.saved / story.HOUR * story.PRICE, 2)

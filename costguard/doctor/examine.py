@@ -18,7 +18,7 @@ LATE = 60.0
 DEFAULT_PLACES = {"procfs": "/proc", "sysfs": "/sys", "devfs": "/dev"}
 
 
-class Agent(NamedTuple):
+class AgentAnswer(NamedTuple):
     """What the agent answered: its status, or why there is none. ``silent``: one runs, and does not answer."""
 
     report: Mapping[str, Any] | None
@@ -41,7 +41,7 @@ Loader = Callable[[Sequence[str], Mapping[str, str]], Configuration]
 DRY = "mode is dry-run: it warns, and stops nothing"
 
 
-def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, str], as_run: Loader) -> Report:
+def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[str, str], as_run: Loader) -> Report:
     """Look at everything. Takes some seconds, and half a minute when a driver hangs."""
     effective = judged(configuration, agent)
     places = _places(effective, agent)
@@ -85,13 +85,13 @@ def examine(configuration: Configuration, agent: Agent, environ: Mapping[str, st
     return Report(verdict, ((DRY,) if dry else ()) + bad, sections, facts)
 
 
-def _places(effective: Mapping[str, Any], agent: Agent) -> dict[str, str]:
+def _places(effective: Mapping[str, Any], agent: AgentAnswer) -> dict[str, str]:
     """Where the machine shows itself: as configured, else as the agent looks at it."""
     host = effective.get("host") or (agent.report["agent"]["place"]["host"] if agent.report else {})
     return {**DEFAULT_PLACES, **{name: where for name, where in host.items() if name in DEFAULT_PLACES}}
 
 
-def judged(given: Configuration, agent: Agent) -> Mapping[str, Any]:
+def judged(given: Configuration, agent: AgentAnswer) -> Mapping[str, Any]:
     """What decides about this machine: the rules of a running agent, whatever a file says; else the file's.
 
     Empty when there is neither. Places and settings of actions are the file's in both cases.
@@ -102,7 +102,7 @@ def judged(given: Configuration, agent: Agent) -> Mapping[str, Any]:
     return {**effective, "policy": agent.report["policy"]}
 
 
-def _plans(planned: Sequence[PlanShown], actions: Sequence[str], agent: Agent) -> Iterator[CheckResult]:
+def _plans(planned: Sequence[PlanShown], actions: Sequence[str], agent: AgentAnswer) -> Iterator[CheckResult]:
     if agent.silent:
         yield CheckResult("note", "what the agent may do is not known while it does not answer")
         return
@@ -111,7 +111,7 @@ def _plans(planned: Sequence[PlanShown], actions: Sequence[str], agent: Agent) -
 
 
 def _configuration(
-    given: Configuration, agent: Agent, effective: Mapping[str, Any], by: service.ServiceUnit
+    given: Configuration, agent: AgentAnswer, effective: Mapping[str, Any], by: service.ServiceUnit
 ) -> Iterator[CheckResult]:
     report = agent.report
     check = f"`costguard config check {given.source}`" if given.source else "`costguard config check`"
@@ -145,7 +145,7 @@ def _reload(by: service.ServiceUnit, report: Mapping[str, Any]) -> str:
     return by.systemctl("reload") if by.unit else f"`kill -HUP {report['agent']['pid']}`"
 
 
-def _after_boot(agent: Agent, by: service.ServiceUnit, as_run: Loader) -> Iterator[CheckResult]:
+def _after_boot(agent: AgentAnswer, by: service.ServiceUnit, as_run: Loader) -> Iterator[CheckResult]:
     """Whether the guard comes back, under the same rules."""
     if agent.report is None:
         return
@@ -214,7 +214,7 @@ def _written(name: str, value: object) -> str:
     return duration(value) if name in _TIMES and isinstance(value, int | float) else repr(_plain(value))
 
 
-def _agent(agent: Agent, by: service.ServiceUnit) -> Iterator[CheckResult]:
+def _agent(agent: AgentAnswer, by: service.ServiceUnit) -> Iterator[CheckResult]:
     report = agent.report
     if report is None:
         yield CheckResult("bad", agent.words, agent.hint)

@@ -91,7 +91,7 @@ class AskStop(NamedTuple):
 class Notice(NamedTuple):
     """The cloud will take the machine away or interrupt it at ``due`` (boot clock), whatever the engine does.
 
-    ``kind`` is that of `costguard.cloud.api.Notice`, as people are told it; ``dated``: the cloud has named the moment.
+    ``kind`` is that of `costguard.cloud.api.CloudNotice`, as people are told it; ``dated``: the cloud has named the moment.
     """
 
     at: float

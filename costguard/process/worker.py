@@ -17,7 +17,7 @@ _answers = 1
 J = TypeVar("J")
 
 
-class Answer(Protocol):
+class WorkerAnswer(Protocol):
     """What a worker says: a named tuple that names an error, empty when there is none."""
 
     @property
@@ -32,7 +32,7 @@ class Done(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=WorkerAnswer)
 
 
 def serve(kind: type[J], do: Callable[[J], A | None], broken: Callable[[str], A]) -> int:
@@ -59,7 +59,7 @@ def serve(kind: type[J], do: Callable[[J], A | None], broken: Callable[[str], A]
     return FAILED if answer.error else 0
 
 
-def say(answer: Answer) -> None:
+def say(answer: WorkerAnswer) -> None:
     """Write one line; a guard that is gone reads it no more, and that is no error."""
     data = to_line(answer) + b"\n"
     try:

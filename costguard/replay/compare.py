@@ -10,7 +10,7 @@ from costguard.replay.levels import Levels, Tables
 from costguard.replay.outline import is_plain, outline
 from costguard.replay.pool import parts, shared
 from costguard.replay.run import Walked, policy_for, walk
-from costguard.replay.summary import Account, account, account_of
+from costguard.replay.summary import Tally, account, account_of
 from costguard.replay.trace import Trace
 
 TELL_EVERY = 20_000
@@ -24,7 +24,7 @@ class ComparedPolicy(NamedTuple):
     """What came of one policy, as it was replayed, on one machine; ``walked`` is None where nobody reads the decisions."""
 
     policy: Policy
-    account: Account
+    account: Tally
     walked: Walked | None
 
 

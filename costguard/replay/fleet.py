@@ -17,7 +17,7 @@ RATES = ("warnings", "stops", "in_doubt", "back_within_hour", "back_ever", "reco
 """What is given for a machine and month."""
 
 
-class Machine(NamedTuple):
+class MachineSummary(NamedTuple):
     """What came of one policy on one machine."""
 
     name: str
@@ -44,7 +44,7 @@ def rates(summary: ReplaySummary) -> dict[str, float | None]:
     return {name: getattr(summary, name) / months if months > 0 else None for name in RATES}
 
 
-def hit_most(machines: Sequence[Machine]) -> list[Machine]:
+def hit_most(machines: Sequence[MachineSummary]) -> list[MachineSummary]:
     """The machines on which work came back after a stop, or may have; most stops of that kind first."""
     hit = [machine for machine in machines if machine.summary.back_ever or machine.summary.in_doubt]
     return sorted(
@@ -52,7 +52,7 @@ def hit_most(machines: Sequence[Machine]) -> list[Machine]:
     )
 
 
-def wrong_stops(machines: Sequence[Machine]) -> list[Wrong]:
+def wrong_stops(machines: Sequence[MachineSummary]) -> list[Wrong]:
     """Every stop after which work came back; the one after which it came soonest is first."""
     found = [
         Wrong(machine.name, stop.wall, stop.back)
@@ -63,7 +63,7 @@ def wrong_stops(machines: Sequence[Machine]) -> list[Wrong]:
     return sorted(found, key=lambda wrong: (wrong.after, wrong.at, wrong.machine))
 
 
-def facts(machines: Sequence[Machine]) -> dict[str, object]:
+def facts(machines: Sequence[MachineSummary]) -> dict[str, object]:
     """Everything for programs."""
     summary = total(machine.summary for machine in machines)
     return {
@@ -85,7 +85,7 @@ def facts(machines: Sequence[Machine]) -> dict[str, object]:
     }
 
 
-def words(machines: Sequence[Machine], under: str) -> Iterator[str]:
+def words(machines: Sequence[MachineSummary], under: str) -> Iterator[str]:
     """The machines that are hit most, and the wrong stops, for people; ``under`` names the policy where there are several."""
     hit, wrong = hit_most(machines), wrong_stops(machines)
     if not hit:

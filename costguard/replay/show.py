@@ -11,7 +11,7 @@ from costguard.money import Rate, rate
 from costguard.replay import fleet
 from costguard.replay.levels import Levels
 from costguard.replay.run import Decision, Walked
-from costguard.replay.summary import Account, ReplaySummary, total
+from costguard.replay.summary import ReplaySummary, Tally, total
 from costguard.replay.trace import Recording, Trace
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -35,19 +35,19 @@ COLUMNS = 4
 Row = tuple[str, "list[str]"]
 
 
-class Result(NamedTuple):
+class PolicyRun(NamedTuple):
     """One policy on one machine; ``walked`` is None where the decisions were only counted."""
 
     label: str
     trace: Trace
     policy: Policy
-    account: Account
+    account: Tally
     walked: Walked | None
 
     @property
-    def machine(self) -> fleet.Machine:
+    def machine(self) -> fleet.MachineSummary:
         """What a fleet is summed up from."""
-        return fleet.Machine(self.trace.name, self.account.summary, self.account.stops)
+        return fleet.MachineSummary(self.trace.name, self.account.summary, self.account.stops)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -74,7 +74,7 @@ def heading(name: str, recording: Recording) -> Iterator[str]:
         yield f"{name}: {several(len(traces), 'machine')}, {several(recording.rows, 'row')}, {sum(spans) / 3600:.0f} machine-hours"
 
 
-def warnings(results: Sequence[Result]) -> Iterator[str]:
+def warnings(results: Sequence[PolicyRun]) -> Iterator[str]:
     """What makes the numbers worth less than they look."""
     seen: set[tuple[str, str]] = set()
     for result in results:
@@ -146,9 +146,9 @@ def _per_month(summary: ReplaySummary) -> list[tuple[str, str]]:
     ]
 
 
-def fleet_words(results: Sequence[Result]) -> Iterator[str]:
+def fleet_words(results: Sequence[PolicyRun]) -> Iterator[str]:
     """Of several machines: those that are hit most, and the wrong stops, for each policy as far as they are columns."""
-    groups: dict[str, list[fleet.Machine]] = {}
+    groups: dict[str, list[fleet.MachineSummary]] = {}
     for result in results:
         groups.setdefault(result.label, []).append(result.machine)
     if len(groups) > COLUMNS or len(next(iter(groups.values()), [])) < 2:
@@ -179,7 +179,7 @@ def _rows(summary: ReplaySummary, price: Rate | None) -> list[tuple[str, str]]:
     ]
 
 
-def table(results: Sequence[Result]) -> Iterator[str]:
+def table(results: Sequence[PolicyRun]) -> Iterator[str]:
     """The numbers, one column for each policy; one line for each when there are many."""
     groups: dict[str, list[ReplaySummary]] = {}
     for result in results:
@@ -228,7 +228,7 @@ def _flat(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
         yield (first[0].ljust(first[1]) + "   " + "   ".join(cell.rjust(width) for cell, width in rest)).rstrip()
 
 
-def picture(levels: Levels, results: Sequence[Result]) -> Iterator[str]:
+def picture(levels: Levels, results: Sequence[PolicyRun]) -> Iterator[str]:
     """The load of the busiest GPU over time, and under it where each policy would have stopped."""
     times = levels.times
     span = times[-1] - times[0]
@@ -260,13 +260,13 @@ def _loads(trace: Trace, slot: float) -> dict[int, str]:
 def as_json(
     names: Sequence[str],
     recording: Recording,
-    results: Sequence[Result],
+    results: Sequence[PolicyRun],
     notes: Sequence[str],
     *,
     timeline: bool = True,
 ) -> dict[str, object]:
     """Everything for programs: seconds since the epoch, hours. ``timeline``: with every decision."""
-    policies: dict[str, list[Result]] = {}
+    policies: dict[str, list[PolicyRun]] = {}
     for result in results:
         policies.setdefault(result.label, []).append(result)
     return {
@@ -312,7 +312,7 @@ def _numbers(summary: ReplaySummary) -> dict[str, object]:
     }
 
 
-def _machine(result: Result, *, timeline: bool) -> dict[str, object]:
+def _machine(result: PolicyRun, *, timeline: bool) -> dict[str, object]:
     decisions = [
         {
             "at": decision.wall,

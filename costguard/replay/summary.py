@@ -59,26 +59,26 @@ class ReplaySummary(NamedTuple):
         return self.recovered / self.idle if self.idle else None
 
 
-class Account(NamedTuple):
+class Tally(NamedTuple):
     """A summary and the stops it was made of."""
 
     summary: ReplaySummary
     stops: tuple[Stop, ...]
 
 
-def account(levels: Levels, walked: Walked) -> Account:
+def account(levels: Levels, walked: Walked) -> Tally:
     """Count what came of a policy on one trace."""
     return _count(levels.times, _spent(levels, rules_of(walked.policy), walked), walked.decisions)
 
 
-def account_of(times: "array[float]", found: Outline, holes: Sequence[int]) -> Account:
+def account_of(times: "array[float]", found: Outline, holes: Sequence[int]) -> Tally:
     """The same from an outline."""
     assert (IDLE, WORK) == (0, 1)  # as the levels of its machine
     busy = found.busy
     return _count(times, spent(busy.levels, busy.changes, times, holes), found.marks)
 
 
-def _count(times: "array[float]", found: Spent, decisions: "Sequence[Decision | Mark]") -> Account:
+def _count(times: "array[float]", found: Spent, decisions: "Sequence[Decision | Mark]") -> Tally:
     machine, all_idle = found.machine, found.idle(len(times) - 1)
     whole = times[-1] - times[0]
     stops = []
@@ -118,7 +118,7 @@ def _count(times: "array[float]", found: Spent, decisions: "Sequence[Decision | 
         recovered_clean=clean / HOUR,
         recovered_interrupted=torn / HOUR,
     )
-    return Account(summary, tuple(stops))
+    return Tally(summary, tuple(stops))
 
 
 def total(summaries: Iterable[ReplaySummary]) -> ReplaySummary:

@@ -8,8 +8,8 @@ Importing this package imports no SDK and no HTTP: a method loads what it needs.
 
 from collections.abc import Mapping, Sequence
 
-from costguard.cloud.api import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
-from costguard.plans import Outcome
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Permission, Price, Site, Verb
+from costguard.plans import Result
 from costguard_aws import firmware
 
 
@@ -44,7 +44,7 @@ class Aws:
 
         return identity.identify(metadata.of(site), site.dmi)
 
-    def notices(self, site: Site) -> tuple[Notice, ...]:
+    def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """Spot interruptions, rebalance recommendations, scheduled events, the group's decisions. Raises CloudError."""
         from costguard_aws import metadata, notices
 
@@ -68,7 +68,7 @@ class Aws:
 
         return Ec2(site, identity)
 
-    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Result:
         """Ask EC2 from any machine. The receipt needs ``instance`` and ``region``, better ``account`` too."""
         from costguard_aws.verify import verify
 

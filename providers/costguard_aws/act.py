@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from costguard.cloud.age import is_young
 from costguard.cloud.api import CloudError, Ticket, Verb
-from costguard.cloud.send import Request, Seen, send, unchanged, unsent
-from costguard.plans import Outcome
+from costguard.cloud.send import EndRequest, Look, send, unchanged, unsent
+from costguard.plans import Result
 from costguard_aws import described, standby
 from costguard_aws.errors import senseless
 from costguard_aws.facts import Facts
@@ -47,7 +47,7 @@ def call_for(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Call:
     return Call("ec2", "StopInstances", {"InstanceIds": [me], **more})
 
 
-def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, object], ticket: Ticket) -> Outcome:
+def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, object], ticket: Ticket) -> Result:
     """Send it until it is accepted, refused, or the ticket's deadline is over."""
     last = time.monotonic() + ticket.deadline
     settled = unsent(plan(verb, facts, settings), _seen(facts.instance) if facts.instance else None)
@@ -64,14 +64,14 @@ def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, o
     return outcome._replace(detail=f"{outcome.detail}; {standby.held(facts, outcome.status)}")
 
 
-def _ended(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, object], last: float) -> Outcome:
+def _ended(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, object], last: float) -> Result:
     """The request that ends this instance, sent until the moment ``last``."""
     call, me = call_for(verb, facts, settings), facts.identity.instance
 
-    def once(left: float) -> Outcome:
+    def once(left: float) -> Result:
         return _accepted(call, session.send(call.service, call.operation, left, **call.parameters))
 
-    def look(within: float) -> Seen | None:
+    def look(within: float) -> Look | None:
         try:
             found = described.instance(session.send("ec2", "DescribeInstances", within, InstanceIds=[me]), me)
         except CloudError:
@@ -79,15 +79,15 @@ def _ended(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, ob
         return _seen(found) if found else None
 
     young = is_young(facts.uptime)
-    return send(Request("EC2", once, look, repeat="seen" if call.repeatable else "never", young=young), last)
+    return send(EndRequest("EC2", once, look, repeat="seen" if call.repeatable else "never", young=young), last)
 
 
-def _seen(found: described.Instance) -> Seen:
+def _seen(found: described.Instance) -> Look:
     ends = found.state in ENDING
-    return Seen(f"EC2 {'says' if ends else 'still says'} {found.state}", ends, f"state {found.state}")
+    return Look(f"EC2 {'says' if ends else 'still says'} {found.state}", ends, f"state {found.state}")
 
 
-def _accepted(call: Call, answer: Mapping[str, Any]) -> Outcome:
+def _accepted(call: Call, answer: Mapping[str, Any]) -> Result:
     """Raises CloudError for an answer that names no change: a proxy's page is no acceptance."""
     metadata = answer.get("ResponseMetadata") or {}
     number, date = str(metadata.get("RequestId", "")), str((metadata.get("HTTPHeaders") or {}).get("date", ""))
@@ -97,7 +97,7 @@ def _accepted(call: Call, answer: Mapping[str, Any]) -> Outcome:
     states = [str((change.get("CurrentState") or {}).get("Name", "")) for change in changes]
     says = f", EC2 says {states[0]}" if states and states[0] else ""
     by_ec2 = {"accepted": moment} if (moment := _rfc3339(date)) else {}
-    return Outcome("accepted", f"accepted: {call.operation}{says} (request {number})", number, by_ec2)
+    return Result("accepted", f"accepted: {call.operation}{says} (request {number})", number, by_ec2)
 
 
 def _rfc3339(date: str) -> str:
@@ -108,7 +108,7 @@ def _rfc3339(date: str) -> str:
         return ""
 
 
-def confirm(session: Session, instance: str, verb: Verb, recorded: Outcome | None, within: float) -> Outcome:
+def confirm(session: Session, instance: str, verb: Verb, recorded: Result | None, within: float) -> Result:
     """What EC2 says of this machine now; with nothing better, what was recorded. Raises CloudError when it cannot be asked."""
     proof = recorded.proof if recorded else ""
     end = time.monotonic() + within
@@ -121,13 +121,13 @@ def confirm(session: Session, instance: str, verb: Verb, recorded: Outcome | Non
     if found is None:  # but something asks from here: other credentials, or an API that lags behind
         return unchanged(recorded, "EC2 names no such instance under these credentials")
     if found.state in CLOSED:
-        return Outcome("done", closed(found), proof)
+        return Result("done", closed(found), proof)
     if found.state in ENDING:
         billed = "; computing is billed until its memory is saved" if verb == "hibernate" else ""
-        return Outcome("pending", f"seen stopping: EC2 says {found.state}{billed}", proof)
+        return Result("pending", f"seen stopping: EC2 says {found.state}{billed}", proof)
     accepted = recorded.receipt.get("accepted", "") if recorded else ""
     if started_again(found, accepted):
-        return Outcome("done", came_back(found), proof)
+        return Result("done", came_back(found), proof)
     return unchanged(recorded, f"EC2 says {found.state}: the bill goes on")
 
 

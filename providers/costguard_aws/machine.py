@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from costguard.cloud.api import Identity, Site, Ticket, Verb
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 from costguard_aws import act
 from costguard_aws.facts import Facts, gather, refresh
 from costguard_aws.mark import mark
@@ -28,11 +28,11 @@ class Ec2:
         price = facts.spot_price
         return plan(verb, facts, self._site.settings)._replace(price=price._asdict() if price else {})
 
-    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Result:
         """See `act.execute`. The facts may be as old as the countdown; what may be lost with local disks is looked at again."""
         return act.execute(self._session, verb, refresh(facts, self._site), self._site.settings, ticket)
 
-    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
         """See `act.confirm`."""
         self._session.stamp(ticket)
         return act.confirm(self._session, self._identity.instance, verb, recorded, ticket.deadline)

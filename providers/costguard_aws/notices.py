@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import cast
 
-from costguard.cloud.api import CloudError, Notice
+from costguard.cloud.api import CloudError, CloudNotice
 from costguard_aws.metadata import Imds
 
 _SPOT = ("stop", "terminate", "hibernate")
@@ -23,11 +23,11 @@ _EVENTS = {
 _OVER = ("[Completed]", "[Canceled]")
 
 
-def notices(imds: Imds) -> tuple[Notice, ...]:
+def notices(imds: Imds) -> tuple[CloudNotice, ...]:
     """All announcements. A source in trouble hides no notice of another one; with none at all it raises CloudError."""
-    found: list[Notice] = []
+    found: list[CloudNotice] = []
     trouble: list[CloudError] = []
-    sources: tuple[Callable[[Imds], Iterator[Notice]], ...] = (_spot, _rebalance, _events, _group)
+    sources: tuple[Callable[[Imds], Iterator[CloudNotice]], ...] = (_spot, _rebalance, _events, _group)
     for source in sources:
         try:
             found += source(imds)
@@ -38,7 +38,7 @@ def notices(imds: Imds) -> tuple[Notice, ...]:
     return tuple(found)
 
 
-def _spot(imds: Imds) -> Iterator[Notice]:
+def _spot(imds: Imds) -> Iterator[CloudNotice]:
     """Two minutes before the interruption; hibernation begins at once."""
     said = _mapping(imds, "meta-data/spot/instance-action")
     if not said:
@@ -46,19 +46,19 @@ def _spot(imds: Imds) -> Iterator[Notice]:
     action, when = str(said.get("action", "")), str(said.get("time", ""))
     kind = action if action in _SPOT else "terminate"  # an unknown word: expect the worst
     words = f"EC2 interrupts this Spot instance ({action or 'it does not say how'}) at {when or 'once'}"
-    yield Notice(f"spot {action} {when}", kind, moment(when), words)
+    yield CloudNotice(f"spot {action} {when}", kind, moment(when), words)
 
 
-def _rebalance(imds: Imds) -> Iterator[Notice]:
+def _rebalance(imds: Imds) -> Iterator[CloudNotice]:
     """A warning without a date that may come before the interruption notice."""
     said = _mapping(imds, "meta-data/events/recommendations/rebalance")
     if said:
         when = str(said.get("noticeTime", ""))
         words = f"EC2 says that this Spot instance is at elevated risk of interruption (said at {when})"
-        yield Notice(f"rebalance {when}", "rebalance", None, words)
+        yield CloudNotice(f"rebalance {when}", "rebalance", None, words)
 
 
-def _events(imds: Imds) -> Iterator[Notice]:
+def _events(imds: Imds) -> Iterator[CloudNotice]:
     said = imds.json("meta-data/events/maintenance/scheduled")
     for event in said if isinstance(said, list) else ():
         if not isinstance(event, dict):
@@ -68,17 +68,19 @@ def _events(imds: Imds) -> Iterator[Notice]:
             continue
         begin = str(event.get("NotBefore", ""))
         words = f"EC2 has scheduled {code or 'an event'} not before {begin}: {text}"
-        yield Notice(str(event.get("EventId") or f"{code} {begin}"), _EVENTS.get(code, "stop"), moment(begin), words)
+        yield CloudNotice(
+            str(event.get("EventId") or f"{code} {begin}"), _EVENTS.get(code, "stop"), moment(begin), words
+        )
 
 
-def _group(imds: Imds) -> Iterator[Notice]:
+def _group(imds: Imds) -> Iterator[CloudNotice]:
     """The Auto Scaling group is taking this member away."""
     state = (imds.text("meta-data/autoscaling/target-lifecycle-state") or "").strip()
     if state in {"Terminated", "Warmed:Terminated"}:
-        yield Notice(f"group {state}", "terminate", None, "the Auto Scaling group terminates this member now")
+        yield CloudNotice(f"group {state}", "terminate", None, "the Auto Scaling group terminates this member now")
     elif state in {"Warmed:Stopped", "Warmed:Hibernated"}:
         kind = "stop" if state == "Warmed:Stopped" else "hibernate"
-        yield Notice(
+        yield CloudNotice(
             f"group {state}", kind, None, f"the Auto Scaling group returns this member to its warm pool ({kind})"
         )
 

@@ -6,7 +6,7 @@ works" (60 days), "Change the instance initiated shutdown behavior".
 """
 
 from costguard.cloud.rules import Found
-from costguard.plans import Finding, Verdict
+from costguard.plans import PlanFinding, Verdict
 from costguard_aws.facts import Facts
 from costguard_aws.rules_vetoes import (
     AwsCase,
@@ -36,11 +36,11 @@ def bill(case: AwsCase) -> Found:
         "fails, EC2 shuts down and the memory is lost",
         "terminate": "computing is no longer billed, and the instance never comes back",
     }
-    yield "go", Finding("bill_ends", words[facts.verb] + (f"; still billed: {rest}" if rest else ""))
+    yield "go", PlanFinding("bill_ends", words[facts.verb] + (f"; still billed: {rest}" if rest else ""))
     if facts.verb == "terminate" and kept:
         text = f"not deleted with the instance, and billed until somebody does it: {_volumes(len(kept))}"
         hint = "delete them when they are not needed: `aws ec2 describe-volumes --filters Name=status,Values=available`"
-        yield "go", Finding("disks_go_on", text, hint)
+        yield "go", PlanFinding("disks_go_on", text, hint)
 
 
 def disks(case: AwsCase) -> Found:
@@ -49,7 +49,7 @@ def disks(case: AwsCase) -> Found:
     lost = [volume.id for volume in facts.instance.volumes if volume.deleted] if facts.instance else []
     if facts.verb == "terminate" and lost:
         text = f"deleted with the instance: {_volumes(len(lost))}, {', '.join(lost[:4])}{' …' if len(lost) > 4 else ''}"
-        yield "consequences", Finding("loses_disks", text, 'set kill_action = "stop" to keep them')
+        yield "consequences", PlanFinding("loses_disks", text, 'set kill_action = "stop" to keep them')
 
 
 def local_data(case: AwsCase) -> Found:
@@ -64,7 +64,7 @@ def local_data(case: AwsCase) -> Found:
     if store is not None and not store.used and not paged:
         seen = f"are mounted ({', '.join(store.empty[:4])}) and empty" if store.empty else "are not mounted"
         text = f"{name} {seen}; whatever is on them is lost"
-        yield "consequences", Finding("local_data_lost", text, "")
+        yield "consequences", PlanFinding("local_data_lost", text, "")
         return
     discard = settings.get("local_data") == "discard"
     hint = "" if discard else 'copy what matters and unmount it, or set cloud.local_data = "discard"'
@@ -78,7 +78,7 @@ def local_data(case: AwsCase) -> Found:
         where = store.used or ("swap",)
         text = f"the data of {name} at {', '.join(where[:4])} would be lost for good{perhaps}"
     verdict: Verdict = "consequences" if discard else "refuse"
-    yield verdict, Finding("local_data_lost" if discard else "local_data_kept", text, hint)
+    yield verdict, PlanFinding("local_data_lost" if discard else "local_data_kept", text, hint)
 
 
 def shutdown(case: AwsCase) -> Found:
@@ -90,7 +90,7 @@ def shutdown(case: AwsCase) -> Found:
             f"`aws ec2 modify-instance-attribute --instance-id {facts.identity.instance} "
             "--instance-initiated-shutdown-behavior stop`"
         )
-        yield "go", Finding("shutdown_terminates", text, hint)
+        yield "go", PlanFinding("shutdown_terminates", text, hint)
         return
     plain = facts.instance is not None and facts.instance.root_device == "ebs" and not is_spot(facts)
     plain = plain and not facts.in_group  # from inside a member does not enter standby first
@@ -99,7 +99,7 @@ def shutdown(case: AwsCase) -> Found:
             "as a fall-back, where EC2 cannot be asked, a shutdown from inside would end the bill for computing and keep "
             "the volumes; it never follows a refusal"
         )
-        yield "go", Finding("shutdown_stops", text, "")
+        yield "go", PlanFinding("shutdown_stops", text, "")
 
 
 def ends_bill(facts: Facts, settings: Settings) -> bool | None:

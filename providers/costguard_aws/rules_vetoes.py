@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from costguard.cloud import hints, managed
 from costguard.cloud.age import is_young
 from costguard.cloud.rules import Case, Found, Row
-from costguard.plans import Finding, Verdict
+from costguard.plans import PlanFinding, Verdict
 from costguard_aws import nodes
 from costguard_aws.facts import Facts
 
@@ -35,12 +35,12 @@ def this_machine(case: AwsCase) -> Found:
         if "instance" not in facts.unknown:
             text = f"EC2 does not know {said.instance} under these credentials, so nothing is done in its name"
             hint = f"check account and region: `aws sts get-caller-identity`, {_DOCTOR}"
-            yield "refuse", Finding("not_this_machine", text, hint)
+            yield "refuse", PlanFinding("not_this_machine", text, hint)
         return
     account = said.details.get("account", "")
     if found.owner and account and found.owner != account:
         text = f"{found.id} belongs to account {found.owner}, and this machine's metadata says {account}"
-        yield "refuse", Finding("not_this_machine", text, f"find out which is right, {_DOCTOR}")
+        yield "refuse", PlanFinding("not_this_machine", text, f"find out which is right, {_DOCTOR}")
 
 
 def ends_already(facts: Facts) -> bool:
@@ -53,7 +53,7 @@ def state(case: AwsCase) -> Found:
     facts = case.facts
     if facts.instance and facts.instance.state != "running":
         text = f"EC2 says that the instance is {facts.instance.state or 'in no state'}, not running: nothing is sent"
-        yield "refuse", Finding("not_running", text, "wait for it, or look with `aws ec2 describe-instances`")
+        yield "refuse", PlanFinding("not_running", text, "wait for it, or look with `aws ec2 describe-instances`")
 
 
 def readable(case: AwsCase) -> Found:
@@ -83,24 +83,24 @@ def permitted(case: AwsCase) -> Found:
     if leaves_group(facts, settings):
         text = "whether the Auto Scaling group's own call is allowed cannot be checked without making it"
         hint = "grant autoscaling:TerminateInstanceInAutoScalingGroup on the group"
-        yield "consequences", Finding("permission_unknown", text, hint)
+        yield "consequences", PlanFinding("permission_unknown", text, hint)
         return
     if stands_by(facts, settings) and facts.group and facts.group.state == IN_SERVICE:
         text = "whether this machine may enter the standby of its Auto Scaling group cannot be checked without doing it"
-        yield "consequences", Finding("permission_unknown", text, "grant autoscaling:EnterStandby on the group")
+        yield "consequences", PlanFinding("permission_unknown", text, "grant autoscaling:EnterStandby on the group")
     right = "ec2:TerminateInstances" if facts.verb == "terminate" else "ec2:StopInstances"
     hint = f"grant {right} on this instance: `costguard permissions aws` prints the policy"
     if facts.permitted is False and facts.uptime is not None and is_young(facts.uptime):
         text = f"AWS denies {right}, but this machine is {facts.uptime / 60:.0f} min old and rights arrive late; it is asked again"
-        yield "consequences", Finding("rights_may_be_late", text, hint)
+        yield "consequences", PlanFinding("rights_may_be_late", text, hint)
     elif facts.permitted is False:
         text = f"AWS denies {right} to this machine: it cannot {facts.verb} itself, and the bill goes on"
-        yield "refuse", Finding("not_permitted", text, hint)
+        yield "refuse", PlanFinding("not_permitted", text, hint)
     elif facts.permitted is None:
         unknown = facts.unknown.get("permitted")
         text = f"whether {right} is allowed could not be checked ({unknown.words if unknown else 'no answer'})"
         verdict: Verdict = "failed" if unknown and unknown.technical else "consequences"
-        yield verdict, Finding("permission_unknown", text, hints.AGAIN if verdict == "failed" else hint)
+        yield verdict, PlanFinding("permission_unknown", text, hints.AGAIN if verdict == "failed" else hint)
 
 
 def protection(case: AwsCase) -> Found:
@@ -114,14 +114,14 @@ def protection(case: AwsCase) -> Found:
         remove = f"`aws ec2 modify-instance-attribute --instance-id {facts.identity.instance} {options[name]}`"
         if value:
             text = f"{name} protects this instance; costguard never removes a protection, and the bill goes on"
-            yield "refuse", Finding("protected", text, f"if it may be ended, a person removes it: {remove}")
+            yield "refuse", PlanFinding("protected", text, f"if it may be ended, a person removes it: {remove}")
         elif value is None:
             what = f"{name}; if it is set, EC2 will refuse and the bill goes on"
             yield _unread(facts, name, what, "ec2:DescribeInstanceAttribute")
     if facts.group and facts.group.protected:
         text = f"the group {facts.group.name} protects this member from scale-in; costguard never removes a protection"
         hint = "`aws autoscaling set-instance-protection --no-protected-from-scale-in …`, if it may be ended"
-        yield "refuse", Finding("protected", text, hint)
+        yield "refuse", PlanFinding("protected", text, hint)
 
 
 def owner(facts: Facts) -> tuple[str, str] | None:
@@ -157,15 +157,15 @@ def group(case: AwsCase) -> Found:
     if settings.get("group") != "leave":
         text = f"this instance is a member of the Auto Scaling group {name}, which replaces it: the bill would go on"
         hint = 'lower the group\'s desired capacity, or let costguard do both: cloud.group = "leave"'
-        yield "refuse", Finding("group_member", text, hint)
+        yield "refuse", PlanFinding("group_member", text, hint)
     elif facts.verb == "hibernate":
         text = f"members of an Auto Scaling group do not hibernate: the group {name} would replace it"
-        yield "another", Finding("group_member", text, 'set kill_action = "stop"')
+        yield "another", PlanFinding("group_member", text, 'set kill_action = "stop"')
     elif facts.verb == "stop":
         yield from _standby(facts, name)
     else:
         text = f"the Auto Scaling group {name} terminates this member and lowers its desired capacity by one"
-        yield "consequences", Finding("group_member", text, "")
+        yield "consequences", PlanFinding("group_member", text, "")
         yield from _at_minimum(facts, name)
 
 
@@ -182,7 +182,7 @@ def _standby(facts: Facts, name: str) -> Found:
             f"the Auto Scaling group {name} puts this member into standby and lowers its desired capacity by one, then it is "
             "stopped; it stays so until somebody brings it back, and the group's scaling may start another one"
         )
-        yield "consequences", Finding("group_member", text, f"to bring it back: {bring_back(facts)}")
+        yield "consequences", PlanFinding("group_member", text, f"to bring it back: {bring_back(facts)}")
         yield from _at_minimum(facts, name)
     elif state in {ENTERING, STANDBY}:
         text = (
@@ -190,12 +190,12 @@ def _standby(facts: Facts, name: str) -> Found:
             "until then it runs and is billed, and the group is one smaller"
         )
         hint = f"to bring it back while it runs: {exit_standby(facts)}; when it is stopped: {bring_back(facts)}"
-        yield "consequences", Finding("group_member", text, hint)
+        yield "consequences", PlanFinding("group_member", text, hint)
     else:
         text = f"the Auto Scaling group {name} shows this member as {state}, and only one in service can be stopped"
         yield (
             "refuse",
-            Finding(
+            PlanFinding(
                 "group_member", text, "wait for it, or look with `aws autoscaling describe-auto-scaling-instances`"
             ),
         )
@@ -220,7 +220,7 @@ def _at_minimum(facts: Facts, name: str) -> Found:
     if known and known.minimum is not None and known.desired is not None and known.desired <= known.minimum:
         text = f"the group {name} is at its minimum of {known.minimum}: it would refuse to shrink, and the bill goes on"
         hint = f"`aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --min-size …`"
-        yield "refuse", Finding("group_at_minimum", text, hint)
+        yield "refuse", PlanFinding("group_at_minimum", text, hint)
 
 
 def fleets(facts: Facts) -> list[str]:
@@ -238,7 +238,7 @@ def fleet(case: AwsCase) -> Found:
         leave = settings.get("group") == "leave"
         text = f"this instance comes from the fleet {name}; one of type maintain starts a new one, and the bill goes on"
         hint = 'lower its target capacity, or set cloud.group = "leave" if it is of type instant or request'
-        yield "consequences" if leave else "refuse", Finding("group_member", text, hint)
+        yield "consequences" if leave else "refuse", PlanFinding("group_member", text, hint)
 
 
 def spot(case: AwsCase) -> Found:
@@ -249,23 +249,23 @@ def spot(case: AwsCase) -> Found:
     request, number = facts.spot, facts.instance.spot_request if facts.instance else ""
     if facts.verb == "hibernate":
         text = "EC2 hibernates a Spot instance only when it interrupts it, never on request"
-        yield "another", Finding("cannot_hibernate", text, _instead(facts))
+        yield "another", PlanFinding("cannot_hibernate", text, _instead(facts))
     elif request is None and facts.verb == "stop":
         what = "the type of the Spot request; if it is one-time, EC2 will refuse to stop"
         yield _unread(facts, "spot", what, "ec2:DescribeSpotInstanceRequests")
     elif request and facts.verb == "stop" and request.type == "persistent" and not request.launch_group:
         text = "a stopped Spot instance starts again only when you start it and EC2 has spare capacity at your price"
-        yield "consequences", Finding("spot_may_not_return", text, "")
+        yield "consequences", PlanFinding("spot_may_not_return", text, "")
     elif request and facts.verb == "stop":
         kind = f"in the launch group {request.launch_group}" if request.launch_group else "one-time"
         text = f"EC2 cannot stop a Spot instance whose request is {kind}: it can only be terminated"
-        yield "another", Finding("one_time_spot", text, 'set kill_action = "terminate" if its disks may be deleted')
+        yield "another", PlanFinding("one_time_spot", text, 'set kill_action = "terminate" if its disks may be deleted')
     elif starts_again(facts):
         text = (
             f"the persistent Spot request {number} would start a new instance after a termination: the bill would go on"
         )
         hint = f'set kill_action = "stop", or first `aws ec2 cancel-spot-instance-requests --spot-instance-request-ids {number}`'
-        yield "another", Finding("persistent_spot", text, hint)
+        yield "another", PlanFinding("persistent_spot", text, hint)
 
 
 def hibernation(case: AwsCase) -> Found:
@@ -276,10 +276,10 @@ def hibernation(case: AwsCase) -> Found:
     found = facts.instance
     if facts.type_hibernates is False:
         text = f"instances of type {facts.identity.type} cannot hibernate (no GPU type of EC2 can)"
-        yield "another", Finding("cannot_hibernate", text, _instead(facts))
+        yield "another", PlanFinding("cannot_hibernate", text, _instead(facts))
     elif found and not found.hibernation:
         text = "hibernation was not configured when this instance was launched, and cannot be added"
-        yield "another", Finding("cannot_hibernate", text, _instead(facts))
+        yield "another", PlanFinding("cannot_hibernate", text, _instead(facts))
     elif facts.type_hibernates is None:
         what = f"whether type {facts.identity.type} can hibernate; if not, EC2 will refuse"
         yield _unread(facts, "type", what, "ec2:DescribeInstanceTypes")
@@ -290,7 +290,10 @@ def root_device(case: AwsCase) -> Found:
     facts = case.facts
     if facts.verb != "terminate" and facts.instance and facts.instance.root_device == "instance-store":
         text = f"the root disk of this instance is an instance store: it cannot {facts.verb}, only be terminated"
-        yield "another", Finding("instance_store_root", text, 'set kill_action = "terminate" if its data may be lost')
+        yield (
+            "another",
+            PlanFinding("instance_store_root", text, 'set kill_action = "terminate" if its data may be lost'),
+        )
 
 
 def prepaid(case: AwsCase) -> Found:
@@ -307,14 +310,14 @@ def prepaid(case: AwsCase) -> Found:
         text = (
             "this capacity is paid in advance: ending it saves nothing, and it cannot start again after the block's end"
         )
-        yield verdict, Finding("prepaid", text, hint)
+        yield verdict, PlanFinding("prepaid", text, hint)
     elif (found and found.reservation) or lifecycle == "interruptible-capacity-reservation":
         name = found.reservation if found and found.reservation else "that it runs in"
         text = f"the capacity reservation {name} is billed whether it is used or not: ending the instance saves nothing"
-        yield verdict, Finding("reservation_goes_on", text, hint or "cancel the reservation when it is not needed")
+        yield verdict, PlanFinding("reservation_goes_on", text, hint or "cancel the reservation when it is not needed")
     elif found and found.tenancy == "host":
         text = "the dedicated host is billed as long as it is allocated: ending the instance saves nothing"
-        yield verdict, Finding("reservation_goes_on", text, hint or "release the host when it is empty")
+        yield verdict, PlanFinding("reservation_goes_on", text, hint or "release the host when it is empty")
 
 
 def leaves_group(facts: Facts, settings: Settings) -> bool:
@@ -347,19 +350,19 @@ def _unread(facts: Facts, name: str, what: str, right: str) -> Row:
         return missed(facts, name, what)
     why = f" ({unknown.words})" if unknown else ""
     hint = f"grant {right}" if unknown is None or unknown.permission else "run `costguard doctor` again"
-    return "consequences", Finding("permission_unknown", f"not known: {what}{why}", hint)
+    return "consequences", PlanFinding("permission_unknown", f"not known: {what}{why}", hint)
 
 
 def missed(facts: Facts, name: str, what: str) -> Row:
     """A fact that decides. Throttling or a network that broke off is no veto: it passes, and the plan is made again."""
     unknown = facts.unknown.get(name)
     if unknown and unknown.technical:
-        return "failed", Finding("facts_missing", f"{what} could not be read ({unknown.words})", hints.AGAIN)
+        return "failed", PlanFinding("facts_missing", f"{what} could not be read ({unknown.words})", hints.AGAIN)
     why = unknown.words if unknown else "EC2 did not say"
     right = unknown.permission if unknown else ""
     late = "; rights of a young machine may still arrive" if is_young(facts.uptime) else ""
     hint = f"grant {right}: `costguard permissions aws` prints the policy" if right else "run `costguard doctor` again"
-    return "refuse", Finding("facts_missing", f"{what} could not be read ({why}){late}", hint)
+    return "refuse", PlanFinding("facts_missing", f"{what} could not be read ({why}){late}", hint)
 
 
 def _instead(facts: Facts) -> str:

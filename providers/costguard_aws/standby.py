@@ -11,7 +11,7 @@ from typing import NamedTuple
 from costguard.cloud.age import is_young
 from costguard.cloud.api import CloudError
 from costguard.cloud.retry import pauses
-from costguard.plans import Outcome, Status
+from costguard.plans import Result, Status
 from costguard_aws import described
 from costguard_aws.facts import Facts
 from costguard_aws.rules_vetoes import ENTERING, IN_SERVICE, STANDBY, bring_back, exit_standby
@@ -34,7 +34,7 @@ class _Seen(NamedTuple):
     vetoed: bool = False
 
 
-def enter(session: Session, facts: Facts, end: float) -> Outcome | None:
+def enter(session: Session, facts: Facts, end: float) -> Result | None:
     """Put this member into standby, and wait until it is there. ``end`` is a moment of the monotonic clock.
 
     None once it is: only then may it be stopped. Else what became of it; nothing was stopped then. A crash leaves
@@ -49,7 +49,7 @@ def enter(session: Session, facts: Facts, end: float) -> Outcome | None:
             if seen.state == STANDBY:
                 return None
             if seen.state not in {IN_SERVICE, ENTERING}:
-                return Outcome("refused", f"nothing was stopped: the group shows this member as {seen.state or 'gone'}")
+                return Result("refused", f"nothing was stopped: the group shows this member as {seen.state or 'gone'}")
             if seen.state == IN_SERVICE and not seen.accepted:
                 asked = True
                 _send(session, facts, end)
@@ -57,7 +57,7 @@ def enter(session: Session, facts: Facts, end: float) -> Outcome | None:
         except CloudError as error:
             seen = _noted(seen, error, asked=asked)
             if not (_passes(error, facts) or seen.doubt or seen.accepted):
-                return Outcome("failed" if error.technical else "refused", f"nothing was stopped: {seen.words}")
+                return Result("failed" if error.technical else "refused", f"nothing was stopped: {seen.words}")
         if time.monotonic() + pause >= end:
             return _late(seen, facts)
         time.sleep(pause)
@@ -114,14 +114,14 @@ def _passes(error: CloudError, facts: Facts) -> bool:
     return error.retry_after is not None or (error.trouble == "denied" and young)
 
 
-def _late(seen: _Seen, facts: Facts) -> Outcome:
+def _late(seen: _Seen, facts: Facts) -> Result:
     """The time is over. *Failed* only where it is known what the group did; the next attempt goes on from there."""
     name = facts.group.name if facts.group else ""
     why = f" ({seen.words})" if seen.words else ""
     if seen.state == ENTERING or seen.accepted:
         text = f"nothing was stopped: the Auto Scaling group {name} is still putting this member into standby{why}"
-        return Outcome("failed", f"{text}; the next attempt goes on from there; until then {_runs_on(facts)}")
+        return Result("failed", f"{text}; the next attempt goes on from there; until then {_runs_on(facts)}")
     if seen.doubt and seen.state != IN_SERVICE:
         text = f"nothing was stopped, and whether the group {name} has put this member into standby cannot be said{why}; if it has, {_runs_on(facts)}"
-        return Outcome("unknown", text)
-    return Outcome("refused" if seen.vetoed else "failed", f"nothing was accepted{why}")
+        return Result("unknown", text)
+    return Result("refused" if seen.vetoed else "failed", f"nothing was accepted{why}")

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 
 from costguard.cloud.api import CloudError, Site
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_aws import described
 from costguard_aws.act import CLOSED, came_back, closed, started_again
 from costguard_aws.rules_vetoes import ENDING
 from costguard_aws.session import Session
 
 
-def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
+def verify(site: Site, receipt: Mapping[str, str]) -> Result:
     """``done`` when the bill has ended, ``pending`` while it ends, ``failed`` while it runs on. Raises CloudError."""
     instance, region = receipt.get("instance", ""), receipt.get("region", "")
     if not instance or not region:
@@ -25,7 +25,7 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
         session.close()
 
 
-def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Outcome:
+def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Result:
     try:
         found = described.instance(session.look("ec2", "DescribeInstances", InstanceIds=[instance]), instance)
     except CloudError as error:
@@ -40,26 +40,26 @@ def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Outcome
             "changed", f"{instance} belongs to account {found.owner}, the receipt names {account}", code="receipt"
         )
     if found.state in CLOSED:
-        return Outcome("done", closed(found))
+        return Result("done", closed(found))
     if found.state in ENDING:
-        return Outcome("pending", f"seen stopping: EC2 says {found.state}")
+        return Result("pending", f"seen stopping: EC2 says {found.state}")
     if started_again(found, receipt.get("accepted", "")):
-        return Outcome("done", came_back(found))
-    return Outcome("failed", f"EC2 says {found.state}: the bill goes on; look at `costguard status` on the machine")
+        return Result("done", came_back(found))
+    return Result("failed", f"EC2 says {found.state}: the bill goes on; look at `costguard status` on the machine")
 
 
-def _forgotten(session: Session, instance: str, account: str) -> Outcome:
+def _forgotten(session: Session, instance: str, account: str) -> Result:
     """EC2 forgets a terminated instance after about an hour; other accounts never knew it."""
     try:
         mine = str(session.look("sts", "GetCallerIdentity").get("Account", ""))
     except CloudError as error:
-        return Outcome(
+        return Result(
             "unknown", f"EC2 does not know {instance}, and whose credentials these are cannot be told ({error})"
         )
     if account and mine == account:
         text = f"closed: EC2 no longer knows {instance} in account {account}; a terminated instance is forgotten after an hour"
-        return Outcome("done", text)
+        return Result("done", text)
     whose = f"the receipt names account {account}" if account else "the receipt names no account"
-    return Outcome(
+    return Result(
         "unknown", f"account {mine} does not know {instance}, and {whose}: ask with that account's credentials"
     )

@@ -7,8 +7,8 @@ cloud-init's ``ds-identify`` (the chassis asset tag; the vendor alone is any Hyp
 
 from collections.abc import Mapping, Sequence
 
-from costguard.cloud.api import Consequence, Identity, Machine, Notice, Permission, Price, Setting, Site, Verb
-from costguard.plans import Outcome
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Permission, Price, Setting, Site, Verb
+from costguard.plans import Result
 from costguard_azure import firmware
 
 
@@ -61,7 +61,7 @@ class Azure:
 
         return identify(site)
 
-    def notices(self, site: Site) -> tuple[Notice, ...]:
+    def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """See `costguard_azure.notices`: nothing unless the owner wants scheduled events."""
         from costguard_azure.notices import notices
 
@@ -89,7 +89,7 @@ class Azure:
 
         return AzureMachine(site, identity)
 
-    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Result:
         """See `costguard_azure.verify.verify`."""
         from costguard_azure.verify import verify
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Ticket, Verb
-from costguard.cloud.send import Request, Seen, send, unchanged
-from costguard.plans import Outcome
+from costguard.cloud.send import EndRequest, Look, send, unchanged
+from costguard.plans import Result
 from costguard_azure import arm
 from costguard_azure.errors import GARBAGE, NOT_ARM
 from costguard_azure.facts import Facts
@@ -32,7 +32,7 @@ def request_id(attempt: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, attempt))
 
 
-def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Result:
     """Send the request; the same one again after a technical failure, within the ticket's deadline.
 
     Azure carries a repeated request out twice, but this machine still runs when it asks: a deallocation of it can only
@@ -41,15 +41,15 @@ def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outco
     number, last = request_id(ticket.attempt), time.monotonic() + ticket.deadline
     session.reconnect()
 
-    def once(left: float) -> Outcome:
+    def once(left: float) -> Result:
         proof = _send(session, verb, ticket, left) or number
         text = f"accepted: Azure will {_words(verb)} (request {proof}, client request {number})"
-        return Outcome("accepted", text, proof)
+        return Result("accepted", text, proof)
 
-    def look(within: float) -> Seen | None:
+    def look(within: float) -> Look | None:
         return _look(session, verb, within)
 
-    return send(Request("Azure", once, look, number, settles=SETTLES, young=facts.young), last)
+    return send(EndRequest("Azure", once, look, number, settles=SETTLES, young=facts.young), last)
 
 
 def _send(session: Session, verb: Verb, ticket: Ticket, left: float) -> str:
@@ -85,24 +85,24 @@ def _token(session: Session, left: float) -> None:
         raise
 
 
-def _look(session: Session, verb: Verb, within: float) -> Seen | None:
+def _look(session: Session, verb: Verb, within: float) -> Look | None:
     """One look at what shows that a request was heard; None when nobody could look."""
     limits = {"connection_timeout": within, "read_timeout": within}
     try:
         view = session.once("looking whether it was heard", lambda: arm.instance_view(session, **limits), within)
     except CloudError as error:
-        return Seen("Azure shows that it is gone", ends=True) if error.code in GONE and verb == "terminate" else None
+        return Look("Azure shows that it is gone", ends=True) if error.code in GONE and verb == "terminate" else None
     if view.provisioning == "deleting":
-        return Seen("Azure shows that it is being deleted", ends=True)
+        return Look("Azure shows that it is being deleted", ends=True)
     return seen(view.power)
 
 
-def seen(power: str) -> Seen:
+def seen(power: str) -> Look:
     """What a power state of the machine says of its end."""
-    return Seen(f"Azure says {power or 'nothing of its state'}", power in {"deallocating", *_ENDED}, f"power {power}")
+    return Look(f"Azure says {power or 'nothing of its state'}", power in {"deallocating", *_ENDED}, f"power {power}")
 
 
-def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
     """What the cloud shows now, at its first answer, in the words of the three grades; who asks asks again.
 
     This machine ends while it asks: what waited here for the end would never be told.
@@ -113,25 +113,25 @@ def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Outcome | No
         view = session.ask(end, doing, lambda: arm.instance_view(session))
     except CloudError as error:
         if error.code in GONE:
-            return Outcome("done", "closed: the machine does not exist any more", recorded.proof if recorded else "")
+            return Result("done", "closed: the machine does not exist any more", recorded.proof if recorded else "")
         return unchanged(recorded, str(error))
     return shown(view, verb, recorded)
 
 
-def shown(view: arm.View, verb: str, recorded: Outcome | None) -> Outcome:
+def shown(view: arm.View, verb: str, recorded: Result | None) -> Result:
     """What an instance view proves; what was recorded, with more words, where it proves nothing."""
     power, proof = view.power or "without a power state", recorded.proof if recorded else ""
     if view.power in _ENDED and verb != "terminate":
         slept = " and hibernated" if view.hibernation == "hibernated" else ""
-        return Outcome("done", f"closed: the cloud shows the machine as deallocated{slept}", proof)
+        return Result("done", f"closed: the cloud shows the machine as deallocated{slept}", proof)
     if view.power in _ENDED:
         text = "seen stopping: the machine is deallocated, so computing is not billed; it is not deleted yet"
-        return Outcome("pending", text, proof)
+        return Result("pending", text, proof)
     if view.power in _ENDING or view.provisioning == "deleting":
         text = (
             f"seen stopping: the cloud shows the machine as {view.provisioning if view.power not in _ENDING else power}"
         )
-        return Outcome("pending", text, proof)
+        return Result("pending", text, proof)
     if view.power == "stopped":
         text = "the cloud shows the machine as stopped but allocated, billed in full; run `az vm deallocate --ids VM`"
         return unchanged(recorded, text)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from costguard.cloud.api import Identity, Site, Ticket, Verb
 from costguard.cloud.send import unsent
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 from costguard_azure import act, mark, rules
 from costguard_azure.facts import Facts, gather, refresh
 from costguard_azure.session import open_session
@@ -30,7 +30,7 @@ class AzureMachine:
         limit = facts.vm.limit if facts.vm else None
         return rules.plan(verb, facts, self._site.settings)._replace(price=limit._asdict() if limit else {})
 
-    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Result:
         """Act, when the plan allows it and the cloud has said that this is the machine.
 
         The facts may be as old as the countdown; what may be lost with the local disk is looked at again.
@@ -47,7 +47,7 @@ class AzureMachine:
         left = ticket.deadline - (time.monotonic() - begun)
         return act.execute(self._session, verb, facts, ticket._replace(deadline=left))
 
-    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
         """See `costguard_azure.act.confirm`."""
         return act.confirm(self._session, verb, ticket, recorded)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from costguard.cloud.api import CloudError, Notice, Site
+from costguard.cloud.api import CloudError, CloudNotice, Site
 from costguard_azure import metadata
 
 FIRST = 150.0
@@ -28,7 +28,7 @@ _WORDS = {
 }
 
 
-def notices(site: Site) -> tuple[Notice, ...]:
+def notices(site: Site) -> tuple[CloudNotice, ...]:
     """What is announced for this machine.
 
     Raises CloudError, also when the events are off: nobody announces anything through a service out of reach.
@@ -97,12 +97,12 @@ def _never() -> CloudError:
     return CloudError("unreachable", text, code="timeout", hint=hint)
 
 
-def _notice(event: Mapping[str, Any], preempted: str) -> Notice:
+def _notice(event: Mapping[str, Any], preempted: str) -> CloudNotice:
     """One event; a Spot machine that is taken back is deallocated or deleted, as its owner chose."""
     sort = str(event.get("EventType") or "")
     words = _WORDS.get(sort, f"Azure announces {sort or 'something without a name'}")
     said = str(event.get("Description") or "").strip()
-    return Notice(
+    return CloudNotice(
         id=str(event.get("EventId") or ""),
         kind=preempted if sort == "Preempt" else _KINDS.get(sort, "reboot"),
         at=_moment(event.get("NotBefore")),

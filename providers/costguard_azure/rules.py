@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from costguard.cloud import hints, rules
 from costguard.cloud.api import Verb
 from costguard.cloud.rules import Found
-from costguard.plans import Finding, Plan
+from costguard.plans import Plan, PlanFinding
 from costguard_azure import permissions, rules_bill, rules_group
 from costguard_azure.facts import AzureCase, Facts
 
@@ -38,7 +38,7 @@ def _same(case: AzureCase) -> Found:
     elif vm.vm_id != expected.lower():
         text = f"the cloud's machine of this name is {vm.vm_id or 'without an id'}, this one is {expected}"
         hint = "run `costguard doctor`; restart costguard if the machine was made anew"
-        yield "refuse", Finding("not_this_machine", text, hint)
+        yield "refuse", PlanFinding("not_this_machine", text, hint)
 
 
 def _unseen(facts: Facts, read: str) -> Found:
@@ -48,13 +48,16 @@ def _unseen(facts: Facts, read: str) -> Found:
         yield rules.rights_late(f"this machine may not see itself yet ({said})", read)
     elif facts.trouble == "denied":
         text = f"this machine may not see itself, so it would stay up and be billed ({said})"
-        yield "refuse", Finding("not_permitted", text, _grant(facts, read))
+        yield "refuse", PlanFinding("not_permitted", text, _grant(facts, read))
     elif facts.trouble == "gone":
         text = f"the cloud has no machine of this name: {facts.machine.id} ({said})"
-        yield "refuse", Finding("not_this_machine", text, "run `costguard doctor`; was the machine moved or renamed?")
+        yield (
+            "refuse",
+            PlanFinding("not_this_machine", text, "run `costguard doctor`; was the machine moved or renamed?"),
+        )
     else:
         text = f"the cloud does not say what this machine is, so nothing is done to it ({said})"
-        yield "refuse", Finding("facts_missing", text, "run `costguard doctor` again")
+        yield "refuse", PlanFinding("facts_missing", text, "run `costguard doctor` again")
 
 
 def _running(case: AzureCase) -> Found:
@@ -64,7 +67,7 @@ def _running(case: AzureCase) -> Found:
             f"Azure shows this machine as {case.vm.power} from inside: nothing is sent, and it is billed in full until "
             "somebody deallocates it"
         )
-        yield "refuse", Finding("not_running", text, f"run `{_deallocate(case.facts)}`")
+        yield "refuse", PlanFinding("not_running", text, f"run `{_deallocate(case.facts)}`")
 
 
 def _deallocate(facts: Facts) -> str:
@@ -82,20 +85,20 @@ def _rights(case: AzureCase) -> Found:
     if facts.grants is None:
         text = f"whether this machine may do it is not known ({facts.unknown.get('the rights', '')})"
         if facts.passes("the rights"):
-            yield "failed", Finding("permission_unknown", text, hints.AGAIN)
+            yield "failed", PlanFinding("permission_unknown", text, hints.AGAIN)
         else:
-            yield "consequences", Finding("permission_unknown", text, _grant(facts, permissions.SEE_RIGHTS))
+            yield "consequences", PlanFinding("permission_unknown", text, _grant(facts, permissions.SEE_RIGHTS))
         return
     if not any(grant.allows(right) for grant in facts.grants):
         if facts.young:
             yield rules.rights_late(f"the right {right} is missing", right)
         else:
             text = f"the right {right} is missing: the machine would stay up and be billed"
-            yield "refuse", Finding("not_permitted", text, _grant(facts, right))
+            yield "refuse", PlanFinding("not_permitted", text, _grant(facts, right))
     view = permissions.look(facts.machine.kind)[1]
     if not any(grant.allows(view) for grant in facts.grants):
         text = f"the right {view} is missing: nobody could prove that the bill has ended"
-        yield "consequences", Finding("permission_unknown", text, _grant(facts, view))
+        yield "consequences", PlanFinding("permission_unknown", text, _grant(facts, view))
 
 
 def _locks(case: AzureCase) -> Found:
@@ -104,21 +107,21 @@ def _locks(case: AzureCase) -> Found:
     if facts.locks is None:
         text = f"whether a lock holds this machine is not known ({facts.unknown.get('the locks', '')})"
         if facts.passes("the locks"):
-            yield "failed", Finding("facts_missing", text, hints.AGAIN)
+            yield "failed", PlanFinding("facts_missing", text, hints.AGAIN)
         else:
-            yield "consequences", Finding("permission_unknown", text, _grant(facts, permissions.SEE_LOCKS))
+            yield "consequences", PlanFinding("permission_unknown", text, _grant(facts, permissions.SEE_LOCKS))
         return
     hint = f"see it with `az lock list --resource {facts.machine.id}`; costguard never removes one"
     for lock in facts.locks:
         if case.verb == "terminate":
             text = f"the lock {lock.name} ({lock.level}) forbids to delete this machine or a part of it"
-            yield "refuse", Finding("locked", text, hint)
+            yield "refuse", PlanFinding("locked", text, hint)
         elif lock.level.lower() == "readonly" and not lock.below:
             text = f"the lock {lock.name} (ReadOnly) forbids to deallocate this machine, so it would be billed on"
-            yield "refuse", Finding("locked", text, hint)
+            yield "refuse", PlanFinding("locked", text, hint)
         elif not lock.below:
             text = f"the lock {lock.name} ({lock.level}) is meant for deletion; Azure was seen to refuse a stop because of one"
-            yield "consequences", Finding("locked", text, hint)
+            yield "consequences", PlanFinding("locked", text, hint)
 
 
 def _grant(facts: Facts, right: str) -> str:

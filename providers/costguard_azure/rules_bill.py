@@ -8,7 +8,7 @@ exist), "Spot virtual machines", "Delete a machine and attached resources" (dele
 import re
 
 from costguard.cloud.rules import Found
-from costguard.plans import Finding
+from costguard.plans import PlanFinding
 from costguard_azure.facts import AzureCase, Vm
 
 HIBERNATES = re.compile(r"standard_nv(?:(?:4|8|16|32)as_v4|(?:6|12)ads_a10_v5|(?:4|8|12)ads_v710_v5)", re.IGNORECASE)
@@ -24,10 +24,10 @@ def prepaid(case: AzureCase) -> Found:
     what = f"the capacity reservation group {vm.reservation}" if vm.reservation else f"the dedicated host {vm.host}"
     if case.settings.get("prepaid", "notify") == "act":
         text = f"{what} is billed on while it exists; only what comes on top of it ends"
-        yield "consequences", Finding("reservation_goes_on", text, "give it back yourself when nobody needs it")
+        yield "consequences", PlanFinding("reservation_goes_on", text, "give it back yourself when nobody needs it")
     else:
         text = f"this machine uses {what}, which is billed whether the machine runs or not: nothing would be saved"
-        yield "refuse", Finding("prepaid", text, 'give it back, or set [cloud] prepaid = "act"')
+        yield "refuse", PlanFinding("prepaid", text, 'give it back, or set [cloud] prepaid = "act"')
 
 
 def system_disk(case: AzureCase) -> Found:
@@ -36,7 +36,7 @@ def system_disk(case: AzureCase) -> Found:
         text = f"the system disk is ephemeral, and Azure does not deallocate such a machine ({case.verb} is impossible)"
         yield (
             "another",
-            Finding("instance_store_root", text, 'use kill_action = "terminate", which deletes the machine'),
+            PlanFinding("instance_store_root", text, 'use kill_action = "terminate", which deletes the machine'),
         )
 
 
@@ -45,7 +45,7 @@ def hibernation(case: AzureCase) -> Found:
     why = _cannot_hibernate(case.vm) if case.verb == "hibernate" else ""
     if why:
         text = f"this machine cannot hibernate: {why}"
-        yield "another", Finding("cannot_hibernate", text, 'use kill_action = "stop", or list it after hibernate')
+        yield "another", PlanFinding("cannot_hibernate", text, 'use kill_action = "stop", or list it after hibernate')
 
 
 def _cannot_hibernate(vm: Vm) -> str:
@@ -73,22 +73,22 @@ def local_disk(case: AzureCase) -> Found:
     if (disk.state == "used" or paged) and not discard:
         where = disk.where if disk.state == "used" else "swap"
         text = f"the local disk holds data ({where}) that would be lost for good"
-        yield "refuse", Finding("local_data_kept", text, hint)
+        yield "refuse", PlanFinding("local_data_kept", text, hint)
     elif disk.state == "unknown" and not discard:
         text = "whether the local disk is mounted is not known, and its data would be lost for good"
-        yield "refuse", Finding("facts_missing", text, f"set host.procfs to a readable /proc; {hint}")
+        yield "refuse", PlanFinding("facts_missing", text, f"set host.procfs to a readable /proc; {hint}")
     else:
         what = {"unused": "is not mounted", "empty": f"is mounted ({disk.where}) and empty"}.get(
             disk.state, "is discarded"
         )
-        yield "consequences", Finding("local_data_lost", f"the local disk {what}; whatever is on it is lost", hint)
+        yield "consequences", PlanFinding("local_data_lost", f"the local disk {what}; whatever is on it is lost", hint)
 
 
 def spot(case: AzureCase) -> Found:
     """Source: "Spot virtual machines": a deallocated one starts again only when there is room at its price."""
     if case.vm.spot and case.verb != "terminate":
         text = "a Spot machine starts again only when Azure has room for it at its price"
-        yield "consequences", Finding("spot_may_not_return", text, "")
+        yield "consequences", PlanFinding("spot_may_not_return", text, "")
 
 
 def bill(case: AzureCase) -> Found:
@@ -97,15 +97,15 @@ def bill(case: AzureCase) -> Found:
     if not (vm.reservation or vm.host):
         state = "deleted" if case.verb == "terminate" else "deallocated"
         text = f"computing is not billed once the machine is {state}; static addresses, snapshots and reservations are"
-        yield "go", Finding("bill_ends", text)
+        yield "go", PlanFinding("bill_ends", text)
     if case.verb != "terminate":
         text = f"the disks stay and are billed on: {', '.join((*vm.disks_deleted, *vm.disks_kept))}"
-        yield "go", Finding("disks_go_on", text)
+        yield "go", PlanFinding("disks_go_on", text)
         return
     if vm.disks_deleted:
         text = f"deleted with the machine, for good: {', '.join(vm.disks_deleted)}"
         hint = "to keep a disk: `az vm update --set storageProfile.osDisk.deleteOption=Detach`"
-        yield "consequences", Finding("loses_disks", text, hint)
+        yield "consequences", PlanFinding("loses_disks", text, hint)
     if vm.disks_kept:
         text = f"these disks stay and are billed on: {', '.join(vm.disks_kept)}"
-        yield "go", Finding("disks_go_on", text, "delete them with `az disk delete` when nobody needs them")
+        yield "go", PlanFinding("disks_go_on", text, "delete them with `az disk delete` when nobody needs them")

@@ -8,7 +8,7 @@ from costguard.cloud import hints
 from costguard.cloud.api import Verb
 from costguard.cloud.managed import finding
 from costguard.cloud.rules import Found
-from costguard.plans import Finding
+from costguard.plans import PlanFinding
 from costguard_azure import nodes, permissions
 from costguard_azure.facts import AzureCase, Group
 
@@ -28,11 +28,11 @@ def member(case: AzureCase) -> Found:
     if case.settings.get("group", "notify") != "leave":
         text = f"this machine is a member of the scale set {group.name}, which may replace it"
         hint = f'lower the scale set (`az vmss scale --name {group.name}`), or set [cloud] group = "leave"'
-        yield "refuse", Finding("group_member", text, hint)
+        yield "refuse", PlanFinding("group_member", text, hint)
         return
     if group.protected:
         text = f"this member of {group.name} is protected from the scale set's actions"
-        yield "refuse", Finding("protected", text, "see `az vmss update --protect-from-scale-set-actions`")
+        yield "refuse", PlanFinding("protected", text, "see `az vmss update --protect-from-scale-set-actions`")
     yield from _unknown(case, group)
     if case.verb == "terminate":
         yield from _leaves(group)
@@ -44,21 +44,21 @@ def _leaves(group: Group) -> Found:
     """Deleting a member lowers the size by one."""
     if group.minimum and group.capacity is not None and group.capacity <= group.minimum:
         text = f"the scale set {group.name} has {group.capacity} members and autoscale keeps at least {group.minimum}: it would make a new one"
-        yield "refuse", Finding("group_at_minimum", text, "lower the minimum of the autoscale setting first")
+        yield "refuse", PlanFinding("group_at_minimum", text, "lower the minimum of the autoscale setting first")
     call = "as its instance" if group.uniform else "as a machine of its own"
     text = f"this machine is deleted from the scale set {group.name} ({call}), whose size becomes one less"
-    yield "consequences", Finding("group_member", text, "autoscale may raise the size again")
+    yield "consequences", PlanFinding("group_member", text, "autoscale may raise the size again")
 
 
 def _stays(verb: Verb, group: Group) -> Found:
     """A deallocated member still counts, and is not healthy."""
     if group.repairs:
         text = f"the scale set {group.name} repairs its members: it would replace this one when it is off, and the bill would go on"
-        yield "another", Finding("group_member", text, 'use kill_action = "terminate", which lowers the size')
+        yield "another", PlanFinding("group_member", text, 'use kill_action = "terminate", which lowers the size')
         return
     call = "the scale set's own call for its instance" if group.uniform else "the machine's own call"
     text = f"this member of the scale set {group.name} is deallocated by {call} ({verb}); the set's size stays, and autoscale may start another"
-    yield "consequences", Finding("group_member", text, f"look with `az vmss list-instances --name {group.name}`")
+    yield "consequences", PlanFinding("group_member", text, f"look with `az vmss list-instances --name {group.name}`")
 
 
 def _unknown(case: AzureCase, group: Group) -> Found:
@@ -71,9 +71,9 @@ def _unknown(case: AzureCase, group: Group) -> Found:
             continue
         text = f"{what} of {group.name} cannot be read, so a replacement may be started ({case.facts.unknown.get(what, '')})"
         if case.facts.passes(what):
-            yield "failed" if decides else "consequences", Finding("facts_missing", text, hints.AGAIN)
+            yield "failed" if decides else "consequences", PlanFinding("facts_missing", text, hints.AGAIN)
         else:
             yield (
                 "consequences",
-                Finding("permission_unknown", text, f"needed: {right}, with the resource group as scope"),
+                PlanFinding("permission_unknown", text, f"needed: {right}, with the resource group as scope"),
             )

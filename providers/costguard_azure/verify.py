@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from costguard.cloud.api import CloudError, Site
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_azure import act, arm, metadata, resource
 from costguard_azure.firmware import recognises
 from costguard_azure.session import Session, Token, start
@@ -15,7 +15,7 @@ from costguard_azure.session import Session, Token, start
 _CLI_DEADLINE = 30.0  # seconds for `az account get-access-token`, which starts slowly
 
 
-def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
+def verify(site: Site, receipt: Mapping[str, str]) -> Result:
     """Ask from any machine what became of the one of a receipt. Raises ImportError and CloudError."""
     machine = resource.parse(receipt.get("resource_id", ""))
     if machine is None:
@@ -30,7 +30,7 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
         session.close()
 
 
-def _became(session: Session, receipt: Mapping[str, str]) -> Outcome:
+def _became(session: Session, receipt: Mapping[str, str]) -> Result:
     """The state of the machine, if it is still the same one."""
     proof = receipt.get("request", "")
     doing = "asking what became of the machine"
@@ -39,17 +39,15 @@ def _became(session: Session, receipt: Mapping[str, str]) -> Outcome:
         found = session.once(doing, lambda: arm.machine(session))
     except CloudError as error:
         if error.code in act.GONE:
-            return Outcome("done", f"closed: the machine does not exist any more ({error.code})", proof)
+            return Result("done", f"closed: the machine does not exist any more ({error.code})", proof)
         _with_command(error, receipt)
         raise
     body = found.get("properties") or {}
     vm_id, view = str(body.get("vmId") or "").lower(), arm.view(body.get("instanceView") or {})
     expected = receipt.get("vm_id", receipt.get("instance", "")).lower()
     if expected and vm_id != expected:
-        return Outcome(
-            "done", f"closed: the machine does not exist any more; another one ({vm_id}) has its name", proof
-        )
-    return act.shown(view, receipt.get("action", "stop"), Outcome("unknown", "not closed", proof))
+        return Result("done", f"closed: the machine does not exist any more; another one ({vm_id}) has its name", proof)
+    return act.shown(view, receipt.get("action", "stop"), Result("unknown", "not closed", proof))
 
 
 def _with_command(error: CloudError, receipt: Mapping[str, str]) -> None:

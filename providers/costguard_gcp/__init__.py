@@ -7,8 +7,8 @@ on); google-auth (the product name starts with "Google").
 
 from collections.abc import Mapping, Sequence
 
-from costguard.cloud.api import Consequence, Identity, Machine, Notice, Permission, Price, Site, Verb
-from costguard.plans import Outcome
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Permission, Price, Site, Verb
+from costguard.plans import Result
 from costguard_gcp import firmware
 
 
@@ -40,7 +40,7 @@ class Gcp:
 
         return identify(site)
 
-    def notices(self, site: Site) -> tuple[Notice, ...]:
+    def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """See `costguard_gcp.notices.notices`."""
         from costguard_gcp.notices import notices
 
@@ -65,7 +65,7 @@ class Gcp:
 
         return GcpMachine.open(site, identity)
 
-    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Result:
         """See `costguard_gcp.verify.verify`."""
         from costguard_gcp.verify import verify
 

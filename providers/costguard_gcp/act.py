@@ -8,8 +8,8 @@ from typing import Any
 from costguard.cloud.age import is_young
 from costguard.cloud.api import CloudError, Ticket, Verb
 from costguard.cloud.retry import until
-from costguard.cloud.send import Request, Seen, send, unchanged
-from costguard.plans import Outcome, Status
+from costguard.cloud.send import EndRequest, Look, send, unchanged
+from costguard.plans import Result, Status
 from costguard_gcp import errors
 from costguard_gcp.facts import Facts
 from costguard_gcp.session import TIMEOUT, Api
@@ -29,37 +29,37 @@ def request_id(verb: Verb, ticket: Ticket) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{ticket.incident} {ticket.attempt} {verb}"))
 
 
-def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool) -> Outcome:
+def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool) -> Result:
     """Send the request, and the same one again after troubles that pass. Never a different one."""
 
-    def once(left: float) -> Outcome:
+    def once(left: float) -> Result:
         operation = _send(api, verb, facts, ticket, discard=discard, timeout=min(left, TIMEOUT))
         if not operation.name:
             raise errors.garbage("it names no operation")
         if failure := errors.operation(operation.error.errors):
             raise failure
         date = {"accepted": str(operation.insert_time)}  # by Google's clock, as the dates of stops are
-        return Outcome("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name), date)
+        return Result("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name), date)
 
-    def look(within: float) -> Seen | None:
+    def look(within: float) -> Look | None:
         try:
             return seen(str(api.instance(within).status))
         except CloudError as error:
             return seen("DEPROVISIONING") if error.trouble == "gone" else None
 
     young = is_young(facts.young)
-    request = Request("Google Cloud", once, look, request_id(verb, ticket), "same", young=young)
+    request = EndRequest("Google Cloud", once, look, request_id(verb, ticket), "same", young=young)
     return send(request, time.monotonic() + ticket.deadline)
 
 
-def seen(status: str) -> Seen:
+def seen(status: str) -> Look:
     """What a status of the machine says of its end."""
-    return Seen(f"Google Cloud shows {status}", status in _SHOWS, f"state {status}")
+    return Look(f"Google Cloud shows {status}", status in _SHOWS, f"state {status}")
 
 
 def confirm(
-    api: Api, verb: Verb, instance: str, recorded: Outcome | None, since: float = 0.0, within: float = LOOK
-) -> Outcome:
+    api: Api, verb: Verb, instance: str, recorded: Result | None, since: float = 0.0, within: float = LOOK
+) -> Result:
     """What Google Cloud shows of the machine ``instance``; the proof is the name of the operation.
 
     ``since`` is when the request was accepted, in seconds since the epoch, 0 when unknown: a machine that was
@@ -91,7 +91,7 @@ def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, 
     return api.act(verb, ticket, token, discard=discard, timeout=timeout)
 
 
-def _still_there(api: Api, vm: Any, recorded: Outcome | None, since: float, left: float) -> Outcome:  # noqa: ANN401 - as above
+def _still_there(api: Api, vm: Any, recorded: Result | None, since: float, left: float) -> Result:  # noqa: ANN401 - as above
     """The machine runs: has the operation failed, has the machine come back, or is it only slow?"""
     shows = f"Google Cloud shows {vm.status}"
     operation = _operation(api, recorded, left)
@@ -112,7 +112,7 @@ def _name(status: Any) -> str:  # noqa: ANN401 - an enumeration of the SDK; a wo
     return str(getattr(status, "name", status))
 
 
-def _operation(api: Api, recorded: Outcome | None, timeout: float) -> Any:  # noqa: ANN401 - a message of the SDK
+def _operation(api: Api, recorded: Result | None, timeout: float) -> Any:  # noqa: ANN401 - a message of the SDK
     """The recorded operation; None where the role does not show it, which is the usual case."""
     if recorded is None or recorded.status not in {"accepted", "pending"} or not recorded.proof:
         return None
@@ -135,5 +135,5 @@ def _since(vm: Any, status: str) -> str:  # noqa: ANN401 - as above
     return f" since {stamp}" if stamp else ""
 
 
-def _shown(status: Status, words: str, recorded: Outcome | None) -> Outcome:
-    return Outcome(status, words, recorded.proof if recorded else "")
+def _shown(status: Status, words: str, recorded: Result | None) -> Result:
+    return Result(status, words, recorded.proof if recorded else "")

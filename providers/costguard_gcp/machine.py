@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from costguard.cloud.api import Identity, Site, Ticket, Verb
 from costguard.cloud.send import unsent
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 from costguard_gcp import act
 from costguard_gcp import facts as looks
 from costguard_gcp.facts import Facts
@@ -34,7 +34,7 @@ class GcpMachine:
         """See `costguard_gcp.rules.plan`."""
         return plan(verb, facts, self.site.settings)
 
-    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Result:
         """Act on what the plan allows, and on nothing else. The facts may be as old as the countdown."""
         facts = looks.refresh(facts, self.site)
         decided = self.plan(verb, facts)
@@ -43,7 +43,7 @@ class GcpMachine:
             return settled
         return act.execute(self.api, verb, facts, ticket, discard=_may_discard(decided))
 
-    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
         """See `costguard_gcp.act.confirm`."""
         since = act.moment(recorded.receipt.get("accepted", "")) if recorded else 0.0
         return act.confirm(self.api, verb, self.identity.instance, recorded, since, ticket.deadline)

@@ -7,7 +7,7 @@ left). Neither says at which moment.
 
 from collections.abc import Mapping
 
-from costguard.cloud.api import Notice, Site
+from costguard.cloud.api import CloudNotice, Site
 from costguard_gcp.metadata import Metadata
 
 TAG_PREFIX = "costguard"
@@ -26,17 +26,17 @@ _MAINTENANCE = {
 }
 
 
-def notices(site: Site) -> tuple[Notice, ...]:
+def notices(site: Site) -> tuple[CloudNotice, ...]:
     """Both announcements, each one small request. Raises CloudError."""
     metadata = Metadata(site)
     found = []
     if (metadata.text("instance/preempted") or "").upper() == "TRUE":
         words = "Google Cloud takes this Spot machine away: it is stopped, or deleted as its owner chose, in about 30 s"
-        found.append(Notice("preempted", "stop", None, words))
+        found.append(CloudNotice("preempted", "stop", None, words))
     event = (metadata.text("instance/maintenance-event") or "NONE").upper()
     if event != "NONE":
         kind, words = _MAINTENANCE.get(event, ("stop", f"Google Cloud announces `{event}` for this machine"))
-        found.append(Notice(f"maintenance-event:{event}", kind, None, words))
+        found.append(CloudNotice(f"maintenance-event:{event}", kind, None, words))
     return tuple(found)
 
 

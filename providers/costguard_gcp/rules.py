@@ -10,7 +10,7 @@ from costguard.cloud import hints, managed, rules
 from costguard.cloud.age import is_young
 from costguard.cloud.api import Verb
 from costguard.cloud.rules import Case, Row
-from costguard.plans import Finding, Plan
+from costguard.plans import Plan, PlanFinding
 from costguard_gcp import nodes, permissions
 from costguard_gcp.facts import Facts
 
@@ -78,7 +78,7 @@ def _group(case: GcpCase) -> list[Row]:
         words = f": {trouble}" if trouble else ""
         text = f"the size of the managed instance group `{group.name}` cannot be read{words}"
         if trouble and trouble.technical:
-            return [("failed", Finding("facts_missing", text, trouble.hint or hints.AGAIN))]
+            return [("failed", PlanFinding("facts_missing", text, trouble.hint or hints.AGAIN))]
         return [_refuse("facts_missing", text, "grant compute.instanceGroupManagers.get and compute.autoscalers.get")]
     if size.least is not None and size.target <= size.least:
         text = f"the group `{group.name}` has {size.target} machines and its autoscaler's minimum is {size.least}: it would make this one anew"
@@ -87,8 +87,8 @@ def _group(case: GcpCase) -> list[Row]:
     back = "" if size.least is None else "; its autoscaler may make it larger again"
     unknown = "whether the right compute.instanceGroupManagers.update is there can only be seen by using it"
     return [
-        ("consequences", Finding("group_member", text + back)),
-        ("consequences", Finding("permission_unknown", unknown, permissions.ADMIT)),
+        ("consequences", PlanFinding("group_member", text + back)),
+        ("consequences", PlanFinding("permission_unknown", unknown, permissions.ADMIT)),
     ]
 
 
@@ -97,7 +97,7 @@ def _scopes(case: GcpCase) -> list[Row]:
     scopes = case.facts.scopes
     if scopes is None:
         text = "the metadata server does not say which access scopes this machine has"
-        return [("consequences", Finding("permission_unknown", text, "run `costguard doctor`"))]
+        return [("consequences", PlanFinding("permission_unknown", text, "run `costguard doctor`"))]
     if permissions.SCOPES & set(scopes):
         return []
     d = case.facts.identity.details
@@ -124,8 +124,8 @@ def _rights(case: GcpCase) -> list[Row]:
     if trouble and not facts.group:
         text = f"whether the right is there cannot be asked: {trouble}"
         if trouble.technical:
-            return [("failed", Finding("permission_unknown", text, trouble.hint or hints.AGAIN))]
-        return [("consequences", Finding("permission_unknown", text, permissions.ADMIT))]
+            return [("failed", PlanFinding("permission_unknown", text, trouble.hint or hints.AGAIN))]
+        return [("consequences", PlanFinding("permission_unknown", text, permissions.ADMIT))]
     if facts.granted is None:
         return []
     wanted = [one.name for one in permissions.on_machine([case.verb])]
@@ -146,7 +146,7 @@ def _late(case: GcpCase, name: str) -> list[Row]:
     if age is None or not is_young(age):
         return []
     text = f"`{name}` is missing, but the machine is only {age / 60:.0f} min old and a new role takes minutes to hold"
-    return [("consequences", Finding("rights_may_be_late", text, hints.RIGHTS_ARRIVE))]
+    return [("consequences", PlanFinding("rights_may_be_late", text, hints.RIGHTS_ARRIVE))]
 
 
 def _protected(case: GcpCase) -> list[Row]:
@@ -170,7 +170,7 @@ def _prepaid(case: GcpCase) -> list[Row]:
         text = f"{words}: {_DOING[case.verb]} saves nothing, and the capacity may be lost"
         return [_refuse("prepaid", text, 'give the capacity back, or set cloud.prepaid = "act"')]
     text = f"{words}: the capacity goes on being billed"
-    return [("consequences", Finding("reservation_goes_on", text, "give the capacity back to end its bill"))]
+    return [("consequences", PlanFinding("reservation_goes_on", text, "give the capacity back to end its bill"))]
 
 
 def _prepaid_words(facts: Facts) -> str:
@@ -192,14 +192,17 @@ def _local_data(case: GcpCase) -> list[Row]:
     disks = "its local SSD" if count == 1 else f"its {count} local SSDs"
     if case.settings.get("local_data") == "discard":
         return [
-            ("consequences", Finding("local_data_lost", f"the data of {disks} is lost; the configuration allows it"))
+            (
+                "consequences",
+                PlanFinding("local_data_lost", f"the data of {disks} is lost; the configuration allows it"),
+            )
         ]
     use = case.facts.local
     paged = use.swap and case.verb == "hibernate"  # then the memory that is kept is not whole without it
     if use.state in {"unused", "empty"} and not paged:
         seen = f"mounted ({', '.join(use.where[:4])}) and empty" if use.state == "empty" else "not in use"
         text = f"{disks} would be emptied; it is {seen}"
-        return [("consequences", Finding("local_data_lost", text))]
+        return [("consequences", PlanFinding("local_data_lost", text))]
     where = ", ".join(use.where[:4]) or "swap"
     why = "whether it is in use cannot be seen" if use.state == "unknown" else f"it is in use: {where}"
     text = f"{_DOING[case.verb]} would lose the data of {disks}, and {why}"
@@ -218,9 +221,9 @@ def _hibernation(case: GcpCase) -> list[Row]:
         why = "it is a Confidential VM"
     if not why:
         text = "memory is kept at most 60 days, then Google Cloud stops the machine; the memory's image is billed like a disk"
-        return [("consequences", Finding("disks_go_on", text))]
+        return [("consequences", PlanFinding("disks_go_on", text))]
     text = f"Google Cloud cannot suspend this machine: {why}"
-    return [("another", Finding("cannot_hibernate", text, 'use kill_action = "stop"'))]
+    return [("another", PlanFinding("cannot_hibernate", text, 'use kill_action = "stop"'))]
 
 
 def _comes_back(case: GcpCase) -> list[Row]:
@@ -230,7 +233,7 @@ def _comes_back(case: GcpCase) -> list[Row]:
         return []
     kind = "a Spot machine" if vm.spot else "a Flex-start machine"
     text = f"this is {kind}: it may not get its capacity back when it is started again"
-    return [("consequences", Finding("spot_may_not_return", text))]
+    return [("consequences", PlanFinding("spot_may_not_return", text))]
 
 
 def _run_limit(case: GcpCase) -> list[Row]:
@@ -238,7 +241,7 @@ def _run_limit(case: GcpCase) -> list[Row]:
     if vm is None or not vm.ends_at:
         return []
     end = "deletes" if vm.termination == "DELETE" else "stops"
-    return [("go", Finding("run_limit", f"Google Cloud {end} this machine by itself at {vm.ends_at}"))]
+    return [("go", PlanFinding("run_limit", f"Google Cloud {end} this machine by itself at {vm.ends_at}"))]
 
 
 def _disks(case: GcpCase) -> list[Row]:
@@ -250,9 +253,9 @@ def _disks(case: GcpCase) -> list[Row]:
     kept = [disk.name for disk in vm.disks if not disk.goes_with_it and not disk.local]
     found: list[Row] = []
     if lost:
-        found.append(("consequences", Finding("loses_disks", f"deleted with the machine: {', '.join(lost)}")))
+        found.append(("consequences", PlanFinding("loses_disks", f"deleted with the machine: {', '.join(lost)}")))
     if kept:
-        found.append(("go", Finding("disks_go_on", f"kept, and billed until you delete them: {', '.join(kept)}")))
+        found.append(("go", PlanFinding("disks_go_on", f"kept, and billed until you delete them: {', '.join(kept)}")))
     return found
 
 
@@ -268,7 +271,7 @@ def _bill(case: GcpCase) -> list[Row]:
     wait = case.facts.vm.graceful if case.verb != "hibernate" else 0
     later = f", after a graceful shutdown of up to {wait} s" if wait else ""
     text = f"{_DOING[case.verb]} ends the bill for processors, memory and GPUs{later}; {rest}"
-    return [("go", Finding("bill_ends", text))]
+    return [("go", PlanFinding("bill_ends", text))]
 
 
 def _keeps_disks(verb: Verb, facts: Facts) -> bool | None:
@@ -278,7 +281,7 @@ def _keeps_disks(verb: Verb, facts: Facts) -> bool | None:
 
 
 def _refuse(code: str, text: str, hint: str) -> Row:
-    return "refuse", Finding(code, text, hint)
+    return "refuse", PlanFinding(code, text, hint)
 
 
 _RULES: tuple[Callable[[GcpCase], list[Row]], ...] = (

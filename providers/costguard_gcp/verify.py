@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from costguard.cloud.api import CloudError, Site, Verb
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_gcp import act
 from costguard_gcp.places import Where
 from costguard_gcp.session import connect_from_outside
@@ -11,7 +11,7 @@ from costguard_gcp.session import connect_from_outside
 _VERBS: dict[str, Verb] = {"stop": "stop", "terminate": "terminate", "hibernate": "hibernate"}
 
 
-def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
+def verify(site: Site, receipt: Mapping[str, str]) -> Result:
     """Ask from any machine. The receipt names the machine by ``resource`` and ``instance``, see the identity's details."""
     parts = receipt.get("resource", "").split("/")
     if len(parts) != 6 or not receipt.get("instance"):
@@ -21,5 +21,5 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Outcome:
     verb = _VERBS.get(receipt.get("action", ""), "stop")
     proof = receipt.get("request", "")
     kind = "operation" if proof.startswith("operation") else "request"  # the latter where only the machine showed it
-    recorded = Outcome("accepted", f"accepted as {kind} {proof}", proof) if proof else None
+    recorded = Result("accepted", f"accepted as {kind} {proof}", proof) if proof else None
     return act.confirm(api, verb, receipt["instance"], recorded, since=act.moment(receipt.get("accepted", "")))

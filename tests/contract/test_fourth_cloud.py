@@ -24,7 +24,7 @@ from costguard.cli import permissions
 from costguard.cloud.access import HostPaths
 from costguard.cloud.api import CloudError, Site, Ticket
 from costguard.errors import CostguardError
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard.testing.contract import CHECKS, Case
 
 ROOT = Path(__file__).parents[2]
@@ -324,7 +324,7 @@ def test_what_is_confirmed(rented: Rented, package: ModuleType, status: str, exp
         rented.account.instances[package.ME]["status"] = status
     else:
         rented.account.instances.clear()
-    recorded = Outcome("accepted", "accepted", "r-1")
+    recorded = Result("accepted", "accepted", "r-1")
     found = machine.confirm("terminate", Ticket("i", "a", 5.0), recorded)
     assert (found.status, found.proof) == (expected, "r-1")
     with pytest.raises(CloudError):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from costguard.cloud.api import CloudError, Site, Ticket, Verb
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard.testing.contract import CHECKS, Case, check_marks
 from tests.contract.cloud_server import Cloud, running
 from tests.contract.test_files import SAME
@@ -49,11 +49,11 @@ class Rented:
         """Where it looks."""
         return Site(DMI, self.settings, {}, str(self.folder / "proc"), str(self.folder / "sys"))
 
-    def act(self, verb: Verb = "stop", ticket: Ticket = TICKET) -> Outcome:
+    def act(self, verb: Verb = "stop", ticket: Ticket = TICKET) -> Result:
         """Plan, and carry out."""
         machine = self.open()
         outcome = machine.execute(verb, machine.facts(verb), ticket)
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, Result)
         return outcome
 
 

@@ -13,8 +13,8 @@ from costguard.engine import Device, Devices, Known, Observation, Outcome, Polic
 from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.state import DONE
 from costguard.host.ports import Line
-from costguard.plans import Outcome as Fate
 from costguard.plans import Plan
+from costguard.plans import Result as Fate
 from costguard_aws import act
 from costguard_aws.facts import gather
 from costguard_aws.rules import plan

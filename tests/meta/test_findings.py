@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import costguard.actions
+import costguard.cloud
 import costguard_aws
 import costguard_azure
 import costguard_gcp
@@ -13,7 +14,7 @@ from costguard.actions.cloud import CODES, OWN_CODES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
-PACKAGES = (costguard.actions, costguard_aws, costguard_azure, costguard_gcp)
+PACKAGES = (costguard.actions, costguard.cloud, costguard_aws, costguard_azure, costguard_gcp)
 
 
 def codes() -> Iterator[tuple[str, str]]:
@@ -23,7 +24,7 @@ def codes() -> Iterator[tuple[str, str]]:
             for file in sorted(Path(folder).glob("*.py")):
                 for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                     called = (
-                        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"
+                        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "PlanFinding"
                     )
                     if called and isinstance(first := node.args[0], ast.Constant):  # type: ignore[attr-defined] # a call
                         yield str(first.value), file.name

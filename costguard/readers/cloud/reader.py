@@ -17,7 +17,7 @@ import os
 import sys
 import time
 
-from costguard.cloud.api import CloudError, Identity, Notice, Price
+from costguard.cloud.api import CloudError, CloudNotice, Identity, Price
 from costguard.cloud.choose import Chosen, NobodyError, choose
 from costguard.masking import mask
 from costguard.process.wire import from_line
@@ -53,7 +53,7 @@ class MetadataWatch:
         self._troubles: dict[str, str] = {}
         self.identity: Identity | None = None
         self.price: Price | None = None
-        self.notices: tuple[Notice, ...] = ()
+        self.notices: tuple[CloudNotice, ...] = ()
         self.tags: dict[str, str] | None = None
 
     @property

@@ -100,14 +100,14 @@ def looks_like_own(line: str) -> bool:
 
 def read_own(source: Source, progress: Progress | None = None) -> Recording:
     """Read a recording of costguard; raises TraceError that names the line."""
-    reader = _Reader(source)
+    reader = _Parser(source)
     for lines, last in chunks(source, progress):
         for position, line in enumerate(lines):
             reader.line(line, last=last and position == len(lines) - 1)
     return reader.finish()
 
 
-class _Reader:
+class _Parser:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._number = 0

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from costguard.cloud.api import (
     Capabilities,
+    CloudNotice,
     Consequence,
     Identity,
     Machine,
-    Notice,
     Permission,
     Price,
     Setting,
     Site,
     Verb,
 )
-from costguard.plans import Outcome
+from costguard.plans import Result
 
 from . import firmware
 
@@ -55,7 +55,7 @@ class Skeleton:
 
         return identify(site)
 
-    def notices(self, site: Site) -> tuple[Notice, ...]:
+    def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """See `notices`."""
         from .notices import notices
 
@@ -79,7 +79,7 @@ class Skeleton:
 
         return SkeletonMachine(site, identity)
 
-    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Result:
         """See `verify`."""
         from .verify import verify
 

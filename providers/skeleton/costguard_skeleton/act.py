@@ -4,8 +4,8 @@ import time
 
 from costguard.cloud.age import is_young
 from costguard.cloud.api import CloudError, Ticket, Verb
-from costguard.cloud.send import Request, Seen, send, unchanged
-from costguard.plans import Outcome
+from costguard.cloud.send import EndRequest, Look, send, unchanged
+from costguard.plans import Result
 
 from .facts import Facts, seen
 from .session import WHOLE, Session
@@ -13,24 +13,24 @@ from .session import WHOLE, Session
 ENDED = {"stop": "stopped", "terminate": "gone", "hibernate": "asleep"}
 
 
-def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Result:
     """Say how one try is made, how one look, and whether the same request may be sent twice."""
 
-    def once(left: float) -> Outcome:
+    def once(left: float) -> Result:
         number = session.act(verb, ticket.attempt, left)
-        return Outcome("accepted", f"accepted: Skeleton Cloud will {verb} it (request {number})", number)
+        return Result("accepted", f"accepted: Skeleton Cloud will {verb} it (request {number})", number)
 
-    def look(within: float) -> Seen | None:
+    def look(within: float) -> Look | None:
         try:
             return seen(str(session.machine(within)["status"]))
         except CloudError as error:
             return seen("gone") if error.trouble == "gone" else None
 
-    request = Request("Skeleton Cloud", once, look, repeat="seen", young=is_young(facts.uptime))
+    request = EndRequest("Skeleton Cloud", once, look, repeat="seen", young=is_young(facts.uptime))
     return send(request, time.monotonic() + ticket.deadline)
 
 
-def confirm(session: Session, verb: str, recorded: Outcome | None, within: float = WHOLE) -> Outcome:
+def confirm(session: Session, verb: str, recorded: Result | None, within: float = WHOLE) -> Result:
     """What the cloud shows now: *done* only where it shows that the bill ended. Raises CloudError."""
     proof = recorded.proof if recorded else ""
     try:
@@ -38,9 +38,9 @@ def confirm(session: Session, verb: str, recorded: Outcome | None, within: float
     except CloudError as error:
         if error.trouble != "gone":
             raise
-        return Outcome("done", "closed: Skeleton Cloud knows this machine no more", proof)
+        return Result("done", "closed: Skeleton Cloud knows this machine no more", proof)
     if status == ENDED[verb]:
-        return Outcome("done", f"closed: Skeleton Cloud says {status}", proof)
+        return Result("done", f"closed: Skeleton Cloud says {status}", proof)
     if seen(status).ends:
-        return Outcome("pending", f"seen stopping: Skeleton Cloud says {status}", proof)
+        return Result("pending", f"seen stopping: Skeleton Cloud says {status}", proof)
     return unchanged(recorded, f"Skeleton Cloud says {status}: the bill goes on")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from costguard.cloud.age import uptime
 from costguard.cloud.api import Identity, Site
-from costguard.cloud.send import Seen
+from costguard.cloud.send import Look
 
 from . import disks
 from .session import Session
@@ -38,8 +38,8 @@ def refresh(facts: Facts, site: Site) -> Facts:
     return facts._replace(scratch=disks.state(site))
 
 
-def seen(status: str) -> Seen:
+def seen(status: str) -> Look:
     """What a status of the machine says of its end."""
-    return Seen(
+    return Look(
         f"Skeleton Cloud says {status}", status in {"stopping", "stopped", "gone", "asleep"}, f"status {status}"
     )

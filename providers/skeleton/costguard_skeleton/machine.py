@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from costguard.cloud.api import Identity, Site, Ticket, Verb
 from costguard.cloud.send import unsent
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 
 from . import act, facts
 from .facts import Facts
@@ -30,13 +30,13 @@ class SkeletonMachine:
         """Pure."""
         return plan(verb, known, self._site.settings)
 
-    def execute(self, verb: Verb, known: Facts, ticket: Ticket) -> Outcome:
+    def execute(self, verb: Verb, known: Facts, ticket: Ticket) -> Result:
         """What the plan allows, made again from facts that may be as old as the countdown."""
         known = facts.refresh(known, self._site)
         settled = unsent(self.plan(verb, known), facts.seen(known.status))
         return settled or act.execute(self._session, verb, known, ticket)
 
-    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
         """What the cloud shows."""
         return act.confirm(self._session, verb, recorded, ticket.deadline)
 

@@ -9,7 +9,7 @@ from costguard.cloud import rules
 from costguard.cloud.age import is_young
 from costguard.cloud.api import Verb
 from costguard.cloud.rules import Case, Found
-from costguard.plans import Finding, Plan
+from costguard.plans import Plan, PlanFinding
 
 from .facts import Facts, seen
 from .permissions import right
@@ -42,7 +42,7 @@ def _rights(case: SkeletonCase) -> Found:
         yield rules.rights_late(f"the right {needed} is missing", needed)
     else:
         text = f"the right {needed} is missing: the machine would stay up and be billed"
-        yield "refuse", Finding("not_permitted", text, "run `costguard permissions skeleton`")
+        yield "refuse", PlanFinding("not_permitted", text, "run `costguard permissions skeleton`")
 
 
 def _protected(case: SkeletonCase) -> Found:
@@ -50,7 +50,7 @@ def _protected(case: SkeletonCase) -> Found:
     if case.facts.protected:
         yield (
             "refuse",
-            Finding("protected", "the machine is protected, and stays up and billed", "ask whoever protected it"),
+            PlanFinding("protected", "the machine is protected, and stays up and billed", "ask whoever protected it"),
         )
 
 
@@ -60,15 +60,15 @@ def _scratch(case: SkeletonCase) -> Found:
         return
     text = "the data of its local disk would be lost for good"
     if case.facts.scratch in {"unused", "empty"} or case.settings.get("local_data") == "discard":
-        yield "consequences", Finding("local_data_lost", text)
+        yield "consequences", PlanFinding("local_data_lost", text)
     else:
-        yield "refuse", Finding("local_data_kept", text, 'copy what matters, or set cloud.local_data = "discard"')
+        yield "refuse", PlanFinding("local_data_kept", text, 'copy what matters, or set cloud.local_data = "discard"')
 
 
 def _bill(case: SkeletonCase) -> Found:
-    yield "go", Finding("bill_ends", "computing is no longer billed; disks and addresses are")
+    yield "go", PlanFinding("bill_ends", "computing is no longer billed; disks and addresses are")
     if case.verb == "terminate":
         yield (
             "consequences",
-            Finding("loses_disks", "its disks are deleted with it", 'set kill_action = "stop" to keep them'),
+            PlanFinding("loses_disks", "its disks are deleted with it", 'set kill_action = "stop" to keep them'),
         )

@@ -7,14 +7,14 @@ from itertools import product
 import pytest
 
 from costguard.cloud.api import CloudError, Ticket
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import TICKET, Launch, opened
 
 SOON = Ticket("inc", "inc.1", 3.0)
 
 
-def act(here: FakeMachine, verb: str = "stop", ticket: Ticket = TICKET, **settings: object) -> Outcome:
+def act(here: FakeMachine, verb: str = "stop", ticket: Ticket = TICKET, **settings: object) -> Result:
     with opened(here, **settings) as session:
         facts = session.facts(verb)  # type: ignore[arg-type]  # the tests spell the verbs
         return session.execute(facts.verb, facts, ticket)
@@ -353,7 +353,7 @@ def test_confirmation_without_a_record(here: FakeMachine) -> None:
 
 def test_confirmation_after_a_restart(here: FakeMachine) -> None:
     """The machine asks about itself on its next life: EC2's LaunchTime tells that there was an end."""
-    recorded = Outcome("accepted", "accepted: StopInstances", "r-1", {"accepted": "2020-01-01T00:00:00Z"})
+    recorded = Result("accepted", "accepted: StopInstances", "r-1", {"accepted": "2020-01-01T00:00:00Z"})
     with opened(here) as session:
         found = session.confirm("stop", TICKET, recorded)
     assert (found.status, found.proof) == ("done", "r-1")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from costguard.cloud.api import CloudError, Ticket
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_aws import PROVIDER
 from costguard_aws import facts as gathering
 from costguard_aws import session as sessions
@@ -15,7 +15,7 @@ from tests.clouds.aws.conftest import opened
 from tests.clouds.wire import within
 
 SHORT = Ticket("inc", "inc.1", 2.0)
-ACCEPTED = Outcome("accepted", "accepted: StopInstances", "r-1")
+ACCEPTED = Result("accepted", "accepted: StopInstances", "r-1")
 
 
 def test_a_question(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:

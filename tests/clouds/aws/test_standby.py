@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from costguard.cloud.api import Ticket
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_aws.testing import FakeMachine
 from tests.clouds.aws.conftest import TICKET, codes, looked, opened
 
@@ -21,7 +21,7 @@ def member(here: FakeMachine) -> FakeMachine:
     return here
 
 
-def act(here: FakeMachine, ticket: Ticket = TICKET) -> Outcome:
+def act(here: FakeMachine, ticket: Ticket = TICKET) -> Result:
     with opened(here, group="leave") as session:
         return session.execute("stop", session.facts("stop"), ticket)
 

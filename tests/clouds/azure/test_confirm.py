@@ -3,13 +3,13 @@
 import pytest
 
 from costguard.cloud.api import CloudError, Ticket
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_azure import Azure
 from costguard_azure.machine import AzureMachine
 from costguard_azure.testing import FakeAzure
 
 TICKET = Ticket("incident-1", "attempt-1", 3.0)
-ACCEPTED = Outcome("accepted", "accepted: Azure will deallocate this machine", "request-1")
+ACCEPTED = Result("accepted", "accepted: Azure will deallocate this machine", "request-1")
 
 
 def test_the_first_answer_counts(azure: FakeAzure, machine: AzureMachine) -> None:

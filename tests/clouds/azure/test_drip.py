@@ -3,7 +3,7 @@
 import pytest
 
 from costguard.cloud.api import CloudError, Ticket
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_azure import Azure, metadata, session
 from costguard_azure import facts as gathering
 from costguard_azure.machine import AzureMachine
@@ -11,7 +11,7 @@ from costguard_azure.testing import FakeAzure
 from tests.clouds.wire import within
 
 SHORT = Ticket("i", "a", 2.0)
-ACCEPTED = Outcome("accepted", "accepted: Azure will deallocate this machine", "r-1")
+ACCEPTED = Result("accepted", "accepted: Azure will deallocate this machine", "r-1")
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from costguard.cloud.api import Ticket, Verb
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_azure import Azure
 from costguard_azure import act as act_module
 from costguard_azure.act import request_id
@@ -17,7 +17,7 @@ from costguard_azure.testing.world import GROUP_RIGHTS
 TICKET = Ticket("incident-1", "boot-1:attempt/1", 10.0)
 
 
-def act(machine: AzureMachine, verb: Verb = "stop", ticket: Ticket = TICKET) -> Outcome:
+def act(machine: AzureMachine, verb: Verb = "stop", ticket: Ticket = TICKET) -> Result:
     return machine.execute(verb, machine.facts(verb), ticket)
 
 

@@ -31,12 +31,12 @@ def test_it_stops_this_machine_and_gives_a_receipt(rented: Rented, cloud: Cloud)
 
 
 CURIOUS = """
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_example import Example, ExampleMachine
 
 class Machine(ExampleMachine):
     def execute(self, verb, facts, ticket):
-        return Outcome("failed", f"{ticket.deadline:g} s")
+        return Result("failed", f"{ticket.deadline:g} s")
 
 class Curious(Example):
     def open(self, site, identity):
@@ -80,7 +80,7 @@ def test_readings_are_good_for_a_short_while(
 
 SLOW = """
 import time
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_example import Example, ExampleMachine
 
 real, later = time.monotonic, [0.0]
@@ -91,7 +91,7 @@ class Machine(ExampleMachine):
         raise AssertionError("a question needs neither the rights nor the time for these")
 
     def confirm(self, verb, ticket, recorded):
-        return Outcome("pending", f"{ticket.deadline:.0f} s")
+        return Result("pending", f"{ticket.deadline:.0f} s")
 
 class Slow(Example):
     def open(self, site, identity):
@@ -343,13 +343,13 @@ def test_a_plug_in_that_hangs_is_named_with_its_step(rented: Rented, step: str) 
 
 
 PROVES = """
-from costguard.plans import Finding
+from costguard.plans import PlanFinding
 from costguard_example import Example, ExampleMachine
 
 class Machine(ExampleMachine):
     def plan(self, verb, facts):
         made = super().plan(verb, facts)
-        return made._replace(findings=(*made.findings, Finding("shutdown_stops", "a shutdown ends the bill")))
+        return made._replace(findings=(*made.findings, PlanFinding("shutdown_stops", "a shutdown ends the bill")))
 
 class Proves(Example):
     def open(self, site, identity):

@@ -7,7 +7,7 @@ import pytest
 
 from costguard.cloud.age import YOUNG, is_young, uptime
 from costguard.cloud.rules import Case, Found, Row, decide, ends_already, rights_late
-from costguard.plans import VERDICTS, Finding, Plan, Verdict
+from costguard.plans import VERDICTS, Plan, PlanFinding, Verdict
 
 Facts = tuple[Row, ...]
 
@@ -22,7 +22,7 @@ def rest(case: Case[Facts]) -> Iterator[Row]:
 
 
 def row(verdict: Verdict, code: str) -> Row:
-    return verdict, Finding(code, f"text of {code}", "do this")
+    return verdict, PlanFinding(code, f"text of {code}", "do this")
 
 
 def planned(*facts: Row, already: Row | None = None, ends_bill: bool | None = True) -> Plan:

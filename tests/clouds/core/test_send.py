@@ -9,13 +9,13 @@ import pytest
 
 from costguard.cloud.api import CloudError, Sent, Trouble
 from costguard.cloud.retry import LEAST
-from costguard.cloud.send import LOOK_AT_LEAST, Repeat, Request, Seen, send, unchanged, unsent
-from costguard.plans import Finding, Outcome, Plan
+from costguard.cloud.send import LOOK_AT_LEAST, EndRequest, Look, Repeat, send, unchanged, unsent
+from costguard.plans import Plan, PlanFinding, Result
 
-ACCEPTED = Outcome("accepted", "accepted", "r-1")
+ACCEPTED = Result("accepted", "accepted", "r-1")
 RUNS, ENDS = (
-    Seen("the cloud says running", ends=False),
-    Seen("the cloud says stopping", ends=True, proof="state stopping"),
+    Look("the cloud says running", ends=False),
+    Look("the cloud says stopping", ends=True, proof="state stopping"),
 )
 TROUBLE: dict[Sent, Trouble] = {
     "no": "throttled",
@@ -24,7 +24,7 @@ TROUBLE: dict[Sent, Trouble] = {
     "silent": "unreachable",
 }
 
-Step = CloudError | Outcome | Seen | None
+Step = CloudError | Result | Look | None
 
 
 @pytest.fixture(autouse=True)
@@ -48,26 +48,26 @@ class Cloud:
     def _answers(self, steps: list[Step]) -> Iterator[Step]:
         return itertools.chain(steps, itertools.repeat(steps[-1]))
 
-    def send(self, left: float) -> Outcome:
+    def send(self, left: float) -> Result:
         self.log.append("send")
         self.within.append(left)
         answer = next(self._sends)
         if isinstance(answer, CloudError):
             raise answer
-        assert isinstance(answer, Outcome)
+        assert isinstance(answer, Result)
         return answer
 
-    def look(self, within: float) -> Seen | None:
+    def look(self, within: float) -> Look | None:
         self.log.append("look")
         self.within.append(within)
         time.sleep(self._slow)
         answer = next(self._looks)
-        assert answer is None or isinstance(answer, Seen)
+        assert answer is None or isinstance(answer, Look)
         return answer
 
-    def asked(self, seconds: float = 10.0, **more: object) -> Outcome:
+    def asked(self, seconds: float = 10.0, **more: object) -> Result:
         """What became of a request with so many seconds."""
-        request = Request("Cloud", self.send, self.look)._replace(**more)  # type: ignore[arg-type] # a field each
+        request = EndRequest("Cloud", self.send, self.look)._replace(**more)  # type: ignore[arg-type] # a field each
         return send(request, time.monotonic() + seconds)
 
 
@@ -111,7 +111,7 @@ def test_a_machine_that_ends_was_heard(sent: Sent) -> None:
         *(("silent", look, "unknown") for look in (RUNS, None)),
     ],
 )
-def test_the_two_levels_of_doubt_at_the_end(sent: Sent, look: Seen | None, status: str) -> None:
+def test_the_two_levels_of_doubt_at_the_end(sent: Sent, look: Look | None, status: str) -> None:
     """Nobody answered: a machine that runs proves nothing. An answer with trouble: the look decides."""
     outcome = Cloud([error(sent)], [look]).asked(2.0)
     assert (outcome.status, outcome.proof) == (status, "")
@@ -231,7 +231,7 @@ def test_each_request_and_each_look_has_its_time(naps: list[float]) -> None:
 
 
 def planned(verdict: str, code: str) -> Plan:
-    return Plan("stop", verdict, (Finding(code, "why"),))  # type: ignore[arg-type] # the tests spell the verdicts
+    return Plan("stop", verdict, (PlanFinding(code, "why"),))  # type: ignore[arg-type] # the tests spell the verdicts
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def planned(verdict: str, code: str) -> Plan:
         (planned("go", "ends_already"), ENDS, "accepted"),
     ],
 )
-def test_what_is_said_without_a_request(plan: Plan, seen: Seen | None, status: str) -> None:
+def test_what_is_said_without_a_request(plan: Plan, seen: Look | None, status: str) -> None:
     """The plan is made again before the request; a machine that nobody saw is not ended."""
     outcome = unsent(plan, seen)
     assert outcome is not None

@@ -11,7 +11,7 @@ import pytest
 
 from costguard.cloud import dmi
 from costguard.cloud.api import Site, Ticket, Verb
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_gcp import PROVIDER
 from costguard_gcp.facts import Facts
 from costguard_gcp.testing import ComputeApi, Machine, MetadataServer, firmware
@@ -39,9 +39,9 @@ class World:
         site = self.site()
         return PROVIDER.open(site, PROVIDER.identify(site))
 
-    def act(self, verb: Verb, facts: Facts | None = None, session: Any = None) -> Outcome:
+    def act(self, verb: Verb, facts: Facts | None = None, session: Any = None) -> Result:
         session = session or self.open()
-        done: Outcome = session.execute(verb, facts or session.facts(verb), TICKET)
+        done: Result = session.execute(verb, facts or session.facts(verb), TICKET)
         return done
 
 

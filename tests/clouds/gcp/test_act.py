@@ -10,7 +10,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 
 from costguard.cloud.api import Ticket, Verb
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_gcp.session import Api
 from costguard_gcp.testing import Fault, Group, LocalSsd, Machine, resources
 from tests.clouds.gcp.cells import CELLS, PLAIN, READS_GROUPS
@@ -333,7 +333,7 @@ def test_the_warm_request_is_quick(world: World) -> None:
     took = []
     for number in range(5):
         begun = time.monotonic()
-        outcome: Outcome = session.execute("stop", facts, TICKET._replace(attempt=str(number)))
+        outcome: Result = session.execute("stop", facts, TICKET._replace(attempt=str(number)))
         took.append(time.monotonic() - begun)
         assert outcome.status == "accepted"
     assert sorted(took)[2] < 0.1

@@ -3,7 +3,7 @@
 import pytest
 
 from costguard.cloud.api import CloudError, Ticket
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_gcp import PROVIDER, act, session
 from costguard_gcp import facts as looks
 from costguard_gcp.testing import Fault
@@ -11,7 +11,7 @@ from tests.clouds.gcp.conftest import World
 from tests.clouds.wire import within
 
 SHORT = Ticket("i", "a", 2.0)
-ACCEPTED = Outcome("accepted", "accepted by Google Cloud as operation operation-1", "operation-1")
+ACCEPTED = Result("accepted", "accepted by Google Cloud as operation operation-1", "operation-1")
 
 
 @pytest.fixture(autouse=True)

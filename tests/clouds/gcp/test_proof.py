@@ -9,7 +9,7 @@ from google.auth.credentials import AnonymousCredentials
 from costguard.cloud.api import CloudError, Verb
 from costguard.cloud.http import LONGEST
 from costguard.cloud.receipt import accepted
-from costguard.plans import Outcome
+from costguard.plans import Result
 from costguard_gcp import PROVIDER
 from costguard_gcp.session import Api
 from costguard_gcp.testing import Fault, Machine
@@ -19,7 +19,7 @@ from tests.clouds.gcp.conftest import TICKET, World, world_of
 from tests.clouds.wire import answer, speaking
 
 OPERATIONS = ("compute.zoneOperations.get",)
-ACCEPTED = Outcome("accepted", "accepted by Google Cloud as operation operation-1", "operation-1")
+ACCEPTED = Result("accepted", "accepted by Google Cloud as operation operation-1", "operation-1")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from costguard.actions.cloud import CODES, _unasked, explain
 from costguard.cloud.api import CloudError, Trouble
-from costguard.plans import Outcome
+from costguard.plans import Result
 
 TAIL = "; until that works this machine cannot be ended through its cloud, and the bill would go on"
 
@@ -36,9 +36,9 @@ def test_no_secret_of_a_cloud_reaches_people() -> None:
 
 @pytest.mark.parametrize(
     ("recorded", "status", "proof"),
-    [(None, "unknown", ""), (Outcome("accepted", "a", "r", {"x": "1"}), "unknown", "r"), (Outcome("failed", "f", "p"), "failed", "p"), (Outcome("done", "d"), "done", "")],
+    [(None, "unknown", ""), (Result("accepted", "a", "r", {"x": "1"}), "unknown", "r"), (Result("failed", "f", "p"), "failed", "p"), (Result("done", "d"), "done", "")],
 )  # fmt: skip
-def test_what_is_recorded_is_all_that_is_known(recorded: Outcome | None, status: str, proof: str) -> None:
+def test_what_is_recorded_is_all_that_is_known(recorded: Result | None, status: str, proof: str) -> None:
     """An acceptance alone does not say that anything happened; its receipt stays."""
     found = _unasked(recorded, "no network")
     assert (found.status, found.proof) == (status, proof)

@@ -9,7 +9,7 @@ import pytest
 from costguard.actions import command
 from costguard.actions.base import Context
 from costguard.actions.command import Command
-from costguard.plans import Outcome
+from costguard.plans import Result
 
 
 def context(**more: Any) -> Context:
@@ -93,13 +93,13 @@ def test_a_program_that_cannot_be_started_failed(tmp_path: Path) -> None:
     action = Command()
     plan = action.plan(action.facts(given))
     program.unlink()
-    assert action.execute(plan, given) == Outcome(
+    assert action.execute(plan, given) == Result(
         "failed", "the command could not be started: No such file or directory"
     )
 
 
 def test_only_its_executor_knows_what_it_did() -> None:
     """What was recorded is all that there is, and it is never repeated."""
-    recorded = Outcome("done", "x")
+    recorded = Result("done", "x")
     assert Command().confirm(context(), recorded) is recorded
     assert Command().confirm(context(), None).status == "unknown"

@@ -11,7 +11,7 @@ from costguard.actions import guest, results, shutdown_behaviour
 from costguard.actions.base import Context
 from costguard.cloud.access import HostPaths
 from costguard.cloud.api import Consequence, Provider, Site
-from costguard.plans import Finding, Outcome, Plan
+from costguard.plans import Plan, PlanFinding, Result
 
 
 def context(root: Path, deadline: float = 5.0, **more: object) -> Context:
@@ -120,7 +120,7 @@ def test_a_delay_without_the_tool_that_can_wait(tmp_path: Path, fails: bool) -> 
     assert ("no_init" in [finding.code for finding in guest.refusals(found)]) is fails
 
 
-ACCEPTED = Outcome("accepted", "asked", "exit code 0")
+ACCEPTED = Result("accepted", "asked", "exit code 0")
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,11 @@ ACCEPTED = Outcome("accepted", "asked", "exit code 0")
         (ACCEPTED, "boot-1", "accepted", "but the machine still runs"),
         (ACCEPTED, "boot-2", "done", "has started again since"),
         (ACCEPTED, "", "accepted", "but the machine still runs"),
-        (Outcome("failed", "no words"), "boot-1", "failed", "no words"),
+        (Result("failed", "no words"), "boot-1", "failed", "no words"),
         (None, "boot-1", "unknown", "nothing is recorded"),
     ],
 )
-def test_what_became_of_it(tmp_path: Path, recorded: Outcome | None, later: str, status: str, words: str) -> None:
+def test_what_became_of_it(tmp_path: Path, recorded: Result | None, later: str, status: str, words: str) -> None:
     """On the same boot it is at best on its way; another boot proves that the machine went down."""
     job = context(tmp_path)
     boot(tmp_path, "boot-1")
@@ -170,7 +170,7 @@ def test_what_a_shutdown_does_here_is_what_the_cloud_said_before(
     for name, value in AWS.items():
         (tmp_path / "sys/class/dmi/id" / name).write_text(value + "\n")
     job = context(tmp_path, providers=("costguard_aws",))
-    shutdown_behaviour.keep(Plan("stop", "go", tuple(Finding(one, "") for one in [code] if one)), job)
+    shutdown_behaviour.keep(Plan("stop", "go", tuple(PlanFinding(one, "") for one in [code] if one)), job)
     found = guest.facts(job, "poweroff").consequence
     assert found is not None
     assert found.keeps_disks is keeps_disks

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.actions.init_rights import Permission, ask, nopasswd
+from costguard.actions.init_rights import InitRight, ask, nopasswd
 
 COMMAND = ("/usr/bin/systemctl", "poweroff")
 
@@ -55,7 +55,7 @@ class User:
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def ask(self, *, systemd: bool = True, new_privileges: bool = True) -> Permission:
+    def ask(self, *, systemd: bool = True, new_privileges: bool = True) -> InitRight:
         return ask(("systemctl", "poweroff"), "CanPowerOff", systemd=systemd, new_privileges=new_privileges)
 
 

@@ -10,16 +10,16 @@ from costguard.actions.reboot import Reboot
 from costguard.actions.shutdown import Shutdown
 from costguard.actions.worker import ACTIONS
 from costguard.cloud.api import Consequence
-from costguard.plans import Finding, Verdict, worst
+from costguard.plans import PlanFinding, Verdict, worst
 
-MAY = init_rights.Permission(("systemctl", "poweroff"))
+MAY = init_rights.InitRight(("systemctl", "poweroff"))
 FACTS = guest.GuestFacts(
     action="shutdown", tool=("systemctl", "poweroff"), permission=MAY, container="", stands_for_host=False
 )
 SAFE = Consequence(True, True, "the bill ends")
 
 
-def codes(findings: tuple[Finding, ...]) -> list[str]:
+def codes(findings: tuple[PlanFinding, ...]) -> list[str]:
     return [finding.code for finding in findings]
 
 
@@ -59,8 +59,8 @@ def test_two_clouds_that_claim_one_machine_make_its_bill_unknown() -> None:
     [
         ({"container": "there is /.dockerenv"}, "container"),
         ({"container": None}, "container_unknown"),
-        ({"tool": (), "permission": init_rights.Permission(())}, "no_init"),
-        ({"permission": init_rights.Permission((), "add a rule")}, "not_permitted"),
+        ({"tool": (), "permission": init_rights.InitRight(())}, "no_init"),
+        ({"permission": init_rights.InitRight((), "add a rule")}, "not_permitted"),
     ],
 )
 @pytest.mark.parametrize("action", [Shutdown(), Reboot()])
@@ -73,7 +73,7 @@ def test_what_refuses_a_machine_action(action: Shutdown | Reboot, change: dict[s
 
 def test_all_refusals_are_told_at_once() -> None:
     """Nobody should have to mend one to learn of the next."""
-    facts = FACTS._replace(container="mark", permission=init_rights.Permission((), "add a rule"))
+    facts = FACTS._replace(container="mark", permission=init_rights.InitRight((), "add a rule"))
     assert codes(Shutdown().plan(facts).findings)[:2] == ["container", "not_permitted"]
 
 

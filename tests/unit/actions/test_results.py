@@ -9,7 +9,7 @@ import pytest
 from costguard.actions import results
 from costguard.actions.base import Context
 from costguard.cloud.access import HostPaths
-from costguard.plans import Outcome
+from costguard.plans import Result
 
 
 def context(folder: Path, attempt: str = "b-a1") -> Context:
@@ -32,7 +32,7 @@ def test_a_number_that_was_given_to_another_process_is_not_the_executor(tmp_path
 
 def test_what_was_recorded_is_read_back(tmp_path: Path) -> None:
     """With its words and its proof; the file is its owner's alone."""
-    job, outcome = context(tmp_path), Outcome("failed", "no words", "exit code 3")
+    job, outcome = context(tmp_path), Result("failed", "no words", "exit code 3")
     assert results.begin(job) == results.Begun(True)
     assert results.finish(job, outcome) == ""
     record = results.read(job)
@@ -56,7 +56,7 @@ def test_without_a_place_or_a_name_nothing_is_recorded(tmp_path: Path) -> None:
     """That is said, and stops no stop."""
     for job in (context(tmp_path)._replace(results=""), context(tmp_path, "")):
         assert results.begin(job) == results.Begun(True, "the attempt has no result file")
-        assert results.finish(job, Outcome("done", "")) == ""
+        assert results.finish(job, Result("done", "")) == ""
         assert results.read(job) is None
     assert os.listdir(tmp_path) == []
 
@@ -66,7 +66,7 @@ def test_a_place_that_cannot_be_written_stops_no_stop(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("in the way")
     job = context(tmp_path)
     assert results.begin(job) == results.Begun(True, "the result file could not be written (Not a directory)")
-    assert results.finish(job, Outcome("done", "")) == "the result could not be recorded (Not a directory)"
+    assert results.finish(job, Result("done", "")) == "the result could not be recorded (Not a directory)"
     assert results.read(job) is None
 
 
@@ -98,10 +98,10 @@ def test_a_record_says_who_began_what_and_when(tmp_path: Path) -> None:
     assert first is not None
     assert (first.outcome, first.boot_id, first.pid, first.running) == (None, "boot-7", os.getpid(), True)
     assert -0.01 < first.age < 30.0
-    results.finish(job, Outcome("accepted", "d", "p", {"a": "1"}))
+    results.finish(job, Result("accepted", "d", "p", {"a": "1"}))
     second = results.read(job)
     assert second is not None
-    assert (second.outcome, second.boot_id) == (Outcome("accepted", "d", "p", {"a": "1"}), "boot-7")
+    assert (second.outcome, second.boot_id) == (Result("accepted", "d", "p", {"a": "1"}), "boot-7")
     assert os.listdir(tmp_path / "results") == ["b-a1.json"]
     assert results.boot_id(job._replace(host=HostPaths(procfs=str(tmp_path)))) == ""
 

@@ -7,13 +7,13 @@ import pytest
 from costguard.actions import shutdown_behaviour
 from costguard.actions.base import Context
 from costguard.actions.guest import GuestFacts
-from costguard.actions.init_rights import Permission
+from costguard.actions.init_rights import InitRight
 from costguard.actions.shutdown import Shutdown
 from costguard.cloud.access import HostPaths
 from costguard.cloud.api import Consequence
-from costguard.plans import Finding, Plan
+from costguard.plans import Plan, PlanFinding
 
-MAY = Permission(("systemctl", "poweroff"))
+MAY = InitRight(("systemctl", "poweroff"))
 FACTS = GuestFacts("shutdown", ("systemctl", "poweroff"), MAY, "", stands_for_host=False, clouds=("X",))
 
 
@@ -26,7 +26,7 @@ def context(tmp_path: Path) -> Context:
 
 
 def planned(code: str) -> Plan:
-    return Plan("stop", "go", (Finding("bill_ends", "x"), Finding(code, "x")))
+    return Plan("stop", "go", (PlanFinding("bill_ends", "x"), PlanFinding(code, "x")))
 
 
 @pytest.mark.parametrize(("code", "said"), [("shutdown_stops", "stops"), ("shutdown_terminates", "terminates")])

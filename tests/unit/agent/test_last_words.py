@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.reader import Reader
+from costguard.agent.reader import ReaderProcess
 from costguard.host.ports import Instant
 from costguard.notify.compose import compose
 from costguard.readers.nvml.job import NvmlJob
@@ -78,7 +78,7 @@ def child(*lines: bytes, code: int) -> str:
     """The words about a reader that wrote these lines in answer to its first read, and ended."""
     host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]))
     host.start()
-    reader = Reader(host, "nvml", NvmlJob)
+    reader = ReaderProcess(host, "nvml", NvmlJob)
     reader.ask(1.0)
     for line in lines:
         reader.line(line, 2.0)

@@ -236,9 +236,9 @@ def test_a_reader_that_dies_between_two_ticks_leaves_nothing_known() -> None:
     assert 306.0 < unknown - 20.0 <= 306.0 + INTERVAL
 
 
-def reader_of(host: SimHost) -> reader.Reader:
+def reader_of(host: SimHost) -> reader.ReaderProcess:
     """A reader that was asked, and answered."""
-    watched = reader.Reader(host, "nvml", NvmlJob)
+    watched = reader.ReaderProcess(host, "nvml", NvmlJob)
     watched.ask(100.0, then=(110.0, 10.0))
     assert watched.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5) is not None
     assert watched.alone

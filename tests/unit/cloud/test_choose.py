@@ -10,7 +10,7 @@ import pytest
 from costguard.cloud import dmi
 from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.cloud.choose import Chosen, NobodyError, choose
-from costguard.plans import Finding, Outcome, Plan, Verdict, without_promises
+from costguard.plans import Plan, PlanFinding, Result, Verdict, without_promises
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_what_the_firmware_does_not_tell_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verdict", ["go", "consequences", "another", "failed", "refuse"])
 def test_a_plan_that_is_not_carried_out_promises_no_end(verdict: Verdict, ends: bool | None) -> None:
     """That the bill goes on it may say."""
-    findings = (Finding("bill_ends", "x"), Finding("other", "y"))
+    findings = (PlanFinding("bill_ends", "x"), PlanFinding("other", "y"))
     plan = Plan("stop", verdict, findings, ends_bill=ends)
     found = without_promises(plan)
     if verdict in {"go", "consequences"}:
@@ -107,8 +107,8 @@ def test_a_plan_that_is_not_carried_out_promises_no_end(verdict: Verdict, ends: 
 
 def test_an_outcome_without_a_receipt_has_none() -> None:
     """Nor an empty one, in the record of it."""
-    assert Outcome("done", "d").as_json == {"status": "done", "detail": "d", "proof": ""}
-    assert Outcome("done", "d", "p", {"a": "1"}).as_json == {
+    assert Result("done", "d").as_json == {"status": "done", "detail": "d", "proof": ""}
+    assert Result("done", "d", "p", {"a": "1"}).as_json == {
         "status": "done",
         "detail": "d",
         "proof": "p",

@@ -13,7 +13,7 @@ import pytest
 
 from costguard.agent.digest import digest
 from costguard.agent.loop import Loop
-from costguard.doctor.examine import Agent, Configuration, differences, examine
+from costguard.doctor.examine import AgentAnswer, Configuration, differences, examine
 from costguard.doctor.finding import Report
 from costguard.doctor.plans import FRESH_SECONDS, BootTimes, PlanShown, plan_checks
 from costguard.doctor.service import SHIPPED, look
@@ -85,7 +85,7 @@ class Bench:
         (self.cgroup.parent / "cmdline").write_text(f"{python}\0-I\0-S\0start.py\0")
 
     def examine(self) -> Report:
-        agent = Agent(
+        agent = AgentAnswer(
             self.report, "no costguard agent runs at /x", "start one with `costguard run`", silent=self.silent
         )
         environ = {"PATH": "/usr/bin", "SYSTEMD_UNIT_PATH": str(self.unit.parent)}

@@ -9,11 +9,11 @@ from costguard.config import load_effective
 from costguard.doctor.plans import plans
 
 TOLD = """
-from costguard.plans import Finding, Plan
+from costguard.plans import PlanFinding, Plan
 from costguard.cloud.api import Consequence, Identity
 class Machine:
     def facts(self, verb): return {}
-    def plan(self, verb, facts): return Plan(verb, "go", (Finding("shutdown_stops", "a shutdown stops it"),))
+    def plan(self, verb, facts): return Plan(verb, "go", (PlanFinding("shutdown_stops", "a shutdown stops it"),))
 class Told:
     name, settings, verbs, tags = "Told", (), ("stop",), False
     def recognises(self, dmi): return True

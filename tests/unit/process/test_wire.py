@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.actions.base import Context
-from costguard.actions.job import ActionAnswer, BeatJob, Go
+from costguard.actions.job import ActionAnswer, BeatJob, Release
 from costguard.agent.persist import PersistJob
 from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
 from costguard.notify.job import Draft, TellJob, Told
-from costguard.plans import Finding, Outcome, Plan
+from costguard.plans import Plan, PlanFinding, Result
 from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
 from costguard.process.worker import Done
@@ -24,7 +24,7 @@ from costguard.readers.cloud.job import CloudJob
 from costguard.readers.nvml.job import NvmlJob
 
 KINDS: dict[str, tuple[Any, ...]] = {
-    "act": (Context, ActionAnswer, Go),
+    "act": (Context, ActionAnswer, Release),
     "beat": (BeatJob, Done),
     "cloud": (CloudJob,),
     "configure": (ConfigureJob, Configured),
@@ -150,7 +150,7 @@ def test_a_line_is_short_and_keeps_what_is_not_as_usual() -> None:
         b'{"word":"w","yes":false,"number_of":0,"number":1.5,"inner":{"number":1.0,"kind":"a"},"pair":["x",1.0],"maybe":null}'
     )
     assert to_line(ActionAnswer(ready=True)) == b'{"ready":true}'
-    assert to_line(Go(True)) == b'{"go":true}'
+    assert to_line(Release(True)) == b'{"go":true}'
     assert to_line({"read": 1}) == b'{"read":1}'
     with pytest.raises(TypeError):
         to_line(Value("w", anything=object()))
@@ -158,8 +158,8 @@ def test_a_line_is_short_and_keeps_what_is_not_as_usual() -> None:
 
 def test_a_plan_comes_whole() -> None:
     """With what is not known, and what it says of each finding."""
-    plan = Plan("stop", "another", (Finding("c", "t", "h"),), None, False, (), {"a": "b"}, {"amount": 2.0})
-    answer = ActionAnswer(plan, outcome=Outcome("done", "d", "p", {"x": "y"}))
+    plan = Plan("stop", "another", (PlanFinding("c", "t", "h"),), None, False, (), {"a": "b"}, {"amount": 2.0})
+    answer = ActionAnswer(plan, outcome=Result("done", "d", "p", {"x": "y"}))
     assert build(ActionAnswer, json.loads(to_line(answer))) == answer
 
 

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from costguard.cli.main import main
 from costguard.replay.fleet import SHOWN, facts, hit_most, rates, wrong_stops
-from costguard.replay.fleet import Machine as Made
+from costguard.replay.fleet import MachineSummary as Made
 from costguard.replay.levels import Levels
 from costguard.replay.run import walk
-from costguard.replay.show import Result
+from costguard.replay.show import PolicyRun
 from costguard.replay.summary import account
 from tests.unit.replay.made import ROOMY, START, trace
 
@@ -37,7 +37,7 @@ def made(name: str, *pauses: int) -> Made:
     recorded = trace(loads)._replace(name=name)
     levels = Levels(recorded)
     walked = walk(levels, ROOMY)
-    return Result("", recorded, walked.policy, account(levels, walked), walked).machine
+    return PolicyRun("", recorded, walked.policy, account(levels, walked), walked).machine
 
 
 def test_who_is_hit_most_comes_first_and_who_is_not_stays_out() -> None:
@@ -55,7 +55,7 @@ def test_wrong_stops_have_their_date_and_how_long_after_them_work_came_back() ->
     assert (found[0].at, found[1].at) == (soon, late)
     tail = trace([0.9] * 30 + [0.0] * 300)
     walked = walk(Levels(tail), ROOMY)
-    ended = Result("", tail, walked.policy, account(Levels(tail), walked), walked).machine
+    ended = PolicyRun("", tail, walked.policy, account(Levels(tail), walked), walked).machine
     assert (ended.summary.stops, wrong_stops([ended])) == (1, [])
 
 

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from costguard.cloud.api import (
     CloudError,
+    CloudNotice,
     Consequence,
     Identity,
-    Notice,
     Permission,
     Price,
     Site,
@@ -20,7 +20,7 @@ from costguard.cloud.api import (
     Verb,
     policy_command,
 )
-from costguard.plans import Finding, Outcome, Plan, Verdict, worst
+from costguard.plans import Plan, PlanFinding, Result, Verdict, worst
 
 TROUBLES: Mapping[int, Trouble] = {401: "credentials", 403: "denied", 404: "gone", 409: "refused", 429: "throttled"}
 TIMEOUT = 2.0
@@ -56,10 +56,10 @@ class Example:
         region, zone = str(found["region"]), str(found["zone"])
         return Identity(self.name, found["id"], region, zone, found["type"], "on-demand", details, evidence)
 
-    def notices(self, site: Site) -> tuple[Notice, ...]:
+    def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """What the metadata service lists."""
         listed = metadata(site, "/notices")
-        return tuple(Notice(each["id"], each["kind"], each["at"], each["words"]) for each in listed["notices"])
+        return tuple(CloudNotice(each["id"], each["kind"], each["at"], each["words"]) for each in listed["notices"])
 
     def tags(self, site: Site) -> Mapping[str, str]:
         """The tags of the machine."""
@@ -69,15 +69,15 @@ class Example:
         """A token of the metadata service opens the API."""
         return ExampleMachine(site, identity.instance, str(metadata(site, "/token")["token"]))
 
-    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Result:
         """Whoever has an account may ask."""
         machine = ExampleMachine(site, receipt["instance"], site.environ.get("EXAMPLE_TOKEN", ""))
         ended = ENDED[receipt["action"]]
         status = machine.status()
         if status == ended:
-            return Outcome("done", f"closed: the machine is {status}, computing is not billed", receipt["request"])
+            return Result("done", f"closed: the machine is {status}, computing is not billed", receipt["request"])
         words = "seen stopping" if status == "stopping" else f"the cloud shows it {status}: the bill goes on"
-        return Outcome("pending" if status == "stopping" else "unknown", words, receipt["request"])
+        return Result("pending" if status == "stopping" else "unknown", words, receipt["request"])
 
     def price(self, identity: Identity) -> Price | None:
         """One type has a list price."""
@@ -119,17 +119,17 @@ class ExampleMachine:
 
     def plan(self, verb: Verb, facts: Any) -> Plan:
         """A right that is missing and a protection refuse; the rest goes on being billed."""
-        found: list[tuple[Verdict, Finding]] = [
-            ("go", Finding("bill_ends", "computing ends, disks go on being billed"))
+        found: list[tuple[Verdict, PlanFinding]] = [
+            ("go", PlanFinding("bill_ends", "computing ends, disks go on being billed"))
         ]
         if f"machines.{verb}" not in facts["rights"]:
-            found.append(("refuse", Finding("not_permitted", f"the right machines.{verb} is missing", "grant it")))
+            found.append(("refuse", PlanFinding("not_permitted", f"the right machines.{verb} is missing", "grant it")))
         if facts["protected"]:
-            found.append(("refuse", Finding("protected", "the machine is protected", "see its owner")))
+            found.append(("refuse", PlanFinding("protected", "the machine is protected", "see its owner")))
         verdict = worst(*(verdict for verdict, _ in found))
         return Plan(verb, verdict, tuple(one for _, one in found), ends_bill=True, keeps_disks=verb != "terminate")
 
-    def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Outcome:
+    def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Result:
         """One request, under the attempt's own name. Without an answer the cloud is asked once what it shows."""
         del facts
         try:
@@ -138,26 +138,26 @@ class ExampleMachine:
             if error.trouble != "unreachable":
                 raise
             return self._unanswered(error)
-        return Outcome("accepted", "accepted", str(answer["request"]))
+        return Result("accepted", "accepted", str(answer["request"]))
 
-    def _unanswered(self, error: CloudError) -> Outcome:
+    def _unanswered(self, error: CloudError) -> Result:
         try:
             status = self.status()
         except CloudError:
-            return Outcome("unknown", f"sent, and nobody can say what became of it: {error}")
+            return Result("unknown", f"sent, and nobody can say what became of it: {error}")
         if status == "running":
-            return Outcome("unknown", f"sent, not answered, and the cloud still shows it running: {error}")
-        return Outcome("accepted", f"accepted: it was not answered, but the cloud shows the machine {status}")
+            return Result("unknown", f"sent, not answered, and the cloud still shows it running: {error}")
+        return Result("accepted", f"accepted: it was not answered, but the cloud shows the machine {status}")
 
-    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
         """What the API shows."""
         del ticket
         status, proof = self.status(), recorded.proof if recorded else ""
         if status == ENDED[verb]:
-            return Outcome("done", "closed", proof)
+            return Result("done", "closed", proof)
         if status == "stopping":
-            return Outcome("pending", "seen stopping", proof)
-        return recorded or Outcome("unknown", f"the cloud shows it {status}")
+            return Result("pending", "seen stopping", proof)
+        return recorded or Result("unknown", f"the cloud shows it {status}")
 
     def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
         """One request for each tag; each takes far less than the time that is given."""

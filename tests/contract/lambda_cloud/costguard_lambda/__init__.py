@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 
 from costguard.cloud.api import (
     Capabilities,
+    CloudNotice,
     Consequence,
     Identity,
     Machine,
-    Notice,
     Permission,
     Price,
     Setting,
     Site,
     Verb,
 )
-from costguard.plans import Outcome
+from costguard.plans import Result
 
 
 class Lambda:
@@ -72,7 +72,7 @@ class Lambda:
 
         return identify(site)
 
-    def notices(self, site: Site) -> tuple[Notice, ...]:
+    def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """Nothing is announced."""
         del site
         return ()
@@ -88,7 +88,7 @@ class Lambda:
 
         return LambdaMachine(site, identity)
 
-    def verify(self, site: Site, receipt: Mapping[str, str]) -> Outcome:
+    def verify(self, site: Site, receipt: Mapping[str, str]) -> Result:
         """See `costguard_lambda.verify`."""
         from .verify import verify
 

@@ -3,8 +3,8 @@
 import time
 
 from costguard.cloud.api import CloudError, Ticket
-from costguard.cloud.send import Request, Seen, send, unchanged
-from costguard.plans import Outcome
+from costguard.cloud.send import EndRequest, Look, send, unchanged
+from costguard.plans import Result
 
 from .facts import ENDS
 from .session import Session
@@ -15,31 +15,31 @@ LOOK = 10.0
 _CLOSED = frozenset(("terminated", "preempted"))
 
 
-def execute(session: Session, instance: str, ticket: Ticket) -> Outcome:
+def execute(session: Session, instance: str, ticket: Ticket) -> Result:
     """A second request for an instance that ends is refused, so the same one may be sent again after a look."""
 
-    def once(left: float) -> Outcome:
+    def once(left: float) -> Result:
         status = str(session.terminate(instance, left).get("status", ""))
-        return Outcome(
+        return Result(
             "accepted", f"accepted: Lambda Cloud says {status or 'nothing of its state'}", f"instance {instance}"
         )
 
-    def look(within: float) -> Seen | None:
+    def look(within: float) -> Look | None:
         try:
             return seen(str(session.instance(instance, time.monotonic() + within)["status"]))
         except CloudError as error:
             return seen("terminated") if error.trouble == "gone" else None
 
     session.stamp(ticket)
-    return send(Request("Lambda Cloud", once, look), time.monotonic() + ticket.deadline)
+    return send(EndRequest("Lambda Cloud", once, look), time.monotonic() + ticket.deadline)
 
 
-def seen(status: str) -> Seen:
+def seen(status: str) -> Look:
     """What a status of the instance says of its end."""
-    return Seen(f"Lambda Cloud says {status}", status in ENDS, f"status {status}")
+    return Look(f"Lambda Cloud says {status}", status in ENDS, f"status {status}")
 
 
-def confirm(session: Session, instance: str, recorded: Outcome | None, within: float = LOOK) -> Outcome:
+def confirm(session: Session, instance: str, recorded: Result | None, within: float = LOOK) -> Result:
     """What Lambda Cloud shows now. Raises CloudError."""
     proof = recorded.proof if recorded else ""
     try:
@@ -47,9 +47,9 @@ def confirm(session: Session, instance: str, recorded: Outcome | None, within: f
     except CloudError as error:
         if error.trouble != "gone":
             raise
-        return Outcome("done", "closed: Lambda Cloud knows this instance no more", proof)
+        return Result("done", "closed: Lambda Cloud knows this instance no more", proof)
     if status in _CLOSED:
-        return Outcome("done", f"closed: Lambda Cloud says {status}", proof)
+        return Result("done", f"closed: Lambda Cloud says {status}", proof)
     if status in ENDS:
-        return Outcome("pending", f"seen stopping: Lambda Cloud says {status}", proof)
+        return Result("pending", f"seen stopping: Lambda Cloud says {status}", proof)
     return unchanged(recorded, f"Lambda Cloud says {status}: the bill goes on")

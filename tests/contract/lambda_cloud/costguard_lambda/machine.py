@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from costguard.cloud.api import CloudError, Identity, Site, Ticket, Verb
 from costguard.cloud.send import unsent
-from costguard.plans import Outcome, Plan
+from costguard.plans import Plan, Result
 
 from . import act
 from .facts import Facts, gather
@@ -29,12 +29,12 @@ class LambdaMachine:
         """See `rules.plan`."""
         return plan(verb, facts, self._site.settings)
 
-    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Outcome:
+    def execute(self, verb: Verb, facts: Facts, ticket: Ticket) -> Result:
         """What the plan allows, and nothing else."""
         settled = unsent(self.plan(verb, facts), act.seen(facts.status) if facts.status else None)
         return settled or act.execute(self._session, self._identity.instance, ticket)
 
-    def confirm(self, verb: Verb, ticket: Ticket, recorded: Outcome | None) -> Outcome:
+    def confirm(self, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
         """See `act.confirm`."""
         del verb
         return act.confirm(self._session, self._identity.instance, recorded, ticket.deadline)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from costguard.cloud import rules
 from costguard.cloud.api import Verb
 from costguard.cloud.rules import Case, Found
-from costguard.plans import Finding, Plan
+from costguard.plans import Plan, PlanFinding
 
 from .facts import ENDS, Facts
 
@@ -30,7 +30,7 @@ def _same(case: LambdaCase) -> Found:
         text = f"the account of the key has no instance {case.facts.identity.instance}"
         yield (
             "refuse",
-            Finding("not_this_machine", text, "is the key of this machine's account? run `costguard doctor`"),
+            PlanFinding("not_this_machine", text, "is the key of this machine's account? run `costguard doctor`"),
         )
 
 
@@ -39,14 +39,14 @@ def _state(case: LambdaCase) -> Found:
     status = case.facts.status
     if status and status not in {"active", "unhealthy"}:
         text = f"Lambda Cloud says that this instance is {status}, not active: nothing is sent"
-        yield "refuse", Finding("not_running", text, "wait for it, or look at https://cloud.lambda.ai/instances")
+        yield "refuse", PlanFinding("not_running", text, "wait for it, or look at https://cloud.lambda.ai/instances")
 
 
 def _available(case: LambdaCase) -> Found:
     """The API says beforehand what it would refuse."""
     if case.facts.obstacle:
         text = f"Lambda Cloud would not terminate this instance now ({case.facts.obstacle}), and the bill goes on"
-        yield "refuse", Finding("protected", text, "look at https://cloud.lambda.ai/instances")
+        yield "refuse", PlanFinding("protected", text, "look at https://cloud.lambda.ai/instances")
 
 
 def _prepaid(case: LambdaCase) -> Found:
@@ -57,7 +57,7 @@ def _prepaid(case: LambdaCase) -> Found:
     act = case.settings.get("prepaid") == "act"
     yield (
         ("consequences" if act else "refuse"),
-        Finding("prepaid", text, 'set cloud.prepaid = "act" to end it all the same'),
+        PlanFinding("prepaid", text, 'set cloud.prepaid = "act" to end it all the same'),
     )
 
 
@@ -66,15 +66,17 @@ def _disks(case: LambdaCase) -> Found:
     if not case.facts.status:
         return
     text = "the instance's own disk is deleted with it, for good"
-    yield "consequences", Finding("loses_disks", text, "keep what matters on a file system of Lambda Cloud")
+    yield "consequences", PlanFinding("loses_disks", text, "keep what matters on a file system of Lambda Cloud")
     if case.facts.file_systems:
         text = f"these file systems stay, and are billed on: {', '.join(case.facts.file_systems)}"
         yield (
             "go",
-            Finding("disks_go_on", text, "delete them at https://cloud.lambda.ai/file-systems when nobody needs them"),
+            PlanFinding(
+                "disks_go_on", text, "delete them at https://cloud.lambda.ai/file-systems when nobody needs them"
+            ),
         )
 
 
 def _bill(case: LambdaCase) -> Found:
     if case.facts.status and case.facts.identity.market != "reserved":
-        yield "go", Finding("bill_ends", "the instance is billed until it is terminated, and never comes back")
+        yield "go", PlanFinding("bill_ends", "the instance is billed until it is terminated, and never comes back")
