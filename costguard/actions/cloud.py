@@ -6,7 +6,7 @@ The core names no cloud. Whatever a plug-in raises becomes a finding here, so th
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from costguard import record_address
 from costguard.actions.base import Context, DryRunError
@@ -16,7 +16,7 @@ from costguard.cloud.choose import NobodyError, choose
 from costguard.cloud.identify import OPEN_WITHIN, identified, step
 from costguard.engine.state import PERSON
 from costguard.masking import mask
-from costguard.plans import Plan, PlanFinding, Result, Verdict, without_promises, worst
+from costguard.plans import Plan, PlanFinding, Result, Status, Verdict, without_promises, worst
 
 CODES: Mapping[Trouble, str] = {
     "unreachable": "unreachable",
@@ -111,7 +111,7 @@ class CloudAction:
             verdict=worst(made.verdict, *(verdict for verdict, _ in found)),
             findings=(
                 *(finding for _, finding in found),
-                *(finding._replace(text=mask(finding.text)) for finding in made.findings),
+                *(PlanFinding(str(code), mask(str(text)), str(hint or "")) for code, text, hint in made.findings),
             ),
             receipt=facts.session.receipt,
         )
@@ -132,9 +132,11 @@ class CloudAction:
         except CloudError as error:
             words = f"{mask(error.told)}; {error.hint}" if error.hint else mask(error.told)
             return Result("failed" if error.technical else "refused", words)
-        sent = outcome.status in {"accepted", "done", "pending", "unknown"}
-        proof = receipt.accepted(session.receipt, outcome.proof, outcome.receipt.get("accepted", "")) if sent else {}
-        return outcome._replace(detail=mask(outcome.detail), receipt=proof)
+        answer = _fit_for_wire(outcome)
+        if answer.status not in {"accepted", "done", "pending", "unknown"}:
+            return answer
+        accepted_at = str(outcome.receipt.get("accepted", ""))
+        return answer._replace(receipt=receipt.accepted(session.receipt, answer.proof, accepted_at))
 
     def confirm(self, context: Context, recorded: Result | None) -> Result:
         """What the cloud says of this machine now; what was recorded, where it says nothing."""
@@ -147,7 +149,7 @@ class CloudAction:
             return _unasked(recorded, str(error))
         except CloudError as error:
             return _unasked(recorded, mask(error.told))
-        return outcome._replace(detail=mask(outcome.detail), receipt=recorded.receipt if recorded else {})
+        return _fit_for_wire(outcome)._replace(receipt=recorded.receipt if recorded else {})
 
     def _open(self, context: Context, *, gather: bool = True) -> CloudSession:
         """Raises NobodyError or CloudError; whatever else a plug-in raises becomes one of these."""
@@ -177,6 +179,12 @@ def explain(error: CloudError) -> tuple[Verdict, PlanFinding]:
     code = error.code if error.code in OWN_CODES else CODES[error.trouble]
     finding = PlanFinding(code, f"{mask(error.told)}; {tail}", error.hint or "see `costguard doctor`")
     return ("failed" if error.technical else "refuse"), finding
+
+
+def _fit_for_wire(result: Result) -> Result:
+    """A plug-in's answer as text: a proof that is a number must not turn an accepted request into a malformed line."""
+    status = result.status if result.status in get_args(Status) else "unknown"
+    return Result(status, mask(str(result.detail or "")), str(result.proof or ""))
 
 
 def _unasked(recorded: Result | None, why: str) -> Result:

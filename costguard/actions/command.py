@@ -1,7 +1,5 @@
 """`command`: the owner's own program, without a shell, at most once, with a deadline."""
 
-# ruff: noqa: ARG002 - the protocol offers more than this action needs
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`end_process`: the guard itself exits with code 0 and kills nothing. Here is only its plan."""
 
-# ruff: noqa: ARG002 - the protocol offers more than this action needs
-
 from costguard.actions.base import Context
 from costguard.plans import Plan, PlanFinding, Result
 

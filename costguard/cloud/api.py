@@ -208,13 +208,13 @@ class Capabilities(NamedTuple):
 class Machine(Protocol):
     """A session with the cloud about this one machine: the SDK is loaded, authenticated and connected."""
 
-    def facts(self, verb: Verb) -> Any:  # noqa: ANN401 - each plug-in has facts of its own kind, which only it reads
+    def facts(self, verb: Verb) -> Any:
         """Gather everything the plan needs, without an effect. A fact that cannot be had is *unknown* in it."""
 
-    def plan(self, verb: Verb, facts: Any) -> Plan:  # noqa: ANN401 - as above
+    def plan(self, verb: Verb, facts: Any) -> Plan:
         """Decide from the facts alone."""
 
-    def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Result:  # noqa: ANN401 - as above
+    def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Result:
         """Send the request, the same one again after a technical failure, within ``ticket.deadline``.
 
         ``accepted`` with the request id as proof, and, where the cloud gives a date, ``accepted`` in its receipt

@@ -64,7 +64,7 @@ class _Body(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401 - any writable buffer
+    def readinto(self, buffer: Any) -> int | None:
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError("the answer came too slowly")
@@ -90,7 +90,7 @@ class TooLongError(Exception):
 class Limited:
     """The ``raw`` of a response of `requests` or of the like: what is read in pieces ends at `LONGEST`, all else is as before."""
 
-    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - a response of an HTTP library that the core does not load
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     def stream(self, amount: int = 65_536, decode_content: bool | None = None) -> Iterator[bytes]:
@@ -103,10 +103,10 @@ class Limited:
                 raise TooLongError
             yield piece
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as above
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
 
-def limit(response: Any, **_options: object) -> None:  # noqa: ANN401 - as above
+def limit(response: Any, **_options: object) -> None:
     """A hook of `requests` for each response, before anything is read of it."""
     response.raw = Limited(response.raw)

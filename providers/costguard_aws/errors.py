@@ -161,7 +161,7 @@ def _foreign(doing: str, status: int) -> CloudError:
     return CloudError("unreachable", words, code="foreign_answer", hint=_WHO_ANSWERS, sent="perhaps")
 
 
-def _answered(response: Any, doing: str) -> CloudError:  # noqa: ANN401 - the SDK's own dictionary
+def _answered(response: Any, doing: str) -> CloudError:
     """An answer of AWS that says no."""
     code = str(response.get("Error", {}).get("Code", ""))
     message = _SECRET.sub("", str(response.get("Error", {}).get("Message", "")))[:_LONGEST]
@@ -184,7 +184,7 @@ def _answered(response: Any, doing: str) -> CloudError:  # noqa: ANN401 - the SD
     return CloudError(kind.trouble, words, code=code, hint=hint, sent=_DOUBTS.get(kind, "no"))
 
 
-def _apart(response: Any) -> str:  # noqa: ANN401 - as above
+def _apart(response: Any) -> str:
     """How far the two clocks are apart by the answer's date; empty where that is not the reason, or nobody says."""
     said = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "")
     try:

@@ -55,7 +55,7 @@ class Session:
         except Exception as error:
             raise errors.translate(error, "opening the AWS session") from error
 
-    def client(self, service: str) -> Any:  # noqa: ANN401 - the SDK has no types
+    def client(self, service: str) -> Any:
         """The client of a service, made when first asked for."""
         with self._lock:
             if service not in self._clients:
@@ -106,7 +106,7 @@ class Session:
         except Exception as error:
             raise errors.translate(error, permission) from error
 
-    def _make(self, service: str) -> Any:  # noqa: ANN401 - the SDK has no types
+    def _make(self, service: str) -> Any:
         config = Config(
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
@@ -118,14 +118,14 @@ class Session:
         client.meta.events.register(f"before-send.{client.meta.service_model.service_id.hyphenize()}", self._sign_off)
         return client
 
-    def _sign_off(self, request: Any, **_: object) -> None:  # noqa: ANN401 - the SDK has no types
+    def _sign_off(self, request: Any, **_: object) -> None:
         """The last step before the wire: the SDK writes this header itself until then, and does not sign it."""
         said = request.headers.get("User-Agent", b"")
         text = said.decode() if isinstance(said, bytes) else str(said)
         request.headers["User-Agent"] = text + self._stamp
 
 
-def _authenticated(site: Site, region: str) -> Any:  # noqa: ANN401 - the SDK has no types
+def _authenticated(site: Site, region: str) -> Any:
     core = botocore.session.Session()
     core.register_component("data_loader", _loader())
     resolver = core.get_component("credential_provider")
@@ -140,7 +140,7 @@ def _authenticated(site: Site, region: str) -> Any:  # noqa: ANN401 - the SDK ha
 
 
 @functools.cache
-def _loader() -> Any:  # noqa: ANN401 - the SDK has no types
+def _loader() -> Any:
     """The SDK's descriptions of its services, which take half a second to read: once for a process."""
     return botocore.session.Session().get_component("data_loader")
 
@@ -155,7 +155,7 @@ class _Role(botocore.credentials.CredentialProvider):  # type: ignore[misc]  # t
         super().__init__()
         self._site = site
 
-    def load(self) -> Any:  # noqa: ANN401 - the SDK has no types
+    def load(self) -> Any:
         """None when the instance has no role, or when this is no instance."""
         if not metadata.wanted(self._site):
             return None

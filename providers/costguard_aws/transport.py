@@ -14,7 +14,7 @@ from costguard_aws.errors import ForeignError
 _OWN_WORDS = (b"<Code>", b"<RequestID>", b"<RequestId>")
 
 
-def limit(client: Any) -> None:  # noqa: ANN401 - the SDK has no types
+def limit(client: Any) -> None:
     """Read the answers to this client through `_Read`."""
     endpoint: Any = getattr(client, "_endpoint", None)  # the SDK names no other way; one without it works, unlimited
     if hasattr(endpoint, "http_session"):
@@ -24,10 +24,10 @@ def limit(client: Any) -> None:  # noqa: ANN401 - the SDK has no types
 class _Read:
     """The SDK's connections. ``send`` raises ForeignError, TooLongError, and what the SDK raises itself."""
 
-    def __init__(self, connections: Any) -> None:  # noqa: ANN401 - as above
+    def __init__(self, connections: Any) -> None:
         self._connections = connections
 
-    def send(self, request: Any) -> Any:  # noqa: ANN401 - as above
+    def send(self, request: Any) -> Any:
         """One request; its answer is complete."""
         request.stream_output = True  # the SDK leaves the body on the wire then
         answer = self._connections.send(request)

@@ -41,7 +41,7 @@ class Azure:
         """Every Azure machine has the same chassis asset tag."""
         return firmware.recognises(dmi)
 
-    def instance_of(self, dmi: Mapping[str, str]) -> str:  # noqa: ARG002 - the interface's
+    def instance_of(self, dmi: Mapping[str, str]) -> str:
         """None beside the firmware's own UUID."""
         return ""
 

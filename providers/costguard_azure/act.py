@@ -56,7 +56,7 @@ def _send(session: Session, verb: Verb, ticket: Ticket, left: float) -> str:
     """One try; Azure's own id of the request. Raises CloudError."""
     doing, end, proof = f"asking Azure to {_words(verb)}", time.monotonic() + left, ""
 
-    def answered(response: Any) -> None:  # noqa: ANN401 - an SDK object
+    def answered(response: Any) -> None:
         """Raises CloudError for an answer that is not Azure's: the SDK takes any 200 for an acceptance."""
         nonlocal proof
         status, headers = response.http_response.status_code, response.http_response.headers

@@ -26,7 +26,7 @@ class View(NamedTuple):
     hibernation: str = ""
 
 
-def machine(session: Session) -> Any:  # noqa: ANN401 - JSON
+def machine(session: Session) -> Any:
     """The machine with its instance view. Raises CloudError for a document without its id: it would look like another."""
     where, compute = session.machine, session.compute
     if where.scale_set:
@@ -60,7 +60,7 @@ def view(found: Mapping[str, Any]) -> View:
     return View(*states.values())
 
 
-def scale_set(session: Session, name: str) -> Any:  # noqa: ANN401 - JSON
+def scale_set(session: Session, name: str) -> Any:
     """The scale set: its size and its repair policy."""
     return session.compute.virtual_machine_scale_sets.get(session.machine.group, name, cls=_document)
 
@@ -103,7 +103,7 @@ def send(session: Session, verb: Verb, hook: Callable[[Any], None], **options: A
         session.compute.virtual_machines.begin_deallocate(where.group, where.name, **hibernate, **options)
 
 
-def _document(response: Any, _model: object, _headers: object) -> Any:  # noqa: ANN401 - an SDK object, and JSON
+def _document(response: Any, _model: object, _headers: object) -> Any:
     return json.loads(response.http_response.text())
 
 

@@ -74,7 +74,7 @@ def not_taken(error: Exception) -> bool:
     return 401 in {getattr(one, "status_code", 0) for one in (error, error.__cause__)}
 
 
-def _answered(error: Any, doing: str) -> CloudError:  # noqa: ANN401 - an SDK error, which is untyped here
+def _answered(error: Any, doing: str) -> CloudError:
     """An HTTP status, and the code in the body."""
     status = int(error.status_code or 0)
     code, message = _body(error)
@@ -103,19 +103,19 @@ def _answered(error: Any, doing: str) -> CloudError:  # noqa: ANN401 - an SDK er
     return CloudError("refused", said, code=code, hint="see docs/clouds-azure.md for what refuses")
 
 
-def _passing(error: Any, said: str, code: str) -> CloudError:  # noqa: ANN401 - as above
+def _passing(error: Any, said: str, code: str) -> CloudError:
     """An answer with trouble, after which nobody knows whether it had its effect."""
     wait = _retry_after(error)
     return CloudError("internal", said, code=code, hint=hints.AGAIN, sent="perhaps", retry_after=wait)
 
 
-def _foreign(error: Any, status: int, code: str) -> bool:  # noqa: ANN401 - as above
+def _foreign(error: Any, status: int, code: str) -> bool:
     """Whether a refusal or a redirect has neither Azure's own word nor its request id: no role helps, and it is no veto."""
     own = code != NO_CODE or error.response.headers.get("x-ms-request-id")
     return status < 400 or (status < 500 and status not in {408, 429} and not own)
 
 
-def _unauthenticated(error: Any, said: str, code: str) -> CloudError:  # noqa: ANN401 - as above
+def _unauthenticated(error: Any, said: str, code: str) -> CloudError:
     """401: an old or foreign token, unless this machine's clock is what is wrong."""
     ahead = _ahead(error)
     if ahead is not None and abs(ahead) > _SKEW:
@@ -136,7 +136,7 @@ def _forbidden(said: str, code: str) -> CloudError:
     return CloudError("denied", said, code=code, hint=hint)
 
 
-def _body(error: Any) -> tuple[str, str]:  # noqa: ANN401 - as above
+def _body(error: Any) -> tuple[str, str]:
     """The cloud's own word and its sentence; Azure writes them in ``error``, some proxies do not."""
     try:
         found = json.loads(error.response.text()).get("error", {})
@@ -145,14 +145,14 @@ def _body(error: Any) -> tuple[str, str]:  # noqa: ANN401 - as above
         return NO_CODE, _line(error)
 
 
-def _retry_after(error: Any) -> float:  # noqa: ANN401 - as above
+def _retry_after(error: Any) -> float:
     try:
         return max(0.0, float(error.response.headers.get("Retry-After")))
     except (TypeError, ValueError):
         return 0.0
 
 
-def _ahead(error: Any) -> float | None:  # noqa: ANN401 - as above
+def _ahead(error: Any) -> float | None:
     """How far (seconds) the cloud's clock is ahead of this machine's."""
     try:
         return parsedate_to_datetime(error.response.headers.get("Date")).timestamp() - time.time()

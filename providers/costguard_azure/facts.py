@@ -244,7 +244,7 @@ def _age(created: object) -> float | None:
         return None
 
 
-def _at(found: object, *path: str) -> Any:  # noqa: ANN401 - JSON
+def _at(found: object, *path: str) -> Any:
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found

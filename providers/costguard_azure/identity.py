@@ -84,7 +84,7 @@ def _market(found: Mapping[str, Any]) -> str:
     return "reserved" if _text(found, "host", "id") else "on-demand"
 
 
-def _text(found: Any, *path: str) -> str:  # noqa: ANN401 - JSON
+def _text(found: Any, *path: str) -> str:
     """A scalar of the document as text; every missing one is empty. A number counts, true and false do not."""
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None

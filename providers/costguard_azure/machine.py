@@ -21,7 +21,7 @@ class AzureMachine:
         interval = site.settings.get("confirm_interval")
         self._poll = float(interval) if isinstance(interval, int | float) else act.POLL
 
-    def facts(self, verb: Verb) -> Facts:  # noqa: ARG002 - every action needs the same facts
+    def facts(self, verb: Verb) -> Facts:
         """See `costguard_azure.facts.gather`."""
         return gather(self._session, self._site, self._identity)
 

@@ -114,7 +114,7 @@ def _json(
     *,
     timeout: float = TRY,
     again: frozenset[int] = _AGAIN,
-) -> Any:  # noqa: ANN401 - JSON
+) -> Any:
     """Ask until there is an answer or the budget (seconds) is spent. Raises CloudError."""
     where = _address(base)
     end = time.monotonic() + budget

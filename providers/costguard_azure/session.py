@@ -77,7 +77,7 @@ class Credential:
 class Session:
     """Two clients on one connection: the SDK's for machines, a plain one for what the SDK has no operation for."""
 
-    def __init__(self, site: Site, machine: resource.Resource, environment: str, credential: Any = None) -> None:  # noqa: ANN401 - any object with get_token
+    def __init__(self, site: Site, machine: resource.Resource, environment: str, credential: Any = None) -> None:
         import requests
         from azure.core.pipeline.transport import RequestsTransport
         from azure.mgmt.compute import ComputeManagementClient
@@ -107,21 +107,21 @@ class Session:
             base_url=self.endpoint, transport=transport, policies=_policies(self.credential, self.scope, self.endpoint)
         )
 
-    def get(self, path: str, version: str, doing: str) -> Any:  # noqa: ANN401 - JSON
+    def get(self, path: str, version: str, doing: str) -> Any:
         """GET something that the compute SDK has no operation for. Raises CloudError."""
         from azure.core.rest import HttpRequest
 
         params = {} if "?" in path else {"api-version": version}  # the address of a further page has them all
         return self._sent(HttpRequest("GET", self.endpoint + path, params=params), doing)
 
-    def patch(self, path: str, version: str, body: Mapping[str, Any], doing: str) -> Any:  # noqa: ANN401 - JSON
+    def patch(self, path: str, version: str, body: Mapping[str, Any], doing: str) -> Any:
         """PATCH something that the compute SDK has no operation for. Raises CloudError."""
         from azure.core.rest import HttpRequest
 
         request = HttpRequest("PATCH", self.endpoint + path, params={"api-version": version}, json=dict(body))
         return self._sent(request, doing)
 
-    def _sent(self, request: Any, doing: str) -> Any:  # noqa: ANN401 - an SDK object, and JSON
+    def _sent(self, request: Any, doing: str) -> Any:
         from azure.core.exceptions import HttpResponseError
 
         try:
@@ -183,7 +183,7 @@ def open_session(site: Site, identity: Identity) -> Session:
     return session
 
 
-def start(site: Site, machine: resource.Resource, details: Mapping[str, str], credential: Any = None) -> Session:  # noqa: ANN401 - as above
+def start(site: Site, machine: resource.Resource, details: Mapping[str, str], credential: Any = None) -> Session:
     """Load the SDK. Raises ImportError, and CloudError for a cloud that is not known."""
     return Session(site, machine, details.get("environment") or resource.PUBLIC, credential)
 
@@ -196,12 +196,12 @@ def _cloud(environment: str) -> resource.Cloud:
         raise CloudError("refused", text, code="azEnvironment", hint="see docs/clouds-azure.md") from None
 
 
-def _as_it_is(request: Any) -> Any:  # noqa: ANN401 - requests is untyped here
+def _as_it_is(request: Any) -> Any:
     """Keep the header of the token: without an ``auth`` of its own, requests puts one of ``~/.netrc`` in its place."""
     return request
 
 
-def _policies(credential: Any, scope: str, endpoint: str) -> list[Any]:  # noqa: ANN401 - SDK objects are untyped here
+def _policies(credential: Any, scope: str, endpoint: str) -> list[Any]:
     """What each request goes through. A policy belongs to one client, so each client gets its own."""
     from azure.core.pipeline import policies as sdk
     from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
@@ -209,7 +209,7 @@ def _policies(credential: Any, scope: str, endpoint: str) -> list[Any]:  # noqa:
     class PlainLoopback(sdk.SansIOHTTPPolicy):  # type: ignore[misc] # the SDK is untyped here
         """A token may cross plain http only where it cannot leave the machine."""
 
-        def on_request(self, request: Any) -> None:  # noqa: ANN401 - as above
+        def on_request(self, request: Any) -> None:
             request.context.options["enforce_https"] = False
 
     where = urlsplit(endpoint)

@@ -21,7 +21,7 @@ class Gcp:
         """Whether the firmware is Google's."""
         return firmware.recognises(dmi)
 
-    def instance_of(self, dmi: Mapping[str, str]) -> str:  # noqa: ARG002 - the interface's
+    def instance_of(self, dmi: Mapping[str, str]) -> str:
         """None beside the firmware's own UUID."""
         return ""
 

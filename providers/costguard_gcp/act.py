@@ -84,14 +84,14 @@ def confirm(
     return _still_there(api, vm, recorded, since, min(TIMEOUT, end - time.monotonic()))
 
 
-def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, timeout: float) -> Any:  # noqa: ANN401 - as above
+def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, timeout: float) -> Any:
     token = request_id(verb, ticket)
     if facts.group:
         return api.act_in_group(verb, facts.group, ticket, token, timeout)
     return api.act(verb, ticket, token, discard=discard, timeout=timeout)
 
 
-def _still_there(api: Api, vm: Any, recorded: Result | None, since: float, left: float) -> Result:  # noqa: ANN401 - as above
+def _still_there(api: Api, vm: Any, recorded: Result | None, since: float, left: float) -> Result:
     """The machine runs: has the operation failed, has the machine come back, or is it only slow?"""
     shows = f"Google Cloud shows {vm.status}"
     operation = _operation(api, recorded, left)
@@ -108,11 +108,11 @@ def _still_there(api: Api, vm: Any, recorded: Result | None, since: float, left:
     return unchanged(recorded, f"{shows}, the operation is {_name(operation.status)}" if operation else shows)
 
 
-def _name(status: Any) -> str:  # noqa: ANN401 - an enumeration of the SDK; a word that it does not know yet stays one
+def _name(status: Any) -> str:
     return str(getattr(status, "name", status))
 
 
-def _operation(api: Api, recorded: Result | None, timeout: float) -> Any:  # noqa: ANN401 - a message of the SDK
+def _operation(api: Api, recorded: Result | None, timeout: float) -> Any:
     """The recorded operation; None where the role does not show it, which is the usual case."""
     if recorded is None or recorded.status not in {"accepted", "pending"} or not recorded.proof:
         return None
@@ -130,7 +130,7 @@ def moment(text: str) -> float:
         return 0.0
 
 
-def _since(vm: Any, status: str) -> str:  # noqa: ANN401 - as above
+def _since(vm: Any, status: str) -> str:
     stamp = str(vm.last_suspended_timestamp if status == "SUSPENDED" else vm.last_stop_timestamp)
     return f" since {stamp}" if stamp else ""
 

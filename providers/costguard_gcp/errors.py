@@ -67,7 +67,7 @@ def translate(error: Exception, doing: str) -> CloudError:
     return CloudError("internal", text, code=type(error).__name__, hint="run `costguard doctor`", sent="perhaps")
 
 
-def operation(failures: Any) -> CloudError | None:  # noqa: ANN401 - a message of the SDK
+def operation(failures: Any) -> CloudError | None:
     """The error inside an operation that the API answered with; None when it has none."""
     if not failures:
         return None
@@ -99,7 +99,7 @@ def foreign(status: int, words: str) -> CloudError:
     return CloudError("unreachable", text, code=FOREIGN, hint=_BETWEEN, sent="hardly")
 
 
-def heed(response: Any, **_options: object) -> None:  # noqa: ANN401 - a response of requests, which has no types here
+def heed(response: Any, **_options: object) -> None:
     """A hook for each answer, before the SDK looks at it. Raises CloudError for what the SDK would follow or fail on.
 
     A redirect would take a token, and a request with an effect, elsewhere; an error without its object makes the SDK fail.
@@ -113,7 +113,7 @@ def heed(response: Any, **_options: object) -> None:  # noqa: ANN401 - a respons
         raise foreign(status, short(response.text))
 
 
-def _has_object(response: Any) -> bool:  # noqa: ANN401 - as above
+def _has_object(response: Any) -> bool:
     """Whether an error is one of the API's form, or no JSON at all, which the SDK knows how to take."""
     try:
         said = response.json()

@@ -131,7 +131,7 @@ def refresh(facts: Facts, site: Site) -> Facts:
     return facts._replace(local=disks.use(place, len(local)) if local else Use("unused"))
 
 
-def read(found: Any) -> Vm:  # noqa: ANN401 - a message of the SDK
+def read(found: Any) -> Vm:
     """What matters of the API's answer. Fields that an older SDK does not know are left out."""
     scheduling = found.scheduling
     affinity = found.reservation_affinity
@@ -209,11 +209,11 @@ def _scopes(metadata: Metadata, tree: Mapping[str, Any]) -> tuple[str, ...] | No
     return None if text is None else tuple(text.split())
 
 
-def _graceful(setting: Any) -> int:  # noqa: ANN401 - a message of the SDK
+def _graceful(setting: Any) -> int:
     return int(setting.max_duration.seconds) if setting and setting.enabled else 0
 
 
-def _disk_name(disk: Any) -> str:  # noqa: ANN401 - a message of the SDK
+def _disk_name(disk: Any) -> str:
     return last(disk.source) or str(disk.device_name) or "a disk"
 
 

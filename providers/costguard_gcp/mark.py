@@ -81,7 +81,7 @@ def _shows(api: Api, instance: str, wanted: Mapping[str, str], end: float) -> bo
     return wanted.items() <= dict(found.labels).items()
 
 
-def _look(api: Api, instance: str, timeout: float) -> Any:  # noqa: ANN401 - a message of the SDK
+def _look(api: Api, instance: str, timeout: float) -> Any:
     found = api.instance(timeout)
     if str(found.id) != instance:
         words = f"the machine of this name has the id {found.id}, this one has {instance}: nothing is written"

@@ -41,7 +41,7 @@ class MachineCredentials(google.auth.credentials.Credentials):  # type: ignore[m
         super().__init__()
         self._metadata = metadata
 
-    def refresh(self, request: object) -> None:  # noqa: ARG002 - the SDK offers its transport; this needs none
+    def refresh(self, request: object) -> None:
         """Get a token. Raises CloudError. The SDK compares ``expiry`` with UTC without a zone."""
         token = self._metadata.token()
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
@@ -52,18 +52,18 @@ class MachineCredentials(google.auth.credentials.Credentials):  # type: ignore[m
 class OwnCredentials(google.auth.credentials.Credentials):  # type: ignore[misc] # as above
     """The user's own credentials, without what the SDK does beside: a look-up of allowed regions at another service."""
 
-    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - one of several kinds that the SDK knows
+    def __init__(self, inner: Any) -> None:
         super().__init__()
         self._inner = inner
         self._session = requests.Session()
         self._session.hooks["response"].append(errors.heed)
 
-    def refresh(self, request: object) -> None:  # noqa: ARG002 - the SDK's own follows redirects
+    def refresh(self, request: object) -> None:
         """Get a token from Google's sign-in."""
         self._inner.refresh(Request(self._session))
         self.token, self.expiry = self._inner.token, self._inner.expiry
 
-    def apply(self, headers: Any, token: str | None = None) -> None:  # noqa: ANN401 - the SDK's own mapping
+    def apply(self, headers: Any, token: str | None = None) -> None:
         """The token, and the project that pays for the user's calls."""
         self._inner.apply(headers, token)
 
@@ -71,14 +71,14 @@ class OwnCredentials(google.auth.credentials.Credentials):  # type: ignore[misc]
 class Api:
     """Calls about one machine. Every one raises CloudError and nothing else."""
 
-    def __init__(self, where: Where, credentials: Any, endpoint: str, universe: str = UNIVERSE) -> None:  # noqa: ANN401 - as above
+    def __init__(self, where: Where, credentials: Any, endpoint: str, universe: str = UNIVERSE) -> None:
         self.where = where
         self._credentials = credentials
         self._options = {"universe_domain": universe} | ({"api_endpoint": endpoint} if endpoint else {})
         self._clients: dict[Callable[..., Any], Any] = {}
         self._instances = self._client(compute.InstancesClient)
 
-    def instance(self, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
+    def instance(self, timeout: float = TIMEOUT) -> Any:
         """What the API knows of the machine."""
         request = compute.GetInstanceRequest(**self._here())
         found = self._call("instances.get", self._instances.get, request, timeout)
@@ -96,13 +96,13 @@ class Api:
         ask = self._instances.test_iam_permissions
         return frozenset(self._call("instances.testIamPermissions", ask, request, timeout).permissions)
 
-    def label(self, labels: Mapping[str, str], fingerprint: str, timeout: float) -> Any:  # noqa: ANN401 - as above
+    def label(self, labels: Mapping[str, str], fingerprint: str, timeout: float) -> Any:
         """Replace the labels that had this fingerprint; refused with *conditionNotMet* when they have changed since."""
         body = compute.InstancesSetLabelsRequest(labels=dict(labels), label_fingerprint=fingerprint)
         request = compute.SetLabelsInstanceRequest(**self._here(), instances_set_labels_request_resource=body)
         return self._call("instances.setLabels", self._instances.set_labels_unary, request, timeout)
 
-    def act(self, verb: Verb, ticket: Ticket, request_id: str, *, discard: bool, timeout: float) -> Any:  # noqa: ANN401 - as above
+    def act(self, verb: Verb, ticket: Ticket, request_id: str, *, discard: bool, timeout: float) -> Any:
         """Stop, delete or suspend. ``discard`` allows to lose the data of local SSDs; without it the API refuses."""
         name, call, kind = {
             "stop": ("stop", self._instances.stop_unary, compute.StopInstanceRequest),
@@ -113,7 +113,7 @@ class Api:
         request = kind(**self._here(), request_id=request_id, **local)
         return self._call(f"instances.{name}", call, request, timeout, ticket)
 
-    def act_in_group(self, verb: Verb, group: Group, ticket: Ticket, request_id: str, timeout: float) -> Any:  # noqa: ANN401 - as above
+    def act_in_group(self, verb: Verb, group: Group, ticket: Ticket, request_id: str, timeout: float) -> Any:
         """Let the group stop, delete or suspend the machine and lower its size with it."""
         word = {"stop": "Stop", "terminate": "Delete", "hibernate": "Suspend"}[verb]
         prefix = "Region" if group.region else ""
@@ -125,12 +125,12 @@ class Api:
         call = getattr(self._managers(group), f"{word.lower()}_instances_unary")
         return self._call(f"instanceGroupManagers.{word.lower()}Instances", call, request, timeout, ticket)
 
-    def group(self, group: Group, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
+    def group(self, group: Group, timeout: float = TIMEOUT) -> Any:
         """What the API knows of a managed instance group."""
         kind = compute.GetRegionInstanceGroupManagerRequest if group.region else compute.GetInstanceGroupManagerRequest
         return self._call("instanceGroupManagers.get", self._managers(group).get, kind(**_place(group)), timeout)
 
-    def autoscaler(self, group: Group, name: str, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - as above
+    def autoscaler(self, group: Group, name: str, timeout: float = TIMEOUT) -> Any:
         """The autoscaler of a group."""
         if group.region:
             regional = compute.GetRegionAutoscalerRequest(project=group.project, region=group.region, autoscaler=name)
@@ -139,7 +139,7 @@ class Api:
         zonal = compute.GetAutoscalerRequest(project=group.project, zone=group.zone, autoscaler=name)
         return self._call("autoscalers.get", self._client(compute.AutoscalersClient).get, zonal, timeout)
 
-    def operation(self, name: str, timeout: float = TIMEOUT) -> Any:  # noqa: ANN401 - a message of the SDK
+    def operation(self, name: str, timeout: float = TIMEOUT) -> Any:
         """An operation of the machine's zone; needs a right on the whole project, which the role does not have."""
         project, zone, _ = self.where
         request = compute.GetZoneOperationRequest(project=project, zone=zone, operation=name)
@@ -149,11 +149,11 @@ class Api:
         project, zone, name = self.where
         return {"project": project, "zone": zone, "instance": name}
 
-    def _managers(self, group: Group) -> Any:  # noqa: ANN401 - a client of the SDK
+    def _managers(self, group: Group) -> Any:
         kind = compute.RegionInstanceGroupManagersClient if group.region else compute.InstanceGroupManagersClient
         return self._client(kind)
 
-    def _client(self, kind: Callable[..., Any]) -> Any:  # noqa: ANN401 - as above
+    def _client(self, kind: Callable[..., Any]) -> Any:
         if kind not in self._clients:
             made = kind(credentials=self._credentials, client_options=self._options)
             made.transport._session.hooks["response"].append(errors.heed)  # noqa: SLF001 - the SDK has no other way to it
@@ -162,7 +162,7 @@ class Api:
 
     def _call(
         self, name: str, call: Callable[..., Any], request: object, timeout: float, ticket: Ticket | None = None
-    ) -> Any:  # noqa: ANN401 - as above
+    ) -> Any:
         """One request, once. The SDK's ``timeout`` is for the next byte, ours for the whole answer."""
         end = time.monotonic() + timeout
         self._sign_in(timeout)

@@ -98,7 +98,7 @@ def running() -> Iterator[Cloud]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_POST = do_PUT = do_GET  # noqa: N815 - the names that the base class looks for
+        do_POST = do_PUT = do_GET
 
         def log_message(self, *_: object) -> None:
             """Nothing: the tests read `Cloud.calls`."""

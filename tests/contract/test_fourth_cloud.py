@@ -128,7 +128,7 @@ def records() -> Iterator[tuple[str, list[bytes]]]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_PUT = do_POST  # noqa: N815 - the name that the base class looks for
+        do_PUT = do_POST
 
         def log_message(self, *_: object) -> None:
             """Nothing."""

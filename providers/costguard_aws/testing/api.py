@@ -333,7 +333,7 @@ def _refused_tags(parameters: Mapping[str, str]) -> tuple[int, str, str] | None:
     return (400, "InvalidParameterValue", f"Value ( {wrong[0]} ) for parameter Value is invalid.") if wrong else None
 
 
-def client(api: Api, service: str, region: str) -> Any:  # noqa: ANN401 - the SDK has no types
+def client(api: Api, service: str, region: str) -> Any:
     """The SDK's own client for the services, to set up a test."""
     import boto3
 

@@ -152,7 +152,7 @@ def _server(imds: Imds) -> ThreadingHTTPServer:
                     self.wfile.write(bytes((byte,)))
                     time.sleep(imds.drip)
 
-        do_PUT = do_GET  # noqa: N815 - the name that the base class looks for
+        do_PUT = do_GET
 
         def log_message(self, *_: object) -> None:
             """Nothing."""

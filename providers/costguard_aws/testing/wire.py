@@ -108,7 +108,7 @@ class Moto:
 
 
 @functools.cache
-def _client() -> Any:  # noqa: ANN401 - the test server has no types
+def _client() -> Any:
     from moto.server import DomainDispatcherApplication, create_backend_app
     from werkzeug.test import Client
 

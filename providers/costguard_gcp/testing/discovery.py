@@ -67,7 +67,7 @@ class Discovery:
         """Raises NotInDiscoveryError unless the document allows the answer."""
         self._check(route.description["response"], answer, route.id)
 
-    def _check(self, schema: Mapping[str, Any], value: Any, where: str) -> None:  # noqa: ANN401 - any JSON
+    def _check(self, schema: Mapping[str, Any], value: Any, where: str) -> None:
         if "$ref" in schema:
             schema = self._schemas[schema["$ref"]]
         kind = schema.get("type")
@@ -90,7 +90,7 @@ class Discovery:
         elif kind == "number":
             _demand(isinstance(value, int | float), where, "a number")
 
-    def _check_object(self, schema: Mapping[str, Any], value: Any, where: str) -> None:  # noqa: ANN401 - any JSON
+    def _check_object(self, schema: Mapping[str, Any], value: Any, where: str) -> None:
         _demand(isinstance(value, dict), where, "an object")
         known, others = schema.get("properties", {}), schema.get("additionalProperties")
         for key, inner in value.items():

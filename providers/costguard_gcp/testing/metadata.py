@@ -78,7 +78,7 @@ class MetadataServer(Server):
         body = b"<html>" if self.garbage else text.encode()
         return Answer(200, body, {**headers, "ETag": _etag(found), "Content-Type": kind})
 
-    def _value(self, path: str) -> Any:  # noqa: ANN401 - a folder, or one of several kinds of values
+    def _value(self, path: str) -> Any:
         found: Any = self._tree()
         for part in path.removeprefix(ROOT).strip("/").split("/"):
             if not part:
@@ -130,7 +130,7 @@ def _etag(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _without(hidden: set[str], value: Any) -> Any:  # noqa: ANN401 - any part of the tree
+def _without(hidden: set[str], value: Any) -> Any:
     """Tokens never stand in a recursive answer; asked for by its own path, one is the whole answer."""
     if not isinstance(value, dict):
         return value

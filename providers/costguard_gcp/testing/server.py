@@ -87,7 +87,7 @@ def _handler(answer: Callable[[Request], Answer], log: list[Request]) -> type[ht
                     self.wfile.write(bytes((byte,)))
                     time.sleep(1.0)
 
-        do_POST = do_DELETE = do_GET  # noqa: N815 - the names that http.server calls
+        do_POST = do_DELETE = do_GET
 
         def log_message(self, *_: Any) -> None:
             """The log is kept as values."""

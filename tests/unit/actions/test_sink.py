@@ -48,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    do_POST = do_PUT = do_GET = _take  # noqa: N815 - the library's names
+    do_POST = do_PUT = do_GET = _take
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         """Quiet."""

@@ -125,7 +125,7 @@ def running() -> Iterator[Account]:
                     time.sleep(0.2)
             self.wfile.write(data)
 
-        do_POST = do_GET  # noqa: N815 - the name that the base class looks for
+        do_POST = do_GET
 
         def log_message(self, *_: object) -> None:
             """Nothing."""
