@@ -8,13 +8,13 @@ HOUR = 3600.0
 LARGEST = 1e9
 """No hour costs as much."""
 
-GIVEN = "as it was set"
+GIVEN = "as set"
 
 _TYPED = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]{3})?")
 
 
 class Rate(NamedTuple):
-    """A price per hour. ``origin`` says where it is from, ``limit`` that the machine costs at most that."""
+    """A price per hour. ``origin`` says where it comes from; with ``limit`` the machine costs at most that."""
 
     per_hour: float
     currency: str
@@ -30,10 +30,14 @@ class Rate(NamedTuple):
         return f"{'at most' if self.limit else 'about'} {self.cost(seconds):.2f} {self.currency}"
 
     @property
+    def hourly(self) -> str:
+        """``7.00 USD an hour, list price of 2026-07-20``."""
+        return f"{'at most ' if self.limit else ''}{self.per_hour:.2f} {self.currency} an hour, {self.origin}"
+
+    @property
     def source(self) -> str:
-        """``an estimate: 7.00 USD an hour, list price of 2026-07-20``."""
-        most = "at most " if self.limit else ""
-        return f"an estimate: {most}{self.per_hour:.2f} {self.currency} an hour, {self.origin}"
+        """The same, marked as an estimate."""
+        return f"an estimate: {self.hourly}"
 
     def estimate(self, seconds: float) -> dict[str, object]:
         """The same for programs."""
@@ -49,18 +53,18 @@ class Rate(NamedTuple):
 
 
 def given(text: str) -> Rate:
-    """What a person typed: ``2.50`` or ``2.50 EUR``; raises ValueError in words."""
+    """Parse what a person typed: ``2.50`` or ``2.50 EUR``; raises ValueError with a message for that person."""
     match = _TYPED.fullmatch(text.strip())
     amount = float(match[1]) if match else 0.0
     if match is None or not 0.0 < amount < LARGEST:
-        raise ValueError(f"{text!r} is no price for an hour; allowed: 2.50 or '2.50 EUR'")
+        raise ValueError(f"{text!r} is not a price per hour; allowed: 2.50 or '2.50 EUR'")
     return Rate(amount, match[2] or "USD", GIVEN)
 
 
 def rate(own: object, currency: object, found: Mapping[str, Any]) -> Rate | None:
-    """The owner's price, or what the cloud says; None where neither is known.
+    """The owner's price, or the cloud's; None where neither is known.
 
-    ``own`` is the price that the guard counts with, ``found`` the fields of `costguard.cloud.api.Price`.
+    ``own`` is the hourly price that the guard uses, ``found`` the fields of `costguard.cloud.api.Price`.
     """
     amount, kind = _amount(found.get("amount")), str(found.get("kind") or "list")
     count = _amount(own)
@@ -68,9 +72,10 @@ def rate(own: object, currency: object, found: Mapping[str, Any]) -> Rate | None
         return Rate(count, str(currency or "USD"), GIVEN)
     if amount is None or not found.get("date"):
         return None
-    name = {"spot": "Spot price", "limit": "the price on demand or a limit"}.get(kind, "list price")
-    source = f"{name} of {found['date']} (source: {found.get('source') or 'unknown'})"
-    return Rate(amount, str(found.get("currency") or "USD"), source, kind == "limit")
+    name = {"spot": "Spot price", "limit": "on-demand price or limit"}.get(kind, "list price")
+    where = f" in {found['region']}" if kind == "limit" and found.get("region") else ""
+    origin = f"{name} of {found['date']}{where} (source: {found.get('source') or 'unknown'})"
+    return Rate(amount, str(found.get("currency") or "USD"), origin, kind == "limit")
 
 
 def _amount(value: object) -> float | None:

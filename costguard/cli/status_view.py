@@ -16,8 +16,6 @@ from costguard.engine.reasons import OWN, REASONS, Reason
 from costguard.engine.rules import rules_of
 from costguard.engine.words import duration, hanging
 from costguard.engine.words import percent as share
-from costguard.notify.facts import Facts
-from costguard.notify.price import price
 from costguard.plans import VERDICT_WORDS
 
 Report = Mapping[str, Any]
@@ -317,9 +315,9 @@ def _agent(report: Report) -> Iterator[str]:
 
 
 def cost(report: Report) -> str:
-    """What the machine costs, as messages say it; empty when nobody knows."""
-    known = (report["agent"].get("cloud") or {}).get("price") or {}
-    return clean(price(report.get("price_per_hour"), str(report.get("currency") or ""), Facts(known)))
+    """What the machine costs; empty when no price is known."""
+    price = idle_cost.rate_of(report)
+    return clean(f"price (estimate): {price.hourly}") if price else ""
 
 
 def _setting(name: str, value: float | None) -> str:

@@ -1,46 +1,46 @@
-"""Titles and bodies of messages, from facts. Pure but for the time zone.
+"""Titles and bodies of messages, composed from facts. Pure but for the time zone.
 
-The guard sends facts, never text. All are optional: unknown keys are ignored, and a missing one
-makes the text shorter, never wrong.
+The guard sends facts, never text. All are optional: unknown names are ignored, and a missing one
+makes the text shorter, never wrong. Durations are seconds, loads 0 to 1, dates seconds since the epoch.
 
 ===================  ================================================================================
 machine              name of the machine (the worker fills in the host name)
 instance             id of the instance
 incident             id of the incident
-mode                 ``live``; anything else given is a dry run
+mode                 ``live``; anything else is a dry run
 action               ``stop``, ``terminate``, ``hibernate``, ``shutdown``, ``reboot``, ``command``, ``end_process``
 reason               ``idle``, ``unused``, ``deadline``, ``unknown``, ``person``
 owner                who asked for the stop or the hold
 sentence             the engine's sentence: state, cause, next step
 gpus                 labels of the GPUs concerned
-readings             last readings: ``[label, load 0 to 1 or null, words]``
-threshold, window    load (0 to 1) below which, seconds for which
+readings             last readings: ``[label, load or null, evidence]``
+threshold, window    load below which, and for how long
 stop_below_load      true when the owner lets GPUs with some load count as idle
-due_in_seconds       seconds until the action; ``grace`` stands in for it in a warning
-due_wall             its date, seconds since the epoch; else ``wall`` (now) plus the seconds
+due_in_seconds       time until the action; ``grace`` stands in for it in a warning
+due_wall             its date; else ``wall`` (now) plus the seconds
 findings             of the plan: ``[code, text, hint]`` or an object with these keys
 why                  why something was cancelled, held up or ended
 hold                 the reason given for a hold; ``released`` when ``owner`` ended it
 hold_seconds         how long the hold lasts, ``hold_until_wall`` its end
-holders              who else holds it still; ``hold_left`` seconds of hold that users have left
+holders              who else still holds it; ``hold_left`` hold time that users have left
 unknown_gpus         labels of the GPUs that cannot be read
 unknown_seconds      for how long
-lacking              which names of `gpu_devices` fit no GPU, and which there are
+lacking              which names of `gpu_devices` match no GPU, and which there are
 sign, weak_seconds   the only sign of work that ``gpu`` shows, and for how long it has been the only one
-money                estimate of what it has cost so far, in ``currency``
+money                estimated cost so far, in ``currency``
 price_per_hour       price of the machine, in ``currency``
-price                what the cloud says: ``amount``, ``currency``, ``date``, ``source``, ``region``, ``kind``
-detail, proof        what became of an attempt, and its request id or exit code
+price                the cloud's price: ``amount``, ``currency``, ``date``, ``source``, ``region``, ``kind``
+detail, proof        outcome of an attempt, and its request id or exit code
 receipt              what `costguard stop --verify` takes, one line of JSON
 error, hint          what failed, and what to do about it
-unreached_tries      how often a warning was tried that nobody got
-attempts             how many attempts were made; ``retry_in_seconds`` until the next one
-text, notes          free words of a notice, a list of notes
-change               what the cloud announces: ``reboot``, ``freeze``; anything else: it takes the machine away
+unreached_tries      tries of a warning that reached nobody
+rounds               failed rounds of attempts; ``retry_in_seconds`` until the next one
+text, notes          text of a notice, a list of notes
+change               what the cloud announces: ``reboot``, ``freeze``; anything else: it reclaims the machine
 done                 in a reminder: ``cannot``, ``unknown``; anything else: failed
-acted                true when an action was asked for before the machine came back
+acted                true when an action was requested before the machine came back
 off_seconds          how long the machine was off, from ``stopped_wall`` to ``started_wall``
-saved                estimate of what it would have cost meanwhile, in ``currency``
+saved                estimated cost of that time, had it been on, in ``currency``
 ===================  ================================================================================
 """
 
@@ -49,9 +49,10 @@ from typing import NamedTuple
 
 from costguard.engine.reasons import REASONS
 from costguard.engine.state import PERSON
+from costguard.engine.words import clock, duration, percent, several
+from costguard.money import rate
 from costguard.notify.facts import DAY, Facts, number
-from costguard.notify.price import price
-from costguard.notify.words import clock, listed, money, sentence, share, span
+from costguard.notify.words import listed, money, sentence
 
 WHY = {reason.name: reason.why for reason in REASONS}
 
@@ -68,7 +69,7 @@ Lines = list[str]
 
 
 def compose(kind: str, given: Mapping[str, object]) -> Text:
-    """Make the text of a message. An unknown kind still gives its sentence and its words."""
+    """Compose the text of a message. An unknown kind still shows its sentence and its text."""
     facts = Facts(given)
     dry = facts.dry or kind == "would_act"
     title, lines = _KINDS.get(kind, _other)(facts)
@@ -77,39 +78,42 @@ def compose(kind: str, given: Mapping[str, object]) -> Text:
 
 
 def _warning(facts: Facts) -> tuple[str, Lines]:
-    deed, when = facts.deed, facts.when
     verb = "would" if facts.dry else "will"
-    hold = "To postpone it: `costguard hold 2h` on this machine."
-    if facts.number("hold_left") == 0.0:
-        hold = "Only root can postpone it, with `costguard hold 2h`: the holds of users add up to the limit."
-    if facts.dry:
-        hold = "Nothing will happen: mode is dry-run. In live mode `costguard hold 2h` would postpone it."
-    if facts.number("grace") == 0.0:
-        hold = "Nobody has the time to postpone it: grace is 0."
-        if facts.dry:
-            hold = "Nothing will happen: mode is dry-run. In live mode nobody would have the time to postpone it: grace is 0."
-    return f"{facts.subject} {verb} {deed.base} {when}".rstrip(), [
+    return f"{facts.subject} {verb} {facts.deed.base} {facts.when}".rstrip(), [
+        _how_to_postpone(facts),
         *_cause(facts),
-        hold,
         _price(facts),
         *_findings(facts, hints=False),
     ]
 
 
+def _how_to_postpone(facts: Facts) -> str:
+    """What to do against a stop; first in the body, because a phone shows little more."""
+    if facts.number("grace") == 0.0:
+        no_time = "there would be" if facts.dry else "there is"
+        hold = f"{no_time} no time to postpone it: grace is 0."
+    elif facts.dry:
+        hold = "`costguard hold 2h` would postpone it."
+    elif facts.number("hold_left") == 0.0:
+        hold = "only root can postpone it, with `costguard hold 2h`: users' hold time is used up."
+    else:
+        hold = f"to postpone it: `costguard hold 2h` on {facts.machine}."
+    return f"Nothing will happen: mode is dry-run. In live mode {hold}" if facts.dry else sentence(hold)
+
+
 def _cancelled(facts: Facts) -> tuple[str, Lines]:
-    why = facts.text("why") or facts.text("detail")
+    why = sentence(facts.text("why") or facts.text("detail"))
     if facts.text("reason") == PERSON:
-        title = f"the {facts.deed.noun} of {facts.machine} that {_asker(facts)} asked for is taken back"
-        return title, [sentence(why), "Nothing was done. To stop it all the same: `costguard stop`."]
-    title = f"the announced {facts.deed.noun} is cancelled on {facts.machine}"
-    return title, [sentence(why), "Nothing was done. A new one would be announced again."]
+        return f"{facts.machine}: the {facts.deed.noun} requested by {_requester(facts)} is cancelled", [
+            why, "Nothing was done. To stop it anyway: `costguard stop`.",
+        ]  # fmt: skip
+    return f"{facts.machine}: {facts.deed.noun} cancelled", [why, f"Nothing was done. {_WARNED_FIRST}"]
 
 
 def _would_act(facts: Facts) -> tuple[str, Lines]:
-    closing = 'Nothing was done: mode is dry-run. To let costguard act: `mode = "live"` in the configuration.'
     return f"{facts.subject} would {facts.deed.base} now", [
+        'Nothing was done: mode is dry-run. To let costguard act, set `mode = "live"`.',
         *_cause(facts),
-        closing,
         _price(facts),
         *_findings(facts, hints=False),
     ]
@@ -121,161 +125,159 @@ def _acting(facts: Facts) -> tuple[str, Lines]:
 
 
 def _accepted(facts: Facts) -> tuple[str, Lines]:
-    title = f"accepted: {facts.deed.noun} of {facts.machine}"
-    if facts.text("action") in {"command", "end_process"}:
-        title = f"accepted: {facts.deed.noun} on {facts.machine}"
-    open_end = "Accepted is not confirmed: only from outside can be seen whether the bill ended."
-    open_end = open_end if facts.ends_bill else ""
-    return title, [*_fate(facts), *_findings(facts, hints=False), open_end, *_receipt(facts)]
+    open_end = "Accepted is not confirmed: only a check from outside shows whether the bill ended."
+    return f"{facts.machine}: {facts.deed.noun} accepted", [
+        *_outcome(facts),
+        *_findings(facts, hints=False),
+        open_end if facts.ends_bill else "",
+        *_receipt(facts),
+    ]
 
 
 def _stopping(facts: Facts) -> tuple[str, Lines]:
-    open_end = "Seen stopping is not closed: the next start, or `costguard stop --verify`, says when the bill ended."
-    return f"seen stopping: {facts.machine}", [*_fate(facts), open_end if facts.ends_bill else "", *_receipt(facts)]
+    open_end = "Seen stopping is not closed: the next start, or `costguard stop --verify`, shows when the bill ended."
+    return f"{facts.machine}: seen stopping", [*_outcome(facts), open_end if facts.ends_bill else "", *_receipt(facts)]
 
 
 def _done(facts: Facts) -> tuple[str, Lines]:
-    if facts.text("error").startswith("closed"):  # the last grade of proof, with what the cloud shows
-        return f"closed: {facts.deed.noun} of {facts.machine}", _fate(facts)
-    return f"{facts.subject}: {facts.deed.noun} done", _fate(facts)
+    closed = facts.text("error").startswith("closed")  # the last grade of proof, with what the cloud shows
+    return f"{facts.machine}: {facts.deed.noun} {'closed' if closed else 'done'}", _outcome(facts)
 
 
 def _cannot(facts: Facts) -> tuple[str, Lines]:
     if facts.dry:
         tail = "; the bill would go on" if facts.ends_bill else ""
-        return f"{facts.subject} could not {facts.deed.base}{tail}", _refusal(facts)
+        return f"{facts.subject} could not {facts.deed.base} in live mode{tail}", _refusal(facts)
     tail = "; the bill goes on" if facts.ends_bill else ""
     return f"{facts.subject} cannot {facts.deed.base}{tail}", _refusal(facts)
 
 
 def _refusal(facts: Facts) -> Lines:
     findings = _findings(facts, hints=True)
-    check = "" if findings or facts.text("hint") else "What stands in the way: `costguard status`."
-    return [*(findings or _fate(facts)), *_cause(facts), check, _price(facts)]
+    check = "" if findings or facts.text("hint") else "To see why: `costguard status`."
+    return [*(findings or _outcome(facts)), *_cause(facts), check, _price(facts)]
 
 
 def _preflight_refused(facts: Facts) -> tuple[str, Lines]:
     tail = "; the bill would go on" if facts.ends_bill else ""
-    return f"{facts.subject} could not {facts.deed.base} if it came to that{tail}", _refusal(facts)
+    return f"{facts.machine}: {facts.deed.noun} would be refused{tail}", _refusal(facts)
 
 
 def _preflight_passed(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.subject} can {facts.deed.base} again if it comes to that", []
+    return f"{facts.machine}: {facts.deed.noun} is possible again", []
 
 
 def _failed(facts: Facts) -> tuple[str, Lines]:
-    attempts, retry = facts.number("attempts"), facts.number("retry_in_seconds")
-    count = f" ({attempts:.0f} attempts so far)" if attempts and attempts > 1 else ""
-    again = f"The next attempt is in {span(retry)}." if retry is not None else "Somebody has to look at it."
+    rounds, retry = facts.number("rounds"), facts.number("retry_in_seconds")
+    count = f" ({several(round(rounds), 'attempt')})" if rounds and rounds > 1 else ""
+    again = f"Next attempt in {duration(retry)}." if retry is not None else ""
     if facts.text("reason") == PERSON:
-        again = (
-            f"It is given up: {_asker(facts)} asked for it, and nothing is tried again. To try again: `costguard stop`."
-        )
+        again = f"Given up: {_requester(facts)} asked for it, and costguard does not retry. To retry: `costguard stop`."
     tail = "; the bill goes on" if facts.ends_bill else ""
-    title = f"{facts.subject}: {facts.deed.noun} failed{count}{tail}"
-    return title, [*_fate(facts), again, *_findings(facts, hints=True), _price(facts)]
+    title = f"{facts.machine}: {facts.deed.noun} failed{tail}{count}"
+    return title, [*_outcome(facts), again, *_findings(facts, hints=True), _price(facts)]
 
 
 def _next_action(facts: Facts) -> tuple[str, Lines]:
-    title = f"the action before failed; next on {facts.machine}: {facts.deed.noun}"
-    return title, [*_fate(facts), *_findings(facts, hints=False), _price(facts)]
+    title = f"{facts.machine}: the previous action failed; {facts.deed.noun} is next"
+    return title, [*_outcome(facts), *_findings(facts, hints=False), _price(facts)]
 
 
 def _outcome_unknown(facts: Facts) -> tuple[str, Lines]:
-    advice = "It is not repeated. Look in the cloud's console whether the machine is still billed."
-    title = f"{facts.subject}: nobody can tell what became of the {facts.deed.noun}"
-    return title, [*_fate(facts), advice, *_receipt(facts), _price(facts)]
+    advice = "It is not repeated. Check in the cloud's console whether the machine is still billed."
+    title = f"{facts.machine}: outcome of the {facts.deed.noun} unknown"
+    return title, [*_outcome(facts), advice, *_receipt(facts), _price(facts)]
 
 
 def _asking(facts: Facts) -> tuple[str, Lines]:
-    advice = "costguard asks what became of it, and repeats nothing until that is known."
-    title = f"{facts.subject}: nobody can tell yet what became of the {facts.deed.noun}"
-    return title, [*_fate(facts), advice, *_receipt(facts)]
+    advice = "costguard is checking, and repeats nothing until it knows."
+    title = f"{facts.machine}: outcome of the {facts.deed.noun} not known yet"
+    return title, [*_outcome(facts), advice, *_receipt(facts)]
 
 
 def _reminder(facts: Facts) -> tuple[str, Lines]:
-    cost = facts.number("money")
     state = {
-        "unknown": f"nobody can tell what became of the {facts.deed.noun}",
-        "cannot": f"the {facts.deed.noun} is still not possible",
-    }.get(facts.text("done"), f"the {facts.deed.noun} has still not been done")
+        "unknown": f"outcome of the {facts.deed.noun} still unknown",
+        "cannot": f"{facts.deed.noun} still not possible",
+    }.get(facts.text("done"), f"{facts.deed.noun} still not done")
     return f"{facts.machine}: {state}", [
-        *_fate(facts),
-        "" if cost is None else f"That has cost {money(cost, facts.text('currency'))} so far.",
-        "Somebody has to look at it: `costguard status`.",
+        *_outcome(facts),
+        _cost_so_far(facts),
+        "Somebody has to act: see `costguard status`.",
         *_findings(facts, hints=True),
         _price(facts),
     ]
 
 
 def _deadline_passed(facts: Facts) -> tuple[str, Lines]:
-    return f"the deadline of {facts.machine} has passed, and it is still in use", [
-        "It is not stopped while work is seen. With `deadline.stop_busy = true` it would be.",
+    return f"{facts.machine}: deadline passed, but it is still working", [
+        "Work keeps it up. To let a deadline stop it anyway: `deadline.stop_busy = true`.",
         _price(facts),
     ]
 
 
 def _came_back(facts: Facts) -> tuple[str, Lines]:
-    done = "What was asked for is closed as: stopped and came back."
-    if not facts.true("acted"):
-        done = "What was announced is dropped; a new one would be announced again."
-        if facts.text("reason") == PERSON:
-            done = f"The {facts.deed.noun} that {_asker(facts)} asked for is taken back. To stop it all the same: `costguard stop`."
-    return f"{facts.machine} was suspended and came back", [done]
+    if facts.true("acted"):
+        done = "The action is closed: stopped and came back."
+    elif facts.text("reason") == PERSON:
+        done = (
+            f"The {facts.deed.noun} requested by {_requester(facts)} is cancelled. To stop it anyway: `costguard stop`."
+        )
+    else:
+        done = f"The pending warning is cancelled. {_WARNED_FIRST}"
+    return f"{facts.machine} was suspended and is back", [done]
 
 
 def _closed(facts: Facts) -> tuple[str, Lines]:
     off, proof, saved = facts.number("off_seconds"), facts.text("proof"), facts.number("saved")
     stopped, started = facts.number("stopped_wall"), facts.number("started_wall")
-    away = f"It was off, or starting, for {span(off)}" if off is not None and off > 0 else ""
+    away = f"Off or starting for {duration(off)}" if off is not None and off > 0 else ""
     if away and stopped is not None and started is not None:
-        away += f": last seen {clock(stopped, with_date=True)}, started {clock(started, with_date=True)}"
-    estimate = "" if saved is None else f"Not spent meanwhile: {money(saved, facts.text('currency'))} (an estimate)."
+        away += f": last seen {clock(stopped, 0.0)}, started {clock(started, 0.0)}"
+    estimate = "" if saved is None else f"Saved: {money(saved, facts.text('currency'))} (an estimate)."
     lines = [sentence(away), estimate, _price(facts) if estimate else "", f"Proof: {proof}." if proof else ""]
-    return f"closed: {facts.machine} has started again", lines
+    return f"{facts.machine} has started again; the {facts.deed.noun} is closed", lines
 
 
 def _state_lost(facts: Facts) -> tuple[str, Lines]:
-    return f"costguard on {facts.machine} lost what it remembered of this start of the machine", [
-        "It watches from the beginning: work has to be seen, or the time of an unused machine to pass, before it stops anything.",
-        "Holds and deadlines are kept apart from that. See with `costguard status` that yours still stand; its log says what was lost.",
+    return f"{facts.machine}: costguard lost its state of this boot", [
+        "It starts over: it stops nothing until it has seen work again, or the machine has been unused for long enough.",
+        "Holds and deadlines are stored separately: check yours with `costguard status`. The agent's log says what was lost.",
     ]
 
 
-def _asker(facts: Facts) -> str:
+def _requester(facts: Facts) -> str:
     return facts.text("owner") or "somebody"
 
 
 def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
-    seconds, cost = facts.number("unknown_seconds"), facts.number("money")
-    since = f" for {span(seconds)}" if seconds is not None else ""
+    seconds = facts.number("unknown_seconds")
+    since = f" for {duration(seconds)}" if seconds is not None else ""
     which, lacking = listed(facts.names("unknown_gpus")), facts.text("lacking")
-    title = f"GPUs of {facts.machine} cannot be read{since}; nothing is stopped meanwhile"
-    if lacking and not which:
-        title = f"the configuration names a GPU that {facts.machine} does not have; nothing is stopped meanwhile"
-    return title, [
+    what = f"GPUs unreadable{since}" if which or not lacking else "gpu_devices names a GPU that does not exist"
+    return f"{facts.machine}: {what}; nothing is stopped meanwhile", [
         sentence(f"unreadable: {which}" if which else ""),
         sentence(_unreadable(facts)),
         sentence(f"{lacking}: correct `gpu_devices`" if lacking else ""),
-        "What cannot be seen does not count as idle, so the machine stays up and is billed.",
-        "" if cost is None else f"That has cost {money(cost, facts.text('currency'))} so far.",
-        "Look at `costguard status` and `nvidia-smi`; stop the machine by hand if nobody needs it.",
+        "Unknown is never idle, so the machine stays up and is billed.",
+        _cost_so_far(facts),
+        "Check `costguard status` and `nvidia-smi`. If nobody needs the machine: `costguard stop`.",
     ]
 
 
 def _weak_sign(facts: Facts) -> tuple[str, Lines]:
-    seconds, cost, sign = facts.number("weak_seconds"), facts.number("money"), facts.text("sign")
-    during = f" for {span(seconds)}" if seconds is not None else ""
-    return f"one weak sign alone keeps {facts.machine} up{during}", [
+    seconds, sign = facts.number("weak_seconds"), facts.text("sign")
+    during = f" for {duration(seconds)}" if seconds is not None else ""
+    return f"{facts.machine} stays up: only a weak sign of work{during}", [
         sentence(f"{facts.text('gpu') or 'a GPU'}: {sign}" if sign else ""),
-        "Nothing else shows work, and no GPU has load. That may be work that is hard to see, so the machine stays up and is billed.",
-        "" if cost is None else f"That has cost {money(cost, facts.text('currency'))} so far.",
-        "If nobody works there: `costguard stop`, and see with `nvidia-smi` what holds the GPU.",
+        "No GPU has load and nothing else shows work. It may be hidden work, so the machine stays up and is billed.",
+        _cost_so_far(facts),
+        "If nobody works there: `costguard stop`. `nvidia-smi` shows what holds the GPU.",
     ]
 
 
 def _unreadable(facts: Facts) -> str:
-    """What the readers say about the GPUs that cannot be read, each reason once."""
+    """The readers' reasons why GPUs cannot be read, each once."""
     rows = [row for row in facts.rows("readings") if isinstance(row, list | tuple) and len(row) > 2 and row[1] is None]
     why = list(dict.fromkeys(row[2] for row in rows if isinstance(row[2], str) and row[2]))
     return f"why: {'; '.join(why[:3])}" if why else ""
@@ -283,24 +285,25 @@ def _unreadable(facts: Facts) -> str:
 
 def _unknown_recovered(facts: Facts) -> tuple[str, Lines]:
     seconds = facts.number("unknown_seconds")
-    after = f" after {span(seconds)}" if seconds is not None else ""
-    return f"GPUs of {facts.machine} can be read again{after}", ["The rules apply again."]
+    after = f" after {duration(seconds)}" if seconds is not None else ""
+    return f"{facts.machine}: GPUs readable again{after}", ["The rules apply again."]
 
 
 def _held(facts: Facts) -> tuple[str, Lines]:
     owner, reason, seconds = facts.text("owner"), facts.text("hold"), facts.number("hold_seconds")
     by = f" by {owner}" if owner else ""
     until = facts.number("hold_until_wall")
-    end = f" until {clock(until, with_date=(seconds or DAY) > DAY / 2)}" if until is not None else ""
-    length = f" for {span(seconds)}" if seconds is not None and not end else ""
+    end = f" until {clock(until, until - (seconds or DAY))}" if until is not None else ""
+    length = f" for {duration(seconds)}" if seconds is not None and not end else ""
     return f"{facts.machine} is held{by}{end or length}", [
         sentence(f"reason given: {reason}" if reason else ""),
-        "Nothing is stopped until the hold ends. Its owner or root ends it with `costguard release`.",
+        "Nothing is stopped until the hold ends. Its owner or root can end it: `costguard release`.",
         _price(facts),
     ]
 
 
-_AFTER_HOLD = "The rules apply again; a stop would be announced first. To hold again: `costguard hold 2h`."
+_WARNED_FIRST = "A new warning comes before any stop."
+_AFTER_HOLD = "The rules apply again. A new warning comes before any stop. To hold again: `costguard hold 2h`."
 
 
 def _hold_ended(facts: Facts) -> tuple[str, Lines]:
@@ -308,47 +311,50 @@ def _hold_ended(facts: Facts) -> tuple[str, Lines]:
     if reason == "released":
         others = facts.names("holders")
         left = f"It is still held by {listed(others)}." if others else _AFTER_HOLD
-        return f"the hold on {facts.machine} was released" + (f" by {owner}" if owner else ""), [left]
+        return f"{facts.machine}: hold released" + (f" by {owner}" if owner else ""), [left]
     of = f" of {owner}" if owner else ""
-    why = f"It was held because: {reason}" if reason else ""
-    return f"the hold{of} on {facts.machine} has ended", [sentence(why), _AFTER_HOLD]
+    return f"{facts.machine}: hold{of} has ended", [sentence(f"reason given: {reason}" if reason else ""), _AFTER_HOLD]
 
 
 def _notice(facts: Facts) -> tuple[str, Lines]:
     when = facts.when if facts.number("due_in_seconds") is not None else "soon"
-    does, advice = {
-        "reboot": (f"reboots {facts.machine}", "Save your work: what runs ends."),
-        "freeze": (f"pauses {facts.machine}", "The machine goes on afterwards."),
-    }.get(facts.text("change"), (f"takes {facts.machine} away", "Save your work."))
-    closing = f"This is the cloud's decision; a hold does not postpone it. {advice}"
-    return f"the cloud {does} {when}", [sentence(facts.text("text") or facts.text("why")), closing]
+    verb, advice = {
+        "reboot": ("reboots", "Save your work: running programs end."),
+        "freeze": ("pauses", "The machine continues afterwards."),
+    }.get(facts.text("change"), ("reclaims", "Save your work."))
+    closing = f"{advice} The cloud decides this; a hold does not postpone it."
+    return f"{facts.machine}: the cloud {verb} it {when}", [
+        closing, sentence(facts.text("text") or facts.text("why")),
+    ]  # fmt: skip
 
 
 def _finding(facts: Facts) -> tuple[str, Lines]:
+    subject, code = facts.text("gpu") or "a GPU", facts.text("code")
     what = {
-        "ghost": "shows use that nothing makes",
-        "suspect_hung": "may run a job that hangs",
-        "announced": "announces something",
-        "unchecked": "cannot be checked; nobody knows whether it could be carried out",
-        "checked": "can be checked again",
-        "tag_denied": "cannot be written by the machine itself, so nobody outside sees what they would say",
-        "tag_allowed": "can be written by the machine itself",
-    }.get(facts.text("code"), "behaves strangely")
-    return f"{facts.text('gpu') or 'a GPU'} of {facts.machine} {what}", [
+        "ghost": f"{subject} reports load with no process behind it",
+        "suspect_hung": f"{subject} may run a job that hangs",
+        "announced": f"{subject} announces an event",
+        "unchecked": f"{subject} cannot be checked; it may not work when it is needed",
+        "checked": f"{subject} can be checked again",
+        "tag_denied": f"{subject} cannot be written; nobody outside sees what they would say",
+        "tag_allowed": f"{subject} can be written again",
+    }.get(code, f"{subject} behaves unexpectedly")
+    load = "Its load counts as idle. " if code == "ghost" else ""
+    return f"{facts.machine}: {what}", [
         sentence(facts.text("text")),
-        "Its use counts as idle; beyond that this is only told."
-        if facts.text("code") == "ghost"
-        else "This is only told: costguard does nothing because of it.",
+        f"{load}For information only: costguard takes no other action."
+        if load
+        else "For information only: costguard takes no action.",
     ]
 
 
 def _notes(facts: Facts) -> tuple[str, Lines]:
     notes = [note for note in (facts.text("text"), *facts.names("notes")) if note]
-    return f"something to know about costguard on {facts.machine}", [f"- {note}" for note in notes]
+    return f"{facts.machine}: notes from costguard", [f"- {note}" for note in notes]
 
 
 def _other(facts: Facts) -> tuple[str, Lines]:
-    return f"costguard on {facts.machine}", [facts.text("text"), *_fate(facts)]
+    return f"{facts.machine}: message from costguard", [facts.text("text"), *_outcome(facts)]
 
 
 _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
@@ -383,29 +389,25 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
 
 
 def _cause(facts: Facts) -> Lines:
-    """Why: the reason, the last readings, and the switch that makes load count as idle."""
+    """Why: the reason, the last readings, and the switch that lets load count as idle."""
     lowered = ""
     if facts.true("stop_below_load"):
         threshold = facts.number("threshold")
-        limit = f" below {share(threshold)}" if threshold is not None else ""
-        lowered = f"stop_below_load is set: GPUs with load{limit} count as idle although they may be working."
+        limit = f"below {percent(threshold)} " if threshold is not None else ""
+        lowered = f"stop_below_load is set: load {limit}counts as idle, even if it is work."
     tries = facts.number("unreached_tries")
-    nobody = (
-        ""
-        if tries is None
-        else f"Nobody could be reached by the warning, which was tried {'once' if tries == 1 else f'{tries:.0f} times'}."
-    )
-    return [sentence(_reason(facts)), sentence(_readings(facts)), lowered, nobody]
+    unreached = "" if tries is None else f"The warning reached nobody in {several(round(tries), 'try', 'tries')}."
+    return [sentence(_reason(facts)), sentence(_readings(facts)), lowered, unreached]
 
 
 def _reason(facts: Facts) -> str:
-    reason, owner = facts.text("reason"), facts.text("owner")
+    reason = facts.text("reason")
     gpus = listed(facts.names("gpus")) or "the GPUs"
     threshold, window = facts.number("threshold"), facts.number("window")
-    during = f" for {span(window)}" if window is not None else ""
-    below = f" below {share(threshold)}" if threshold is not None else " too low"
+    during = f" for {duration(window)}" if window is not None else ""
+    below = f" below {percent(threshold)}" if threshold is not None else " too low"
     why = WHY.get(reason)
-    return "" if why is None else "why: " + why.format(below=below, during=during, gpus=gpus, owner=owner or "somebody")
+    return "" if why is None else "why: " + why.format(below=below, during=during, gpus=gpus, owner=_requester(facts))
 
 
 def _readings(facts: Facts) -> str:
@@ -414,14 +416,14 @@ def _readings(facts: Facts) -> str:
         if not isinstance(row, list | tuple) or not row or not isinstance(row[0], str):
             continue
         load = number(row[1]) if len(row) > 1 else None
-        words = row[2] if len(row) > 2 and isinstance(row[2], str) else ""
-        value = "unknown" if load is None else share(load)
-        shown.append(f"{row[0]} {value}" + (f" ({words})" if words else ""))
+        evidence = row[2] if len(row) > 2 and isinstance(row[2], str) else ""
+        value = "unknown" if load is None else percent(load)
+        shown.append(f"{row[0]} {value}" + (f" ({evidence})" if evidence else ""))
     return f"last readings: {listed(shown)}" if shown else ""
 
 
 def _findings(facts: Facts, *, hints: bool) -> Lines:
-    """What the plan says about bill, work and disks; hints where somebody has to do something."""
+    """What the plan says about bill, work and disks; with hints where somebody has to act."""
     lines = []
     for row in facts.rows("findings"):
         parts = [row.get(key) for key in ("code", "text", "hint")] if isinstance(row, Mapping) else row
@@ -432,22 +434,32 @@ def _findings(facts: Facts, *, hints: bool) -> Lines:
     return lines
 
 
-def _fate(facts: Facts) -> Lines:
+def _outcome(facts: Facts) -> Lines:
     """What became of it, its proof, and what to do."""
     proof, hint = facts.text("proof"), facts.text("hint")
-    said = [sentence(facts.text(name)) for name in ("error", "detail", "why")]
-    return [*dict.fromkeys(said), f"Proof: {proof}." if proof else "", sentence(f"what to do: {hint}" if hint else "")]
+    details = [sentence(facts.text(name)) for name in ("error", "detail", "why")]
+    return [
+        *dict.fromkeys(details),
+        f"Proof: {proof}." if proof else "",
+        sentence(f"what to do: {hint}" if hint else ""),
+    ]
 
 
 def _receipt(facts: Facts) -> Lines:
     """What outlives this machine: with it, its cloud can be asked from anywhere."""
     receipt = facts.text("receipt")
-    how = "To ask the cloud from another machine whether the bill has ended: `costguard stop --verify RECEIPT`."
+    how = "To check from another machine whether the bill has ended: `costguard stop --verify RECEIPT`."
     return [f"Receipt: {receipt}", how] if receipt and not facts.dry else []
 
 
+def _cost_so_far(facts: Facts) -> str:
+    cost = facts.number("money")
+    return "" if cost is None else f"Cost so far: {money(cost, facts.text('currency'))}."
+
+
 def _price(facts: Facts) -> str:
-    return price(facts.number("price_per_hour"), facts.text("currency"), facts.inner("price"))
+    known = rate(facts.number("price_per_hour"), facts.text("currency"), facts.mapping("price"))
+    return f"Price (estimate): {known.hourly}." if known else ""
 
 
 def _footer(facts: Facts) -> Lines:

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from costguard.notify.words import clock, span
+from costguard.engine.words import clock, duration
 
 DAY = 86400.0
 
 LARGEST = 1e11
-"""No duration, date or amount of money is larger; what is, counts as missing."""
+"""A larger duration, date or amount of money counts as missing."""
 
 
 class Deed(NamedTuple):
-    """How to speak of an action: whom it happens to, *to be done*, *is being done*, the noun."""
+    """How to speak of an action: what it happens to, *be stopped*, *is being stopped*, the noun."""
 
     subject: str
     base: str
@@ -27,7 +27,7 @@ DEEDS = {
     "shutdown": Deed("{}", "be shut down", "is being shut down", "shutdown"),
     "reboot": Deed("{}", "be rebooted", "is being rebooted", "reboot"),
     "command": Deed("the configured command on {}", "be run", "is being run", "command"),
-    "end_process": Deed("costguard on {}", "end with exit code 0", "is ending with exit code 0", "end of costguard"),
+    "end_process": Deed("costguard on {}", "end with exit code 0", "is ending with exit code 0", "exit of costguard"),
 }
 _ANY = Deed("{}", "be acted on", "is being acted on", "action")
 
@@ -39,7 +39,7 @@ class Facts:
         self._given = given
 
     def text(self, name: str) -> str:
-        """Words, or nothing."""
+        """A text, or an empty one."""
         value = self._given.get(name)
         return value.strip() if isinstance(value, str) else ""
 
@@ -48,21 +48,21 @@ class Facts:
         return number(self._given.get(name))
 
     def true(self, name: str) -> bool:
-        """Whether it was said to be so."""
+        """Whether it is true, and nothing like it."""
         return self._given.get(name) is True
 
     def rows(self, name: str) -> list[object]:
-        """A list, or nothing."""
+        """A list, or an empty one."""
         value = self._given.get(name)
         return list(value) if isinstance(value, list | tuple) else []
 
-    def inner(self, name: str) -> "Facts":
-        """Facts within the facts, or none."""
+    def mapping(self, name: str) -> Mapping[str, object]:
+        """A mapping, or an empty one."""
         value = self._given.get(name)
-        return Facts(value if isinstance(value, Mapping) else {})
+        return value if isinstance(value, Mapping) else {}
 
     def names(self, name: str) -> list[str]:
-        """A list of words; other members are left out."""
+        """The strings of a list; other members are left out."""
         return [row for row in self.rows(name) if isinstance(row, str)]
 
     @property
@@ -87,24 +87,23 @@ class Facts:
 
     @property
     def subject(self) -> str:
-        """Whom it happens to."""
+        """What the action happens to."""
         return self.deed.subject.format(self.machine)
 
     @property
     def when(self) -> str:
-        """When it is due, as far as known: *at 15:40 UTC (in 10 min)*, *at once*."""
+        """When it is due, as far as known: *at 15:40 UTC (in 10m)*, *at once*."""
         seconds, wall, now = self.number("due_in_seconds"), self.number("due_wall"), self.number("wall")
         if seconds is None:
             seconds = self.number("grace")
-        if seconds is not None and seconds < 1.0:
+        if seconds is None:
+            return "" if wall is None else f"at {clock(wall, 0.0)}"
+        if seconds < 1.0:
             return "at once"
-        if wall is None and now and seconds is not None:
+        if wall is None and now:
             wall = now + seconds
-        away = "" if seconds is None else f"in {span(seconds)}"
-        if wall is None:
-            return away
-        at = "at " + clock(wall, with_date=seconds is None or seconds > DAY / 2)
-        return f"{at} ({away})" if away else at
+        away = f"in {duration(seconds)}"
+        return away if wall is None else f"at {clock(wall, wall - seconds)} ({away})"
 
 
 def number(value: object) -> float | None:

@@ -1,11 +1,11 @@
-"""What the guard asks of the notification worker, and what that answers."""
+"""The job of the notification worker, and its answer."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class Draft(NamedTuple):
-    """A message to be composed from ``facts`` (`costguard.notify.compose`); with a ``title`` it is sent as it is."""
+    """A message to compose from ``facts`` (`costguard.notify.compose`); with a ``title`` it is sent as it is."""
 
     id: str
     kind: str
@@ -17,7 +17,7 @@ class Draft(NamedTuple):
 
 
 class TellJob(NamedTuple):
-    """One message over these channels, under the section ``[notify]``, in ``deadline`` seconds for all together."""
+    """One message, the channels to try, the section ``[notify]``, and the seconds for all channels together."""
 
     message: Draft
     channels: tuple[str, ...]
@@ -26,7 +26,7 @@ class TellJob(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Whom each channel reached, in words, and why others failed."""
+    """Who was reached, by channel, and why other channels failed."""
 
     reached: Mapping[str, str] = {}
     failed: Mapping[str, str] = {}

@@ -1,11 +1,11 @@
-"""What channels get, and how they say that nobody was told."""
+"""What a channel gets, and how it reports that nobody was reached."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 
 class Message(NamedTuple):
-    """One message. ``level`` is info, warning or critical; ``id`` is the same for every attempt to send it."""
+    """One message. ``level`` is info, warning or critical; ``id`` is the same for every try to deliver it."""
 
     id: str
     kind: str
@@ -16,26 +16,28 @@ class Message(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Title and body as one plain text."""
+        """Title and body as plain text."""
         return f"{self.title}\n\n{self.body}" if self.body else self.title
 
 
 class DeliveryError(Exception):
-    """A message reached nobody. ``words`` say why, ``hint`` what to do about it; neither has a secret in it."""
-
-    def __init__(self, words: str, hint: str = "") -> None:
-        super().__init__(f"{words} ({hint})" if hint else words)
-        self.words = words
-        self.hint = hint
+    """A channel reached nobody; its message says why, and must hold no secret."""
 
 
 class Deliver(Protocol):
-    """A channel is a function. It returns who was reached, in words, and raises DeliveryError when nobody was.
-
-    The worker interrupts it at its deadline; whatever it must tidy up belongs into a ``finally``.
-    ``settings`` is the ``[notify]`` section, with ``tty`` (a terminal to use instead of standard error), ``procfs``,
-    ``devfs`` and ``seconds`` (how long this channel may take) added.
-    """
+    """A channel: a function that delivers one message. The worker interrupts it at its deadline: tidy up in a ``finally``."""
 
     def __call__(self, message: Message, settings: Mapping[str, object]) -> str:
-        """Hand the message over."""
+        """Deliver the message.
+
+        Args:
+            message: what to deliver.
+            settings: the section ``[notify]``, with ``tty`` (a terminal to use instead of standard error), ``procfs``,
+                ``devfs`` and ``seconds`` (how long this channel may take) added.
+
+        Returns:
+            Who was reached, as people read it: ``2 terminals (pts/0, pts/1)``.
+
+        Raises:
+            DeliveryError: nobody was reached.
+        """

@@ -11,24 +11,24 @@ from costguard.notify import terminals
 from costguard.notify.message import DeliveryError, Message
 
 DEFAULT_SECONDS = 5.0
-"""Seconds a terminal may take when nothing else is said."""
+"""How long a channel may take where the settings do not say."""
 
-WAITING = 256
-"""Terminals that are waited for at the same time, of those that do not take a message at once: each is an open file."""
+MOST_WAITING = 256
+"""Terminals that block and are waited for at the same time; each is an open file."""
 
-UNREAD = "nobody reads it: its other side is stopped"
-STUCK = "does not take the message (stopped, or nobody reads it)"
-DENIED = "belongs to somebody else"
+UNREAD = "nobody reads it: the terminal program is stopped"
+STUCK = "it blocks (stopped, or nobody reads it)"
+DENIED = "it belongs to another user"
 
 
 def deliver(message: Message, settings: Mapping[str, object]) -> str:
     """Write the message to the terminal named by ``settings["tty"]``, else to the one that standard error is."""
     path = settings.get("tty") or (os.ttyname(2) if os.isatty(2) else "")
     if not isinstance(path, str) or not path:
-        raise DeliveryError("costguard has no terminal of its own", "use the channel wall")
+        raise DeliveryError("costguard has no terminal of its own (use the channel wall)")
     procfs = str(settings.get("procfs") or "/proc")
-    for trouble in write_all([path], message, seconds(settings), procfs).values():
-        raise DeliveryError(f"{path}: {trouble}")
+    if failed := write_all([path], message, seconds(settings), procfs):
+        raise DeliveryError(f"{path}: {failed[path]}")
     return f"the agent's own ({path})"
 
 
@@ -39,28 +39,28 @@ def seconds(settings: Mapping[str, object]) -> float:
 
 
 def write_all(paths: Sequence[str], message: Message, limit: float, procfs: str) -> dict[str, str]:
-    """Write to every terminal, then wait for those that did not take all of it; words for each that did not get the whole text.
+    """Write to every terminal, then wait for those that block; returns why each of the others did not get the whole text.
 
-    Anybody may open a thousand terminals that take nothing: they must not use up the time of other people's.
+    Any user may open a thousand terminals that block: they must not use up the time of other people's.
     """
     end, text = time.monotonic() + limit, lines(message)
-    troubles: dict[str, str] = {}
+    failed: dict[str, str] = {}
     waiting: dict[int, tuple[str, bytes]] = {}
     for path in paths:
         fd = _open(path)
         if isinstance(fd, str):
-            troubles[path] = fd
-        elif (rest := _put(fd, path, text, troubles)) and len(waiting) < WAITING:
+            failed[path] = fd
+        elif (rest := _put(fd, path, text, failed)) and len(waiting) < MOST_WAITING:
             waiting[fd] = (path, rest)
         else:
             os.close(fd)
-            troubles |= {path: STUCK} if rest else {}
-    _wait(waiting, end, troubles)
-    return dict.fromkeys(terminals.unread(paths, procfs), UNREAD) | troubles
+            failed |= {path: STUCK} if rest else {}
+    _wait(waiting, end, failed)
+    return dict.fromkeys(terminals.unread(paths, procfs), UNREAD) | failed
 
 
 def obstacle(path: str) -> str:
-    """Why nothing could be written to a terminal now, without writing."""
+    """Why nothing could be written to a terminal now; nothing is written."""
     fd = _open(path)
     if isinstance(fd, str):
         return fd
@@ -73,36 +73,36 @@ def obstacle(path: str) -> str:
 
 
 def _open(path: str) -> int | str:
-    """A terminal that shows text, or words why it cannot be written."""
+    """A terminal that shows text, or why it cannot be written."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except PermissionError:
         return DENIED
     except OSError as error:
-        return error.strerror or "cannot be opened"
+        return error.strerror or "it cannot be opened"
     if not stat.S_ISCHR(os.fstat(fd).st_mode) or not os.isatty(fd):
-        words = "is not a terminal"
-    elif terminals.shows_pictures(fd):
-        words = "shows pictures, and no text"
+        reason = "it is not a terminal"
+    elif terminals.in_graphics_mode(fd):
+        reason = "it is in graphics mode and shows no text"
     else:
         return fd
     os.close(fd)
-    return words
+    return reason
 
 
-def _put(fd: int, path: str, data: bytes, troubles: dict[str, str]) -> bytes:
-    """Write what a terminal takes at once, and give the rest; none where it is broken."""
+def _put(fd: int, path: str, data: bytes, failed: dict[str, str]) -> bytes:
+    """Write what a terminal takes at once and return the rest; nothing is left for a broken one."""
     try:
         return data[os.write(fd, data) :]
     except BlockingIOError:
         return data
     except OSError as error:
-        troubles[path] = error.strerror or "cannot be written"
+        failed[path] = error.strerror or "it cannot be written"
         return b""
 
 
-def _wait(waiting: dict[int, tuple[str, bytes]], end: float, troubles: dict[str, str]) -> None:
-    """Write the rest to terminals that take it in time."""
+def _wait(waiting: dict[int, tuple[str, bytes]], end: float, failed: dict[str, str]) -> None:
+    """Write the rest to the terminals that take it in time."""
     poll = select.poll()
     for fd in waiting:
         poll.register(fd, select.POLLOUT)
@@ -110,7 +110,7 @@ def _wait(waiting: dict[int, tuple[str, bytes]], end: float, troubles: dict[str,
         taken = False
         for fd, _ in poll.poll(left * 1000.0):
             path, rest = waiting[fd]
-            left_over = _put(fd, path, rest, troubles)
+            left_over = _put(fd, path, rest, failed)
             taken = taken or left_over != rest
             waiting[fd] = (path, left_over)
             if not left_over:
@@ -120,18 +120,18 @@ def _wait(waiting: dict[int, tuple[str, bytes]], end: float, troubles: dict[str,
         if not taken:
             time.sleep(0.01)  # one said it was ready for more than it takes
     for fd, (path, _) in waiting.items():
-        troubles[path] = STUCK
+        failed[path] = STUCK
         os.close(fd)
 
 
 def lines(message: Message) -> bytes:
-    """The message as a terminal shows it: on lines of its own, also where a program draws in raw mode."""
+    """The message as a terminal shows it: on lines of its own, also while a program draws in raw mode."""
     text = "\r\n".join(clean(message.text).split("\n"))
     return f"\r\n\a{text}\r\n".encode("utf-8", "replace")
 
 
 def clean(text: str) -> str:
-    """Without anything that could steer a terminal: control characters, format characters, lone surrogates."""
+    """Remove what could control a terminal: control and format characters, lone surrogates."""
     kept = (
         char if char == "\n" or unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} else " " for char in text
     )

@@ -1,6 +1,6 @@
-"""Which terminals somebody sits at: those that are the controlling terminal of more than a login prompt.
+"""Find terminals with a user: those that are the controlling terminal of more than a login prompt.
 
-A login leaves a record in utmp, but tmux, editors and many consoles leave none; processes tell of all of them.
+A login leaves a record in utmp, but tmux, editors and many consoles leave none; processes show them all.
 Sources: proc_pid_stat(5) field 7 (tty_nr), devices.txt (136 to 143: pseudo terminals), pts(4), proc_pid_fdinfo(5)
 (tty-index), ioctl_console(2).
 """
@@ -15,30 +15,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 PROMPTS = frozenset(("agetty", "getty", "mgetty", "mingetty", "fgetty", "ngetty", "login", "sulogin", "plymouthd"))
-"""Programs that wait at a terminal for somebody to come, or show pictures meanwhile."""
+"""Programs that wait at a terminal for a login, or show a boot screen."""
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh", "busybox"))
-"""Which need no controlling terminal to be somebody's, as at an emergency console."""
+"""A shell means a user even without a controlling terminal, as at an emergency console."""
 
 CONSOLES = re.compile(r"tty[A-Z]\w*\d+|tty\d+|hvc\d+|hvsi\d+|xvc\d+|sclp_line\d+|console")
-"""Names in /dev of what may be a console: virtual, serial, of a hypervisor."""
+"""Names in /dev of possible consoles: virtual, serial, of a hypervisor."""
 
 SCAN_SECONDS = 2.0
-"""A machine with very many processes is not looked through to the end for whoever reads a pseudo terminal."""
+"""Limit of the search for the readers of pseudo terminals, on a machine with very many processes."""
 
 _FIRST_PTY, _LAST_PTY = 136, 143
 _KDGETMODE, _KD_GRAPHICS = 0x4B3A, 1
 
 
 def people(procfs: str, devfs: str) -> list[str]:
-    """The terminals of people, by path. Processes of others that may not be seen hide theirs."""
+    """The paths of terminals with a user. Processes that this user may not see hide theirs."""
     devices = _devices(devfs)
     found = {devices[number] for number in _used(procfs, devfs) if number in devices}
     return sorted(found, key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path)])
 
 
 def _used(procfs: str, devfs: str) -> Iterator[tuple[int, int]]:
-    """Device numbers of the terminals at which something runs that is no prompt."""
+    """Device numbers of the terminals that run more than a prompt."""
     for pid in _listed(procfs):
         if not pid.isdigit() or (line := _stat(f"{procfs}/{pid}/stat")) is None:
             continue
@@ -66,7 +66,7 @@ def _stat(path: str) -> tuple[str, str, int] | None:
 
 
 def _devices(devfs: str) -> Mapping[tuple[int, int], str]:
-    """Paths by device number; a name of its own goes before /dev/console, which is another name for one of them."""
+    """Paths by device number; /dev/console is an alias, so any other name is preferred."""
     found: dict[tuple[int, int], str] = {}
     names = [f"pts/{name}" for name in _listed(f"{devfs}/pts") if name.isdigit()]
     names += sorted((name for name in _listed(devfs) if CONSOLES.fullmatch(name)), key=lambda name: name == "console")
@@ -84,19 +84,19 @@ def _device(path: str) -> tuple[int, int] | None:
     return (os.major(status.st_rdev), os.minor(status.st_rdev)) if stat.S_ISCHR(status.st_mode) else None
 
 
-def shows_pictures(fd: int) -> bool:
-    """Whether a virtual console is in graphics mode, in which nobody sees its text."""
+def in_graphics_mode(fd: int) -> bool:
+    """Whether a virtual console is in graphics mode, which hides its text."""
     try:
         answer = fcntl.ioctl(fd, _KDGETMODE, b"\0" * struct.calcsize("l"))
         return int(struct.unpack("l", answer)[0]) == _KD_GRAPHICS
     except OSError:
-        return False  # no virtual console
+        return False  # not a virtual console
 
 
 def unread(paths: Sequence[str], procfs: str) -> set[str]:
-    """The pseudo terminals whose other side is stopped, so that nobody reads what is written; where nobody can tell, none.
+    """The pseudo terminals whose terminal program is stopped, so that nobody reads what is written.
 
-    Only root, and the user of the other side, may look.
+    Only root and the owner of that program may look; a terminal that cannot be judged is not returned.
     """
     numbers = {device[1] + (device[0] - _FIRST_PTY) * 256: path for path in paths if (device := _pty(path))}
     found: dict[str, bool] = {}
@@ -112,7 +112,7 @@ def _pty(path: str) -> tuple[int, int] | None:
 
 
 def _masters(numbers: Mapping[int, str], procfs: str) -> Iterator[tuple[str, int]]:
-    """Who has the other side of each pseudo terminal open."""
+    """The processes that have the master side of each pseudo terminal open."""
     end = time.monotonic() + SCAN_SECONDS
     for pid in filter(str.isdigit, _listed(procfs)):
         for fd in _listed(f"{procfs}/{pid}/fd"):

@@ -1,4 +1,4 @@
-"""The channel `wall`: every terminal of this machine at which somebody sits."""
+"""The channel `wall`: every terminal of this machine that somebody uses."""
 
 import os
 import shutil
@@ -9,22 +9,22 @@ from costguard.engine.words import several
 from costguard.notify import terminal, terminals
 from costguard.notify.message import DeliveryError, Message
 
-NOBODY = "nobody is logged in at a terminal of this machine, so nobody saw it"
+NOBODY = "nobody is logged in at a terminal of this machine; the message is in `costguard history`"
 
 
 def deliver(message: Message, settings: Mapping[str, object]) -> str:
-    """Write to each terminal by itself; how many took the message and have somebody who reads it."""
+    """Write to each terminal by itself; returns how many took the message and have a reader."""
     procfs, devfs = str(settings.get("procfs") or "/proc"), str(settings.get("devfs") or "/dev")
     limit = terminal.seconds(settings)
     paths = terminals.people(procfs, devfs)
     if not paths:
-        raise DeliveryError(NOBODY, "it stands in `costguard history`")
-    troubles = terminal.write_all(paths, message, limit * 0.6, procfs)
-    reached = [path for path in paths if path not in troubles]
-    if any(words == terminal.DENIED for words in troubles.values()):
+        raise DeliveryError(NOBODY)
+    failed = terminal.write_all(paths, message, limit * 0.6, procfs)
+    reached = [path for path in paths if path not in failed]
+    if terminal.DENIED in failed.values():
         _by_wall(message, limit * 0.3)
     if not reached:
-        raise DeliveryError("; ".join(f"{path}: {words}" for path, words in troubles.items())[:500])
+        raise DeliveryError("; ".join(f"{path}: {reason}" for path, reason in failed.items())[:500])
     return counted(reached, devfs)
 
 
@@ -36,7 +36,7 @@ def counted(paths: Sequence[str], devfs: str = "/dev") -> str:
 
 
 def _by_wall(message: Message, limit: float) -> None:
-    """Other people's terminals are for wall(1), which may write to those in utmp; it does not say whether it did."""
+    """Leave other users' terminals to wall(1), which may write to those in utmp; it does not report whether it did."""
     if shutil.which("wall") is None:
         return
     text = terminal.clean(message.text).encode("utf-8", "replace") + b"\n"
@@ -47,23 +47,23 @@ def _by_wall(message: Message, limit: float) -> None:
 
 
 def likely(procfs: str, devfs: str, uid: int) -> tuple[list[str], dict[str, str]]:
-    """Who would be reached now by the agent of this user, found as a delivery finds it, and why the others would not.
+    """Who the agent of user ``uid`` would reach now, found as a delivery finds it, and why the others would not be.
 
-    Nothing is written. What only the agent may open is taken for open.
+    Nothing is written. A terminal that only the agent may open counts as open.
     """
     paths = terminals.people(procfs, devfs)
-    found = {path: _obstacle(path, uid) for path in paths}
-    found |= dict.fromkeys(terminals.unread(paths, procfs), terminal.UNREAD)
-    troubles = {path: words for path, words in found.items() if words}
-    return [path for path in paths if path not in troubles], troubles
+    obstacles = {path: _obstacle(path, uid) for path in paths}
+    obstacles |= dict.fromkeys(terminals.unread(paths, procfs), terminal.UNREAD)
+    failed = {path: reason for path, reason in obstacles.items() if reason}
+    return [path for path in paths if path not in failed], failed
 
 
 def _obstacle(path: str, uid: int) -> str:
-    words = terminal.obstacle(path)
+    reason = terminal.obstacle(path)
     try:
         owner = os.stat(path).st_uid
     except OSError:
-        return words
+        return reason
     if uid not in {0, owner}:
         return terminal.DENIED
-    return "" if words == terminal.DENIED and os.geteuid() != uid else words
+    return "" if reason == terminal.DENIED and os.geteuid() != uid else reason

@@ -1,35 +1,9 @@
-"""Small pieces of sentences: durations, shares, times, money, lists. Pure."""
+"""Small pieces of messages: money, lists, sentences. Pure."""
 
-import time
 from collections.abc import Sequence
 
 SHOWN = 8
 """Names in a list before the rest is only counted."""
-
-
-def span(seconds: float) -> str:
-    """A duration as people say it: 45 s, 10 min, 1 h 30 min, 3 days."""
-    whole = max(0, round(seconds))
-    if whole < 120:
-        return f"{whole} s"
-    minutes = round(whole / 60)
-    if minutes < 120:
-        return f"{minutes} min"
-    hours, rest = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h" + (f" {rest} min" if rest else "")
-    days, rest = divmod(round(minutes / 60), 24)
-    return f"{days} days" + (f" {rest} h" if rest else "")
-
-
-def share(value: float) -> str:
-    """A share of 1 in percent, without digits that say nothing."""
-    return f"{value * 100:.3g} %"
-
-
-def clock(wall: float, *, with_date: bool) -> str:
-    """A date of the epoch in this machine's time zone, which is named."""
-    return time.strftime("%Y-%m-%d %H:%M %Z" if with_date else "%H:%M %Z", time.localtime(wall))
 
 
 def money(amount: float, currency: str) -> str:

@@ -19,11 +19,10 @@ from costguard.process.worker import serve
 from costguard.programs import die_with_parent
 
 CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
-"""Each channel's module; it has a function ``deliver``."""
-
+"""Each channel's module; its function ``deliver`` is a `Deliver`."""
 
 OWN_SHARE = 0.75
-"""Of its time that a channel may plan with; the rest is for a machine that is busy, before it is interrupted."""
+"""The share of its time that a channel may plan with; the rest is slack for a busy machine, before it is interrupted."""
 
 
 class TooLateError(Exception):
@@ -37,7 +36,7 @@ def main() -> int:
 
 
 def tell(job: TellJob) -> Told:
-    """Compose it and deliver it; a warning's first try that reaches nobody is left in the journal."""
+    """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
     message = written(job.message)
     reached, failed = deliver(message, job.channels, job.settings, job.deadline)
     if not reached and not job.message.facts.get("attempts"):
@@ -46,8 +45,8 @@ def tell(job: TellJob) -> Told:
 
 
 def reached_nobody(message: Message, failed: Mapping[str, str]) -> None:
-    """Standard error is the journal of the guard: there the text stands for whoever looks later."""
-    why = "; ".join(f"{name}: {words}" for name, words in failed.items()) or "no channel is configured"
+    """Write the message to standard error, which is the guard's journal, for a later reader."""
+    why = "; ".join(f"{name}: {reason}" for name, reason in failed.items()) or "no channel is configured"
     lines = clean(f"message that reached nobody ({why}): {message.text}").splitlines()
     with contextlib.suppress(OSError):  # nobody reads the journal either
         sys.stderr.write("\n  ".join(lines) + "\n")
@@ -66,7 +65,7 @@ def written(draft: Draft) -> Message:
 def deliver(
     message: Message, channels: Sequence[str], settings: Mapping[str, object], deadline: float
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Try every channel, each with its share of what is left of the deadline; whom each reached, and why others failed."""
+    """Try every channel, each with its share of the time left; returns who was reached, and why others failed."""
     signal.signal(signal.SIGALRM, _too_late)
     end = time.monotonic() + deadline
     reached: dict[str, str] = {}
@@ -78,7 +77,7 @@ def deliver(
             signal.setitimer(signal.ITIMER_REAL, share)
             reached[name] = channel(message, {**settings, "seconds": share * OWN_SHARE})
         except KeyError:
-            failed[name] = f"there is no such channel; known: {', '.join(sorted(CHANNELS))}"
+            failed[name] = f"no such channel; allowed: {', '.join(sorted(CHANNELS))}"
         except DeliveryError as error:
             failed[name] = mask(str(error))
         except TooLateError:

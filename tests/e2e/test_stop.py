@@ -281,7 +281,7 @@ def test_an_idle_machine_is_stopped_through_its_cloud(guarded: Agent, cloud: Clo
     receipt = json.loads(report["incident"]["receipt"])
     assert cloud.asked == [f"POST /machines/m-42/stop?attempt={receipt['attempt']}"]
     story = guarded.ask("history", report["incident"]["id"])
-    while "accepted: stop of" not in story.stdout:  # the history is written a moment later, by a process of its own
+    while "stop accepted" not in story.stdout:  # the history is written a moment later, by a process of its own
         guarded.until(lambda report: bool(report["incident"]))
         story = guarded.ask("history", report["incident"]["id"])
     assert '"instance":"m-42"' in story.stdout.replace("\n", "").replace(" ", "")

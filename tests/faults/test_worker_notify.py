@@ -222,8 +222,8 @@ def test_a_terminal_whose_other_side_is_stopped_does_not_count(room: Room) -> No
         answer = notify(room.folder, ["wall"])
         predicted = likely("/proc", str(room.folder / "dev"), os.geteuid())
         emulator.kill()
-    assert "its other side is stopped" in answer["failed"]["wall"]
-    assert predicted == ([], {f"{room.folder}/dev/pts/7": "nobody reads it: its other side is stopped"})
+    assert "the terminal program is stopped" in answer["failed"]["wall"]
+    assert predicted == ([], {f"{room.folder}/dev/pts/7": "nobody reads it: the terminal program is stopped"})
 
 
 def test_doctor_predicts_what_a_delivery_does(room: Room) -> None:
@@ -236,7 +236,7 @@ def test_doctor_predicts_what_a_delivery_does(room: Room) -> None:
     assert [path.removeprefix(f"{room.folder}/dev/") for path in found] == ["hvc0", "pts/0"]
     assert list(troubles) == [f"{room.folder}/dev/ttyS0"]
     denied = dict.fromkeys(
-        (f"{room.folder}/dev/{name}" for name in ("hvc0", "pts/0", "ttyS0")), "belongs to somebody else"
+        (f"{room.folder}/dev/{name}" for name in ("hvc0", "pts/0", "ttyS0")), "it belongs to another user"
     )
     assert likely("/proc", str(room.folder / "dev"), 65533) == ([], denied), "another user's agent may write to none"
 
@@ -280,8 +280,8 @@ def test_a_stopped_terminal_keeps_nobody_waiting(tmp_path: Path, terminals: list
     fill(terminals[1].path)
     answer = notify(tmp_path, ["wall", "terminal"], tty=terminals[0].path)
     assert answer["delivered"] == []
-    assert "does not take the message" in answer["failed"]["wall"]
-    assert "does not take the message" in answer["failed"]["terminal"]
+    assert "it blocks" in answer["failed"]["wall"]
+    assert "it blocks" in answer["failed"]["terminal"]
 
 
 def test_many_stopped_terminals_of_one_user_silence_nobody(tmp_path: Path, room: Room) -> None:
@@ -301,7 +301,7 @@ def test_many_stopped_terminals_of_one_user_silence_nobody(tmp_path: Path, room:
 def test_a_terminal_that_nobody_reads_takes_only_so_much(tmp_path: Path, terminals: list[Terminal]) -> None:
     """A long message that does not fit is given up in the channel's own time, not cut off by the worker."""
     answer = notify(tmp_path, ["terminal"], {**TEXT, "body": "x" * 60_000}, tty=terminals[0].path)
-    assert "does not take the message" in answer["failed"]["terminal"]
+    assert "it blocks" in answer["failed"]["terminal"]
 
 
 def test_standard_error_is_the_guards_own_terminal(tmp_path: Path, terminals: list[Terminal]) -> None:
@@ -322,7 +322,7 @@ def test_standard_error_is_the_guards_own_terminal(tmp_path: Path, terminals: li
 def test_nobody_there_is_not_delivered(room: Room) -> None:
     """A warning that nobody can have seen does not count as one."""
     wall(room.folder, "exit 0")
-    assert "nobody saw it" in notify(room.folder, ["wall"])["failed"]["wall"]
+    assert "in `costguard history`" in notify(room.folder, ["wall"])["failed"]["wall"]
 
 
 def test_the_guards_own_terminal(tmp_path: Path, terminals: list[Terminal]) -> None:

@@ -33,7 +33,7 @@ def priced(found: dict[str, Any], **changes: Any) -> dict[str, Any]:
 def test_status_says_what_this_idleness_has_cost() -> None:
     """Twelve minutes at 7.50: the amount, the time, the price and that it is an estimate."""
     screen = shown(price_per_hour=7.5, currency="USD")
-    assert "Idle cost      about 1.50 USD so far, quiet for 12m (an estimate: 7.50 USD an hour, as it was set" in screen
+    assert "Idle cost      about 1.50 USD so far, quiet for 12m (an estimate: 7.50 USD an hour, as set" in screen
 
 
 def test_the_price_of_the_cloud_has_its_date_and_source() -> None:
@@ -210,7 +210,7 @@ def test_replay_compares_many_policies_with_money(recording: str) -> None:
 @pytest.mark.parametrize("text", ["", "free", "0", "-1", "2,50", "2 euros", "1e3", "99999999999"])
 def test_what_is_no_price(text: str) -> None:
     """Told in words; nothing is guessed."""
-    with pytest.raises(ValueError, match="no price for an hour"):
+    with pytest.raises(ValueError, match="not a price per hour"):
         given(text)
 
 

@@ -194,13 +194,13 @@ def test_vetoes_troubles_and_silence_are_told() -> None:
 def test_what_the_machine_costs_is_shown_as_messages_say_it() -> None:
     """An estimate with its date and source; a limit is marked as one; nothing where nobody knows."""
     known = {"amount": 4.0, "currency": "USD", "date": "2031-01-31", "source": "a table", "region": "north"}
-    for kind, words in (("list", "the list price"), ("spot", "the Spot price"), ("limit", "at most about 4.00 USD")):
+    for kind, words in (("list", "list price"), ("spot", "Spot price"), ("limit", "at most 4.00 USD")):
         agent = {**report()["agent"], "cloud": {"price": {**known, "kind": kind}}}
         text = " ".join(shown(agent=agent, price_per_hour=None if kind == "limit" else 4.0).split())
         assert words in text
         assert "2031-01-31" in text
-    assert "The machine costs about 9.00 EUR an hour." in shown(price_per_hour=9.0, currency="EUR")
-    assert "costs" not in shown()
+    assert "price (estimate): 9.00 EUR an hour" in shown(price_per_hour=9.0, currency="EUR")
+    assert "price" not in shown()
 
 
 def test_a_reason_to_stop_that_passed_is_not_in_the_past() -> None:

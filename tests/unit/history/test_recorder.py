@@ -134,7 +134,7 @@ def test_a_warning_that_nobody_got_is_told_as_that() -> None:
     goes_on = ("nobody could be reached in 3 tries, and the countdown goes on all the same",)
     assert tries[:3] == [("it is tried again",), ("it is tried again",), goes_on]
     words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in entries)
-    assert "Nobody could be reached by the warning, which was tried 3 times." in words, "in the message of the action"
+    assert "The warning reached nobody in 3 tries." in words, "in the message of the action"
     assert "people were warned" not in words
     assert "people are being warned" not in words
     assert only(play()[0]).unreached is False

@@ -56,23 +56,24 @@ def test_what_a_person_asked_for_is_given_up_by_name_and_with_the_command(kind: 
     words = f"{text.title}\n{text.body}"
     assert "ann (uid 7)" in words
     assert "`costguard stop`" in words
-    assert "next attempt" not in words
+    assert "ext attempt" not in words
     assert "announced" not in words
 
 
 def test_a_warning_says_who_why_when_and_how_to_postpone() -> None:
     """Machine, GPUs, threshold, window, last readings, due time, consequences, price, one short command."""
     text = compose("warning", FACTS)
-    assert text.title == "box will be shut down at 15:46 UTC (in 10 min)"
+    assert text.title == "box will be shut down at 15:46 UTC (in 10m)"
     for part in (
-        "load below 5 % for 60 min on GPU 0 (H100) and GPU 1 (H100)",
+        "load below 5 % for 1h on GPU 0 (H100) and GPU 1 (H100)",
         "GPU 0 1 % (62 W) and GPU 1 unknown (driver lost)",
         "`costguard hold 2h`",
         "Local disks are lost.",
-        "about 32.77 EUR an hour",
+        "32.77 EUR an hour",
         "Instance i-1, incident b-i1.",
     ):
         assert part in text.body
+    assert text.body.startswith("To postpone it: `costguard hold 2h` on box."), "what a phone still shows"
     assert "stop_below_load" not in text.body
     assert not text.dry_run
 
@@ -80,14 +81,14 @@ def test_a_warning_says_who_why_when_and_how_to_postpone() -> None:
 def test_a_warning_names_the_switch_that_counts_load_as_idle() -> None:
     """Whoever still works must learn why that does not count."""
     body = compose("warning", {**FACTS, "stop_below_load": True, "threshold": 0.7}).body
-    assert "stop_below_load is set: GPUs with load below 70 % count as idle" in body
+    assert "stop_below_load is set: load below 70 % counts as idle" in body
 
 
 def test_a_warning_without_a_date_takes_the_grace() -> None:
     """`grace` stands in for the due time, `wall` for the date."""
     facts = {"machine": "box", "action": "stop", "mode": "live", "grace": 600, "wall": 1_763_739_400}
-    assert compose("warning", facts).title == "box will be stopped at 15:46 UTC (in 10 min)"
-    assert compose("warning", {**facts, "wall": None}).title == "box will be stopped in 10 min"
+    assert compose("warning", facts).title == "box will be stopped at 15:46 UTC (in 10m)"
+    assert compose("warning", {**facts, "wall": None}).title == "box will be stopped in 10m"
 
 
 @pytest.mark.parametrize("mode", ["live", "dry-run"])
@@ -130,14 +131,14 @@ def test_live_messages_do_not_look_like_a_dry_run(kind: str) -> None:
         ("acting", "end_process", "costguard on box is ending with exit code 0 now"),
         ("cannot", "stop", "box cannot be stopped; the bill goes on"),
         ("cannot", "command", "the configured command on box cannot be run"),
-        ("failed", "reboot", "box: reboot failed (3 attempts so far)"),
-        ("accepted", "hibernate", "accepted: hibernation of box"),
-        ("cancelled", "shutdown", "the announced shutdown is cancelled on box"),
+        ("failed", "reboot", "box: reboot failed (3 attempts)"),
+        ("accepted", "hibernate", "box: hibernation accepted"),
+        ("cancelled", "shutdown", "box: shutdown cancelled"),
     ],
 )
 def test_titles_fit_the_action(kind: str, action: str, title: str) -> None:
     """The bill is named only where the action was to end it."""
-    assert compose(kind, {**FACTS, "action": action, "attempts": 3}).title == title
+    assert compose(kind, {**FACTS, "action": action, "rounds": 3}).title == title
 
 
 def test_accepted_is_not_confirmed() -> None:
@@ -159,25 +160,25 @@ def test_an_alarm_names_gpus_time_and_money() -> None:
     """And says that unknown is not idle."""
     facts = {**FACTS, "unknown_gpus": ["GPU 3"], "unknown_seconds": 5400, "money": 49.155}
     text = compose("unknown_alarm", facts)
-    assert text.title == "GPUs of box cannot be read for 90 min; nothing is stopped meanwhile"
+    assert text.title == "box: GPUs unreadable for 1h 30m; nothing is stopped meanwhile"
     assert "Unreadable: GPU 3." in text.body
-    assert "about 49.16 EUR so far" in text.body
+    assert "Cost so far: about 49.16 EUR" in text.body
 
 
 def test_a_hold_names_its_owner_and_its_end() -> None:
     """People see who did it."""
     facts = {"machine": "box", "owner": "alice", "hold": "demo day", "hold_seconds": 7200}
     text = compose("held", facts)
-    assert text.title == "box is held by alice for 2 h"
+    assert text.title == "box is held by alice for 2h"
     assert "Reason given: demo day." in text.body
     assert "until 15:46 UTC" in compose("held", {**facts, "hold_until_wall": 1_763_740_000}).title
-    assert compose("hold_ended", facts).title == "the hold of alice on box has ended"
+    assert compose("hold_ended", facts).title == "box: hold of alice has ended"
 
 
 def test_a_hold_that_was_released_names_who_did_it() -> None:
     """`released` is no reason for a hold."""
     text = compose("hold_ended", {"machine": "box", "owner": "bob", "hold": "released"})
-    assert text.title == "the hold on box was released by bob"
+    assert text.title == "box: hold released by bob"
     assert "The rules apply again" in text.body
     left = compose(
         "hold_ended", {"machine": "box", "owner": "bob", "hold": "released", "holders": ["root", "ann"]}
@@ -185,7 +186,7 @@ def test_a_hold_that_was_released_names_who_did_it() -> None:
     assert "still held by root and ann" in left
     assert "apply again" not in left
     warning = {**FACTS, "hold_left": 0.0}
-    assert "Only root can postpone it" in compose("warning", warning).body
+    assert "Only root can postpone it, with" in compose("warning", warning).body
     assert "Only root" not in compose("warning", {**warning, "hold_left": 600.0}).body
     assert "because" not in text.body
 
@@ -200,34 +201,34 @@ def test_a_spot_price_is_an_estimate_and_a_limit_is_no_price() -> None:
     """Each with its date and source; a limit is marked as one, and counts for nothing."""
     found = {"amount": 1.5, "currency": "USD", "date": "2026-07-20", "source": "a table", "region": "north"}
     spot = compose("failed", {**FACTS, "price_per_hour": 1.5, "price": {**found, "kind": "spot"}}).body
-    assert "costs about 1.50 USD an hour: an estimate, the Spot price of 2026-07-20 (source: a table)." in spot
+    assert "(estimate): 1.50 USD an hour, Spot price of 2026-07-20 (source: a table)." in spot
     limit = {**FACTS, "price_per_hour": None, "price": {**found, "kind": "limit"}}
     text = compose("failed", limit).body
-    assert (
-        "costs at most about 1.50 USD an hour: an estimate, the price on 2026-07-20 in north (source: a table)" in text
+    limit_words = (
+        "(estimate): at most 1.50 USD an hour, on-demand price or limit of 2026-07-20 in north (source: a table)"
     )
-    assert "not known" in text
+    assert limit_words in text
     own = compose("failed", {**limit, "price_per_hour": 1.5, "currency": "USD"}).body
-    assert "The machine costs about 1.50 USD an hour." in own
+    assert "(estimate): 1.50 USD an hour, as set." in own
 
 
 def test_a_list_price_is_shown_with_its_date_and_source() -> None:
     """The owner's own price needs none; a figure that rests on a price names it."""
     listed = {"amount": 32.77, "currency": "USD", "date": "2026-07-20", "source": "a table"}
     own = compose("failed", {**FACTS, "price_per_hour": 9.5, "currency": "EUR", "price": listed}).body
-    assert "costs about 9.50 EUR an hour." in own
+    assert "(estimate): 9.50 EUR an hour, as set." in own
     for facts in ({"price_per_hour": 32.77}, {"price_per_hour": None}):
         text = compose("failed", {**FACTS, **facts, "price": listed}).body
-        assert "costs about 32.77 USD an hour: an estimate, the list price of 2026-07-20 (source: a table)." in text
+        assert "(estimate): 32.77 USD an hour, list price of 2026-07-20 (source: a table)." in text
     rests = compose("reminder", {**FACTS, "done": "cannot", "money": 3, "price_per_hour": 32.77, "price": listed}).body
-    assert "That has cost about 3.00" in rests
+    assert "Cost so far: about 3.00" in rests
     assert "2026-07-20" in rests
 
 
 def test_an_end_that_a_cloud_shows_is_called_closed() -> None:
     """The third grade of proof has its own word, and what the cloud shows stands with it."""
     text = compose("done", {**FACTS, "action": "stop", "error": "closed: the cloud shows it as off", "proof": "r-1"})
-    assert text.title == "closed: stop of box"
+    assert text.title == "box: stop closed"
     assert "Closed: the cloud shows it as off." in text.body
     assert "Proof: r-1." in text.body
     assert compose("done", FACTS).title == "box: shutdown done"
@@ -236,7 +237,7 @@ def test_an_end_that_a_cloud_shows_is_called_closed() -> None:
 def test_what_comes_after_an_attempt() -> None:
     """Unknown is never repeated, closed has a duration, a reminder has the money."""
     assert "It is not repeated." in compose("outcome_unknown", FACTS).body
-    assert "It was off, or starting, for 8 h." in compose("closed", {**FACTS, "off_seconds": 28_800}).body
+    assert "Off or starting for 8h." in compose("closed", {**FACTS, "off_seconds": 28_800}).body
     off = {
         "off_seconds": 28_800,
         "stopped_wall": 1.7e9,
@@ -246,8 +247,8 @@ def test_what_comes_after_an_attempt() -> None:
     }
     closed = compose("closed", {**FACTS, **off}).body
     assert "last seen 2023-11-1" in closed
-    assert "Not spent meanwhile: about 262.16 EUR (an estimate)." in closed
-    assert "so far" in compose("reminder", {**FACTS, "done": "cannot", "money": 3}).body
+    assert "Saved: about 262.16 EUR (an estimate)." in closed
+    assert "Cost so far" in compose("reminder", {**FACTS, "done": "cannot", "money": 3}).body
     assert "stopped and came back" in compose("came_back", {**FACTS, "acted": True}).body
     assert "stopped and came back" not in compose("came_back", FACTS).body
 
@@ -295,18 +296,18 @@ def test_the_worker_names_the_machine_and_takes_ready_text() -> None:
 def test_a_finding_names_the_gpu_and_that_nothing_is_done() -> None:
     """People learn what is strange, and that no decision hangs on it."""
     text = compose("finding", {"machine": "box", "gpu": "GPU 1 (H100)", "code": "ghost", "text": "stuck at 100 %"})
-    assert text.title == "GPU 1 (H100) of box shows use that nothing makes"
+    assert text.title == "box: GPU 1 (H100) reports load with no process behind it"
     assert "Stuck at 100 %." in text.body
-    assert "only told" in text.body
+    assert "costguard takes no other action" in text.body
 
 
 @pytest.mark.parametrize(
     ("change", "title", "advice"),
     [
-        ("stop", "the cloud takes box away", "Save your work."),
-        ("terminate", "the cloud takes box away", "Save your work."),
-        ("reboot", "the cloud reboots box", "what runs ends"),
-        ("freeze", "the cloud pauses box", "goes on afterwards"),
+        ("stop", "box: the cloud reclaims it", "Save your work."),
+        ("terminate", "box: the cloud reclaims it", "Save your work."),
+        ("reboot", "box: the cloud reboots it", "running programs end"),
+        ("freeze", "box: the cloud pauses it", "continues afterwards"),
     ],
 )
 def test_an_announcement_says_what_the_cloud_does(change: str, title: str, advice: str) -> None:
@@ -315,5 +316,5 @@ def test_an_announcement_says_what_the_cloud_does(change: str, title: str, advic
     undated, dated = compose("notice", facts), compose("notice", {**facts, "due_in_seconds": 300.0})
     assert undated.title == f"{title} soon"
     assert dated.title.startswith(f"{title} at ")
-    assert "in 5 min" in dated.title
+    assert "(in 5m)" in dated.title
     assert advice in undated.body
