@@ -14,7 +14,7 @@ from costguard.engine.events import Event, Finding, Notice
 from costguard.engine.observation import Veto
 from costguard.engine.policy import Policy
 from costguard.engine.window import NEVER
-from costguard.host.ports import Complain, Ended, Host, Instant, Line
+from costguard.host.ports import Ended, Host, Instant, Line, Report
 from costguard.readers.cloud.job import CloudJob
 
 WITHIN = 30.0
@@ -41,7 +41,7 @@ PRICE_LIMIT = 1e5
 class CloudSide:
     """One reader, while a cloud is configured and a plug-in knows this machine. ``tell`` takes *cloud* and words."""
 
-    def __init__(self, host: Host, config: Mapping[str, Any], instance: str, tell: Complain) -> None:
+    def __init__(self, host: Host, config: Mapping[str, Any], instance: str, tell: Report) -> None:
         self._host, self._tell, self._instance = host, tell, instance
         self.facts: dict[str, Any] = {}
         self.settings: dict[str, Any] = {}  # what tags ask for

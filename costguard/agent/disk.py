@@ -5,7 +5,7 @@ import os
 from costguard.agent.persist import PersistJob
 from costguard.agent.task import Task, TaskError
 from costguard.host.files import COMMITMENTS, wrap
-from costguard.host.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
+from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.process.worker import Done
 
 WRITTEN_WITHIN_SECONDS = 30.0
@@ -18,7 +18,7 @@ HANGS = "the state directory does not answer; holds and deadlines may not surviv
 class Disk:
     """Keeps the newest commitments until they are saved. ``tell`` takes *disk* and what is wrong, or None."""
 
-    def __init__(self, host: Host, state_dir: str, instance: str, tell: Complain) -> None:
+    def __init__(self, host: Host, state_dir: str, instance: str, tell: Report) -> None:
         self._path, self._instance, self._tell = os.path.join(state_dir, COMMITMENTS), instance, tell
         self._writer = Task(host, "persist", Done)
         self._waiting: bytes | None = None  # newer than what is being written

@@ -14,7 +14,7 @@ from costguard.engine.observation import Device, Known, Observation, Reading, Un
 from costguard.engine.rules import Rules
 from costguard.engine.state import State
 from costguard.engine.tracks import is_loud
-from costguard.host.ports import Complain, Host
+from costguard.host.ports import Host, Report
 from costguard.readers.nvml.job import NvmlJob
 
 FIND_EVERY = 86400.0
@@ -45,7 +45,7 @@ class GpuSide:
         config: Mapping[str, Any],
         state: State,
         handed: Mapping[str, Any],
-        tell: Complain,
+        tell: Report,
         *,
         detached: bool,
     ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from costguard.actions.job import BeatJob
 from costguard.agent.task import Task, TaskError
 from costguard.cloud.access import CloudAccess
-from costguard.host.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
+from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.process.worker import Done
 
 SENT_WITHIN_SECONDS = 60.0
@@ -35,7 +35,7 @@ class Heartbeat:
     ``share`` (0 to 1) is this machine's own: a fleet that boots together does not beat together.
     """
 
-    def __init__(self, host: Host, config: Mapping[str, Any], share: float, tell: Complain) -> None:
+    def __init__(self, host: Host, config: Mapping[str, Any], share: float, tell: Report) -> None:
         self._share, self._tell = share, tell
         self._worker = Task(host, "beat", Done)
         self._next: float | None = None

@@ -15,7 +15,7 @@ from costguard.agent.reader import HANDED
 from costguard.engine.policy import Policy
 from costguard.engine.state import OPEN, Core, State, alike, commitments, dump, initial, load
 from costguard.host.files import Start
-from costguard.host.ports import Complain, Host, Instant
+from costguard.host.ports import Host, Instant, Report
 
 SAVE_EVERY = 30.0
 """Seconds between saves of a state in which only windows and times moved."""
@@ -71,7 +71,7 @@ class Memory:
     """Saves what changed, no oftener than needed. ``tell`` takes a subject and what is wrong, or None."""
 
     def __init__(
-        self, host: Host, disk: Disk, config: Mapping[str, Any], policy: Policy, now: float, tell: Complain
+        self, host: Host, disk: Disk, config: Mapping[str, Any], policy: Policy, now: float, tell: Report
     ) -> None:
         self._host, self._disk, self._tell, self._version = host, disk, tell, str(config.get("version"))
         self.ground = ground(config)

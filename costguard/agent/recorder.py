@@ -22,7 +22,7 @@ from costguard.history import BY, FILE, USERS
 from costguard.history.job import Batch, EventRow
 from costguard.history.rollup import Rollup
 from costguard.host.files import Start
-from costguard.host.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
+from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.process.worker import Done
 
 FLUSH_EVERY = 3600.0
@@ -63,7 +63,7 @@ class _Waiting(NamedTuple):
 class Recorder:
     """Gathers rows and has them written. ``tell`` takes *history* and what is wrong with writing, or None."""
 
-    def __init__(self, host: Host, state_dir: str, boot: Start, tell: Complain) -> None:
+    def __init__(self, host: Host, state_dir: str, boot: Start, tell: Report) -> None:
         self._host = host
         self._writer = Task(host, "history", Done)
         self._path = os.path.join(state_dir, FILE)

@@ -5,7 +5,7 @@ from typing import Any
 
 from costguard.agent.task import NOT_IN_TIME, Task, TaskError
 from costguard.config.job import Configured, ConfigureJob
-from costguard.host.ports import Complain, Ended, Host, Instant, Line, SpawnFailed
+from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
 
 CHECKED_WITHIN_SECONDS = 30.0
 STAYS = "the old configuration stays"
@@ -19,7 +19,7 @@ class Reload:
     The service manager hears of the beginning and of the end of each, however it ends.
     """
 
-    def __init__(self, host: Host, tell: Complain, adopt: Adopt) -> None:
+    def __init__(self, host: Host, tell: Report, adopt: Adopt) -> None:
         self._host, self._tell, self._adopt = host, tell, adopt
         self._checker = Task(host, "configure", Configured)
 

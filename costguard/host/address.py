@@ -1,17 +1,17 @@
-"""The name of a socket for the kernel, which takes no path of more than 107 bytes."""
+"""Unix sockets at any path: the kernel takes no socket path of more than 107 bytes."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-LONGEST = 107
-"""Bytes; ``sun_path`` of unix(7) holds 108 with the end."""
+PATH_BYTES = 107
+"""Longest path; ``sun_path`` of unix(7) holds 108 bytes with the terminating zero."""
 
 
 @contextmanager
 def address(path: str) -> Iterator[str]:
-    """A name under which the socket at ``path`` can be bound and reached now, however long the path is; raises OSError."""
-    if len(os.fsencode(path)) <= LONGEST:
+    """An address for the socket at ``path`` that works inside the context, however long the path is. Raises OSError."""
+    if len(os.fsencode(path)) <= PATH_BYTES:
         yield path
         return
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -9,17 +9,17 @@ from contextlib import suppress  # already loaded by typing
 from costguard.host.poller import READ, WRITE, Poller
 from costguard.host.ports import Ended, HostEvent, Line, SpawnFailed
 
-LINE_LIMIT = 65536
-"""Bytes in one line; a child that writes a longer one is killed."""
+LINE_LIMIT_BYTES = 65536
+"""Of one line; a child that writes a longer one is killed."""
 
 FLOOD_BYTES = 1 << 20
 FLOOD_SECONDS = 10.0
-"""A child that writes more bytes than this in so many seconds is killed: it would take the guard's time."""
+"""A child that writes more than this in that time is killed: it would take the guard's time."""
 
-LINE_COST = 256
-"""Bytes that a line counts for beside its own: a short line takes as much of the loop's time as a long one."""
+LINE_COST_BYTES = 256
+"""Added to the size of each line: a short line takes as much of the loop's time as a long one."""
 
-_CHUNK = 16384
+_CHUNK_BYTES = 16384
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGTTOU)  # ignored by the guard, and ignoring survives exec
 
 
@@ -33,11 +33,11 @@ class _Child:
         self.read, self.since = 0, time.monotonic()
 
     def excessive(self) -> bool:
-        return len(self.output) > LINE_LIMIT or self.read > FLOOD_BYTES
+        return len(self.output) > LINE_LIMIT_BYTES or self.read > FLOOD_BYTES
 
 
 class Children:
-    """All children of the guard. Numbers are never used twice; process ids are."""
+    """All children of the guard, by number: numbers are never reused, process ids are."""
 
     def __init__(self, poller: Poller, programs: Mapping[str, list[str]], environment: Mapping[str, str]) -> None:
         self._poller, self._programs, self._environment = poller, programs, environment
@@ -65,7 +65,7 @@ class Children:
         except OSError as error:
             for fd in pipes:
                 os.close(fd)
-            raise SpawnFailed(f"{program} could not be started: {error.strerror}") from error
+            raise SpawnFailed(f"cannot start {program}: {error.strerror}") from error
         os.close(pipes[0])
         os.close(pipes[3])
         self._count += 1
@@ -92,13 +92,13 @@ class Children:
             return
         self._forget(child)
         self._killed[child.pid] = child.program
-        with suppress(OSError):  # it ended by itself just now, or the kernel forbids it: the reaper will tell
+        with suppress(OSError):  # it ended by itself just now, or the kernel forbids it: `_collect_killed` will see
             os.killpg(child.pid, signal.SIGKILL)
         _kill_session(child.pid)
         self._collect_killed()
 
     def unreaped(self, program: str = "") -> int:
-        """How many killed children, of one program or of all, still exist."""
+        """Count the killed children, of one program or of all, that still exist."""
         self._collect_killed()
         return len([name for name in self._killed.values() if not program or name == program])
 
@@ -146,7 +146,7 @@ class Children:
             sent = os.write(child.stdin, data)
         except BlockingIOError:
             sent = 0
-        except OSError:  # EPIPE: it closed its input; its end is reported by the reaper
+        except OSError:  # EPIPE: it closed its input; `reap` reports its end
             self._close_input(child)
             return False
         waiting = child.stdin in self._by_fd
@@ -177,12 +177,12 @@ class Children:
     def _read(self, child: _Child, events: list[HostEvent]) -> bool:
         """Read once, add whole lines; False at the end of the output."""
         try:
-            data = os.read(child.stdout, _CHUNK)
+            data = os.read(child.stdout, _CHUNK_BYTES)
         except BlockingIOError:
             return True
         *lines, child.output = (child.output + data).split(b"\n")
-        child.read += len(data) + LINE_COST * len(lines)
-        if lines and len(lines[0]) > LINE_LIMIT:
+        child.read += len(data) + LINE_COST_BYTES * len(lines)
+        if lines and len(lines[0]) > LINE_LIMIT_BYTES:
             lines, child.read = [], FLOOD_BYTES + 1
         for line in lines:
             events.append(Line(child.number, line))  # noqa: PERF401 # nearly always one: a generator costs more
@@ -190,18 +190,18 @@ class Children:
 
     def _last_words(self, child: _Child, events: list[HostEvent]) -> None:
         """What an ended child left in its pipe: at most one pipe full, a grandchild may go on writing."""
-        for _ in range(LINE_LIMIT // _CHUNK):
+        for _ in range(LINE_LIMIT_BYTES // _CHUNK_BYTES):
             before = child.read
             if child.stdout < 0 or not self._read(child, events) or child.read == before:
                 return
 
 
 def _exit_code(pid: int) -> int | None:
-    """The code of an ended child, None while it lives."""
+    """The exit code of an ended child, None while it lives."""
     try:
         ended, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        return -signal.SIGKILL  # somebody else collected it; its code is lost, and it is not a success
+        return -signal.SIGKILL  # collected elsewhere: its code is lost, and that is not a success
     return os.waitstatus_to_exitcode(status) if ended else None
 
 

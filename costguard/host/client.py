@@ -1,4 +1,4 @@
-"""Ask the running agent: what the verbs of the command line use."""
+"""Client of the control socket: how the verbs of the command line ask the running agent."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from costguard.errors import REFUSED, CostguardError
 from costguard.host.address import address
-from costguard.host.control import LINE_LIMIT, SOCKET
+from costguard.host.control import LINE_LIMIT_BYTES, SOCKET
 
 
 class AgentUnreachableError(CostguardError):
@@ -17,27 +17,30 @@ class AgentUnreachableError(CostguardError):
 
 
 class AgentBusyError(CostguardError):
-    """The agent turned this user away: it is asked too often. Nothing was done."""
+    """The agent turned this user away: too many requests. Nothing was done."""
 
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds before a further try, while an agent has no time for this user."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
+"""Backoff between tries, while the agent turns this user away."""
 
-ANSWER_LIMIT = 8 << 20
-"""Bytes; whoever sends more is no agent."""
+ANSWER_LIMIT_BYTES = 8 << 20
+"""An agent never sends more."""
+
+
+LOG = "`journalctl -t costguard` if it runs as a service, else the terminal it runs in"
 
 
 def ask(runtime: str, request: dict[str, object], timeout: float = 10.0) -> dict[str, object]:
-    """Send one request to the agent of this runtime directory and give its answer.
+    """Send one request to the agent of this runtime directory and return its answer.
 
-    Raises AgentUnreachableError when none runs there, none answers within ``timeout`` seconds, or the answer
-    cannot be read; AgentBusyError when it did not let this user in all that time; ValueError when the request is longer than 64 KiB.
+    Raises AgentUnreachableError when no agent runs there, none answers within ``timeout`` seconds, or the answer
+    is malformed; AgentBusyError when it turned this user away all that time; ValueError when the request exceeds 64 KiB.
     """
     line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
-    if len(line) > LINE_LIMIT:
+    if len(line) > LINE_LIMIT_BYTES:
         raise ValueError("the request is longer than 64 KiB")
     path = os.path.join(runtime, SOCKET)
-    end, pause = time.monotonic() + timeout, FIRST_PAUSE
+    end, pause = time.monotonic() + timeout, FIRST_PAUSE_SECONDS
     while True:
         answer = _try(path, line, runtime, end)
         wait = answer.get("busy") if answer is not None else pause
@@ -46,19 +49,18 @@ def ask(runtime: str, request: dict[str, object], timeout: float = 10.0) -> dict
         left = end - time.monotonic()
         if left <= 0:
             break
-        asked = float(wait) if isinstance(wait, int | float) else pause
-        time.sleep(min(max(asked, pause), LONGEST_PAUSE, left))
-        pause = min(LONGEST_PAUSE, pause * 2.0)
+        wanted = float(wait) if isinstance(wait, int | float) else pause
+        time.sleep(min(max(wanted, pause), LONGEST_PAUSE_SECONDS, left))
+        pause = min(LONGEST_PAUSE_SECONDS, pause * 2.0)
     raise AgentBusyError(
-        f"the costguard agent at {path} had no time for uid {os.geteuid()} within {timeout:g} s, because it is asked too often; "
-        "nothing was done",
-        "see which program asks it all the time, then try again",
+        f"too many requests: the costguard agent at {path} turned uid {os.geteuid()} away for {timeout:g} s; nothing was done",
+        "find the program that keeps asking it, then try again",
         REFUSED,
     )
 
 
 def _try(path: str, line: bytes, runtime: str, end: float) -> dict[str, object] | None:
-    """One connection: the answer, or None when there was no place for it."""
+    """One connection: the answer, or None when the agent's queue is full."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             if not _connected(connection, path, end):
@@ -68,14 +70,14 @@ def _try(path: str, line: bytes, runtime: str, end: float) -> dict[str, object] 
             answer = _read_line(connection)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise AgentUnreachableError(
-                f"no costguard agent runs with its runtime directory at {runtime}",
-                "start one with `costguard run`, or name another one's folder with --state-dir",
+                f"no costguard agent is running in {runtime}",
+                "start one with `costguard run`, or name the directory of another one with --state-dir",
                 REFUSED,
             ) from error
         except OSError as error:
             raise AgentUnreachableError(
                 f"the costguard agent at {path} did not answer ({error})",
-                "see what it says: `journalctl -t costguard` where it is a service, else the terminal where it runs",
+                f"read its log: {LOG}",
                 REFUSED,
             ) from error
     return _decode(answer, path)
@@ -97,12 +99,12 @@ def _connected(connection: socket.socket, path: str, end: float) -> bool:
 def _read_line(connection: socket.socket) -> bytes:
     text = b""
     while not text.endswith(b"\n"):
-        data = connection.recv(LINE_LIMIT)
+        data = connection.recv(LINE_LIMIT_BYTES)
         if not data:
             break
         text += data
-        if len(text) > ANSWER_LIMIT:
-            raise OSError("its answer has no end")
+        if len(text) > ANSWER_LIMIT_BYTES:
+            raise OSError("its answer exceeds 8 MiB")
     return text
 
 
@@ -113,8 +115,8 @@ def _decode(answer: bytes, path: str) -> dict[str, object]:
         value = None
     if not isinstance(value, dict):
         raise AgentUnreachableError(
-            f"the costguard agent at {path} hung up without an answer",
-            "it may be ending or busy: try again, then see what it says: `journalctl -t costguard` where it is a service",
+            f"the costguard agent at {path} closed the connection without an answer",
+            f"it may be shutting down: try again, then read its log: {LOG}",
             REFUSED,
         )
     return value

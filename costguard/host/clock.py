@@ -7,13 +7,13 @@ from collections.abc import Callable
 from costguard.host.ports import Instant
 
 CHECK_SECONDS = 600.0
-"""Between two questions whether the wall clock is synchronised: each costs a process, 12 ms of CPU."""
+"""Between two checks whether the wall clock is synchronised: each costs a process, 12 ms of CPU."""
 
-SURE_SECONDS = 3600.0
+SYNCED_CHECK_SECONDS = 3600.0
 """The same once it is: the kernel says so for hours after the last correction, and a date that was set is seen at once."""
 
-_TIMEOUT = 20.0  # seconds until a check without an answer counts as "cannot tell"
-_JUMP = 1.0  # seconds of suspension after which the date is unproven; by which it must be set to be asked about
+_TIMEOUT_SECONDS = 20.0  # then a check without an answer counts as "cannot tell"
+_JUMP_SECONDS = 1.0  # of suspension, or of a date that was set: the date must be checked again
 
 
 def boot_clock() -> float:
@@ -24,7 +24,7 @@ def boot_clock() -> float:
 class Clock:
     """Reads the clocks; asks the kernel about synchronisation now and then, without waiting.
 
-    ``start`` gets a command line and gives the id of a process without pipes, or None.
+    ``start`` takes a command line and returns the id of a process without pipes, or None.
     """
 
     def __init__(self, argv: list[str], start: Callable[[list[str]], int | None]) -> None:
@@ -38,21 +38,21 @@ class Clock:
     def now(self) -> Instant:
         """One reading of all clocks."""
         boot, mono = boot_clock(), time.monotonic()
-        if boot - mono - self._gap > _JUMP:  # resumed: the date comes from a cheap battery clock again
+        if boot - mono - self._gap > _JUMP_SECONDS:  # resumed: the date comes from a cheap battery clock again
             self._synced, self._due = None, boot
         self._gap = boot - mono
         wall = time.time()
-        if not -_JUMP <= wall - boot - self._epoch <= _JUMP:  # it was set, by whom nobody knows
+        if not -_JUMP_SECONDS <= wall - boot - self._epoch <= _JUMP_SECONDS:  # it was set, by whom is unknown
             self._epoch, self._due = wall - boot, boot
         return Instant(boot, mono, wall, self._synced)
 
     def check(self) -> float:
-        """Start a check that is due, collect one that ended; never waits. The boot clock, as it was read for that."""
+        """Start a check that is due, collect one that ended; never waits. Returns the boot clock that it read."""
         now = boot_clock()
         if self._check is not None:
             self._collect(now)
         elif now >= self._due:
-            self._check, self._due = self._start(self._argv), now + _TIMEOUT
+            self._check, self._due = self._start(self._argv), now + _TIMEOUT_SECONDS
             if self._check is None:
                 self._due = now + CHECK_SECONDS
         return now
@@ -67,6 +67,6 @@ class Clock:
             return
         code = os.waitstatus_to_exitcode(status) if ended else 2
         self._synced = {0: True, 1: False}.get(code)
-        if ended:  # one that hangs is left alone and asked again; no second one is started beside it
+        if ended:  # one that hangs is left alone and looked at again; no second one is started beside it
             self._check = None
-        self._due = now + (SURE_SECONDS if self._synced else CHECK_SECONDS)
+        self._due = now + (SYNCED_CHECK_SECONDS if self._synced else CHECK_SECONDS)

@@ -1,4 +1,4 @@
-"""Does the kernel hold the wall clock for synchronised? A process of its own, since asking needs ctypes (0.7 MB).
+"""Ask the kernel whether the wall clock is synchronised. A process of its own, because that needs ctypes (0.7 MB).
 
 Exit code 0: yes, 1: no, 2: cannot tell. Source: adjtimex(2); chrony, ntpd and systemd-timesyncd all set it.
 """

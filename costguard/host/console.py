@@ -1,4 +1,4 @@
-"""The guard's own words: standard error and the service manager. Neither can make it wait."""
+"""The guard's output: standard error and the service manager. Neither can make it wait."""
 
 import os
 import select
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from costguard.engine.words import several
 
-LINE_BYTES = 4000
+LINE_LIMIT_BYTES = 4000
 """Longer lines are cut: a pipe that is ready takes 4096 bytes in one piece (pipe(7))."""
 
 
@@ -16,7 +16,7 @@ class Console:
     """Standard error, one line at a time.
 
     A line may begin with ``<0>`` to ``<7>``, the priority of sd-daemon(3); it is written only when standard
-    error is the journal. What nobody reads is dropped and counted, and the count is said when reading goes on.
+    error is the journal. Lines that would block are dropped, and their count is written once reading goes on.
     """
 
     def __init__(self, fd: int, environment: Mapping[str, str]) -> None:
@@ -31,7 +31,7 @@ class Console:
             self._reopen()
 
     def _reopen(self) -> None:
-        """Take an open file of our own: O_NONBLOCK on the inherited one would be everybody's who shares it."""
+        """Open the file anew: O_NONBLOCK on the inherited description would apply to every process that shares it."""
         flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         try:
             self._fd = os.open(f"/proc/self/fd/{self._fd}", flags)
@@ -43,7 +43,7 @@ class Console:
         """Write one line now or never."""
         if self._dropped:
             count, self._dropped = self._dropped, 0
-            if not self._put(self._line(f"<4>{several(count, 'line')} dropped here: nobody read standard error")):
+            if not self._put(self._line(f"<4>{several(count, 'line')} dropped: nothing was reading standard error")):
                 self._dropped = count + 1
                 return
         if not self._put(self._line(line)):
@@ -53,7 +53,7 @@ class Console:
         text = line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)
         if not self._journal and text[:1] == "<" and text[2:3] == ">" and text[1:2] in "01234567":
             text = text[3:]
-        return text.encode("utf-8", "replace")[:LINE_BYTES] + b"\n"
+        return text.encode("utf-8", "replace")[:LINE_LIMIT_BYTES] + b"\n"
 
     def _put(self, data: bytes) -> bool:
         """False when nothing of it was taken."""
@@ -75,7 +75,7 @@ class Console:
         return os.write(self._fd, data)
 
     def close(self) -> None:
-        """Give back what was opened here."""
+        """Close what was opened here."""
         if self._socket is not None:
             self._socket.close()
         elif self._own:

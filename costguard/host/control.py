@@ -1,8 +1,8 @@
 """The control socket: ``status``, ``hold`` and the other verbs talk to the guard here.
 
-One request line and one answer line per connection. Anybody on the machine may connect; who it is comes from
-the kernel, and the loop decides what that user may do. Who asks too often is told to come again, before anything is
-read; a flood of connections takes a small share of one core, whoever sends it.
+One request line and one answer line per connection. Every user of the machine may connect; the kernel says who it is,
+and the loop decides what that user may do. Requests are rate-limited per user before anything is read; a flood of
+connections takes a small share of one core, whoever sends it.
 """
 
 import os
@@ -24,43 +24,44 @@ CLIENTS = 16
 BACKLOG = 128
 """Connections that wait in the kernel; further clients wait for a place among them."""
 
-USER_BURST, USER_EVERY = 20, 0.5
-ALL_BURST, ALL_EVERY = 60, 0.05
-OWN_BURST, OWN_EVERY = 100, 0.02
-"""Requests at once, and seconds per further one: of one user, of all users together (and of all subordinate numbers), of root and the agent's own user."""
+USER_BURST, USER_EVERY_SECONDS = 20, 0.5
+ALL_BURST, ALL_EVERY_SECONDS = 60, 0.05
+OWN_BURST, OWN_EVERY_SECONDS = 100, 0.02
+"""Rate limits (burst, and time per further request) of one user, of all users together (and again of all subordinate
+user ids), and of root and the agent's own user."""
 
-AT_ONCE = 32
-"""Connections that are looked at in one turn."""
+ACCEPTS_PER_TURN = 32
+"""Connections that are accepted before the guard does anything else."""
 
 FLOOD_SHARE = 0.05
 """Of one core: what turning away a flood may cost."""
 
-LINE_LIMIT = 65536
-READS = 16
-"""A request that comes in more pieces than this is no client of ours; each piece wakes the guard."""
+LINE_LIMIT_BYTES = 65536
+READS_LIMIT = 16
+"""A request in more pieces than this is dropped: each piece wakes the guard, and our own client sends one."""
 
 REQUEST_SECONDS = 5.0
 """How long a client may take to send its line, and to take its answer."""
 
 PAUSE_SECONDS = 1.0
-"""How long nobody is let in after the kernel had no descriptor for a client."""
+"""How long no client is accepted after the kernel had no descriptor for one."""
 
 ANSWER_SECONDS = 30.0
 """How long a client may wait for the loop: some answers need a worker."""
 
 
 class _Client:
-    __slots__ = ("asked", "expires", "number", "reads", "socket", "text", "uid")
+    __slots__ = ("expires", "number", "reads", "requested", "socket", "text", "uid")
 
     def __init__(self, number: int, connection: socket.socket, uid: int, expires: float) -> None:
         self.number, self.socket, self.uid, self.expires = number, connection, uid, expires
         self.text = b""  # the request so far, then what is left of the answer
-        self.asked = False
+        self.requested = False  # its whole request was read
         self.reads = 0
 
 
 class Control:
-    """The server side. ``now`` is any clock that does not jump, in seconds; ``whose`` names the person behind a user id."""
+    """The server side. ``now`` is a clock in seconds that does not jump; ``whose`` maps a user id to the person behind it."""
 
     def __init__(
         self, poller: Poller, directory: str, now: Callable[[], float], whose: Callable[[int], int] = person
@@ -72,29 +73,28 @@ class Control:
         self._count = 0
         self._server: socket.socket | None = None
         self._identity: tuple[int, int] | None = None
-        self._pause: float | None = None
-        self._each, self._all = Limit(USER_BURST, USER_EVERY), Limit(ALL_BURST, ALL_EVERY, together=True)
-        self._own = Limit(OWN_BURST, OWN_EVERY)
+        self._paused_until: float | None = None
+        self._each = Limit(USER_BURST, USER_EVERY_SECONDS)
+        self._all = Limit(ALL_BURST, ALL_EVERY_SECONDS, together=True)
+        self._own = Limit(OWN_BURST, OWN_EVERY_SECONDS)
 
     def open(self) -> str | None:
-        """Listen, replacing what lies at the path; only for the holder of the lock. Words when that failed."""
+        """Listen, replacing what lies at the path; only for the holder of the lock. Returns an error message or None."""
         self._close_server()
         server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        coming = self.path + ".new"  # whoever sees the path can connect
+        temporary = self.path + ".new"  # at its final path the socket accepts connections at once
         try:
-            if os.path.lexists(coming):
-                os.unlink(coming)
-            with address(coming) as name:
+            if os.path.lexists(temporary):
+                os.unlink(temporary)
+            with address(temporary) as name:
                 server.bind(name)
-            os.chmod(coming, 0o666)  # noqa: S103 - "status" is for everybody, and the loop checks the user of each request
+            os.chmod(temporary, 0o666)  # noqa: S103 - "status" is for everybody, and the loop checks the user of each request
             server.listen(BACKLOG)
-            os.rename(coming, self.path)
+            os.rename(temporary, self.path)
             status = os.stat(self.path)
         except OSError as error:
             server.close()
-            return (
-                f"no control socket at {self.path}: {error.strerror or error}; status and hold cannot reach this agent"
-            )
+            return f"no control socket {self.path}: {error.strerror or error}; status and hold cannot reach this agent"
         self._server, self._identity = server, (status.st_dev, status.st_ino)
         self._poller.add(server.fileno(), READ, self._accept)
         return None
@@ -110,25 +110,25 @@ class Control:
     def answer(self, number: int, line: bytes) -> None:
         """Send the answer and close; nothing when the client has gone."""
         client = self._numbers.get(number)
-        if client is None or not client.asked:
+        if client is None or not client.requested:
             return
         client.text, client.expires = line + b"\n", self._now() + REQUEST_SECONDS
         self._flush(client)
 
     def next_expiry(self) -> float | None:
-        """When `expire` has something to do next."""
+        """When `expire` has something to do next; None for never."""
         if not self._clients:
-            return self._pause
+            return self._paused_until
         times = [client.expires for client in self._clients.values()]
-        return min(times if self._pause is None else [*times, self._pause], default=None)
+        return min(times if self._paused_until is None else [*times, self._paused_until])
 
     def expire(self) -> None:
-        """Drop the clients whose time is over; let others in again after a pause."""
-        if not self._clients and self._pause is None:
+        """Drop the clients whose time is over; accept others again after a pause."""
+        if not self._clients and self._paused_until is None:
             return
         now = self._now()
-        if self._pause is not None and self._pause <= now and self._server is not None:
-            self._pause = None
+        if self._paused_until is not None and self._paused_until <= now and self._server is not None:
+            self._paused_until = None
             self._poller.change(self._server.fileno(), READ)
         for client in [client for client in self._clients.values() if client.expires <= now]:
             self._drop(client)
@@ -151,32 +151,32 @@ class Control:
     def _accept(self, _fd: int, _events: list[HostEvent]) -> None:
         assert self._server is not None
         began, turned_away = self._now(), False
-        for _ in range(AT_ONCE):
+        for _ in range(ACCEPTS_PER_TURN):
             try:
                 connection, _address = self._server.accept()
             except (BlockingIOError, ConnectionAbortedError):
-                break  # nobody else, or gone again
-            except OSError:  # out of descriptors: asking again at once would only burn a core
-                self._close_door(PAUSE_SECONDS)
+                break  # no further one, or gone again
+            except OSError:  # out of descriptors: trying again at once would only burn a core
+                self._stop_accepting(PAUSE_SECONDS)
                 return
             turned_away = not self._admit(connection) or turned_away
         if turned_away:
-            self._close_door((self._now() - began) / FLOOD_SHARE)
+            self._stop_accepting((self._now() - began) / FLOOD_SHARE)
 
-    def _close_door(self, seconds: float) -> None:
+    def _stop_accepting(self, seconds: float) -> None:
         assert self._server is not None
         self._poller.change(self._server.fileno(), 0)
-        self._pause = self._now() + seconds
+        self._paused_until = self._now() + seconds
 
     def _admit(self, connection: socket.socket) -> bool:
-        """Let a client in; False when it was sent away, which tells it when to come again."""
+        """Admit a client; False when it was turned away with the seconds until it may try again."""
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         uid = self._whose(int(struct.unpack("3I", credentials)[1]))
-        wait = self._wait(uid)
+        wait = self._rate_limited(uid)
         connection.setblocking(False)
-        if wait or not self._room(uid):
+        if wait or not self._make_room(uid):
             with suppress(OSError):
-                connection.send(b'{"busy":%.3f}\n' % (wait or USER_EVERY), socket.MSG_NOSIGNAL)
+                connection.send(b'{"busy":%.3f}\n' % (wait or USER_EVERY_SECONDS), socket.MSG_NOSIGNAL)
             connection.close()
             return False
         self._count += 1
@@ -185,15 +185,15 @@ class Control:
         self._poller.add(connection.fileno(), READ, self._ready)
         return True
 
-    def _wait(self, uid: int) -> float:
-        """Seconds until this user may ask again; 0 when that is now."""
+    def _rate_limited(self, uid: int) -> float:
+        """Seconds until this user may send a request; 0 when that is now."""
         now = self._now()
         if uid in {0, os.getuid()}:
             return self._own.take(uid, now)
         return self._each.take(uid, now) or self._all.take(uid, now)
 
-    def _room(self, uid: int) -> bool:
-        """Make room for one more, at the cost of the user who has most connections."""
+    def _make_room(self, uid: int) -> bool:
+        """Make room for one more, at the cost of the user with the most connections."""
         if len(self._clients) < CLIENTS:
             return True
         uids = [client.uid for client in self._clients.values()]
@@ -205,14 +205,14 @@ class Control:
 
     def _ready(self, fd: int, events: list[HostEvent]) -> None:
         client = self._clients[fd]
-        if client.asked:
+        if client.requested:
             if client.text:
                 self._flush(client)
             else:
                 self._drop(client)  # it hung up before its answer
             return
         try:
-            data = client.socket.recv(LINE_LIMIT)
+            data = client.socket.recv(LINE_LIMIT_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -220,11 +220,11 @@ class Control:
         client.text += data
         client.reads += 1
         line, newline, _more = client.text.partition(b"\n")
-        if newline and len(line) <= LINE_LIMIT:
-            client.asked, client.text, client.expires = True, b"", self._now() + ANSWER_SECONDS
+        if newline and len(line) <= LINE_LIMIT_BYTES:
+            client.requested, client.text, client.expires = True, b"", self._now() + ANSWER_SECONDS
             self._poller.change(fd, 0)
             events.append(Request(client.number, client.uid, line))
-        elif newline or not data or len(client.text) > LINE_LIMIT or client.reads >= READS:
+        elif newline or not data or len(client.text) > LINE_LIMIT_BYTES or client.reads >= READS_LIMIT:
             self._drop(client)
 
     def _flush(self, client: _Client) -> None:

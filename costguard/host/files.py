@@ -1,6 +1,6 @@
-"""What the guard remembers, as files: the state of this boot, and commitments that survive boots.
+"""The guard's files: the state of this boot, and commitments that survive boots.
 
-Both are JSON envelopes ``{"version":1, "boot_id"|"instance":…, "data":…}`` around what the loop gave.
+Both are JSON envelopes ``{"version":1, "boot_id"|"instance":…, "data":…}`` around the loop's own documents.
 """
 
 import errno
@@ -14,14 +14,14 @@ STATE = "state.json"
 COMMITMENTS = "commitments.json"
 RESERVE = "reserve"
 RESERVE_BYTES = 256 * 1024
-_LIMIT = 8 << 20  # bytes; a larger file is not ours
+_LIMIT_BYTES = 8 << 20  # a larger file is not ours
 
 
 class Start(NamedTuple):
     """What a starting guard knows.
 
     ``state`` is the engine's state saved during this boot, None when there is none; ``commitments`` are those
-    of this machine (``instance``), from the runtime directory or else the state directory; ``notes`` are to be told;
+    of this machine (``instance``), from the runtime directory or else the state directory; ``notes`` go to the journal;
     ``hatch`` is the kernel parameter that forbids every action in this boot, empty when there is none; ``lost``: the
     state, or the commitments, were saved and cannot be used; ``attended``: a person started the agent at a terminal, and waits.
     """
@@ -37,11 +37,11 @@ class Start(NamedTuple):
 
 
 class _UnreadableError(Exception):
-    """The words say what is wrong with the file."""
+    """Its message says what is wrong with the file, and follows its path."""
 
 
 def load(runtime: str, state_dir: str, boot_id: str, instance: str) -> Start:
-    """Read what was saved. Never raises: what cannot be used is moved aside and noted."""
+    """Read the saved files. Never raises: one that cannot be used is moved aside, with a note."""
     notes: list[str] = []
     unusable: list[str] = []
     state = _load(os.path.join(runtime, STATE), "boot_id", boot_id, notes, unusable)
@@ -55,12 +55,12 @@ def load(runtime: str, state_dir: str, boot_id: str, instance: str) -> Start:
 
 
 def wrap(key: str, value: str, data: bytes) -> bytes:
-    """The envelope around JSON ``data``; ``key`` is ``boot_id`` or ``instance``."""
+    """Put JSON ``data`` into its envelope; ``key`` is ``boot_id`` or ``instance``."""
     return b'{"version":%d,"%s":%s,"data":%s}\n' % (VERSION, key.encode(), json.dumps(value).encode(), data)
 
 
 def keep_room(directory: str) -> bool:
-    """Set room aside while there is some: what must be remembered on a full disk takes the place of this file."""
+    """Reserve space in a directory; `replace` gives it up when the disk is full. False when there is no space."""
     path = os.path.join(directory, RESERVE)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -78,9 +78,9 @@ def keep_room(directory: str) -> bool:
 
 
 def replace(path: str, data: bytes, *, sync: bool = False) -> bool:
-    """Put a file in place atomically, mode 0600; raises OSError. ``sync``: also onto the disk.
+    """Replace a file atomically, mode 0600. ``sync``: wait until it is on the disk. Raises OSError.
 
-    True when the disk was full and the reserve of its folder had to make room.
+    True when the disk was full and the reserve of its directory had to make room.
     """
     try:
         _replace(path, data, sync=sync)
@@ -101,7 +101,7 @@ def _replace(path: str, data: bytes, *, sync: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         fd = os.open(temporary, flags, 0o600)
-    except FileExistsError:  # left by a crash, or laid by somebody: O_EXCL follows no link
+    except FileExistsError:  # left by a crash, or planted: O_EXCL follows no link
         os.unlink(temporary)
         fd = os.open(temporary, flags, 0o600)
     try:
@@ -135,7 +135,7 @@ def _load(path: str, key: str, value: str, notes: list[str], unusable: list[str]
     except FileNotFoundError:
         return None
     except OSError as error:
-        notes.append(f"{path} cannot be read ({error.strerror}); starting without it")
+        notes.append(f"cannot read {path} ({error.strerror}): starting without it")
         unusable.append(path)
         return None
     try:
@@ -148,7 +148,7 @@ def _load(path: str, key: str, value: str, notes: list[str], unusable: list[str]
         return data
     if key == "instance":
         notes.append(
-            f"{path} belongs to another machine ({owner}, this is {value}): its holds and deadlines are dropped"
+            f"{path} is from another machine ({owner}; this one is {value}): its holds and deadlines are dropped"
         )
     return None
 
@@ -157,7 +157,7 @@ def _read(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         content = b""
-        while len(content) <= _LIMIT and (part := os.read(fd, 1 << 20)):
+        while len(content) <= _LIMIT_BYTES and (part := os.read(fd, 1 << 20)):
             content += part
     finally:
         os.close(fd)
@@ -165,32 +165,26 @@ def _read(path: str) -> bytes:
 
 
 def _unwrap(content: bytes, key: str) -> tuple[str, bytes]:
-    if len(content) > _LIMIT:
+    if len(content) > _LIMIT_BYTES:
         raise _UnreadableError("is too large")
     try:
         envelope = json.loads(content)
-        data = (
-            json.dumps(envelope["data"], separators=(",", ":"))
-            if isinstance(envelope, dict) and "data" in envelope
-            else ""
-        )
-    except (ValueError, RecursionError) as error:
+        if envelope["version"] != VERSION:
+            raise _UnreadableError(f"has unknown version {str(envelope['version'])[:20]}")
+        owner, data = envelope[key], json.dumps(envelope["data"], separators=(",", ":"))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise _UnreadableError("is damaged") from error
-    if not isinstance(envelope, dict):
+    if not isinstance(owner, str):
         raise _UnreadableError("is damaged")
-    if envelope.get("version") != VERSION:
-        raise _UnreadableError(f"is of an unknown version ({str(envelope.get('version'))[:20]})")
-    if not isinstance(envelope.get(key), str) or not data:
-        raise _UnreadableError("is damaged")
-    return envelope[key], data.encode()
+    return owner, data.encode()
 
 
-def _move_aside(path: str, why: str) -> str:
+def _move_aside(path: str, defect: str) -> str:
     number = 1
     while os.path.lexists(f"{path}.bad-{number}"):
         number += 1
     try:
         os.rename(path, f"{path}.bad-{number}")
     except OSError as error:
-        return f"{path} {why} and could not be moved aside ({error.strerror}); starting without it"
-    return f"{path} {why}: moved aside to {path}.bad-{number}; starting without it"
+        return f"{path} {defect} and cannot be moved aside ({error.strerror}): starting without it"
+    return f"{path} {defect}: moved to {path}.bad-{number}, starting without it"

@@ -1,4 +1,4 @@
-"""Which boot and which machine this is."""
+"""The identity of this boot and of this machine."""
 
 import os
 
@@ -14,11 +14,10 @@ def boot_id(procfs: str = "/proc") -> str:
 
 
 def instance_id(sysfs: str = "/sys", machine_id: str = "/etc/machine-id") -> str:
-    """A name of this machine that is the same after a reboot, where no plug-in reads its id from the firmware.
+    """An id of this machine that survives a reboot, for machines whose firmware no plug-in knows.
 
-    That is the DMI product UUID, else machine-id, else the host name.
-
-    The UUID is readable by root alone, so different users may get different names; their state is separate anyway.
+    The DMI product UUID, else machine-id, else the host name. Only root can read the UUID, so users may get different
+    ids; their state is separate anyway.
     """
     uuid = _text(os.path.join(sysfs, "class/dmi/id/product_uuid")).lower()
     if uuid and uuid not in (*_EMPTY_UUIDS, _SHARED_UUID):
@@ -28,14 +27,14 @@ def instance_id(sysfs: str = "/sys", machine_id: str = "/etc/machine-id") -> str
 
 
 def escape_hatch(procfs: str = "/proc") -> str:
-    """The kernel parameter ``costguard=off``, with which a machine that nobody can log into is started; else empty."""
-    words = _text(os.path.join(procfs, "cmdline"), 4096).split()
-    return HATCH if HATCH in words else ""
+    """The kernel parameter ``costguard=off`` if this boot has it, else empty: the kill switch that needs no login."""
+    parameters = _text(os.path.join(procfs, "cmdline"), 4096).split()
+    return HATCH if HATCH in parameters else ""
 
 
-def _text(path: str, most: int = 256) -> str:
+def _text(path: str, limit_bytes: int = 256) -> str:
     try:
         with open(path, "rb", buffering=0) as file:
-            return (file.read(most) or b"").decode("ascii", "replace").strip()
+            return (file.read(limit_bytes) or b"").decode("ascii", "replace").strip()
     except OSError:
         return ""

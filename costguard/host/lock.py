@@ -1,7 +1,7 @@
 """One agent per directory: a lock that the kernel drops with its holder, however that ends.
 
-The lock file is the agent's alone: who can open a file, even for reading, can lock it for ever. What clients need to
-find the agent stands in another file, which everybody may read and nobody locks.
+The lock file is the agent's alone: a user who can open a file, even for reading, can lock it forever. What clients need
+to find the agent is in another file, which every user may read and nothing locks.
 """
 
 import fcntl
@@ -11,29 +11,29 @@ import time
 
 LOCK, SIGN = "guard.lock", "agent"
 SHARED = "lock"
-"""The file of versions before, readable by all: it proves an agent only while its holder is one."""
+"""The lock file of earlier versions, readable by all: it proves an agent only while its holder is one."""
 
 GUARD = (b"-I", b"-S", b"/process/start.py", b"costguard.agent.__main__")
 """How the arguments of a guard's interpreter end (`costguard.process.command_lines`)."""
 
 
 class TakenError(Exception):
-    """A living agent holds the directory; the words name it."""
+    """A running agent holds the directory; the message names it."""
 
 
 class HeldError(Exception):
-    """Something that is no agent holds the lock; the words name it."""
+    """A process that is no agent holds the lock; the message names it."""
 
 
 class UnusableError(Exception):
-    """The directory cannot hold a lock; the words say why."""
+    """The directory cannot hold a lock; the message says why."""
 
 
 def acquire(directory: str, state: str, *, private: bool = True, runtime: str = "") -> int:
-    """Lock a directory, making it when it is missing; the descriptor keeps the lock while it is open.
+    """Lock a directory, creating it if it is missing. Returns the descriptor that keeps the lock while it is open.
 
-    ``state`` is told to whoever finds the lock taken, ``runtime`` to whoever looks for the agent's socket. ``private``: refuse a directory that others can write.
-    Raises TakenError, HeldError and UnusableError.
+    ``state`` is shown to those who find the lock taken; ``runtime`` tells clients where the agent's socket is.
+    ``private``: refuse a directory that others can write. Raises TakenError, HeldError and UnusableError.
     """
     path = os.path.join(directory, LOCK)
     try:
@@ -42,7 +42,7 @@ def acquire(directory: str, state: str, *, private: bool = True, runtime: str = 
     except OSError as error:
         raise UnusableError(f"cannot use {directory}: {error.strerror or error}") from error
     try:
-        _keep_to_ourselves(fd, path)
+        _make_private(fd, path)
         _lock(fd, path, directory)
         _retire(os.path.join(directory, SHARED))
     except BaseException:
@@ -61,12 +61,12 @@ def holds(fd: int, directory: str) -> bool:
 
 
 def prepare(directory: str, *, private: bool = True) -> None:
-    """Make the directory; raises OSError. ``private``: also for one that others could have laid for us."""
+    """Create the directory. Raises OSError, with ``private`` also for one that another user could have planted."""
     os.makedirs(directory, mode=0o755, exist_ok=True)
     status = os.lstat(directory)
     ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
     if private and not ours:
-        raise PermissionError(f"{directory} must be a directory that belongs to and is writable by this user alone")
+        raise PermissionError(f"{directory} must be a directory owned by this user and writable by no one else")
 
 
 def runtime_of(directory: str) -> str:
@@ -75,10 +75,10 @@ def runtime_of(directory: str) -> str:
     return lines[3] if len(lines) > 3 and os.path.isabs(lines[3]) else ""
 
 
-def _keep_to_ourselves(fd: int, path: str) -> None:
+def _make_private(fd: int, path: str) -> None:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-        raise UnusableError(f"cannot lock {path}: it must be a file of this user's own")
+        raise UnusableError(f"cannot lock {path}: it must be a regular file owned by this user")
     if status.st_mode & 0o077:
         os.fchmod(fd, 0o600)
 
@@ -91,18 +91,18 @@ def _lock(fd: int, path: str, directory: str) -> None:
         if agent := _living(lines):
             raise TakenError(agent) from error
         raise HeldError(
-            f"{path} is locked by {_holder(fd)}, which is no costguard agent: end it, "
-            "because two agents could act on one machine without this lock"
+            f"{path} is locked by {_holder(fd)}, which is not a costguard agent: end that process, "
+            "because only this lock keeps two agents from acting on one machine"
         ) from error
     except OSError as error:
         raise UnusableError(f"cannot lock {path}: {error.strerror}") from error
 
 
 def _retire(path: str) -> None:
-    """Take away the lock file of a version before, unless its agent still runs."""
+    """Remove the lock file of an earlier version, unless its agent still runs."""
     lines = _lines(path)
     if len(lines) < 3 or not lines[0].isdigit():
-        return  # there is none, or it is somebody else's file
+        return  # there is none, or the file is not ours
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -121,15 +121,15 @@ def _retire(path: str) -> None:
 
 
 def _living(lines: list[str]) -> str:
-    """Words for the agent that signed these lines; empty when it has ended, or its number is another process's now."""
+    """Name the agent that wrote these lines; empty when it has ended, or its pid is another process's now."""
     if len(lines) < 3 or not lines[0].isdigit() or not _is_guard(lines[0]):
         return ""
     named = f"pid {lines[0]}, state directory {lines[1]}, started {lines[2]}"
-    return f"another costguard agent already runs: {named}; see `costguard status`"
+    return f"another costguard agent is already running: {named}; see `costguard status`"
 
 
 def _is_guard(pid: str) -> bool:
-    """Whether this process is a guard of our own user; a mere look-alike of another user is none."""
+    """Whether this process is a guard of our own user; a look-alike of another user is not."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             arguments = file.read(8192).split(b"\0")
@@ -147,12 +147,12 @@ def _holder(fd: int) -> str:
     try:
         with open("/proc/locks", encoding="ascii", errors="replace") as locks:
             for line in locks:
-                words = line.split()
-                if len(words) > 5 and words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(file):
-                    return f"pid {words[4]} ({_name(words[4])})"
+                fields = line.split()
+                if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(file):
+                    return f"pid {fields[4]} ({_name(fields[4])})"
     except OSError:
-        return "a process that cannot be named"
-    return "a process that cannot be named"  # on another machine, or in another container
+        pass
+    return "an unknown process"  # perhaps on another machine, or in another container
 
 
 def _name(pid: str) -> str:
@@ -160,7 +160,7 @@ def _name(pid: str) -> str:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             return "".join(c for c in file.read() if c.isprintable())
     except OSError:
-        return "gone; a child keeps the file open"
+        return "exited; a child keeps the file open"
 
 
 def _lines(path: str) -> list[str]:

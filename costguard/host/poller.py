@@ -11,9 +11,8 @@ Handler = Callable[[int, list[HostEvent]], None]
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
 
-
-AT_ONCE = 64
-"""Descriptors of one round; others that are ready come in the next one."""
+EVENTS_PER_POLL = 64
+"""Descriptors of one poll; others that are ready come in the next one."""
 
 
 class Poller:
@@ -40,12 +39,12 @@ class Poller:
             self._epoll.unregister(fd)
 
     def poll(self, seconds: float, events: list[HostEvent]) -> None:
-        """Wait at most so long and let the handlers of what is ready add their events."""
-        for fd, _mask in self._epoll.poll(seconds, AT_ONCE):
+        """Wait at most so many seconds and let the handlers of what is ready add their events."""
+        for fd, _mask in self._epoll.poll(seconds, EVENTS_PER_POLL):
             handler = self._handlers.get(fd)
-            if handler is not None:  # an earlier handler of this round may have dropped it
+            if handler is not None:  # an earlier handler of this poll may have dropped it
                 handler(fd, events)
 
     def close(self) -> None:
-        """Give the epoll descriptor back."""
+        """Close the epoll descriptor."""
         self._epoll.close()

@@ -37,7 +37,7 @@ class Ended(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A control client sent one line; ``uid`` is the kernel's word for who that is."""
+    """A control client sent one line; ``uid`` is its user, as the kernel knows it."""
 
     client: int
     uid: int
@@ -52,12 +52,12 @@ class Signal(NamedTuple):
 
 HostEvent = Line | Ended | Request | Signal
 
-Complain = Callable[[str, str | None], None]
-"""Takes a subject and what is wrong with it, or None when it works again."""
+Report = Callable[[str, str | None], None]
+"""Called with a subject and the message of what is wrong with it, or None when it works again."""
 
 
 class SpawnFailed(Exception):
-    """A child could not be started; the words say why."""
+    """A child could not be started; the message says why."""
 
 
 class Host(Protocol):
@@ -67,7 +67,7 @@ class Host(Protocol):
         """Read all clocks."""
 
     def wait(self, until: float) -> Sequence[HostEvent]:
-        """Sleep until something happened or the boot clock reads ``until``; then an empty answer."""
+        """Sleep until something happened or the boot clock reads ``until``; returns nothing then."""
 
     def spawn(self, program: str, job: bytes) -> int:
         """Start a child (``nvml``, ``cloud``, ``act``, ``notify``, ``persist``, ``configure``, ``history``) and send it its job.
@@ -82,7 +82,7 @@ class Host(Protocol):
         """SIGKILL the child's whole session and forget it: no event of it follows. Never waits."""
 
     def unreaped(self, program: str = "") -> int:
-        """How many killed children, of one program or of all, the kernel has not given back yet.
+        """Count the killed children, of one program or of all, that still exist.
 
         Such a child is in uninterruptible sleep, in a driver or a file system.
         """
@@ -91,13 +91,16 @@ class Host(Protocol):
         """Answer a control client (newline added)."""
 
     def save(self, data: bytes) -> str | None:
-        """Replace the state file atomically in the runtime directory; words when that failed."""
+        """Replace the state file in the runtime directory atomically. Returns an error message or None."""
 
     def save_commitments(self, data: bytes) -> str | None:
-        """Replace the runtime copy of the commitments; words when that failed."""
+        """Replace the runtime copy of the commitments. Returns an error message or None."""
 
     def say(self, line: str) -> None:
-        """One line to the journal; dropped, and counted, rather than waited for."""
+        """Write one line to the journal; one that would block is dropped and counted.
+
+        It may begin with ``<0>`` to ``<7>``, the priority of sd-daemon(3).
+        """
 
     def service(self, message: str) -> None:
-        """One datagram to the service manager (sd_notify); nothing when there is none."""
+        """Send one datagram to the service manager (sd_notify), if there is one."""

@@ -14,11 +14,11 @@ from costguard.host.clock import Clock, boot_clock
 from costguard.host.console import Console, ServiceManager
 from costguard.host.control import Control
 from costguard.host.poller import READ, Poller
-from costguard.host.ports import HostEvent, Instant, Signal
+from costguard.host.ports import HostEvent, Signal
 
-NAP = 20.0
-"""Longest sleep of the kernel's select, in seconds. Its timer stands still while the machine is suspended, so a
-longer sleep would notice a resume late; a shorter one than a tick takes would wake the guard for nothing."""
+NAP_SECONDS = 20.0
+"""Longest wait for events. The kernel's timer stops while the machine is suspended, so a longer one would notice a
+resume late; one shorter than a tick would wake the guard for nothing."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _IGNORED = (signal.SIGPIPE, signal.SIGTTOU)  # TTOU: a write to a terminal must not stop a background guard
@@ -26,9 +26,10 @@ _MANAGER = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LIS
 
 
 class RealHost:
-    """Implements `Host`. To be made in the main thread, by the holder of the runtime directory's lock.
+    """Implements `Host`. To be created in the main thread, by the holder of the runtime directory's lock.
 
-    ``programs`` are the command lines of its children, ``locks`` the descriptors of the locks held, that of the runtime directory first.
+    ``programs`` are the command lines of its children; ``locks`` the descriptors of the locks held, the runtime
+    directory's first.
     """
 
     def __init__(
@@ -43,6 +44,9 @@ class RealHost:
         self._environment = environment
         self._clock = Clock(programs["clock"], self._start_check)
         self._control = Control(self._poller, runtime, boot_clock)
+        self.clock, self.say, self.service = self._clock.now, self._console.say, self._service.tell
+        self.spawn, self.send, self.kill = self._children.spawn, self._children.send, self._children.kill
+        self.unreaped, self.answer = self._children.unreaped, self._control.answer
         self._signals: list[str] = []
         self._child_ended = True
         self._full = not files.keep_room(runtime)
@@ -50,10 +54,6 @@ class RealHost:
         self._unreachable = self._control.open()
         if self._unreachable:
             self.say(f"<3>{self._unreachable}")
-
-    def clock(self) -> Instant:
-        """Read all clocks."""
-        return self._clock.now()
 
     def wait(self, until: float) -> Sequence[HostEvent]:
         """Sleep until something happened or the boot clock reads ``until``."""
@@ -63,7 +63,7 @@ class RealHost:
             if expiry is not None and expiry <= now:
                 self._control.expire()
                 expiry = self._control.next_expiry()
-            nap = min(until - now, NAP, NAP if expiry is None else expiry - now)
+            nap = min(until - now, NAP_SECONDS, NAP_SECONDS if expiry is None else expiry - now)
             self._poller.poll(max(nap, 0.0), events)
             if self._child_ended:
                 self._child_ended = False
@@ -74,26 +74,6 @@ class RealHost:
             if events or boot_clock() >= until:
                 return events
 
-    def spawn(self, program: str, job: bytes) -> int:
-        """Start a child and send it its job line; raises SpawnFailed."""
-        return self._children.spawn(program, job)
-
-    def send(self, child: int, line: bytes) -> bool:
-        """Write one line to a child."""
-        return self._children.send(child, line)
-
-    def kill(self, child: int) -> None:
-        """SIGKILL the child's session and forget it; only events that `wait` has handed out already may remain."""
-        self._children.kill(child)
-
-    def unreaped(self, program: str = "") -> int:
-        """How many killed children, of one program or of all, the kernel has not given back yet."""
-        return self._children.unreaped(program)
-
-    def answer(self, client: int, line: bytes) -> None:
-        """Answer a control client."""
-        self._control.answer(client, line)
-
     def save(self, data: bytes) -> str | None:
         """Replace the state of this boot."""
         return self._replace(files.STATE, files.wrap("boot_id", self._start.boot_id, data))
@@ -102,16 +82,8 @@ class RealHost:
         """Replace the runtime copy of the commitments."""
         return self._replace(files.COMMITMENTS, files.wrap("instance", self._start.instance, data))
 
-    def say(self, line: str) -> None:
-        """One line to standard error, with a priority if it begins with ``<0>`` to ``<7>``."""
-        self._console.say(line)
-
-    def service(self, message: str) -> None:
-        """One datagram to the service manager."""
-        self._service.tell(message)
-
     def close(self) -> None:
-        """Let go of everything; children see the end of their input. Nothing is waited for."""
+        """Release everything, waiting for nothing; children see the end of their input."""
         self._control.close()
         self._children.close()
         signal.set_wakeup_fd(-1)
@@ -135,30 +107,30 @@ class RealHost:
                 lock.prepare(self._runtime)
                 files.replace(path, data)
         except OSError as error:
-            return f"{path} could not be written: {error.strerror or error}"
+            return f"cannot write {path}: {error.strerror or error}"
         if self._full:
             self._full = not files.keep_room(self._runtime)
             if self._full:
-                return f"{self._runtime} is full: the state took its last reserve; make room there"
+                return f"{self._runtime} is full, and saving the state used up its reserve: free some space there"
         self._stay_reachable()
         return None
 
     def _stay_reachable(self) -> None:
-        """Somebody emptied the runtime directory: without its lock and socket nobody would find this agent."""
-        failed = self._restore() if self._control.lost() else None
-        if failed != self._unreachable:
-            self._unreachable = failed
-            self.say(f"<3>{failed}" if failed else "<5>the control socket is there again")
+        """Restore lock and socket after the runtime directory was emptied: clients could not find this agent."""
+        failure = self._restore() if self._control.lost() else None
+        if failure != self._unreachable:
+            self._unreachable = failure
+            self.say(f"<3>{failure}" if failure else "<5>the control socket is back")
 
     def _restore(self) -> str | None:
         if not self._locks or not lock.holds(self._locks[0], self._runtime):
             try:
                 taken = lock.acquire(self._runtime, self._state_dir)
             except (lock.TakenError, lock.HeldError) as other:
-                return f"{self._runtime} was emptied and its lock is not this agent's any more: {other}"
+                return f"{self._runtime} was emptied and this agent lost its lock: {other}"
             except lock.UnusableError as unusable:
                 return str(unusable)
-            for fd in self._locks[:1]:  # that of a file which nobody finds any more
+            for fd in self._locks[:1]:  # of a file that is unlinked now
                 os.close(fd)
             self._locks[:1] = [taken]
         return self._control.open()
@@ -186,7 +158,7 @@ class RealHost:
             return
 
     def _start_check(self, argv: list[str]) -> int | None:
-        """A process with neither input nor output, for the clock."""
+        """Start a process with neither input nor output, for the clock."""
         actions = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1)]
         try:
             return os.posix_spawn(argv[0], argv, self._environment, file_actions=actions, setsid=True)

@@ -1,7 +1,7 @@
-"""Whose a subordinate user id is: one person may have tens of thousands of them (subuid(5)), and counts as one.
+"""The owner of a subordinate user id: one person may have tens of thousands of them (subuid(5)), and counts as one.
 
-Read from files alone, because a user database may be a server that hangs. Nobody gains a right by it: no number that was
-given away counts as root or as the agent's own user.
+Read from files alone, because a user database may be a server that hangs. It grants no right: no subordinate id counts
+as root or as the agent's own user.
 """
 
 import os
@@ -9,30 +9,30 @@ from collections.abc import Iterator
 
 from costguard.host.limits import SUBORDINATE
 
-MOST = 1 << 20
-"""Bytes of a file that are looked at: tens of thousands of users."""
+READ_LIMIT_BYTES = 1 << 20
+"""Of a file, which is enough for tens of thousands of users."""
 
 
 def person(uid: int, etc: str = "/etc") -> int:
-    """The user to whom ``subuid`` gives this id; the first id of its range, where that is nobody known here; else itself."""
+    """The owner of this id in ``subuid``; the first id of its range if that user is unknown here; any other id as it is."""
     if uid < SUBORDINATE:
         return uid
     for owner, first, count, *_ in _rows(f"{etc}/subuid", 3):
         if first.isdecimal() and count.isdecimal() and int(first) <= uid < int(first) + int(count):
-            found = owner if owner.isdecimal() else _number(owner, etc)
+            found = owner if owner.isdecimal() else _uid_of(owner, etc)
             return int(first) if found is None or int(found) in {0, os.getuid()} else int(found)
     return uid
 
 
-def _number(name: str, etc: str) -> str | None:
-    known = (row[2] for row in _rows(f"{etc}/passwd", 3) if row[0] == name and row[2].isdecimal())
-    return next(known, None)
+def _uid_of(name: str, etc: str) -> str | None:
+    uids = (row[2] for row in _rows(f"{etc}/passwd", 3) if row[0] == name and row[2].isdecimal())
+    return next(uids, None)
 
 
 def _rows(path: str, fields: int) -> Iterator[list[str]]:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(MOST)
+            text = file.read(READ_LIMIT_BYTES)
     except OSError:
         return
     for line in text.splitlines():

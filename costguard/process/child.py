@@ -1,6 +1,6 @@
 """One of costguard's own programs, driven by a short-lived command: lines in, lines out, a deadline for each.
 
-What stays resident has its children in `costguard.host.children`.
+The resident guard has its children in `costguard.host.children`.
 """
 
 import json
@@ -10,14 +10,14 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Self
+from typing import Self
 
 from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
 from costguard.trust import clean
 
 KILLED_WITHIN_SECONDS = 2.0
-"""How long a killed program is waited for: a zombie could stay, and in a sick driver it may not be killable."""
+"""How long to wait for a killed program: in a hung driver even SIGKILL may not end it."""
 
 
 class SilentError(Exception):
@@ -29,7 +29,7 @@ class EndedError(Exception):
 
 
 class Child:
-    """A program in a session of its own. As a context it is let go of at the end: see `close`."""
+    """A program in a session of its own; a context that ends with `close`."""
 
     def __init__(
         self, program: str, *, environment: Mapping[str, str] | None = None, stderr: int | None = None
@@ -44,7 +44,9 @@ class Child:
             bufsize=0,
             start_new_session=True,
         )
-        self._rest = b""
+        self._unread = b""
+
+        self.pid = self._process.pid
 
     def __enter__(self) -> Self:
         return self
@@ -52,44 +54,44 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
     def send(self, value: object) -> None:
         """Write a named tuple, or a mapping, as one line. Raises EndedError."""
+        assert self._process.stdin is not None  # a pipe was asked for
         try:
-            self._input.write(to_line(value) + b"\n")
+            self._process.stdin.write(to_line(value) + b"\n")
         except BrokenPipeError as error:
             raise EndedError from error
 
     def line(self, until: float) -> bytes:
         """The next line, before the monotonic clock reads ``until``. Raises SilentError and EndedError."""
-        while b"\n" not in self._rest:
+        output = self._process.stdout
+        assert output is not None  # a pipe was asked for
+        while b"\n" not in self._unread:
             left = until - time.monotonic()
-            if left <= 0 or not select.select([self._output], [], [], left)[0]:
+            if left <= 0 or not select.select([output], [], [], left)[0]:
                 raise SilentError
-            data = self._output.read(65536)
+            data = output.read(65536)
             if not data:
                 raise EndedError
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
         return line
 
     def hang_up(self) -> None:
         """Close its input."""
-        with suppress(OSError):  # what was still to be written has no reader
-            self._input.close()
+        assert self._process.stdin is not None
+        with suppress(OSError):  # unwritten data has no reader any more
+            self._process.stdin.close()
 
     def close(self, seconds: float = KILLED_WITHIN_SECONDS) -> bool:
-        """Let go of it: the end of its input ends one that waits, one that acts goes on. Whether it ended in so many seconds."""
+        """Close its pipes: one that waits for input ends, one that acts goes on. Whether it ended in so many seconds."""
+        assert self._process.stdout is not None
         self.hang_up()
-        self._output.close()
+        self._process.stdout.close()
         return self.wait(seconds) is not None
 
     def kill(self, seconds: float = KILLED_WITHIN_SECONDS) -> bool:
-        """End it at once; False when the kernel has not given it back in so many seconds."""
+        """Kill it; False when it still exists after so many seconds."""
         self._process.kill()
         return self.close(seconds)
 
@@ -100,21 +102,11 @@ class Child:
         except subprocess.TimeoutExpired:
             return None
 
-    @property
-    def _input(self) -> IO[bytes]:
-        assert self._process.stdin is not None  # a pipe was asked for
-        return self._process.stdin
-
-    @property
-    def _output(self) -> IO[bytes]:
-        assert self._process.stdout is not None  # as above
-        return self._process.stdout
-
 
 def first_answer(program: str, lines: Sequence[object], seconds: float) -> dict[str, object] | None:
-    """Start a program, send it some lines, and give the first object that it answers. It is killed afterwards.
+    """Start a program, send it some lines, return the first object that it answers, and kill it.
 
-    Empty when it ends without one, None when it says nothing in time.
+    Empty when it ends without an answer, None when it does not answer in time.
     """
     try:
         child = Child(program, stderr=subprocess.DEVNULL)

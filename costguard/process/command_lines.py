@@ -1,4 +1,4 @@
-"""How the processes of costguard are started: program name to command line."""
+"""The command line of each costguard program."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ LIGHT = {
     "clock": "costguard.host.clockcheck",
     "history": "costguard.history.writer",
 }
-"""Resident or frequent, and content with the standard library: started without `site`."""
+"""Resident or frequent, and need only the standard library: started without `site`."""
 
 HEAVY = {
     "act": "costguard.actions.worker",
@@ -27,27 +27,27 @@ HEAVY = {
 def extra_paths() -> str:
     """The entries of this process's ``sys.path`` that ``-S`` would lose, in the form `start.py` takes.
 
-    Where things are installed, and PYTHONPATH; never the working directory, nor, for root, a folder that others can
-    write: what lies there would run as the agent.
+    The directories of installed packages, and PYTHONPATH; never the working directory, nor, for root, a directory that
+    others can write: what is there would run as the agent.
     """
     library = os.path.dirname(os.path.abspath(os.__file__))
     known = {library, os.path.join(library, "lib-dynload"), os.path.dirname(os.path.dirname(os.path.dirname(START)))}
     wanted = sys.path if sys.flags.isolated else _installed()  # isolated: the process itself was started like this
-    found = dict.fromkeys(path for path in wanted if os.path.isabs(path) and os.path.isdir(path))
-    return os.pathsep.join(path for path in found if path not in known) or "-"
+    paths = dict.fromkeys(path for path in wanted if os.path.isabs(path) and os.path.isdir(path))
+    return os.pathsep.join(path for path in paths if path not in known) or "-"
 
 
 def _installed() -> list[str]:
     from costguard.trust import weakness
 
-    asked = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    doubtful = {*asked, getattr(sys.modules.get("site"), "USER_SITE", None)} if os.geteuid() == 0 else set()
-    here = {os.path.dirname(os.path.realpath(sys.argv[0])), "" if (place := working_directory()) in asked else place}
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    doubtful = {*named, getattr(sys.modules.get("site"), "USER_SITE", None)} if os.geteuid() == 0 else set()
+    here = {os.path.dirname(os.path.realpath(sys.argv[0])), "" if (cwd := working_directory()) in named else cwd}
     return [path for path in sys.path if path not in here and not (path in doubtful and weakness(path, 0))]
 
 
 def working_directory() -> str:
-    """Where this process was started; empty when that folder is gone."""
+    """The working directory; empty when it has been removed."""
     try:
         return os.getcwd()
     except FileNotFoundError:

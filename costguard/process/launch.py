@@ -9,7 +9,7 @@ from costguard.process.command_lines import command_lines
 
 
 def exec_guard(effective: Mapping[str, object], environment: Mapping[str, str]) -> NoReturn:
-    """Become the guard. The configuration travels in memory: it may hold secrets, and argv is everybody's to read.
+    """Become the guard. The configuration travels in memory: it may hold secrets, and every user can read argv.
 
     Raises OSError when the interpreter cannot be started.
     """
@@ -20,5 +20,5 @@ def exec_guard(effective: Mapping[str, object], environment: Mapping[str, str]) 
     os.lseek(fd, 0, os.SEEK_SET)
     os.set_inheritable(fd, True)
     command = command_lines()["guard"]
-    os.chdir("/")  # no folder is kept from being unmounted, and nothing means the one where somebody happened to be
+    os.chdir("/")  # keeps no file system from being unmounted
     os.execve(command[0], [*command, str(fd)], environment)  # noqa: S606 - the point of this module

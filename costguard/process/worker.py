@@ -1,4 +1,4 @@
-"""The main of every short-lived worker: one job line in, answers out, each a typed value."""
+"""The main function of every short-lived worker: one job line in, answers out, each a typed value."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from costguard.process.wire import MalformedError, from_line, to_line
 
 BAD_JOB = 2
-"""Exit code for a job that nobody can do."""
+"""Exit code for a malformed job."""
 
 FAILED = 1
 
@@ -18,15 +18,15 @@ J = TypeVar("J")
 
 
 class WorkerAnswer(Protocol):
-    """What a worker says: a named tuple that names an error, empty when there is none."""
+    """A named tuple with an ``error`` message for people, empty when there is none."""
 
     @property
     def error(self) -> str:
-        """Words for people."""
+        """The message."""
 
 
 class Done(NamedTuple):
-    """The answer of a worker that does one thing: done when ``error`` is empty. ``notes`` are for the journal."""
+    """The answer of a worker that does one thing: it is done when ``error`` is empty. ``notes`` go to the journal."""
 
     error: str
     notes: tuple[str, ...] = ()
@@ -36,10 +36,10 @@ A = TypeVar("A", bound=WorkerAnswer)
 
 
 def serve(kind: type[J], do: Callable[[J], A | None], broken: Callable[[str], A]) -> int:
-    """Do the one job on standard input and answer; nothing at the end of input, for then the guard is gone. The exit code.
+    """Do the one job on standard input, answer, and return the exit code; end of input means that the guard is gone.
 
-    ``do`` may also `say` its answers itself and give None; ``broken`` makes the answer to a job that makes no sense.
-    Whatever else is printed, as a library may do, goes to standard error: it is no answer.
+    ``do`` may also `say` its answers itself and return None; ``broken`` turns an error message into an answer, for a
+    malformed job. Whatever else is printed, as a library may do, goes to standard error.
     """
     global _answers  # noqa: PLW0603 - where answers go belongs to the process, as standard output does
     _answers = os.dup(1)
@@ -60,7 +60,7 @@ def serve(kind: type[J], do: Callable[[J], A | None], broken: Callable[[str], A]
 
 
 def say(answer: WorkerAnswer) -> None:
-    """Write one line; a guard that is gone reads it no more, and that is no error."""
+    """Write one answer line. That the guard is gone is no error."""
     data = to_line(answer) + b"\n"
     try:
         while data:

@@ -240,7 +240,7 @@ class SimHost:
         given = _decode(job)
         self.watch.started(self.world.instant(), program, given)
         if self.faults.take(f"spawn:{program}", self):
-            raise SpawnFailed(f"{program} could not be started: Resource temporarily unavailable")
+            raise SpawnFailed(f"cannot start {program}: Resource temporarily unavailable")
         self._last_child += 1
         number = self._last_child
         made = PROGRAMS[program]
@@ -292,7 +292,7 @@ class SimHost:
         failed = bool(self.faults.take("save", self))
         self.watch.saved(self.world.instant(), done=not failed)
         if failed:
-            return "state.json could not be written: No space left on device"
+            return "cannot write state.json: No space left on device"
         self.world.runtime[STATE] = wrap("boot_id", self.world.boot_id, data)
         return None
 
@@ -301,7 +301,7 @@ class SimHost:
         if self.doom:
             self._boundary()
         if self.faults.take("commitments", self):
-            return "commitments.json could not be written: No space left on device"
+            return "cannot write commitments.json: No space left on device"
         self.world.runtime[COMMITMENTS] = wrap("instance", self.world.instance, data)
         return None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.host.children import FLOOD_BYTES, LINE_COST, LINE_LIMIT
+from costguard.host.children import FLOOD_BYTES, LINE_COST_BYTES, LINE_LIMIT_BYTES
 from costguard.host.clock import boot_clock
 from costguard.host.files import Start
 from costguard.host.ports import Ended, HostEvent, Line, Signal, SpawnFailed
@@ -195,11 +195,11 @@ def test_a_flooding_child_is_killed(host: RealHost, program: str) -> None:
     child = host.spawn(program, b"")
     events = collect(host, ended)
     assert events[-1] == Ended(child, -signal.SIGKILL)
-    assert sum(len(line) + LINE_COST for line in lines(events)) <= 5 * FLOOD_BYTES
+    assert sum(len(line) + LINE_COST_BYTES for line in lines(events)) <= 5 * FLOOD_BYTES
     assert host.wait(boot_clock() + 0.2) == []
 
 
-@pytest.mark.parametrize(("length", "code"), [(LINE_LIMIT, 0), (LINE_LIMIT + 1, -signal.SIGKILL)])
+@pytest.mark.parametrize(("length", "code"), [(LINE_LIMIT_BYTES, 0), (LINE_LIMIT_BYTES + 1, -signal.SIGKILL)])
 def test_a_line_has_at_most_64_kib(host: RealHost, length: int, code: int) -> None:
     """A line of exactly 64 KiB passes; a longer one ends the child and is not delivered."""
     child = host.spawn("line", b"%d" % length)
@@ -241,7 +241,7 @@ def test_a_daemon_that_keeps_the_pipe_does_not_hide_the_end(host: RealHost) -> N
 def test_a_program_that_is_missing_is_said(host: RealHost) -> None:
     """A failed start raises words and leaks no descriptor."""
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(SpawnFailed, match="missing could not be started: No such file"):
+    with pytest.raises(SpawnFailed, match="cannot start missing: No such file"):
         host.spawn("missing", b"")
     assert len(os.listdir("/proc/self/fd")) == before
 

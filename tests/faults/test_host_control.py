@@ -20,14 +20,14 @@ from costguard.host.control import (
     BACKLOG,
     CLIENTS,
     FLOOD_SHARE,
-    LINE_LIMIT,
+    LINE_LIMIT_BYTES,
     OWN_BURST,
-    OWN_EVERY,
+    OWN_EVERY_SECONDS,
     PAUSE_SECONDS,
-    READS,
+    READS_LIMIT,
     REQUEST_SECONDS,
     USER_BURST,
-    USER_EVERY,
+    USER_EVERY_SECONDS,
     Control,
 )
 from costguard.host.poller import Poller
@@ -145,7 +145,7 @@ def test_a_client_may_wait_for_its_answer(server: Server) -> None:
         server.control.answer(request.client, b"too late")
 
 
-@pytest.mark.parametrize("length", [LINE_LIMIT, LINE_LIMIT + 1])
+@pytest.mark.parametrize("length", [LINE_LIMIT_BYTES, LINE_LIMIT_BYTES + 1])
 def test_a_request_has_at_most_64_kib(server: Server, length: int) -> None:
     """64 KiB pass, one byte more is hung up on."""
     with server.client() as client:
@@ -155,7 +155,7 @@ def test_a_request_has_at_most_64_kib(server: Server, length: int) -> None:
         while sender.is_alive() or (not requests and not closed(client)):
             requests += server.turn()
         sender.join()
-        assert [len(request.data) for request in requests] == ([length] if length == LINE_LIMIT else [])
+        assert [len(request.data) for request in requests] == ([length] if length == LINE_LIMIT_BYTES else [])
 
 
 def test_a_large_answer_is_sent_as_the_client_reads(server: Server) -> None:
@@ -209,7 +209,7 @@ def test_who_asks_too_often_is_told_to_come_again(server: Server) -> None:
     with server.client(b"status\n") as surplus:
         assert server.turn() == []
         assert turned_away(surplus)
-    server.time.value += OWN_EVERY
+    server.time.value += OWN_EVERY_SECONDS
     with server.client(b"status\n"):
         assert len(server.turn()) == 1
     assert asked == OWN_BURST
@@ -218,20 +218,20 @@ def test_who_asks_too_often_is_told_to_come_again(server: Server) -> None:
 def test_no_user_uses_up_the_allowance_of_another(server: Server) -> None:
     """Each has a small one of its own; all users together have one beside root's."""
     control, stranger = server.control, os.getuid() + 1
-    assert [bool(control._wait(stranger)) for _ in range(USER_BURST + 2)] == [False] * USER_BURST + [True] * 2
-    assert control._wait(stranger + 1) == 0.0
-    many = [control._wait(stranger + 2 + number) for number in range(2 * ALL_BURST)]
+    assert [bool(control._rate_limited(stranger)) for _ in range(USER_BURST + 2)] == [False] * USER_BURST + [True] * 2
+    assert control._rate_limited(stranger + 1) == 0.0
+    many = [control._rate_limited(stranger + 2 + number) for number in range(2 * ALL_BURST)]
     assert many.count(0.0) < ALL_BURST
-    assert control._wait(0) == 0.0
-    assert control._wait(os.getuid()) == 0.0
-    server.time.value += USER_EVERY
-    assert control._wait(stranger) == 0.0
+    assert control._rate_limited(0) == 0.0
+    assert control._rate_limited(os.getuid()) == 0.0
+    server.time.value += USER_EVERY_SECONDS
+    assert control._rate_limited(stranger) == 0.0
 
 
 def test_a_flood_of_connections_takes_a_small_share_of_one_core(tmp_path: Path) -> None:
     """After a turn that sent somebody away the door stays closed for many times as long as the turn took."""
     server = Server(tmp_path, Time(step=0.0001))  # so much goes by between two looks at the clock
-    while not server.control._wait(os.getuid()):
+    while not server.control._rate_limited(os.getuid()):
         pass
     clients = [server.client() for _ in range(BACKLOG // 2)]
     began = server.time.value
@@ -252,7 +252,7 @@ def test_a_flood_of_connections_takes_a_small_share_of_one_core(tmp_path: Path) 
 def test_a_request_in_crumbs_is_hung_up_on(server: Server) -> None:
     """Each piece wakes the guard: a client of ours sends its line in one."""
     with server.client(b"{") as client:
-        for _ in range(READS):
+        for _ in range(READS_LIMIT):
             server.turn()
             with suppress(BrokenPipeError):
                 client.sendall(b" ")
@@ -293,7 +293,7 @@ def test_another_user_gets_in_during_a_flood(server: Server) -> None:
     """The user with most connections loses the oldest one to somebody who has fewer."""
     clients = [server.client() for _ in range(CLIENTS)]
     server.turn()
-    assert server.control._room(os.getuid() + 1)
+    assert server.control._make_room(os.getuid() + 1)
     assert closed(clients[0])
     assert not closed(clients[1])
     for client in clients:
@@ -364,7 +364,7 @@ def test_an_agent_that_hangs_up_is_said(server: Server) -> None:
         for asked in server.turn():
             server.control.answer(asked.client, b"")
     thread.join()
-    assert "hung up without an answer" in found[0]
+    assert "closed the connection without an answer" in found[0]
 
 
 def test_a_request_bears_the_person_behind_the_user_id(tmp_path: Path) -> None:

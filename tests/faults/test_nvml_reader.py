@@ -404,7 +404,7 @@ def test_a_guard_that_hears_nothing_any_more_is_gone(apart: Apart) -> None:
     """Exit 0, as at the end of its words."""
     reader = apart.reader()
     reader.read()
-    reader._child._output.close()
+    reader._child._process.stdout.close()  # type: ignore[union-attr]  # it is a pipe
     reader.send({"read": 2})
     assert reader.wait() == 0
 

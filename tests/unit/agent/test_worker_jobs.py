@@ -241,7 +241,7 @@ def test_a_word_that_makes_no_sense_is_the_last() -> None:
     crew = Crew(CONFIRM)
     found = wrote(crew.workers, 1, b"garbage", NOW)
     assert found is not None
-    assert found.detail == "the worker failed: it answered with nonsense (it is no JSON)"
+    assert found.detail == "the worker failed: it answered with nonsense (it is not JSON)"
     assert crew.hears({"outcome": {"status": "done", "detail": ""}}) is None
     assert ended(crew.workers, 1, 0, NOW) is None
     assert wrote(Crew(CHECK).workers, 99, b"garbage", NOW) is None

@@ -55,7 +55,7 @@ def test_a_worker_that_cannot_be_started(kind: str, status: str) -> None:
     outcome = begin(crew, EFFECTS[kind], 10.0)
     assert outcome is not None
     assert (outcome.effect, outcome.status) == ("e1", status)
-    assert "could not be started" in outcome.detail
+    assert "cannot start" in outcome.detail
 
 
 @pytest.mark.parametrize(("kind", "status"), KINDS)

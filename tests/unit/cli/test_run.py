@@ -164,7 +164,7 @@ def test_a_second_agent_promises_nothing(run: Run, script: Script, tmp_path: Pat
     shutil.rmtree(resolve(str(tmp_path / "state"), os.environ).runtime)
     assert second.returncode == 3
     assert second.stdout == ""
-    assert "another costguard agent already runs" in second.stderr
+    assert "another costguard agent is already running" in second.stderr
 
 
 def test_what_cannot_be_started_is_named(script: Script, tmp_path: Path) -> None:

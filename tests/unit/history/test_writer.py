@@ -34,8 +34,8 @@ def test_it_says_how_much_it_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("job", "code", "words"),
     [
-        (b"nonsense", 2, "malformed job (it is no JSON)"),
-        (b"[]", 2, "malformed job (it is no object)"),
+        (b"nonsense", 2, "malformed job (it is not JSON)"),
+        (b"[]", 2, "malformed job (it is not an object)"),
         (b'{"path":"/tmp/h","batch":"b"}', 2, "malformed job (instance is missing)"),
         (to_line(batch("relative")), 1, "relative is no absolute path"),
         (to_line(batch("/dev/null/x")), 1, "history is not written: /dev/null/x"),

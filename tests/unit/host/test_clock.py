@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from costguard.host.clock import CHECK_SECONDS, SURE_SECONDS, Clock, boot_clock
+from costguard.host.clock import CHECK_SECONDS, SYNCED_CHECK_SECONDS, Clock, boot_clock
 from costguard.process.command_lines import command_lines
 
 PATIENCE = 20.0
@@ -37,7 +37,7 @@ def test_the_answer_of_the_check_counts(code: int, synced: bool | None) -> None:
     assert clock._check is not None
     until(clock, lambda: clock._check is None)
     assert clock.now().synced is synced
-    assert clock._due - boot_clock() == pytest.approx(SURE_SECONDS if synced else CHECK_SECONDS, abs=60.0)
+    assert clock._due - boot_clock() == pytest.approx(SYNCED_CHECK_SECONDS if synced else CHECK_SECONDS, abs=60.0)
     clock.check()
     assert clock._check is None  # the next question comes later
 

@@ -51,7 +51,7 @@ def test_commitments_of_another_machine_are_dropped_and_told(folders: tuple[Path
     files.replace(str(folders[1] / files.COMMITMENTS), files.wrap("instance", "i0", GOOD))
     start = load(folders)
     assert start.commitments is None
-    assert "belongs to another machine (i0, this is i1)" in start.notes[0]
+    assert "is from another machine (i0; this one is i1)" in start.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_commitments_of_another_machine_are_dropped_and_told(folders: tuple[Path
         (b"[" * 100_000, "is damaged"),
         (b'{"version":1,"boot_id":"b1"}', "is damaged"),
         (b'{"version":1,"boot_id":7,"data":{}}', "is damaged"),
-        (b'{"version":2,"boot_id":"b1","data":{}}', "is of an unknown version (2)"),
-        (b'{"boot_id":"b1","data":{}}', "is of an unknown version (None)"),
-        (b" " * (files._LIMIT + 1), "is too large"),
+        (b'{"version":2,"boot_id":"b1","data":{}}', "has unknown version 2"),
+        (b'{"boot_id":"b1","data":{}}', "is damaged"),
+        (b" " * (files._LIMIT_BYTES + 1), "is too large"),
     ],
 )
 def test_what_cannot_be_used_is_moved_aside(folders: tuple[Path, Path], content: bytes, words: str) -> None:
@@ -76,7 +76,7 @@ def test_what_cannot_be_used_is_moved_aside(folders: tuple[Path, Path], content:
     path.write_bytes(content)
     start = load(folders)
     assert start.state is None
-    assert start.notes == (f"{path} {words}: moved aside to {path}.bad-2; starting without it",)
+    assert start.notes == (f"{path} {words}: moved to {path}.bad-2, starting without it",)
     assert (folders[0] / f"{files.STATE}.bad-2").read_bytes() == content
     assert not path.exists()
 
@@ -91,7 +91,7 @@ def test_what_is_no_file_is_noted(folders: tuple[Path, Path], kind: str) -> None
         path.symlink_to("/etc/passwd")
     start = load(folders)
     assert start.state is None
-    assert "cannot be read" in start.notes[0]
+    assert "cannot read" in start.notes[0]
 
 
 def test_a_link_is_not_written_through(folders: tuple[Path, Path]) -> None:

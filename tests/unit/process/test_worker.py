@@ -50,7 +50,7 @@ def test_what_a_library_prints_is_no_answer(line: bytes, code: int, answers: lis
 def test_a_guard_that_is_gone_is_no_error_and_a_senseless_job_is_one(line: bytes, code: int) -> None:
     """Said in one line, which quotes nothing."""
     found = work(line)
-    words = "it is no JSON" if line == b"nonsense" else "what is missing"
+    words = "it is not JSON" if line == b"nonsense" else "what is missing"
     assert found[0] == code
     said = [{"error": f"internal error: malformed job ({words}); please report it"}]
     assert found[1] == (said if code else [])
