@@ -11,7 +11,7 @@ from costguard.engine.events import Outcome, Tick
 from costguard.engine.machine import step
 from costguard.engine.observation import Observation
 from costguard.engine.policy import Policy
-from costguard.engine.state import initial
+from costguard.engine.saved import initial
 
 EVERY_RULE = Policy(
     kill_action="shutdown",

@@ -51,7 +51,7 @@ class GpuSide:
     ) -> None:
         self._host, self._tell = host, tell
         self._known = state.gpus
-        self._devices = {device.key: device for device in state.core.devices}
+        self._devices = {device.key: device for device in state.core.selection.devices}
         self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
         self.found: dict[str, tuple[str, str]] = {}
         """What is found out about a GPU now: a code and words."""

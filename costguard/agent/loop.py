@@ -350,10 +350,10 @@ class Loop:
 
     def _circumstances(self) -> Circumstances:
         state, core = self._last.state, self._last.state.core
-        quiet = [0.0 if state.tracks[i].loud else state.at - state.tracks[i].since for i in core.judged]
+        quiet = [0.0 if state.tracks[i].loud else state.at - state.tracks[i].since for i in core.selection.judged]
         idle = (max if rules_of(self.policy).judges_any else min)(quiet, default=0.0)
         reason = core.incident.reason if core.incident else ""
-        gpus = tuple([state.gpus[i] for i in core.judged])
+        gpus = tuple([state.gpus[i] for i in core.selection.judged])
         return Circumstances(reason, str(self._last.sentence), idle, gpus, core.instance)
 
     def _readings(self) -> list[list[object]]:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from costguard.agent.disk import Disk
 from costguard.agent.reader import HANDED
 from costguard.engine.policy import Policy
-from costguard.engine.state import OPEN, Core, State, alike, commitments, dump, initial, load
+from costguard.engine.saved import alike, commitments, dump, initial, load
+from costguard.engine.state import OPEN, Core, State
 from costguard.host.files import Start
 from costguard.host.ports import Host, Instant, Report
 
@@ -129,7 +130,7 @@ class Memory:
         core = state.core._replace(fresh="lost") if lost and not state.core.fresh else state.core
         if core.fresh == "lost":  # time asleep is no running time, whatever is committed before the first tick
             instant = self._host.clock()
-            core = core._replace(suspended=instant.boot - instant.mono)
+            core = core._replace(clocks=core.clocks._replace(suspended=instant.boot - instant.mono))
         return state._replace(core=core)
 
     def still(self, before: Core, state: State, learnt: object) -> bool:
@@ -142,21 +143,30 @@ class Memory:
         learnt = readers.handed.get("learnt")
         if self.still(before, state, learnt):
             return
-        clocks = (core.started, core.suspended, core.synced)
-        essence = (core.serial, core.phase, core.done, core.armed, clocks, core.holds, core.plans, core.alarm)
+        clocks = (core.clocks.started, core.clocks.suspended, core.clocks.synced)
+        essence = (
+            core.serial,
+            core.phase,
+            core.ending.done,
+            core.signals.armed_at,
+            clocks,
+            core.people.holds,
+            core.plans.verdicts,
+            core.alarms.unknown,
+        )
         if told or essence != self._essence or at - self._saved_at >= SAVE_EVERY or learnt is not self._learnt:
             self._essence = essence
             self.save(state, readers)
         # work, or what cannot be seen, while the disk still tells of unused time: a crash of the machine must not lose it
-        work = core.work
+        work = core.signals.work
         # or that began anew: a resume counts as a start
         saved = self._unused_since
         worked = saved is not None and (
-            core.armed is not None
+            core.signals.armed_at is not None
             or (work is not None and (work.loud or work.lost is not None or max(work.since, work.known_since) > saved))
         )
         now_open = core.incident.id if core.incident is not None and core.phase in OPEN else ""
-        lasting = (core.holds, core.stops, now_open, core.phase if now_open else "")
+        lasting = (core.people.holds, core.ledger.stops, now_open, core.phase if now_open else "")
         if worked or lasting != self._lasting:
             self._lasting = lasting
             self.commit(state, self._host.clock())

@@ -30,7 +30,7 @@ class Preflight:
 
     def heard(self, event: Outcome, before: Core) -> Finding | None:
         """What people should know after this outcome; ``before`` is what the engine remembered when it came."""
-        entry = next((entry for entry in before.checking if entry.startswith(event.effect + " ")), "")
+        entry = next((entry for entry in before.plans.checking if entry.startswith(event.effect + " ")), "")
         action = entry.partition(" ")[2]
         if not action:
             return None

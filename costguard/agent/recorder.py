@@ -129,8 +129,8 @@ class Recorder:
             return
         said = {"status": event.status, "detail": event.detail, "proof": event.proof}
         fate: dict[str, object] = {"effect": event.effect, **said, "findings": event.findings}
-        if was and event.effect == was.told and now and before.phase not in {DONE, FAILED}:
-            fate |= {"tries": was.tries, "unreached": now.exhausted}
+        if was and event.effect == was.announcement.effect and now and before.phase not in {DONE, FAILED}:
+            fate |= {"tries": was.announcement.attempts, "unreached": now.announcement.exhausted}
         self._add(found, wall, "outcome", fate, asked=asked)
 
     def _effect(
@@ -295,17 +295,21 @@ class Recorder:
 
 def _released(before: Core, core: Core) -> bool:
     """Whether a release changed anything: what was refused or found nothing is no event."""
-    return (before.holds, before.stops, before.phase) != (core.holds, core.stops, core.phase)
+    return (before.people.holds, before.ledger.stops, before.phase) != (
+        core.people.holds,
+        core.ledger.stops,
+        core.phase,
+    )
 
 
 def _phase(before: Core, step: Step) -> dict[str, object]:
     core = step.state.core
     now = core.incident or before.incident
-    plan = next((plan for plan in core.plans if now is not None and plan.action == now.action), None)
+    plan = next((plan for plan in core.plans.verdicts if now is not None and plan.action == now.action), None)
     return {
         "from": before.phase,
         "to": core.phase,
-        "done": core.done,
+        "done": core.ending.done,
         "reason": now.reason if now else "",
         "owner": now.owner if now else "",
         "action": now.action if now else "",

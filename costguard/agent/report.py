@@ -46,7 +46,7 @@ def report(
                 "known": known,
                 "finding": found.get(key, ("", ""))[0] or None,
                 "finding_words": found.get(key, ("", ""))[1],
-                "judged": position in core.judged,
+                "judged": position in core.selection.judged,
             }
         )
     return {
@@ -55,15 +55,15 @@ def report(
         "phase": core.phase,
         "mode": policy.mode,
         "action": action_of(incident, rules),
-        "armed": core.armed is not None or policy.arm_duration is None,
+        "armed": core.signals.armed_at is not None or policy.arm_duration is None,
         "gpus": gpus,
-        "lacking": lacking(core, state.gpus) if core.lacking else "",
+        "lacking": lacking(core, state.gpus) if core.selection.unmatched else "",
         "policy": policy._asdict(),
         "window": policy.kill_duration,
         "threshold": rules.quiet_threshold,
         **{f"{reason.name}_at": date(reason.at(moment)) for reason in OWN},
-        "started": date(core.started),
-        "boot_grace_until": date(core.started + policy.boot_grace) if rules.ends_machine else None,
+        "started": date(core.clocks.started),
+        "boot_grace_until": date(core.clocks.started + policy.boot_grace) if rules.ends_machine else None,
         "grace": policy.grace,
         "admin_hold": policy.admin_hold,
         "price_per_hour": policy.price_per_hour,
@@ -76,27 +76,33 @@ def report(
             "opened": date(incident.opened),
             "warned": date(incident.warned),
             "due": date(due_at(core, rules)),
-            "reached": incident.reached,
-            "unreached": incident.exhausted,
-            "tries": incident.tries,
+            "reached": incident.announcement.reached,
+            "unreached": incident.announcement.exhausted,
+            "tries": incident.announcement.attempts,
             "detail": incident.detail,
             "owner": incident.owner,
             "action": action_of(incident, rules),
             "proof": incident.proof,
             "receipt": incident.receipt,
         },
-        "done": core.done,
+        "done": core.ending.done,
         "wish": None
-        if core.wish is None
-        else {**core.wish._asdict(), "asked": date(core.wish.asked), "ended": date(core.wish.ended or None)},
-        "holds": [{"owner": h.owner, "reason": h.reason, "until": date(h.until), "uid": h.uid} for h in core.holds],
-        "hold_left": max(0.0, policy.hold_total - core.held),
+        if core.stop_request is None
+        else {
+            **core.stop_request._asdict(),
+            "asked": date(core.stop_request.asked),
+            "ended": date(core.stop_request.ended or None),
+        },
+        "holds": [
+            {"owner": h.owner, "reason": h.reason, "until": date(h.until), "uid": h.uid} for h in core.people.holds
+        ],
+        "hold_left": max(0.0, policy.hold_total - core.people.charged),
         "vetoes": [{"source": v.source, "reason": v.reason, "hatch": v.hatch} for v in core.vetoes],
         "plans": [
             {"action": p.action, "verdict": p.verdict, "findings": [list(f) for f in p.findings], "at": date(p.at)}
-            for p in core.plans
+            for p in core.plans.verdicts
         ],
-        "weak_since": date(core.weak.since if core.weak is not None else None),
-        "unknown_since": date(core.blind),
+        "weak_since": date(core.alarms.weak_sign.since if core.alarms.weak_sign is not None else None),
+        "unknown_since": date(core.signals.unknown_since),
         "time": wall,
     }

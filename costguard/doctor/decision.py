@@ -10,7 +10,7 @@ from costguard.doctor.finding import CheckResult
 from costguard.engine.events import Devices, Tick
 from costguard.engine.machine import step
 from costguard.engine.observation import Observation
-from costguard.engine.state import initial
+from costguard.engine.saved import initial
 
 
 def gpus(report: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

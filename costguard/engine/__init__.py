@@ -20,7 +20,8 @@ from costguard.engine.events import (
 from costguard.engine.machine import Step, step
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown, Veto
 from costguard.engine.policy import Policy
-from costguard.engine.state import State, initial
+from costguard.engine.saved import initial
+from costguard.engine.state import State
 
 __all__ = [
     "AskHold",

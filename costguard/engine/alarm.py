@@ -5,12 +5,10 @@ from costguard.engine.idleness import idle_at, idle_floor, unused_after, unused_
 from costguard.engine.narrate import lacking
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import in_boot_grace, obstacle
-from costguard.engine.rules import Rules
+from costguard.engine.rules import DAY_SECONDS, Rules
 from costguard.engine.state import WARNING, WATCHING, Alarm, Core, State
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER, Track, clear_at, loud_seconds, tolerates
-
-DAY = 86400.0
 
 
 def would_have_stopped_at(core: Core, rules: Rules, track: Track | None) -> float:
@@ -38,10 +36,10 @@ def delayed(state: State, rules: Rules, would: float) -> bool:
 def raise_alarm(turn: Turn) -> None:
     """Begin, repeat or end the alarm."""
     core, rules, at = turn.core, turn.rules, turn.at
-    alarm, since = core.alarm, _since(turn)
+    alarm, since = core.alarms.unknown, _since(turn)
     if since == NEVER:
         if alarm is not None:
-            turn.core = turn.core._replace(alarm=_ended_or_waiting(turn, alarm))
+            turn.alarms = turn.alarms._replace(unknown=_ended_or_waiting(turn, alarm))
         return
     if alarm is None or alarm.next == NEVER:
         told, lasted = (alarm.told, alarm.lasted) if alarm is not None else (0, 0.0)
@@ -49,14 +47,14 @@ def raise_alarm(turn: Turn) -> None:
     if at >= alarm.next:
         _tell(turn, alarm)
         alarm = timed(alarm._replace(told=alarm.told + 1, counted=at), rules)
-    if alarm != core.alarm:
-        turn.core = turn.core._replace(alarm=alarm)
+    if alarm != core.alarms.unknown:
+        turn.alarms = turn.alarms._replace(unknown=alarm)
 
 
 def timed(alarm: Alarm, rules: Rules) -> Alarm:
     """With the time at which it is told next: after 1, 2, 4 ... times `unknown_alarm`, then daily."""
     after = rules.policy.unknown_alarm
-    pause = after if alarm.counted == alarm.since else min(DAY, after * 2.0 ** min(alarm.told - 1, DOUBLINGS))
+    pause = after if alarm.counted == alarm.since else min(DAY_SECONDS, after * 2.0 ** min(alarm.told - 1, DOUBLINGS))
     return alarm._replace(next=alarm.counted + pause)
 
 
@@ -70,24 +68,24 @@ def waiting(alarm: Alarm | None, until: float) -> Alarm | None:
 def _since(turn: Turn) -> float:
     """Since when unknown has been what delays a stop; NEVER when it is not."""
     core, rules, at = turn.core, turn.rules, turn.at
-    if core.blind is not None:
-        return core.blind
-    if core.alarm is not None and core.alarm.next < NEVER and _but_for_a_blip(core, rules, at):
-        return core.alarm.since if delayed(turn.state, rules, at) else NEVER
-    would = would_have_stopped_at(core, rules, core.shadow)
+    if core.signals.unknown_since is not None:
+        return core.signals.unknown_since
+    if core.alarms.unknown is not None and core.alarms.unknown.next < NEVER and _but_for_a_blip(core, rules, at):
+        return core.alarms.unknown.since if delayed(turn.state, rules, at) else NEVER
+    would = would_have_stopped_at(core, rules, core.signals.known_work)
     # a hold, a veto or a latch may have delayed the stop before: only what is unknown from now on counts
     return max(would, at - rules.policy.interval) if delayed(turn.state, rules, would) else NEVER
 
 
 def _blip(core: Core, rules: Rules, at: float) -> bool:
     """Whether there is load in this tick that the window tolerates: it neither ends an alarm nor begins it anew."""
-    seen = core.shadow
+    seen = core.signals.known_work
     return seen is not None and seen.loud and loud_seconds(seen, rules.policy.kill_duration, at) <= rules.tolerance
 
 
 def _but_for_a_blip(core: Core, rules: Rules, at: float) -> bool:
     """Whether there is load in this tick, and the window is clear all the same, had everything unknown been quiet."""
-    seen, policy = core.shadow, rules.policy
+    seen, policy = core.signals.known_work, rules.policy
     if seen is None or not seen.loud:
         return False
     return tolerates(seen, idle_floor(core, rules), policy.kill_duration, rules.tolerance, at)
@@ -99,7 +97,7 @@ def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
     Unknown that ended before it delayed anything is over too. A hold, a veto or a reload ends nothing.
     """
     core, rules, at = turn.core, turn.rules, turn.at
-    seen = core.shadow
+    seen = core.signals.known_work
     if seen is not None and seen.loud:
         nothing = not _blip(core, rules, at)
     else:
@@ -124,20 +122,25 @@ def _tell(turn: Turn, alarm: Alarm) -> None:
         "critical",
         unknown_seconds=seconds,
         unknown_gpus=unknown,
-        lacking=lacking(core, turn.gpus) if core.lacking else "",
+        lacking=lacking(core, turn.gpus) if core.selection.unmatched else "",
         money=None if price is None else seconds / 3600.0 * price,
     )
 
 
 def alone(core: Core) -> bool:
     """Whether all that shows work is one weak sign: no load, and no sign of a second kind."""
-    return core.strong is not None and not core.strong.loud and core.work is not None and core.work.loud
+    return (
+        core.signals.strong_work is not None
+        and not core.signals.strong_work.loud
+        and core.signals.work is not None
+        and core.signals.work.loud
+    )
 
 
 def raise_weak(turn: Turn, before: Core, readings: tuple[Reading, ...]) -> None:
     """Begin, tell, repeat daily or end: one weak sign alone has kept the machine up for a whole window."""
-    core, rules, at, weak = turn.core, turn.rules, turn.at, turn.core.weak
-    old, now = before.strong, core.strong
+    core, rules, at, weak = turn.core, turn.rules, turn.at, turn.core.alarms.weak_sign
+    old, now = before.signals.strong_work, core.signals.strong_work
     worked = (
         old is not None and now is not None and old.loud and not now.loud and now.since - old.since > rules.tolerance
     )
@@ -148,14 +151,14 @@ def raise_weak(turn: Turn, before: Core, readings: tuple[Reading, ...]) -> None:
         weak = Alarm(at, next=at + rules.policy.kill_duration)
     elif weak is not None and at >= weak.next and seen and delayed(turn.state, rules, weak_would(core, rules)):
         _tell_weak(turn, weak, readings)
-        weak = weak._replace(next=at + DAY)
-    if weak != core.weak:
-        turn.core = turn.core._replace(weak=weak)
+        weak = weak._replace(next=at + DAY_SECONDS)
+    if weak != core.alarms.weak_sign:
+        turn.alarms = turn.alarms._replace(weak_sign=weak)
 
 
 def weak_would(core: Core, rules: Rules) -> float:
     """When the machine would have been stopped, had single weak signs been quiet."""
-    return would_have_stopped_at(core, rules, core.strong)
+    return would_have_stopped_at(core, rules, core.signals.strong_work)
 
 
 def _tell_weak(turn: Turn, weak: Alarm, readings: tuple[Reading, ...]) -> None:

@@ -2,11 +2,11 @@
 
 from costguard.engine.alarm import alone, delayed, weak_would, would_have_stopped_at
 from costguard.engine.idleness import idle_at, unused_at, work_seen, works_now
-from costguard.engine.incident import HEARD_WITHIN
+from costguard.engine.incident import HEARD_WITHIN_SECONDS
 from costguard.engine.obstacles import may_warn_at
 from costguard.engine.overdue import period_over, waits_for_work
 from costguard.engine.reasons import OWN, Moment, begins
-from costguard.engine.rules import Rules
+from costguard.engine.rules import NOTICE_KEPT_SECONDS, Rules
 from costguard.engine.state import DONE, FAILED, WATCHING, State
 from costguard.engine.window import NEVER
 
@@ -26,52 +26,58 @@ def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) ->
     core = state.core
     if core.phase not in {WATCHING, DONE, FAILED}:
         return -NEVER
-    times = [core.check, core.remind, core.again, _arming(state, rules), _alarm(state, rules)]
-    if core.holds:
-        times.extend([hold.until for hold in core.holds])
-    if core.notice is not None:
-        times.append(core.notice + 600.0)
+    times = [
+        core.plans.check_at,
+        core.ending.remind_at,
+        core.ending.retry_at,
+        _arming(state, rules),
+        _alarm(state, rules),
+    ]
+    if core.people.holds:
+        times.extend([hold.until for hold in core.people.holds])
+    if core.notice.due is not None:
+        times.append(core.notice.due + NOTICE_KEPT_SECONDS)
     if rules.policy.budget is not None:
         times.append(_ahead(state.at + period_over(core, rules) - wall, state.at))
     if core.phase != WATCHING:
         if any(track.loud for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
             return -NEVER
-        if core.weak is not None:
+        if core.alarms.weak_sign is not None:
             return -NEVER
         incident = core.incident
-        if incident is not None and incident.by_person and incident.told:
-            times.append(core.closed + HEARD_WITHIN)
+        if incident is not None and incident.by_person and incident.announcement.effect:
+            times.append(core.ending.since + HEARD_WITHIN_SECONDS)
         return min(*times, _ahead(idle_at(state, rules), state.at))
     moment = Moment(state, rules, wall, synced)
     times += [begins(reason, moment) for reason in OWN]
     times.append(_weak(state, rules))
     if waits_for_work(state, rules, wall, synced=synced):
-        times.append(core.deadline_told)
-    if (core.stops or core.held) and works_now(state):
+        times.append(core.alarms.deadline_at)
+    if (core.ledger.stops or core.people.charged) and works_now(state):
         return -NEVER
     return min(times)
 
 
 def _arming(state: State, rules: Rules) -> float:
     core, duration = state.core, rules.policy.arm_duration
-    if core.armed is not None or duration is None:
+    if core.signals.armed_at is not None or duration is None:
         return NEVER
-    return core.arm_since + duration if core.arm_since is not None else NEVER
+    return core.signals.above_arm_since + duration if core.signals.above_arm_since is not None else NEVER
 
 
 def _alarm(state: State, rules: Rules) -> float:
     """When the alarm could begin, be told or end."""
     core = state.core
-    if core.alarm is not None and core.blind is None and core.phase in {DONE, FAILED}:
+    if core.alarms.unknown is not None and core.signals.unknown_since is None and core.phase in {DONE, FAILED}:
         return -NEVER  # nothing is delayed any more: the alarm ends with the next tick
     over = NEVER
-    if core.alarm is not None:
-        if core.blind is None and core.shadow is not None and core.shadow.loud:
+    if core.alarms.unknown is not None:
+        if core.signals.unknown_since is None and core.signals.known_work is not None and core.signals.known_work.loud:
             return -NEVER  # a blip, until it is too long to be one
         over = min(idle_at(state, rules), unused_at(state, rules))
-        if core.alarm.next < NEVER:
-            return min(core.alarm.next, over)
-    would = would_have_stopped_at(core, rules, core.shadow)
+        if core.alarms.unknown.next < NEVER:
+            return min(core.alarms.unknown.next, over)
+    would = would_have_stopped_at(core, rules, core.signals.known_work)
     return min(over, _delay(state, rules, max(would, may_warn_at(core, rules))))
 
 
@@ -80,9 +86,9 @@ def _weak(state: State, rules: Rules) -> float:
     core = state.core
     if not (alone(core) and works_now(state)):
         return NEVER
-    if core.weak is None:
+    if core.alarms.weak_sign is None:
         return -NEVER
-    return _delay(state, rules, max(core.weak.next, weak_would(core, rules), may_warn_at(core, rules)))
+    return _delay(state, rules, max(core.alarms.weak_sign.next, weak_would(core, rules), may_warn_at(core, rules)))
 
 
 def _delay(state: State, rules: Rules, moment: float) -> float:

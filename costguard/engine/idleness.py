@@ -8,28 +8,28 @@ from costguard.engine.window import NEVER, Track, clear_at, loud_seconds, tolera
 def idle_floor(core: Core, rules: Rules) -> float:
     """The earliest moment at which an idle window may begin."""
     policy = rules.policy
-    armed = core.armed if policy.arm_duration is not None else -NEVER
+    armed = core.signals.armed_at if policy.arm_duration is not None else -NEVER
     if armed is None:
         return NEVER
-    return max(armed, core.began - policy.interval + policy.delay) if policy.delay else armed
+    return max(armed, core.clocks.began - policy.interval + policy.delay) if policy.delay else armed
 
 
 def idle_at(state: State, rules: Rules) -> float:
     """When the idle window will be clear if nothing changes; NEVER while it cannot be."""
     core, window, tolerance = state.core, rules.policy.kill_duration, rules.tolerance
     floor = idle_floor(core, rules)
-    if floor == NEVER or not core.judged or core.lacking:
+    if floor == NEVER or not core.selection.judged or core.selection.unmatched:
         return NEVER
-    if not (rules.judges_any or rules.judges_mean) and core.work is not None and core.work.loud:
+    if not (rules.judges_any or rules.judges_mean) and core.signals.work is not None and core.signals.work.loud:
         return NEVER  # the common case: a GPU works
     if rules.judges_mean:
-        return clear_at(core.mean, floor, window, tolerance) if core.mean else NEVER
+        return clear_at(core.signals.mean, floor, window, tolerance) if core.signals.mean else NEVER
     tracks = state.tracks
     if rules.judges_any:
-        return min([clear_at(tracks[i], floor, window, tolerance) for i in core.judged])
+        return min([clear_at(tracks[i], floor, window, tolerance) for i in core.selection.judged])
     together = all_together(core, rules)
     latest = clear_at(together, floor, window, tolerance) if together else -NEVER
-    for i in core.judged:
+    for i in core.selection.judged:
         clear = clear_at(tracks[i], floor, window, tolerance)
         if clear == NEVER:
             return NEVER
@@ -39,35 +39,43 @@ def idle_at(state: State, rules: Rules) -> float:
 
 def all_together(core: Core, rules: Rules) -> Track | None:
     """When any GPU was loud: bursts that each GPU may have must not add up to work of the machine. None if they cannot."""
-    alone = rules.judges_mean or len(core.judged) < 2
-    return None if alone or rules.tolerance <= 0 else core.shadow
+    alone = rules.judges_mean or len(core.selection.judged) < 2
+    return None if alone or rules.tolerance <= 0 else core.signals.known_work
 
 
 def unused_after(core: Core, rules: Rules) -> float | None:
     """Seconds without work after which the machine counts as unused; None where that is no reason."""
-    armed = core.armed is not None or rules.policy.arm_duration is None
+    armed = core.signals.armed_at is not None or rules.policy.arm_duration is None
     return None if armed else rules.policy.unused_after
 
 
 def unused_at(state: State, rules: Rules) -> float:
     """When the machine counts as unused if nothing changes."""
-    work, after = state.core.work, unused_after(state.core, rules)
+    work, after = state.core.signals.work, unused_after(state.core, rules)
     return NEVER if after is None or work is None else clear_at(work, -NEVER, after, rules.tolerance)
 
 
 def unknown_at(state: State, rules: Rules) -> float:
     """When *unknown too long* becomes a reason, if nothing changes (opt-in)."""
     core, after = state.core, rules.policy.unknown_stop_after
-    if after is None or core.blind is None or core.host is None or core.host.loud or works_now(state):
+    if (
+        after is None
+        or core.signals.unknown_since is None
+        or core.signals.host is None
+        or core.signals.host.loud
+        or works_now(state)
+    ):
         return NEVER
-    if core.shadow is None or core.shadow.loud:
+    if core.signals.known_work is None or core.signals.known_work.loud:
         return NEVER
-    return max(core.blind, core.host.since, core.shadow.since) + after  # no work in the meantime, where it can be seen
+    return (
+        max(core.signals.unknown_since, core.signals.host.since, core.signals.known_work.since) + after
+    )  # no work in the meantime, where it can be seen
 
 
 def concerned(state: State, rules: Rules) -> tuple[int, ...]:
     """The positions of the GPUs that a reason rests on: those that are idle where `any` decides, else all judged."""
-    judged = state.core.judged
+    judged = state.core.selection.judged
     if not rules.judges_any:
         return judged
     tracks = state.tracks
@@ -77,16 +85,16 @@ def concerned(state: State, rules: Rules) -> tuple[int, ...]:
 def works_now(state: State) -> bool:
     """Whether some judged GPU is seen working in this very tick."""
     tracks = state.tracks
-    return any(tracks[i].loud and tracks[i].lost is None for i in state.core.judged)
+    return any(tracks[i].loud and tracks[i].lost is None for i in state.core.selection.judged)
 
 
 def work_seen(state: State, rules: Rules, after: float = -NEVER) -> bool:
     """Whether work, not a tolerated blip, lies in the window, after that moment: what unlatches DONE and FAILED."""
     core, at, window = state.core, state.at, rules.policy.kill_duration
     if rules.judges_mean:
-        relevant = [core.mean] if core.mean else []
+        relevant = [core.signals.mean] if core.signals.mean else []
     else:
-        relevant = [state.tracks[i] for i in core.judged]
+        relevant = [state.tracks[i] for i in core.selection.judged]
     loud = [t.lost is None and loud_seconds(t, window, at, after) > rules.tolerance for t in relevant]
     if rules.judges_any:
         return all(loud) and bool(loud)
@@ -99,8 +107,8 @@ def idle_tolerated(state: State, rules: Rules) -> bool:
     core, at, window = state.core, state.at + EPSILON, rules.policy.kill_duration
     floor = idle_floor(core, rules)
     if rules.judges_mean:
-        return core.mean is not None and tolerates(core.mean, floor, window, rules.tolerance, at)
-    held = [tolerates(state.tracks[i], floor, window, rules.tolerance, at) for i in core.judged]
+        return core.signals.mean is not None and tolerates(core.signals.mean, floor, window, rules.tolerance, at)
+    held = [tolerates(state.tracks[i], floor, window, rules.tolerance, at) for i in core.selection.judged]
     if rules.judges_any:
         return any(held)
     together = all_together(core, rules)
@@ -109,7 +117,7 @@ def idle_tolerated(state: State, rules: Rules) -> bool:
 
 def unused_tolerated(state: State, rules: Rules) -> bool:
     """As `idle_tolerated`, for the time without work."""
-    work, after = state.core.work, unused_after(state.core, rules)
+    work, after = state.core.signals.work, unused_after(state.core, rules)
     if work is None or after is None:
         return False
     return tolerates(work, -NEVER, after, rules.tolerance, state.at + EPSILON)

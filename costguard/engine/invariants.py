@@ -42,12 +42,12 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError("I2: no action before people were warned for as long as `grace`")
     if not reached(after.at, may_act_at(core, rules)):
         raise InvariantError("I9: no own stop within boot_grace")
-    if core.holds or core.notice is not None:
+    if core.people.holds or core.notice.due is not None:
         raise InvariantError("no action against a hold or a notice")
     if not reason_of(incident).needs_quiet:
         return
-    judged = [after.tracks[i] for i in core.judged]
-    judged_by_mean = [core.mean] if rules.judges_mean and core.mean is not None else judged
+    judged = [after.tracks[i] for i in core.selection.judged]
+    judged_by_mean = [core.signals.mean] if rules.judges_mean and core.signals.mean is not None else judged
     quiet = [track.lost is None and not track.loud for track in judged_by_mean]
     if not quiet or not (any(quiet) if rules.judges_any else all(quiet)):
         raise InvariantError("I1, I3: no action unless what was judged is known and quiet in this very tick")

@@ -30,11 +30,11 @@ def status_word(state: State, rules: Rules) -> str:
     core = state.core
     if core.phase != "WATCHING":
         return core.phase
-    if core.holds or core.notice is not None or obstacles.forbidden(core, rules):
+    if core.people.holds or core.notice.due is not None or obstacles.forbidden(core, rules):
         return "HELD"
     if not state.gpus or obstacles.in_boot_grace(state, rules):
         return STARTING
-    armed = core.armed is not None or rules.policy.arm_duration is None
+    armed = core.signals.armed_at is not None or rules.policy.arm_duration is None
     return "ARMED" if armed else "IDLE"
 
 
@@ -57,7 +57,7 @@ class Sentence:
     def key(self) -> tuple[str, ...]:
         """Equal for two sentences that differ in numbers only; a new key is worth a log line."""
         core = self._state.core
-        return (self.word, core.done, self._cause()[0], *(hold.owner for hold in core.holds))
+        return (self.word, core.ending.done, self._cause()[0], *(hold.owner for hold in core.people.holds))
 
     def __str__(self) -> str:
         return f"{self.word}: {self._cause()[1]}; {self._next()}."
@@ -72,16 +72,24 @@ class Sentence:
         if not state.gpus:
             return "none", "no GPU has been read yet"
         # what the action does not go by blocks nothing, and is not named
-        judged = [(key, t) for i, (key, t) in enumerate(zip(state.gpus, state.tracks, strict=True)) if i in core.judged]
-        if core.lacking:
-            return "lacking " + " ".join(core.lacking), lacking(core, state.gpus)
+        judged = [
+            (key, t)
+            for i, (key, t) in enumerate(zip(state.gpus, state.tracks, strict=True))
+            if i in core.selection.judged
+        ]
+        if core.selection.unmatched:
+            return "lacking " + " ".join(core.selection.unmatched), lacking(core, state.gpus)
         unknown = [label(core, key) for key, t in judged if t.lost is not None]
         if unknown:
-            since = f" for {duration(state.at - core.blind)}" if core.blind is not None else ""
+            since = (
+                f" for {duration(state.at - core.signals.unknown_since)}"
+                if core.signals.unknown_since is not None
+                else ""
+            )
             return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{since}, {self._despite()}"
-        if rules.judges_mean and core.mean is not None and core.mean.lost is None:
-            since, limit = duration(state.at - core.mean.since), percent(rules.quiet_threshold)
-            if core.mean.loud:
+        if rules.judges_mean and core.signals.mean is not None and core.signals.mean.lost is None:
+            since, limit = duration(state.at - core.signals.mean.since), percent(rules.quiet_threshold)
+            if core.signals.mean.loud:
                 return "works mean", f"the mean of the GPUs is not below {limit}"
             return "quiet", f"the mean of the GPUs is below {limit} for {since}"
         loud = [label(core, key) for key, t in judged if t.loud]
@@ -118,15 +126,15 @@ class Sentence:
         if core.phase == FAILED:
             detail = core.incident.detail if core.incident else ""
             person = core.incident is not None and core.incident.by_person
-            then = "given up: run `costguard stop` again" if person else f"next try at {self._at(core.again)}"
-            by = f" (held by {core.holds[-1].owner})" if core.holds else ""
+            then = "given up: run `costguard stop` again" if person else f"next try at {self._at(core.ending.retry_at)}"
+            by = f" (held by {core.people.holds[-1].owner})" if core.people.holds else ""
             return f"{action} FAILED ({detail}); THE BILL GOES ON; {then}{by}"
         if core.phase == DONE:
             detail = f" ({core.incident.detail})" if core.incident and core.incident.detail else ""
-            return ON_DONE[core.done].format(action=action) + detail + "; watching goes on when work is seen"
+            return ON_DONE[core.ending.done].format(action=action) + detail + "; watching goes on when work is seen"
         if words := obstacles.obstacle(core, self._rules):
-            held = core.holds and core.notice is None and not obstacles.forbidden(core, self._rules)
-            return words + (f" until {self._at(max(hold.until for hold in core.holds))}" if held else "")
+            held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, self._rules)
+            return words + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
         return self._outlook(action)
 
     def _countdown(self, action: str) -> str:
@@ -138,19 +146,19 @@ class Sentence:
         if incident.by_person:
             soon = (
                 f"{action} failed ({incident.detail}) and is tried again"
-                if incident.failures
+                if incident.attempt.failures
                 else f"{would} as soon as it is ready"
             )
             return f"{incident.owner} asked for it: {soon}; `costguard hold 2h` takes it back"
         due = obstacles.due_at(core, rules)
         left = due - self._state.at
-        if left <= 0 and incident.failures:
+        if left <= 0 and incident.attempt.failures:
             return f"{action} failed ({incident.detail}) and is tried again if nothing works"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
-        nobody = f"; {unreached(incident.tries)}" if incident.exhausted else ""
+        nobody = f"; {unreached(incident.announcement.attempts)}" if incident.announcement.exhausted else ""
         if not rules.policy.grace:
             return f"{would} {when}{nobody}"  # nobody is given the time for anything
-        holder = "somebody" if core.held < rules.policy.hold_total else "root"
+        holder = "somebody" if core.people.charged < rules.policy.hold_total else "root"
         return f"{would} {when}, unless {_end(rules, 'work returns')} or {holder} runs `costguard hold 2h`{nobody}"
 
     def _outlook(self, action: str) -> str:
@@ -168,9 +176,13 @@ class Sentence:
         if at == NEVER:
             if any(t.loud for t in state.tracks):
                 return f"nothing stops work; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
-            if core.lacking:
+            if core.selection.unmatched:
                 return "nothing is decided until every name in gpu_devices is that of a GPU"
-            if core.blind is not None or core.armed is not None or policy.arm_duration is None:
+            if (
+                core.signals.unknown_since is not None
+                or core.signals.armed_at is not None
+                or policy.arm_duration is None
+            ):
                 return "nothing is decided on what cannot be seen"
             share = percent(policy.arm_threshold)
             return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
@@ -180,9 +192,9 @@ class Sentence:
 
 def being_warned(incident: Incident | None, rules: Rules) -> str:
     """How far the warning of a countdown has come that waits for it."""
-    if incident is None or (incident.tries <= 1 and incident.told):
+    if incident is None or (incident.announcement.attempts <= 1 and incident.announcement.effect):
         return "the warning is being sent"
-    return f"nobody has got the warning yet (try {incident.tries} of {rules.policy.warn_attempts})"
+    return f"nobody has got the warning yet (try {incident.announcement.attempts} of {rules.policy.warn_attempts})"
 
 
 def unreached(tries: int) -> str:
@@ -199,11 +211,11 @@ def below(rules: Rules) -> str:
 
 def lacking(core: Core, gpus: tuple[str, ...]) -> str:
     """Which names of `gpu_devices` fit no GPU, and which there are."""
-    numbers = {device.key: str(device.number) for device in core.devices if device.number is not None}
+    numbers = {device.key: str(device.number) for device in core.selection.devices if device.number is not None}
     there = [numbers.get(key, key) for key in gpus]
     shown = ", ".join(there) if len(there) <= MOST else f"{there[0]}, {there[1]}, … {there[-1]}"
     is_are = "is" if len(there) == 1 else "are"
-    return f"no GPU is called {' or '.join(core.lacking)}, as gpu_devices has it; there {is_are} {shown}"
+    return f"no GPU is called {' or '.join(core.selection.unmatched)}, as gpu_devices has it; there {is_are} {shown}"
 
 
 def _later(rules: Rules, words: str) -> str:

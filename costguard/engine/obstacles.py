@@ -1,18 +1,18 @@
 """What keeps every reason from acting, and from when on an open incident may act."""
 
-from costguard.engine.rules import SHORT_GAP, Rules, reached
+from costguard.engine.rules import SHORT_GAP_SECONDS, Rules, reached
 from costguard.engine.state import Core, State
 from costguard.engine.window import NEVER
 
 
 def obstacle(core: Core, rules: Rules) -> str:
     """What keeps every own reason from acting, in words; empty when nothing does."""
-    if core.notice is not None:
+    if core.notice.due is not None:
         return "the cloud has announced that it takes this machine away, or interrupts it"
     if words := forbidden(core, rules):
         return words
-    if core.holds:
-        return f"held by {max(core.holds, key=lambda hold: hold.until).owner}"  # whose hold ends last
+    if core.people.holds:
+        return f"held by {max(core.people.holds, key=lambda hold: hold.until).owner}"  # whose hold ends last
     return ""
 
 
@@ -30,7 +30,7 @@ def in_boot_grace(state: State, rules: Rules) -> bool:
 
 def may_act_at(core: Core, rules: Rules) -> float:
     """From when on the machine may be ended; any other action may come at any time."""
-    return core.started + rules.policy.boot_grace if rules.ends_machine else -NEVER
+    return core.clocks.started + rules.policy.boot_grace if rules.ends_machine else -NEVER
 
 
 def may_warn_at(core: Core, rules: Rules) -> float:
@@ -50,4 +50,4 @@ def due_at(core: Core, rules: Rules) -> float:
 
 def bridged(gap: float, rules: Rules, *, restarted: bool) -> bool:
     """Whether a hole in the ticks is short, and counters proved every GPU through it."""
-    return gap <= max(SHORT_GAP, rules.gap) and not restarted
+    return gap <= max(SHORT_GAP_SECONDS, rules.gap) and not restarted

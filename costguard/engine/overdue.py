@@ -16,17 +16,19 @@ def deadline_at(state: State, rules: Rules, wall: float, *, synced: bool | None)
     policy, core = rules.policy, state.core
     soonest = NEVER
     if policy.lifetime is not None:
-        soonest = policy.lifetime - core.ran + core.suspended
+        soonest = policy.lifetime - core.ledger.ran + core.clocks.suspended
     if policy.lease_until is not None and synced is not False:
         soonest = min(soonest, state.at + policy.lease_until - wall)
     if policy.budget is not None and policy.price_per_hour and wall < period_over(core, rules):
-        soonest = min(soonest, (policy.budget - core.spent) / policy.price_per_hour * 3600.0 + core.suspended)
+        soonest = min(
+            soonest, (policy.budget - core.ledger.spent) / policy.price_per_hour * 3600.0 + core.clocks.suspended
+        )
     return soonest
 
 
 def period_over(core: Core, rules: Rules) -> float:
     """The date at which the budget period ends; what was spent in it is no reason to stop from then on."""
-    return core.spent_since + rules.policy.budget_period if core.spent_since else NEVER
+    return core.ledger.spent_since + rules.policy.budget_period if core.ledger.spent_since else NEVER
 
 
 def rest(rules: Rules) -> float:
@@ -36,7 +38,7 @@ def rest(rules: Rules) -> float:
 
 def rested_at(state: State, rules: Rules) -> float:
     """When work that was seen will have been over for so long, if nothing changes; NEVER while some is seen."""
-    seen = state.core.shadow
+    seen = state.core.signals.known_work
     if seen is not None and seen.loud:
         return NEVER
     if seen is None or seen.since <= seen.known_since:
@@ -46,8 +48,10 @@ def rested_at(state: State, rules: Rules) -> float:
 
 def working_until(state: State, rules: Rules) -> float:
     """From when on no judged GPU works, nor may: one that was lost at work counts for a window. NEVER while one is seen."""
-    until = -NEVER if state.core.judged else state.core.began + rules.policy.kill_duration  # none was ever seen
-    for track in [state.tracks[i] for i in state.core.judged]:
+    until = (
+        -NEVER if state.core.selection.judged else state.core.clocks.began + rules.policy.kill_duration
+    )  # none was ever seen
+    for track in [state.tracks[i] for i in state.core.selection.judged]:
         if track.lost is None:
             if track.loud:
                 return NEVER

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 
 from costguard.engine import obstacles
-from costguard.engine.attempt import REPEATED_STOPS, abandon
+from costguard.engine.attempt import abandon
 from costguard.engine.effects import Answer
 from costguard.engine.events import AskHold, AskRelease, AskStop
 from costguard.engine.incident import back_to_watching, open_incident
+from costguard.engine.plans import REPEATED_STOPS
 from costguard.engine.policy import Policy
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, PERSON, ROOT, WARNING, WATCHING, Core, Hold, holder
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, PERSON, ROOT, WARNING, Core, Hold, holder
 from costguard.engine.turn import Turn, action_of
-from costguard.engine.window import NEVER
 from costguard.engine.words import duration
 
 HOLDS_KEPT = 32
@@ -21,7 +21,7 @@ ACCOUNTS_KEPT = 64
 
 _RELEASED = ""  # nobody's key: a release keeps no later hold of the same user from being told
 
-HOLD_TOLD_EVERY, HOLD_IS_NEWS = 60.0, 600.0
+HOLD_TOLD_EVERY_SECONDS, HOLD_IS_NEWS_SECONDS = 60.0, 600.0
 """Holds of one person are told at most so often, in seconds; one that moves its end by more than this is always told."""
 
 TOLD_AT_ONCE = 20
@@ -31,7 +31,7 @@ TOLD_AT_ONCE = 20
 def hold(turn: Turn, event: AskHold) -> None:
     """A person postpones the stop: bounded, signed, and refused once the request is out."""
     core, policy, key = turn.core, turn.rules.policy, holder(event.owner, event.uid)
-    mine = max((held.until - event.at for held in core.holds if held.key == key), default=0.0)
+    mine = max((held.until - event.at for held in core.people.holds if held.key == key), default=0.0)
     wish = min(event.seconds, policy.hold_max)
     if words := _no_hold(turn, key, wish, event.uid):
         _answer(turn, event.client, words, done=False)
@@ -51,7 +51,7 @@ def hold(turn: Turn, event: AskHold) -> None:
     price = 0.0 if event.uid == ROOT else min(free, max(seconds - mine, least))
     if core.phase == WARNING:
         _end_countdown(turn, event.owner)
-    before = sum(held.refundable for held in core.holds if held.key == key)
+    before = sum(held.refundable for held in core.people.holds if held.key == key)
     until = event.at + seconds
     granted = Hold(event.owner, event.reason, until, event.wall + seconds, event.uid, before + max(0.0, price - least))
     _charge(turn, key, price)
@@ -67,7 +67,7 @@ def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
         return f"too late: the request to {action_of(core.incident, turn.rules)} is already out"
     if not seconds > 0:  # nor for a number that is none
         return "refused: a hold needs a time above 0"
-    others = [held for held in core.holds if held.uid != ROOT]
+    others = [held for held in core.people.holds if held.uid != ROOT]
     if uid != ROOT and len(others) >= HOLDS_KEPT and all(held.key != key for held in others):
         last = duration(max(held.until for held in others) - turn.at)
         return (
@@ -78,8 +78,8 @@ def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
 
 def left(core: Core, policy: Policy, key: str = "") -> float:
     """Seconds of hold that are left since work was last seen: for this user, or for all together."""
-    whole = max(0.0, policy.hold_total - core.held)
-    return max(0.0, min(whole, policy.hold_share - dict(core.accounts).get(key, 0.0))) if key else whole
+    whole = max(0.0, policy.hold_total - core.people.charged)
+    return max(0.0, min(whole, policy.hold_share - dict(core.people.accounts).get(key, 0.0))) if key else whole
 
 
 def _used_up(core: Core, policy: Policy, key: str) -> str:
@@ -93,19 +93,19 @@ def _used_up(core: Core, policy: Policy, key: str) -> str:
 
 def _charge(turn: Turn, key: str, price: float) -> None:
     """Add to the sum of all and to that of one user; what is given back is negative."""
-    accounts = dict(turn.core.accounts)
+    people, accounts = turn.people, dict(turn.people.accounts)
     accounts[key] = max(0.0, accounts.get(key, 0.0) + price)
-    kept = sorted(((who, sum_) for who, sum_ in accounts.items() if sum_ > 0.0), key=lambda entry: entry[1])
-    turn.core = turn.core._replace(held=max(0.0, turn.core.held + price), accounts=tuple(kept[-ACCOUNTS_KEPT:]))
+    spent = sorted(((who, seconds) for who, seconds in accounts.items() if seconds > 0.0), key=lambda entry: entry[1])
+    turn.people = people._replace(charged=max(0.0, people.charged + price), accounts=tuple(spent[-ACCOUNTS_KEPT:]))
 
 
 def forgive(turn: Turn) -> None:
     """Work was seen: of earlier holds only the time that is still to come counts."""
     accounts: dict[str, float] = {}
-    for held in turn.core.holds:
+    for held in turn.people.holds:
         if held.uid != ROOT:
             accounts[held.key] = accounts.get(held.key, 0.0) + max(0.0, held.until - turn.at)
-    turn.core = turn.core._replace(held=sum(accounts.values()), accounts=tuple(accounts.items()))
+    turn.people = turn.people._replace(charged=sum(accounts.values()), accounts=tuple(accounts.items()))
 
 
 def _end_countdown(turn: Turn, owner: str) -> None:
@@ -115,24 +115,23 @@ def _end_countdown(turn: Turn, owner: str) -> None:
         back_to_watching(turn, f"{owner} holds this machine")
         return
     abandon(turn)
-    turn.core = turn.core._replace(phase=WATCHING, incident=None)
+    turn.watch()
 
 
 def _grant(turn: Turn, granted: Hold, seconds: float) -> None:
     """Keep the hold, and tell it, unless one of the same user was told just now."""
-    core = turn.core
-    turn.core = turn.core._replace(holds=(*(held for held in core.holds if held.key != granted.key), granted))
-    told = _told_lately(turn)
-    before = next((held.until for held in core.holds if held.key == granted.key), turn.at)
-    if granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS:
+    holds, told = turn.people.holds, _told_lately(turn)
+    turn.people = turn.people._replace(holds=(*(hold for hold in holds if hold.key != granted.key), granted))
+    before = next((hold.until for hold in holds if hold.key == granted.key), turn.at)
+    if granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS_SECONDS:
         owner, until = granted.owner, granted.wall
         facts = {"owner": owner, "hold": granted.reason, "hold_seconds": seconds, "hold_until_wall": until}
         told = _tell(turn, "held", granted.key, told, facts, always=granted.uid == ROOT)
-    turn.core = turn.core._replace(hold_told=told)
+    turn.people = turn.people._replace(told=told)
 
 
 def _told_lately(turn: Turn) -> tuple[tuple[str, float], ...]:
-    return tuple((key, at) for key, at in turn.core.hold_told if turn.at - at < HOLD_TOLD_EVERY)
+    return tuple((key, at) for key, at in turn.people.told if turn.at - at < HOLD_TOLD_EVERY_SECONDS)
 
 
 def _tell(
@@ -149,20 +148,20 @@ def release(turn: Turn, event: AskRelease) -> None:
     """A user ends the own hold; root ends every hold, what is latched, and the limit on repeated stops."""
     core, key = turn.core, holder(event.owner, event.uid)
     latched = _latches(core)
-    ended = tuple(held for held in core.holds if event.everything or held.key == key)
-    others = tuple(held for held in core.holds if held not in ended)
+    ended = tuple(held for held in core.people.holds if event.everything or held.key == key)
+    others = tuple(held for held in core.people.holds if held not in ended)
     for held in ended:
         if held.uid != ROOT:
             _charge(turn, held.key, -min(held.refundable, max(0.0, held.until - turn.at)))
-    turn.core = turn.core._replace(holds=others)
+    turn.people = turn.people._replace(holds=others)
     if event.everything:
-        turn.core = turn.core._replace(stops=())
+        turn.ledger = turn.ledger._replace(stops=())
         if core.phase in {DONE, FAILED}:
-            turn.core = turn.core._replace(phase=WATCHING, done="", incident=None, again=NEVER, remind=NEVER)
+            turn.watch()
     if ended:
         facts = {"owner": event.owner, "hold": "released", "holders": [held.owner for held in others]}
         told = _tell(turn, "hold_ended", _RELEASED, _told_lately(turn), facts, always=event.everything)
-        turn.core = turn.core._replace(hold_told=told)
+        turn.people = turn.people._replace(told=told)
     did = [_whose(ended)] if ended else []
     stays = [_whose(others)] if others else []
     (did if event.everything else stays).extend(latched)
@@ -174,7 +173,7 @@ def _latches(core: Core) -> list[str]:
     found = []
     if core.phase in {DONE, FAILED}:
         found.append(f"the phase {core.phase}")
-    if len(core.stops) >= REPEATED_STOPS:
+    if len(core.ledger.stops) >= REPEATED_STOPS:
         found.append("the limit on repeated stops")
     return found
 
@@ -204,8 +203,8 @@ def stop(turn: Turn, event: AskStop) -> None:
         _answer(turn, event.client, "already under way", done=False)
     elif core.fresh in {"boot", "lost"}:  # what was open before is closed by the first tick
         _answer(turn, event.client, "refused: the guard has just started; ask again in some seconds", done=False)
-    elif core.phase == WARNING and core.wish is not None and core.incident and core.wish.incident == core.incident.id:
-        _answer(turn, event.client, f"already under way: {core.wish.owner} asked for it", done=True)
+    elif core.phase == WARNING and core.incident is not None and core.incident.by_person:
+        _answer(turn, event.client, f"already under way: {core.incident.owner} asked for it", done=True)
     else:
         abandon(turn)
         open_incident(turn, PERSON, event.owner)

@@ -111,7 +111,7 @@ def _unused_stands(moment: Moment) -> Standing:
 
 
 def _blind(state: State) -> bool:
-    return state.core.blind is not None and not works_now(state)
+    return state.core.signals.unknown_since is not None and not works_now(state)
 
 
 def _unknown_stands(moment: Moment) -> Standing:

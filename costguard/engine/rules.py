@@ -7,8 +7,13 @@ from costguard.engine.policy import MACHINE_ACTIONS, Policy
 EPSILON = 1e-6
 """Seconds by which two moments may differ and be the same: sums of times must not cost a whole look."""
 
-SHORT_GAP = 60.0
+DAY_SECONDS = 86400.0
+
+SHORT_GAP_SECONDS = 60.0
 """A warning outlives a hole of at most this many seconds, if counters bridged it."""
+
+NOTICE_KEPT_SECONDS = 600.0
+"""A notice of the cloud that did not come true is forgotten so long after its moment."""
 
 RESUME_JUMP = 2.0
 """Seconds by which boot and monotonic clock must part, from one tick to the next, before it counts as a resume."""

@@ -1,17 +1,13 @@
-"""Everything the engine remembers, as one immutable value that survives as JSON.
+"""Everything the engine remembers, as one immutable value.
 
-`State` changes with every tick, `Core` only when something happened, so that a quiet tick copies
-next to nothing. `Commitments` are the part that survives a boot.
+`State` changes with every tick, its `Core` only when something happened, so that a quiet tick copies next to nothing.
+`Core` holds one part for each subject; `costguard.engine.saved` writes all of it down and reads it back.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from costguard.engine.observation import Device, Veto
 from costguard.engine.window import NEVER, Track
-
-VERSION = 1
-"""Of the saved form; a file of another version is moved aside, never guessed at."""
 
 WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED = (
     "WATCHING",
@@ -61,14 +57,6 @@ def holder(owner: str, uid: int | None) -> str:
     return owner if uid is None else f"uid {uid}"
 
 
-def hold_from(saved: Sequence[Any]) -> Hold:
-    """A saved hold; one of before there were user ids has its own at the end of the owner."""
-    hold = Hold(*saved)
-    name, word, number = hold.owner.removesuffix(")").rpartition("uid ")
-    found = hold.uid is None and word and number.isdecimal() and (not name or name.endswith(" ("))
-    return hold._replace(uid=int(number)) if found else hold
-
-
 class Verdict(NamedTuple):
     """What the last plan of an action said."""
 
@@ -78,6 +66,30 @@ class Verdict(NamedTuple):
     at: float = 0.0
 
 
+class Announcement(NamedTuple):
+    """The message about an incident that is being sent: its warning, later how it ended."""
+
+    effect: str = ""  # id of the message under way
+    attempts: int = 0  # of sending it
+    again_at: float = NEVER  # when a warning that nobody got is sent again
+    exhausted: bool = False  # nobody got the warning, however often it was tried
+    reached: str = ""  # whom the warning reached, as the delivery says
+
+
+class Attempt(NamedTuple):
+    """How far one link of the list of actions has come."""
+
+    worker: str = ""  # effect id of the attempt under way
+    ready: bool = False
+    failures: int = 0  # technical failures of this link
+    announced: bool = False  # a request of this link was released, and people were told
+    retry_at: float = 0.0  # not before
+    requested_at: float | None = None  # when the request was released
+    confirm_effect: str = ""  # id of the confirmation under way
+    confirm_at: float = NEVER  # when to confirm again
+    seen_stopping: bool = False  # the machine was seen stopping, and people were told
+
+
 class Incident(NamedTuple):
     """One reason to act, from its first warning to its end. All times are on the boot clock."""
 
@@ -85,27 +97,20 @@ class Incident(NamedTuple):
     reason: str
     owner: str  # who asked, for reason person
     opened: float
-    told: str = ""  # effect id of the warning under way
-    tries: int = 0  # of telling the warning
-    retell: float = NEVER  # when to tell it again, after a failure
-    warned: float | None = None  # delivered, or the delivery rule was exhausted
-    exhausted: bool = False  # nobody got it, however often it was tried
-    reached: str = ""  # whom it reached, as the delivery says
+    warned: float | None = None  # when the warning was delivered, or its delivery rule exhausted
     link: int = 0  # position in the list of actions
     action: str = ""  # its name there
-    worker: str = ""  # effect id of the attempt under way
-    ready: bool = False
-    failures: int = 0  # technical failures of this link
-    released: bool = False  # an attempt at this link was released, and people were told
-    retry: float = 0.0  # not before
-    asked: float | None = None  # when the request was released
     proof: str = ""
-    receipt: str = ""  # of the attempt, for whoever asks the cloud later
-    confirm: str = ""  # effect id of the confirmation under way
-    recheck: float = NEVER  # when to confirm again
-    stopping: bool = False  # it was seen stopping, and people were told
-    lost: float = NEVER  # when what is under way counts as lost: nobody will say what became of it
+    receipt: str = ""  # of the last attempt, for whoever asks the cloud later
+    outcome_deadline: float = NEVER  # when what is under way counts as failed: nobody will say what became of it
     detail: str = ""  # last error, in words
+    announcement: Announcement = Announcement()
+    attempt: Attempt = Attempt()
+
+    @property
+    def requested(self) -> bool:
+        """Whether a request was released: from then on nothing is half undone."""
+        return self.attempt.requested_at is not None
 
     @property
     def by_person(self) -> bool:
@@ -113,7 +118,7 @@ class Incident(NamedTuple):
         return self.reason == PERSON
 
 
-class Wish(NamedTuple):
+class StopRequest(NamedTuple):
     """What became of the last stop that a person asked for; times are on the boot clock."""
 
     incident: str
@@ -134,63 +139,130 @@ class Alarm(NamedTuple):
     lasted: float = 0.0  # seconds of delay before ``since``
 
 
+class Clocks(NamedTuple):
+    """What is known of time; moments are on the boot clock, in seconds."""
+
+    began: float  # the guard's first tick in this boot
+    started: float  # boot or last resume: boot_grace counts from here
+    suspended: float  # seconds asleep in this boot, up to CLOCK_NOISE
+    wall: float = 0.0  # a date as it was read, by which other moments have theirs; of an earlier boot: its last
+    wall_at: float = 0.0  # when that was
+    synced: bool | None = None  # whether the date could be trusted at the last tick
+
+
+class Selection(NamedTuple):
+    """Which GPUs there are and count; positions are those in `State.gpus`."""
+
+    devices: tuple[Device, ...] = ()
+    picked: tuple[int, ...] = ()  # positions of the GPUs that gpu_devices selects
+    judged: tuple[int, ...] = ()  # positions of the GPUs that must be quiet for the action
+    unmatched: tuple[str, ...] = ()  # names in gpu_devices that no GPU answers to
+
+
+class Signals(NamedTuple):
+    """What the machine as a whole has done over time."""
+
+    work: Track | None = None  # loud while any judged GPU is, unknown while any is
+    mean: Track | None = None  # of the mean load of the selected GPUs
+    known_work: Track | None = None  # as ``work``, but never unknown: a GPU that is unknown is left out
+    strong_work: Track | None = None  # as ``known_work``, less a single weak sign; None where signs do not count
+    host: Track | None = None  # loud while the host is not known to be quiet
+    unknown_since: float | None = None  # some judged GPU has been unknown since
+    above_arm_since: float | None = None
+    armed_at: float | None = None
+
+
+class Alarms(NamedTuple):
+    """What delays a stop, and when it is told next."""
+
+    unknown: Alarm | None = None
+    weak_sign: Alarm | None = None  # a single weak sign keeps the machine up
+    deadline_at: float = 0.0  # not before, a deadline that waits for the end of work
+
+
+class Ending(NamedTuple):
+    """How the last incident ended, and what comes of it."""
+
+    done: str = ""  # of DONE: acted | would | cannot | unknown
+    since: float = 0.0  # when the last phase DONE or FAILED began
+    remind_at: float = NEVER  # when DONE or FAILED is told again
+    retry_at: float = NEVER  # when FAILED may begin a new incident
+    rounds: int = 0  # incidents that failed in a row
+
+
+class People(NamedTuple):
+    """Who holds the machine, and for how long people may yet."""
+
+    holds: tuple[Hold, ...] = ()
+    charged: float = 0.0  # seconds of hold charged since work was seen, to all users but root
+    accounts: tuple[tuple[str, float], ...] = ()  # and to each of them
+    told: tuple[tuple[str, float], ...] = ()  # whose holds were told when
+
+
+class Interruption(NamedTuple):
+    """What the cloud has announced."""
+
+    due: float | None = None  # it takes or interrupts the machine then; of several moments the last
+    soonest: float = NEVER  # and the first
+    kind: str = "stop"  # what it does, as people were told
+
+
+class Plans(NamedTuple):
+    """What each action would do, and when that is checked."""
+
+    verdicts: tuple[Verdict, ...] = ()
+    check_at: float = 0.0  # next preflight
+    checking: tuple[str, ...] = ()  # effect ids of the checks under way, each with its action
+    checking_since: float | None = None  # since when, for whoever spreads them over time
+    failed_rounds: int = 0  # rounds of checks in a row of which some failed
+    round_failed: bool = False  # some of the last round failed, so the next preflight is sooner
+
+    def last(self, action: str) -> Verdict | None:
+        """The last plan of an action, if one was made."""
+        return next((plan for plan in self.verdicts if plan.action == action), None)
+
+    def verdict(self, action: str) -> str:
+        """Its verdict; empty where there is none."""
+        plan = self.last(action)
+        return plan.verdict if plan is not None else ""
+
+    def with_verdict(self, plan: Verdict) -> "Plans":
+        """With this plan as the last one of its action."""
+        return self._replace(verdicts=(*[other for other in self.verdicts if other.action != plan.action], plan))
+
+
+class Ledger(NamedTuple):
+    """What adds up over boots."""
+
+    stops: tuple[float, ...] = ()  # dates of own stops with no work since
+    unused: float = 0.0  # quiet seconds brought along from earlier boots
+    ran: float = 0.0  # running seconds of earlier boots
+    spent_since: float = 0.0  # date at which the budget period began
+    spent: float = 0.0  # money of this period in earlier boots
+
+
 class Core(NamedTuple):
     """What changes only when something happened. Times are on the boot clock, in seconds."""
 
     boot_id: str
     instance: str
-    began: float  # the guard's first tick in this boot
-    started: float  # boot or last resume: boot_grace counts from here
-    suspended: float  # seconds asleep in this boot, up to CLOCK_NOISE
+    clocks: Clocks
     serial: int = 0  # numbers effects and incidents
-    devices: tuple[Device, ...] = ()
-    picked: tuple[int, ...] = ()  # positions of the GPUs that gpu_devices selects
-    judged: tuple[int, ...] = ()  # positions of the GPUs that must be quiet for the action
-    lacking: tuple[str, ...] = ()  # names in gpu_devices that no GPU answers to
+    phase: str = WATCHING
+    incident: Incident | None = None
+    stop_request: StopRequest | None = None
+    fresh: str = ""  # boot | lost | restart | reload | resume: what the next tick begins again with
+    unchanged_until: float = -NEVER  # no tick changes anything before, if the levels stay
     vetoes: tuple[Veto, ...] = ()
     quiet_host: bool | None = None
-    arm_since: float | None = None
-    armed: float | None = None
-    work: Track | None = None  # of the machine: loud while any GPU is
-    mean: Track | None = None  # of the mean load of the selected GPUs
-    shadow: Track | None = None  # as ``work``, had every unknown been quiet
-    host: Track | None = None  # loud while the host is not known to be quiet
-    blind: float | None = None  # some GPU has been unknown since
-    alarm: Alarm | None = None
-    strong: Track | None = None  # as ``work``, had a single weak sign been quiet; None where signs do not count
-    weak: Alarm | None = None  # a single weak sign keeps the machine up; told again at ``next``
-    phase: str = WATCHING
-    done: str = ""  # acted | would | cannot | unknown
-    incident: Incident | None = None
-    wish: Wish | None = None
-    closed: float = 0.0  # when the last phase DONE or FAILED began
-    remind: float = NEVER  # when DONE or FAILED is told again
-    again: float = NEVER  # when FAILED may begin a new incident
-    rounds: int = 0  # incidents that failed in a row
-    holds: tuple[Hold, ...] = ()
-    held: float = 0.0  # seconds of hold charged since work was seen, to all users but root
-    accounts: tuple[tuple[str, float], ...] = ()  # and to each of them
-    hold_told: tuple[tuple[str, float], ...] = ()  # whose holds were told when
-    notice: float | None = None  # the cloud takes or interrupts the machine then; of several moments the last
-    notice_soonest: float = NEVER  # and the first
-    notice_kind: str = "stop"  # what it does, as people were told
-    deadline_told: float = 0.0
-    stops: tuple[float, ...] = ()  # dates of own stops with no work since
-    plans: tuple[Verdict, ...] = ()
-    check: float = 0.0  # next preflight
-    checking: tuple[str, ...] = ()  # effect ids of the checks under way, each with its action
-    check_since: float | None = None  # since when they have been under way, for whoever spreads them over time
-    check_tries: int = 0  # rounds of checks in a row of which some failed
-    check_soon: bool = False  # some of the last round failed, so the next preflight is sooner
-    unused: float = 0.0  # quiet seconds brought along from earlier boots
-    ran: float = 0.0  # running seconds of earlier boots
-    spent_since: float = 0.0  # date at which the budget period began
-    spent: float = 0.0  # money of this period in earlier boots
-    saved_wall: float = 0.0  # a date as it was read, by which other moments have theirs; of an earlier boot: its last
-    saved_at: float = 0.0  # its boot clock
-    synced: bool | None = None  # whether the date could be trusted at the last tick
-    fresh: str = ""  # boot | lost | restart | reload | resume: what the next tick begins again with
-    next: float = -NEVER  # nothing changes before, if the levels stay
+    selection: Selection = Selection()
+    signals: Signals = Signals()
+    alarms: Alarms = Alarms()
+    ending: Ending = Ending()
+    people: People = People()
+    notice: Interruption = Interruption()
+    plans: Plans = Plans()
+    ledger: Ledger = Ledger()
 
 
 class State(NamedTuple):
@@ -200,168 +272,3 @@ class State(NamedTuple):
     gpus: tuple[str, ...]
     tracks: tuple[Track, ...]
     core: Core
-
-
-def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None = None, now: float = 0.0) -> State:
-    """A fresh start: a new boot, or a boot whose state is lost.
-
-    ``commitments`` is what `commitments` gave before, for the same instance; ``now`` the boot clock.
-    """
-    # a guard that lost its state begins anew within the boot: no number of its predecessor may come again (I4)
-    core = Core(boot_id=boot_id, instance=instance, began=now, started=0.0, suspended=0.0, serial=int(now * 100.0))
-    if commitments:
-        core = core._replace(
-            holds=_holds(commitments["holds"], commitments.get("holders", ())),
-            held=commitments["held"],
-            accounts=tuple((key, seconds) for key, seconds in commitments.get("accounts", ())),
-            stops=tuple(commitments["stops"]),
-            spent_since=commitments["spent_since"],
-            incident=_incident(commitments["incident"]),
-        )
-        same = commitments.get("boot_id") == boot_id
-        core = _same_boot(core, commitments, now) if same else _next_boot(core, commitments, now)
-    return State(now, (), (), core)
-
-
-def _next_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
-    """What an earlier boot left; its incident is closed and its holds are carried over by the first tick.
-
-    Until then a hold has left what it had when it was saved: only a date that is sure may shorten it.
-    """
-    return core._replace(
-        holds=tuple(hold._replace(until=now + hold.wall - commitments["wall"]) for hold in core.holds),
-        unused=commitments["unused"],
-        ran=commitments["ran"],
-        spent=commitments["spent"],
-        saved_wall=commitments["wall"] if commitments.get("dated", True) else UNDATED,
-        fresh="boot",
-    )
-
-
-def _same_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
-    """The state was lost within the boot: this boot's own time counts once, and what was released is asked about.
-
-    Quiet time does not count: nobody looked in between. What people were only warned of is taken back by the first tick.
-    """
-    earlier = commitments["earlier"]
-    core = core._replace(ran=earlier["ran"], spent=earlier["spent"], fresh="lost")
-    if core.incident is None or core.incident.asked is None:
-        return core
-    return core._replace(phase=CONFIRMING, incident=core.incident._replace(confirm="", recheck=now))
-
-
-def commitments(state: State, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
-    """What must survive a boot (I8), as JSON values; ``wall`` is the date now."""
-    core = state.core
-    running = max(0.0, state.at - core.suspended)  # a machine that sleeps is not billed
-    quiet = 0.0
-    open_incident = core.incident if core.phase in OPEN else None
-    # a person who starts the machine again after an own stop gets the whole time anew
-    stopped = core.phase in (ACTING, CONFIRMING) or (core.phase == DONE and core.done == "acted")
-    work = core.work
-    seen = not stopped and core.fresh != "reload"  # what was seen under another policy ends with the next tick
-    if seen and core.armed is None and work is not None and work.lost is None and not work.loud:
-        quiet = max(0.0, state.at - max(work.known_since, work.since))
-    return {
-        # as earlier versions read them; the end by the date of now, should it have been set since the hold was granted
-        "holds": [[hold.owner, hold.reason, hold.until, wall + hold.until - state.at] for hold in core.holds],
-        "holders": [list(hold[4:]) for hold in core.holds],
-        "held": core.held,
-        "accounts": [list(account) for account in core.accounts],
-        "stops": list(core.stops),
-        "unused": quiet,
-        "ran": core.ran + running,
-        "spent_since": core.spent_since,
-        "spent": core.spent + running / 3600.0 * (price_per_hour or 0.0),
-        "wall": wall,
-        "dated": core.synced is not False,
-        "boot_id": core.boot_id,
-        "earlier": {"ran": core.ran, "spent": core.spent},  # without this boot, should its state be lost within it
-        "incident": _finite(open_incident._asdict()) if open_incident else None,
-    }
-
-
-def dump(state: State) -> dict[str, Any]:
-    """The state as values that JSON takes (a tuple becomes a list). `load` is its inverse, up to what is computed afresh."""
-    core = state.core
-    saved = core._asdict()
-    for name in ("incident", "wish", "alarm", "weak", "work", "mean", "shadow", "strong", "host"):
-        value = saved[name]
-        saved[name] = _finite(value._asdict()) if value is not None else None
-    for name in ("next", "vetoes"):
-        del saved[name]
-    return {
-        "at": state.at,
-        "gpus": list(state.gpus),
-        "tracks": [_finite(track._asdict()) for track in state.tracks],
-        "core": _finite(saved),
-    }
-
-
-def alike(state: State, other: State) -> bool:
-    """Whether `dump` saves the same of both, but for the time: for what is decided in vain it works out ``next`` alone."""
-    core, before = state.core, other.core
-    same = core is before or core == (before if core.next == before.next else before._replace(next=core.next))
-    return same and state.tracks == other.tracks and state.gpus == other.gpus
-
-
-def load(saved: Mapping[str, Any]) -> State:
-    """The state that `dump` saved. Raises KeyError, TypeError or ValueError for anything else."""
-    core = _infinite(saved["core"], ("remind", "again", "notice_soonest"))
-    incident, alarm, wish = core["incident"], core["alarm"], core.get("wish")
-    core.update(
-        devices=tuple(Device(*device) for device in core["devices"]),
-        holds=tuple(map(hold_from, core["holds"])),
-        accounts=tuple((key, seconds) for key, seconds in core.get("accounts", ())),
-        hold_told=tuple((owner, at) for owner, at in core.get("hold_told", ())),
-        plans=tuple(Verdict(a, v, _findings(f), t) for a, v, f, t in core["plans"]),
-        incident=_incident(incident),
-        wish=Wish(**wish) if wish else None,
-        alarm=Alarm(**_infinite(alarm, ("next",))) if alarm else None,
-        weak=Alarm(**_infinite(core["weak"], ("next",))) if core.get("weak") else None,
-        stops=tuple(core["stops"]),
-        picked=tuple(core["picked"]),
-        judged=tuple(core["judged"]),
-        lacking=tuple(core["lacking"]),
-        checking=tuple(core["checking"]),
-    )
-    for name in ("work", "mean", "shadow", "strong", "host"):
-        core[name] = _track(core[name]) if core.get(name) else None
-    tracks = tuple(_track(track) for track in saved["tracks"])
-    gpus = tuple(saved["gpus"])
-    if len(tracks) != len(gpus):
-        message = "as many tracks as GPUs"
-        raise ValueError(message)
-    return State(float(saved["at"]), gpus, tracks, Core(**core))
-
-
-def _holds(saved: Sequence[Sequence[Any]], holders: Sequence[Sequence[Any]]) -> tuple[Hold, ...]:
-    """Holds of commitments; those of before there were user ids have no ``holders``."""
-    more = holders or [()] * len(saved)
-    return tuple(hold_from([*hold, *rest]) for hold, rest in zip(saved, more, strict=True))
-
-
-def _incident(saved: Mapping[str, Any] | None) -> Incident | None:
-    return Incident(**_infinite(saved, ("retell", "recheck", "lost"))) if saved else None
-
-
-def _track(saved: Mapping[str, Any]) -> Track:
-    past = tuple((int(bucket), float(seconds)) for bucket, seconds in saved["past"])
-    return Track(bool(saved["loud"]), saved["since"], saved["known_since"], past, saved["lost"])
-
-
-def _findings(saved: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
-    return tuple((code, text, hint) for code, text, hint in saved)
-
-
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity: NEVER is saved as null."""
-    return {name: None if value == NEVER else value for name, value in values.items()}
-
-
-def _infinite(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    result = dict(values)
-    for name in names:
-        if name in result and result[name] is None:
-            result[name] = NEVER
-    return result

@@ -6,8 +6,11 @@ from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.overdue import rest
 from costguard.engine.rules import CLOCK_NOISE, Rules
-from costguard.engine.state import Core, State
+from costguard.engine.state import Clocks, Core, Selection, State
 from costguard.engine.window import Track, advance, begin, lose, never_seen
+
+ANEW = frozenset({"reload", "resume"})
+"""After these, what was seen before counts no more."""
 
 MISSING = Unknown("not listed any more")
 
@@ -51,9 +54,9 @@ def observe(state: State, tick: Tick, rules: Rules) -> Seen:
     """Carry every track over one tick."""
     gpus, readings = _line_up(state.gpus, tick.observation)
     core = state.core
-    if gpus != state.gpus or not core.picked:
+    if gpus != state.gpus or not core.selection.picked:
         core = pick(core, gpus, rules)
-    before, window, anew = state.at, rules.policy.kill_duration, core.fresh in {"reload", "resume"}
+    before, window, anew = state.at, rules.policy.kill_duration, core.fresh in ANEW
     added = (None,) * (len(gpus) - len(state.gpus))  # those that are new stand at the end
     tracks: list[Track] = []
     fresh_since: list[float] = []
@@ -69,9 +72,9 @@ def observe(state: State, tick: Tick, rules: Rules) -> Seen:
         last = _last_seen(old, reading, tick.at, before) if anew else old
         track, restarted = _carry(last, reading, tick.at, before, rules, window, point, first=not state.gpus)
         tracks.append(track)
-        if restarted and position in core.judged:
+        if restarted and position in core.selection.judged:
             fresh_since.append(track.known_since)
-    core = _machine_tracks(core, tuple(tracks), readings, tick, before, rules, max(fresh_since, default=None))
+    core = _machine(core, tuple(tracks), readings, tick, before, rules, max(fresh_since, default=None))
     return Seen(gpus, tuple(tracks), readings, core, bool(fresh_since))
 
 
@@ -87,15 +90,14 @@ def _line_up(known: tuple[str, ...], observation: Observation) -> tuple[tuple[st
 def pick(core: Core, gpus: tuple[str, ...], rules: Rules) -> Core:
     """Which GPUs `gpu_devices` selects, which the action needs quiet, and which names fit none."""
     everything = tuple(range(len(gpus)))
-    wanted = rules.policy.gpu_devices
+    devices, wanted = core.selection.devices, rules.policy.gpu_devices
     if not wanted:
-        return core._replace(picked=everything, judged=everything, lacking=())
-    devices = {device.key: device for device in core.devices}
-    names = [_names(devices.get(key, Device(key))) for key in gpus]
+        return core._replace(selection=Selection(devices, everything, everything))
+    by_key = {device.key: device for device in devices}
+    names = [_names(by_key.get(key, Device(key))) for key in gpus]
     picked = tuple(i for i in everything if names[i] & set(wanted))
-    found = set().union(*names) if names else set()
-    lacking = tuple(name for name in wanted if name not in found)
-    return core._replace(picked=picked, judged=everything if rules.ends_machine else picked, lacking=lacking)
+    unmatched = tuple(name for name in wanted if not any(name in own for own in names))
+    return core._replace(selection=Selection(devices, picked, everything if rules.ends_machine else picked, unmatched))
 
 
 def _names(device: Device) -> set[str]:
@@ -144,7 +146,7 @@ def _carry(
     return begin(loud, at - min(rules.policy.interval, hole)), True
 
 
-def _machine_tracks(
+def _machine(
     core: Core,
     tracks: tuple[Track, ...],
     readings: tuple[Reading, ...],
@@ -153,77 +155,77 @@ def _machine_tracks(
     rules: Rules,
     restarted: float | None,
 ) -> Core:
-    """The machine as a whole: its clocks and vetoes, work, mean, the shadow without unknowns, the host."""
-    policy, at = rules.policy, tick.at
-    unknown, loud = not core.judged or bool(core.lacking), False
-    for i in core.judged:
-        if tracks[i].lost is not None:
-            unknown = True
-        elif tracks[i].loud:
-            loud = True
-    unused_window = policy.unused_after or policy.kill_duration
-    worked = False
-    if core.fresh in {"reload", "resume"}:
-        worked = _just_worked(core.shadow, at, rules)
-        core = core._replace(work=None, mean=None, shadow=None, strong=None, weak=None, unused=0.0)
-    if core.fresh == "resume":
-        core = core._replace(host=None, blind=None)
+    """The machine as a whole: its clocks and vetoes, and what its signals have done over time."""
+    policy, at, seen, window = rules.policy, tick.at, tick.observation, rules.policy.kill_duration
+    picked, judged, unmatched = core.selection[1:]
+    unknown = not judged or bool(unmatched) or any(tracks[i].lost is not None for i in judged)
+    loud = any(tracks[i].loud and tracks[i].lost is None for i in judged)
+    known_work = _known_work(core, at, before, rules, loud=loud)
+    if core.fresh in ANEW:
+        core = _forget(core)
+    old = core.signals
     look = at - min(policy.interval, at - before)  # what a reading that begins anew stands for
-    start = look - core.unused if core.work is None else look
-    work = _follow(core.work, loud, before, unused_window, unknown=unknown, restarted=restarted, start=start, at=at)
-    mean = core.mean
-    if mean is not None and mean.lost is not None:
-        mean = None  # evidence for each part does not tell what their mean was
+    start = look - core.ledger.unused if old.work is None else look
+    unused_window = policy.unused_after or window
+    work = _follow(old.work, loud, before, unused_window, unknown=unknown, restarted=restarted, start=start, at=at)
+    # unknown: evidence for each part does not tell what their mean was
+    mean = old.mean if old.mean is not None and old.mean.lost is None else None
     if rules.judges_mean:
-        loads = [reading.load for i in core.picked if type(reading := readings[i]) is Known]
-        mean_loud = not (loads and 0.0 <= sum(loads) / len(loads) < rules.quiet_threshold)
-        mean = _follow(
-            mean,
-            mean_loud,
-            before,
-            policy.kill_duration,
-            unknown=unknown,  # of any part
-            restarted=restarted,
-            start=look,
-            at=at,
-        )
-    if core.shadow is not None:
-        shadow = advance(core.shadow, loud, before, policy.kill_duration)
-    else:  # work that ended a moment ago, under another policy, has ended now: a deadline waits for that (`rested_at`)
-        shadow = Track(loud=False, since=at, known_since=before) if worked and not loud else begin(loud, before)
-    strong: Track | None = None
-    if rules.heeds_signs:
-        more = loud and is_strong(readings, rules)
-        strong = advance(core.strong, more, before, policy.kill_duration) if core.strong else begin(more, before)
-    busy = tick.observation.quiet_host is not True
-    watched = core.host is not None and at - before <= rules.gap
-    host = advance(core.host, busy, before, policy.kill_duration) if core.host and watched else begin(busy, at)
-    blind_since = None if not unknown else core.blind if core.blind is not None else before
-    seen = tick.observation
-    return _clocks(core, tick)._replace(
+        high = _mean_is_loud(readings, picked, rules)
+        mean = _follow(mean, high, before, window, unknown=unknown, restarted=restarted, start=look, at=at)
+    strong = _go_on(old.strong_work, loud and is_strong(readings, rules), before, window, before)
+    watched = old.host if at - before <= rules.gap else None
+    signals = old._replace(
         work=work,
         mean=mean,
-        shadow=shadow,
-        strong=strong,
-        host=host,
-        blind=blind_since,
-        vetoes=seen.vetoes,
-        quiet_host=seen.quiet_host,
+        known_work=known_work,
+        strong_work=strong if rules.heeds_signs else None,
+        host=_go_on(watched, seen.quiet_host is not True, before, window, at),
+        unknown_since=None if not unknown else before if old.unknown_since is None else old.unknown_since,
     )
+    clocks = _clocks(core.clocks, tick)
+    return core._replace(signals=signals, clocks=clocks, vetoes=seen.vetoes, quiet_host=seen.quiet_host)
 
 
-def _just_worked(seen: Track | None, at: float, rules: Rules) -> bool:
-    """Whether work was seen so lately that a deadline still waits for its pause to be the end of it."""
-    return seen is not None and (seen.loud or (seen.since > seen.known_since and at - seen.since < rest(rules)))
+def _known_work(core: Core, at: float, before: float, rules: Rules, *, loud: bool) -> Track:
+    """Work that is known; what ended a moment ago, under another policy, has ended now: a deadline waits for that."""
+    old, anew = core.signals.known_work, core.fresh in ANEW
+    if anew and old is not None and not loud and (old.loud or (_ended(old) and at - old.since < rest(rules))):
+        return Track(loud=False, since=at, known_since=before)
+    return _go_on(None if anew else old, loud, before, rules.policy.kill_duration, before)
 
 
-def _clocks(core: Core, tick: Tick) -> Core:
+def _ended(track: Track) -> bool:
+    """Whether the track saw a level end."""
+    return track.since > track.known_since
+
+
+def _forget(core: Core) -> Core:
+    """Under another policy, and after a sleep, nothing that was seen before counts."""
+    signals = core.signals._replace(work=None, mean=None, strong_work=None)
+    if core.fresh == "resume":
+        signals = signals._replace(host=None, unknown_since=None)
+    alarms, ledger = core.alarms._replace(weak_sign=None), core.ledger._replace(unused=0.0)
+    return core._replace(signals=signals, alarms=alarms, ledger=ledger)
+
+
+def _mean_is_loud(readings: tuple[Reading, ...], picked: tuple[int, ...], rules: Rules) -> bool:
+    loads = [reading.load for i in picked if type(reading := readings[i]) is Known]
+    return not (loads and 0.0 <= sum(loads) / len(loads) < rules.quiet_threshold)
+
+
+def _go_on(old: Track | None, loud: bool, before: float, window: float, start: float) -> Track:
+    """A signal that is never unknown, over one tick; a new one begins at ``start``."""
+    return begin(loud, start) if old is None else advance(old, loud, before, window)
+
+
+def _clocks(clocks: Clocks, tick: Tick) -> Clocks:
     """What the clocks say, as long as they part by no more than noise: the fast path must find what this left."""
-    if not abs(tick.suspended - core.suspended) <= CLOCK_NOISE:
-        core = core._replace(suspended=tick.suspended)
-    if not abs(tick.wall - core.saved_wall - tick.at + core.saved_at) <= CLOCK_NOISE:
-        core = core._replace(saved_wall=tick.wall, saved_at=tick.at)
-    return core if core.synced is tick.synced else core._replace(synced=tick.synced)
+    if not abs(tick.suspended - clocks.suspended) <= CLOCK_NOISE:
+        clocks = clocks._replace(suspended=tick.suspended)
+    if not abs(tick.wall - clocks.wall - tick.at + clocks.wall_at) <= CLOCK_NOISE:
+        clocks = clocks._replace(wall=tick.wall, wall_at=tick.at)
+    return clocks if clocks.synced is tick.synced else clocks._replace(synced=tick.synced)
 
 
 def _follow(

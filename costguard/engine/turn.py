@@ -1,11 +1,48 @@
 """One step in the making: the core as it changes, and the effects that it asks for."""
 
+from typing import Generic, TypeVar, cast
+
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.idleness import concerned
 from costguard.engine.observation import Device
 from costguard.engine.reasons import Moment, reason_of
 from costguard.engine.rules import Rules
-from costguard.engine.state import Core, Incident, State
+from costguard.engine.state import (
+    WATCHING,
+    Alarms,
+    Announcement,
+    Attempt,
+    Clocks,
+    Core,
+    Ending,
+    Incident,
+    Interruption,
+    Ledger,
+    People,
+    Plans,
+    Selection,
+    Signals,
+    State,
+)
+from costguard.engine.window import NEVER
+
+Value = TypeVar("Value")
+
+
+class Part(Generic[Value]):
+    """One part of the core, read and replaced as if it were the turn's own."""
+
+    def __init__(self, of: str = "core") -> None:
+        self._of = of  # the attribute of a turn that holds it
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, turn: "Turn", owner: type) -> Value:
+        return cast("Value", getattr(getattr(turn, self._of), self._name))
+
+    def __set__(self, turn: "Turn", value: Value) -> None:
+        setattr(turn, self._of, getattr(turn, self._of)._replace(**{self._name: value}))
 
 
 class Turn:
@@ -22,6 +59,18 @@ class Turn:
         self.wall = wall
         self.synced = synced
         self.effects: list[Effect] = []
+
+    clocks = Part[Clocks]()
+    selection = Part[Selection]()
+    signals = Part[Signals]()
+    alarms = Part[Alarms]()
+    ending = Part[Ending]()
+    people = Part[People]()
+    notice = Part[Interruption]()
+    plans = Part[Plans]()
+    ledger = Part[Ledger]()
+    announcement = Part[Announcement]("incident")
+    attempt = Part[Attempt]("incident")
 
     @property
     def state(self) -> State:
@@ -48,6 +97,15 @@ class Turn:
     @incident.setter
     def incident(self, incident: Incident) -> None:
         self.core = self.core._replace(incident=incident)
+
+    def watch(self) -> None:
+        """Go back to WATCHING: nothing is open, and nothing is latched."""
+        self.core = self.core._replace(phase=WATCHING, incident=None)
+        self.ending = self.ending._replace(done="", remind_at=NEVER, retry_at=NEVER)
+
+    def expect(self, seconds: float) -> None:
+        """What is under way counts as failed when nothing was heard of it for so long."""
+        self.incident = self.incident._replace(outcome_deadline=self.at + seconds)
 
     def serial(self, prefix: str) -> str:
         """A new effect or incident id; ids of another boot differ by the boot id."""
@@ -78,14 +136,14 @@ class Turn:
             "stop_below_load": policy.stop_below_load and self.rules.ends_machine,
             "price_per_hour": policy.price_per_hour,
             "currency": policy.currency,
-            "hold_left": max(0.0, policy.hold_total - core.held),
+            "hold_left": max(0.0, policy.hold_total - core.people.charged),
         }
         if incident is not None:
-            findings = next((plan.findings for plan in core.plans if plan.action == common["action"]), ())
+            plan = core.plans.last(incident.action)
             common.update(incident=incident.id, reason=incident.reason, owner=incident.owner)
-            common["findings"] = [list(finding) for finding in findings]
-            if incident.exhausted:
-                common["unreached_tries"] = incident.tries
+            common["findings"] = [list(finding) for finding in plan.findings] if plan is not None else []
+            if incident.announcement.exhausted:
+                common["unreached_tries"] = incident.announcement.attempts
             if incident.receipt:
                 common["receipt"] = incident.receipt
         return common
@@ -98,7 +156,7 @@ def action_of(incident: Incident | None, rules: Rules) -> str:
 
 def label(core: Core, key: str) -> str:
     """What people call a GPU: its index and name where known, else its PCI address."""
-    device: Device | None = next((d for d in core.devices if d.key == key), None)
+    device: Device | None = next((d for d in core.selection.devices if d.key == key), None)
     if device is None or device.number is None:
         return key
     return f"GPU {device.number}" + (f" ({device.name})" if device.name else "")

@@ -20,7 +20,8 @@ from costguard.engine.overdue import period_over
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import Moment, reason_of, standing
 from costguard.engine.rules import EPSILON, rules_of
-from costguard.engine.state import DONE, WARNING, WATCHING, State, initial
+from costguard.engine.saved import initial
+from costguard.engine.state import DONE, WARNING, WATCHING, State
 from costguard.engine.window import NEVER
 from costguard.replay.levels import Levels, first_at
 from costguard.replay.skip import Forward
@@ -80,7 +81,9 @@ def walk(
         turns += 1
         if progress is not None and turns % PROGRESS_EVERY == 0:
             progress(k)
-    return Walked(walker.policy, tuple(walker.decisions), walker.state.core.judged, walker.state, walker.steps)
+    return Walked(
+        walker.policy, tuple(walker.decisions), walker.state.core.selection.judged, walker.state, walker.steps
+    )
 
 
 class _Walker:
@@ -143,11 +146,11 @@ class _Walker:
     def _note(self, k: int, wall: float, before: State, done: Step) -> None:
         old, new = before.core, done.state.core
         kinds = [kind for effect in done.effects if (kind := _kind(effect))]
-        if before.core.work is None:
+        if before.core.signals.work is None:
             kinds.insert(0, "begin")
         if old.phase == DONE and new.phase != DONE:
             kinds.insert(0, "work")
-        if new.armed is not None and old.armed is None:
+        if new.signals.armed_at is not None and old.signals.armed_at is None:
             kinds.insert(0, "armed")
         if kinds:
             sentence = done.sentence
@@ -165,7 +168,7 @@ class _Walker:
         if end <= k:
             return k
         if core is before.core and state.tracks is before.tracks:
-            until = core.next  # the engine just said that such a tick changes nothing
+            until = core.unchanged_until  # the engine just said that such a tick changes nothing
         else:
             until = self._calm_until(state) - 2 * EPSILON  # which the engine adds to the time
         if self.policy.budget is not None:
@@ -186,9 +189,9 @@ class _Walker:
             rules, core = self.rules, self.state.core
             self._changes = [self.levels.any_change(rules), self.levels.holes(rules.gap)]
             if rules.judges_mean:
-                self._changes.append(self.levels.mean(rules, core.picked).changes)
-            self._unarmed = self.levels.above(rules, core.picked).changes
-        columns = self._changes if self.state.core.armed is not None else [*self._changes, self._unarmed]
+                self._changes.append(self.levels.mean(rules, core.selection.picked).changes)
+            self._unarmed = self.levels.above(rules, core.selection.picked).changes
+        columns = self._changes if self.state.core.signals.armed_at is not None else [*self._changes, self._unarmed]
         end = len(self.times)
         for column in columns:
             i = bisect_left(column, k)
@@ -199,11 +202,16 @@ class _Walker:
     def _calm_until(self, state: State) -> float:
         """Until when a tick of equal levels changes nothing, where the engine does not say so itself."""
         core, rules = state.core, self.rules
-        settled = core.blind is None and core.alarm is None and core.weak is None and not core.holds
+        settled = (
+            core.signals.unknown_since is None
+            and core.alarms.unknown is None
+            and core.alarms.weak_sign is None
+            and not core.people.holds
+        )
         if (
             not settled
             or not self.forward.knows_reasons
-            or (core.armed is None and self.policy.arm_duration is not None)
+            or (core.signals.armed_at is None and self.policy.arm_duration is not None)
         ):
             return -1.0
         now = core.incident
@@ -212,20 +220,31 @@ class _Walker:
                 return -1.0
             due = due_at(core, rules)
             alarming = (
-                would_have_stopped_at(core, rules, core.shadow),
+                would_have_stopped_at(core, rules, core.signals.known_work),
                 idle_at(state, rules),
                 unused_at(state, rules),
             )
-            return min(core.check, due, *[date for date in alarming if date > state.at])
+            return min(core.plans.check_at, due, *[date for date in alarming if date > state.at])
         if core.phase == DONE and now is not None and reason_of(now).by_date:
             quiet = not any(track.loud for track in state.tracks)  # only work that is seen now ends it
             idle = idle_at(state, rules)  # or work that came later and has ended
-            return min(core.check, core.remind, core.again, idle if idle > state.at else NEVER) if quiet else -1.0
-        if rules.judges_mean and core.mean is not None and not core.mean.loud and core.mean.lost is None:
+            return (
+                min(
+                    core.plans.check_at, core.ending.remind_at, core.ending.retry_at, idle if idle > state.at else NEVER
+                )
+                if quiet
+                else -1.0
+            )
+        if (
+            rules.judges_mean
+            and core.signals.mean is not None
+            and not core.signals.mean.loud
+            and core.signals.mean.lost is None
+        ):
             if core.phase == WATCHING:
-                return core.next
-            if core.phase == DONE and not work_seen(state, rules, core.closed):
-                return min(core.check, core.remind, core.again)
+                return core.unchanged_until
+            if core.phase == DONE and not work_seen(state, rules, core.ending.since):
+                return min(core.plans.check_at, core.ending.remind_at, core.ending.retry_at)
         return -1.0
 
 

@@ -42,7 +42,7 @@ class Forward:
         changes = self._levels.any_change(rules)
         i = bisect_left(changes, k) + WORTH
         least = changes[i] if i < len(changes) else len(self._times)
-        if core.next <= state.at:
+        if core.unchanged_until <= state.at:
             least = min(least, k + WORTH)  # the engine would be asked about every single sample
         if least >= len(self._times) or not self.knows_reasons or not self._plain(core):
             return 0
@@ -60,14 +60,16 @@ class Forward:
 
     def _plain(self, core: Core) -> bool:
         """Whether nothing but the GPUs and dates can change anything."""
-        if core.phase not in {WATCHING, DONE} or core.work is None or core.shadow is None:
+        if core.phase not in {WATCHING, DONE} or core.signals.work is None or core.signals.known_work is None:
             return False
-        if core.alarm is not None and core.blind is None:
+        if core.alarms.unknown is not None and core.signals.unknown_since is None:
             return False  # it ends, or goes by what a window would have been
-        if core.host is None or not core.host.loud:
+        if core.signals.host is None or not core.signals.host.loud:
             return False  # then what is unknown for too long may be a reason
-        mean_known = core.mean is not None or not self._rules.judges_mean
-        return mean_known and not (core.holds or core.stops or core.held or core.notice is not None or core.vetoes)
+        mean_known = core.signals.mean is not None or not self._rules.judges_mean
+        return mean_known and not (
+            core.people.holds or core.ledger.stops or core.people.charged or core.notice.due is not None or core.vetoes
+        )
 
     def _next_of(self, positions: list[int], k: int) -> int:
         i = bisect_left(positions, k)
@@ -77,16 +79,16 @@ class Forward:
         """Where a reason could hold, or an alarm begin; before that, where the guard could be armed."""
         core, policy, levels = state.core, self._rules.policy, self._levels
         found = []
-        armed = core.armed is not None or policy.arm_duration is None
+        armed = core.signals.armed_at is not None or policy.arm_duration is None
         if not armed and policy.arm_duration is not None:
-            found.append(levels.long(levels.above(self._rules, core.picked), policy.arm_duration))
+            found.append(levels.long(levels.above(self._rules, core.selection.picked), policy.arm_duration))
         by_date = core.incident is not None and reason_of(core.incident).by_date
         if core.phase == DONE and not (by_date and policy.stop_busy):
             return found
         if armed:
             found += self._idle_runs(state)
-        elif policy.unused_after is not None and core.blind is None:
-            busy = levels.busy(self._rules, core.judged)
+        elif policy.unused_after is not None and core.signals.unknown_since is None:
+            busy = levels.busy(self._rules, core.selection.judged)
             found.append(levels.rare(busy, policy.unused_after, self._rules.tolerance))
         return found
 
@@ -95,28 +97,32 @@ class Forward:
         core, rules, levels = state.core, self._rules, self._levels
         window, most = rules.policy.kill_duration, rules.tolerance
         if self._some:
-            known = [i for i in core.judged if state.tracks[i].lost is None]
+            known = [i for i in core.selection.judged if state.tracks[i].lost is None]
             found = [levels.rare(levels.gpus(rules)[i], window, most) for i in known]
-        elif core.blind is not None:
+        elif core.signals.unknown_since is not None:
             return []
         else:
-            found = [levels.rare(levels.mean(rules, core.picked), window, most)] if rules.judges_mean else []
-        return found if core.blind is not None else [*found, levels.rare(levels.busy(rules, core.judged), window, most)]
+            found = [levels.rare(levels.mean(rules, core.selection.picked), window, most)] if rules.judges_mean else []
+        return (
+            found
+            if core.signals.unknown_since is not None
+            else [*found, levels.rare(levels.busy(rules, core.selection.judged), window, most)]
+        )
 
     def _unlatched(self, state: State, k: int) -> int:
         """The sample in which work could end the latch."""
         core, rules, levels, end = state.core, self._rules, self._levels, len(self._times)
         if core.incident is not None and reason_of(core.incident).by_date:
-            back = -1 if rules.policy.stop_busy else levels.busy(rules, core.judged).levels.find(b"\1", k)
+            back = -1 if rules.policy.stop_busy else levels.busy(rules, core.selection.judged).levels.find(b"\1", k)
             return back if back >= 0 else end
         if rules.judges_mean:
-            signals = [levels.mean(rules, core.picked)]
-        elif self._some and any(state.tracks[i].lost is not None for i in core.judged):
+            signals = [levels.mean(rules, core.selection.picked)]
+        elif self._some and any(state.tracks[i].lost is not None for i in core.selection.judged):
             return end  # every GPU would have to be seen working
         elif self._some:
-            signals = [levels.gpus(rules)[i] for i in core.judged]
+            signals = [levels.gpus(rules)[i] for i in core.selection.judged]
         else:
-            signals = [levels.joined(rules, core.judged)]
+            signals = [levels.joined(rules, core.selection.judged)]
         policy = rules.policy
         every = [levels.full(found, policy.kill_duration, rules.tolerance, policy.interval) for found in signals]
         while True:  # all of them must be full at once
@@ -131,9 +137,9 @@ class Forward:
     def _due(self, state: State, k: int) -> int:
         """The sample before the first date: a check, a reminder, an alarm, a deadline, the end of a budget's period."""
         core, policy = state.core, self._rules.policy
-        dates = [core.check, core.remind, core.again]
-        if core.alarm is not None:
-            dates.append(core.alarm.next)
+        dates = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at]
+        if core.alarms.unknown is not None:
+            dates.append(core.alarms.unknown.next)
         if policy.budget is not None:
             dates.append(period_over(core, self._rules) - self._start)
         limit = len(self._times)
@@ -144,15 +150,15 @@ class Forward:
             elif policy.stop_busy:
                 return k
             else:  # passed: it waits for the end of the work, and is told from time to time
-                dates.append(core.deadline_told)
+                dates.append(core.alarms.deadline_at)
                 limit = self._pause(core, k)
         due = min(dates)
         return min(limit, max(k, first_at(self._times, due + self._start, k) - 1)) if due < NEVER else limit
 
     def _pause(self, core: Core, k: int) -> int:
         """The sample in which work may have been over for long enough for a deadline that has passed."""
-        busy, end = self._levels.busy(self._rules, core.judged), len(self._times)
-        if core.blind is not None:
+        busy, end = self._levels.busy(self._rules, core.selection.judged), len(self._times)
+        if core.signals.unknown_since is not None:
             pause = busy.levels.find(b"\0", k)
             return pause if pause >= 0 else end
         found = self._levels.rare(busy, rest(self._rules), 0.0).at_or_after(k)
@@ -170,24 +176,21 @@ class Forward:
             self._follow(track, found, LOUD, k, last, window)
             for track, found in zip(state.tracks, levels.gpus(rules), strict=True)
         )
-        busy = levels.busy(rules, core.judged)
-        work, shadow, mean = core.work, core.shadow, core.mean
+        busy, signals = levels.busy(rules, core.selection.judged), core.signals
+        work, known_work, mean, above = signals.work, signals.known_work, signals.mean, signals.above_arm_since
         assert work is not None  # `possible` saw to it
-        assert shadow is not None
-        if core.blind is not None:
+        assert known_work is not None
+        if signals.unknown_since is not None:
             work, mean = self._work_beside_unknown(work, busy, k, last), self._unknown_mean(core, last, at)
         else:
             work = self._follow(work, busy, 1, k, last, policy.unused_after or window)
             if mean is not None:
-                mean = self._follow(mean, levels.mean(rules, core.picked), LOUD, k, last, window)
-        core = core._replace(
-            work=work,
-            shadow=self._follow(shadow, busy, 1, k, last, window),
-            mean=mean,
-            next=-NEVER,
-        )
-        if core.armed is None and policy.arm_duration is not None:
-            core = core._replace(arm_since=self._arming(core.arm_since, levels.above(rules, core.picked), k, last))
+                mean = self._follow(mean, levels.mean(rules, core.selection.picked), LOUD, k, last, window)
+        if signals.armed_at is None and policy.arm_duration is not None:
+            above = self._arming(above, levels.above(rules, core.selection.picked), k, last)
+        known_work = self._follow(known_work, busy, 1, k, last, window)
+        signals = signals._replace(work=work, known_work=known_work, mean=mean, above_arm_since=above)
+        core = core._replace(signals=signals, unchanged_until=-NEVER)
         return State(at, state.gpus, tracks, core)
 
     def _follow(self, track: Track, found: LevelSignal, bit: int, k: int, last: int, window: float) -> Track:
@@ -217,9 +220,9 @@ class Forward:
     def _unknown_mean(self, core: Core, last: int, at: float) -> Track | None:
         """The mean of GPUs of which one is unknown begins anew in every sample."""
         if not self._rules.judges_mean:
-            return core.mean
+            return core.signals.mean
         trace = self._levels.trace
-        readings = [trace.readings[trace.codes[i][last]] for i in core.picked]
+        readings = [trace.readings[trace.codes[i][last]] for i in core.selection.picked]
         loads = [reading.load for reading in readings if isinstance(reading, Known)]
         quiet = bool(loads) and 0.0 <= sum(loads) / len(loads) < self._rules.quiet_threshold
         return Track(not quiet, at, at, (), at)

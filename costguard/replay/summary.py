@@ -131,8 +131,16 @@ def _spent(levels: Levels, rules: Rules, walked: Walked) -> Spent:
     """What the machine was, and for how long."""
     some = rules.judges_any
     core = walked.state.core
-    which = core.picked if rules.judges_mean else walked.judged
-    key = (rules.quiet_threshold, rules.heeds_signs, rules.judges_mean, some, which, core.lacking, rules.gap)
+    which = core.selection.picked if rules.judges_mean else walked.judged
+    key = (
+        rules.quiet_threshold,
+        rules.heeds_signs,
+        rules.judges_mean,
+        some,
+        which,
+        core.selection.unmatched,
+        rules.gap,
+    )
     if key not in levels.times_spent:
         machine = _machine(levels, rules, walked)
         levels.times_spent[key] = spent(machine, changes(machine), levels.times, levels.holes(rules.gap))
@@ -145,8 +153,8 @@ def _machine(levels: Levels, rules: Rules, walked: Walked) -> bytes:
     if not walked.judged:
         return bytes([BLIND]) * len(levels.times)
     if rules.judges_mean:
-        found = levels.mean(rules, core.picked).levels.translate(_ALL)
+        found = levels.mean(rules, core.selection.picked).levels.translate(_ALL)
     else:
         some = rules.judges_any
         found = levels.joined(rules, walked.judged).levels.translate(_ANY if some else _ALL)
-    return found.replace(bytes([IDLE]), bytes([BLIND])) if core.lacking else found
+    return found.replace(bytes([IDLE]), bytes([BLIND])) if core.selection.unmatched else found

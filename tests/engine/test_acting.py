@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 
 from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
-from costguard.engine.attempt import third_stop
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.obstacles import due_at
 from costguard.engine.overdue import REST
+from costguard.engine.plans import third_stop
 from costguard.engine.rules import rules_of
 from costguard.engine.turn import Turn
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
@@ -70,7 +70,11 @@ def test_what_is_said_of_a_warning_is_what_its_delivery_said() -> None:
     world.settle(Tell="failed")
     incident = world.state.core.incident
     assert incident is not None
-    assert (incident.exhausted, incident.reached, incident.tries) == (True, "", 3)
+    assert (incident.announcement.exhausted, incident.announcement.reached, incident.announcement.attempts) == (
+        True,
+        "",
+        3,
+    )
     assert "nobody could be reached in 3 tries, and the countdown goes on all the same" in sentence(world)
     world.tick(BUSY)
     world = until(world, "WARNING")
@@ -78,7 +82,7 @@ def test_what_is_said_of_a_warning_is_what_its_delivery_said() -> None:
     world.answer(warning, "delivered", proof="wall: 2 terminals")
     incident = world.state.core.incident
     assert incident is not None
-    assert (incident.exhausted, incident.reached) == (False, "wall: 2 terminals")
+    assert (incident.announcement.exhausted, incident.announcement.reached) == (False, "wall: 2 terminals")
     assert "nobody" not in sentence(world)
 
 
@@ -94,7 +98,7 @@ def test_a_warning_that_is_begun_anew_has_reached_nobody_yet() -> None:
         world.tick(QUIET)
     incident = world.state.core.incident
     assert incident is not None
-    assert (len(world.times("warning")), incident.warned, incident.reached) == (2, None, "")
+    assert (len(world.times("warning")), incident.warned, incident.announcement.reached) == (2, None, "")
 
 
 @pytest.mark.parametrize("fate", ["delivered", "failed"])
@@ -105,7 +109,7 @@ def test_a_warning_for_which_nothing_waits_is_heard_of_too(fate: str) -> None:
     world.answer(warning, fate, proof="wall: 1 terminal" if fate == "delivered" else "")
     incident = world.state.core.incident
     assert incident is not None
-    assert (incident.exhausted, incident.reached) == (
+    assert (incident.announcement.exhausted, incident.announcement.reached) == (
         fate == "failed",
         "wall: 1 terminal" if fate == "delivered" else "",
     )
@@ -242,7 +246,7 @@ def test_where_every_plan_points_elsewhere_the_first_action_is_tried() -> None:
     world.run(400.0, QUIET)
     incident = world.state.core.incident
     assert incident is not None
-    assert (incident.link, incident.action, world.state.core.done) == (0, "stop", "cannot")
+    assert (incident.link, incident.action, world.state.core.ending.done) == (0, "stop", "cannot")
 
 
 @pytest.mark.parametrize("phase", ["WARNING", "DONE"])
@@ -254,7 +258,9 @@ def test_a_plan_that_passes_again_ends_only_what_it_had_refused(phase: str) -> N
         world.settle()
     incident = world.state.core.incident
     for word in ("refuse", "go"):
-        world.state = world.state._replace(core=world.state.core._replace(check=0.0, next=0.0))
+        world.state = world.state._replace(
+            core=world.state.core._replace(unchanged_until=0.0, plans=world.state.core.plans._replace(check_at=0.0))
+        )
         world.tick(QUIET)
         world.settle(Check=word)
     now = world.state.core.incident
@@ -275,19 +281,21 @@ def test_the_plan_of_the_attempt_is_the_latest_one(word: str, findings: tuple[ob
         world.tick(QUIET)
     (attempt,) = [effect.id for effect in world.pending.values() if isinstance(effect, Prepare)]
     world.answer(attempt, word, findings=findings)
-    plans = {plan.action: (plan.verdict, plan.findings) for plan in world.state.core.plans}
+    plans = {plan.action: (plan.verdict, plan.findings) for plan in world.state.core.plans.verdicts}
     assert plans == {"stop": (verdict, findings), "terminate": ("go", ())}
 
 
 def test_a_third_stop_stays_a_message_for_days() -> None:
     """I9: until work is seen, or a person resets it; that the daily check passes is neither."""
     world = World(IDLE, 1, checked=False)
-    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 7200.0, EPOCH - 60.0)))
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=(EPOCH - 7200.0, EPOCH - 60.0)))
+    )
     world.run(400.0, QUIET)
     for _ in range(3):
         world.tick(QUIET, dt=86400.0)
         world.settle()
-    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "cannot")
     assert "preflight_passed" not in world.kinds()
     world.run(100.0, BUSY)
     assert world.phase() == "WATCHING"
@@ -297,12 +305,14 @@ def test_a_third_stop_stays_a_message_for_days() -> None:
 def test_a_stop_has_the_date_of_its_request_and_one_that_failed_has_none(word: str) -> None:
     """I9: earlier ones stay as they are."""
     world = World(IDLE, 1)
-    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 60.0,)))
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=(EPOCH - 60.0,)))
+    )
     until(world, "ACTING")
     requested = world.wall
-    dates = [world.state.core.stops]
+    dates = [world.state.core.ledger.stops]
     world.settle(Go=word)
-    dates.append(world.state.core.stops)
+    dates.append(world.state.core.ledger.stops)
     assert dates == [(EPOCH - 60.0, requested), (EPOCH - 60.0,)]
 
 
@@ -337,12 +347,18 @@ def test_a_third_stop_within_a_day_is_one_too_many(
     action: str, ages: tuple[float, ...], synced: bool | None, refused: bool
 ) -> None:
     """I9: by dates that are sure, to the second; on a wrong one every stop is recent. What ends no machine is no stop."""
-    core = initial("b", "i").core._replace(stops=tuple(EPOCH - age for age in ages))
+    core = initial("b", "i").core._replace(
+        ledger=initial("b", "i").core.ledger._replace(stops=tuple(EPOCH - age for age in ages))
+    )
     state = initial("b", "i")._replace(core=core)
     turn = Turn(state, rules_of(IDLE), 0.0, EPOCH, synced=synced)
     assert bool(third_stop(turn, action)) is (refused and action != "command")
     undated = Turn(
-        state._replace(core=core._replace(stops=(*core.stops, 0.0))), rules_of(IDLE), 0.0, EPOCH, synced=True
+        state._replace(core=core._replace(ledger=core.ledger._replace(stops=(*core.ledger.stops, 0.0)))),
+        rules_of(IDLE),
+        0.0,
+        EPOCH,
+        synced=True,
     )
     recent = sum(age < 86400.0 for age in ages)
     assert bool(third_stop(undated, action)) is (recent >= 1 and action != "command"), "one without a date is recent"
@@ -360,20 +376,24 @@ def test_arming_at_once_is_no_work() -> None:
 def test_unknown_is_not_the_work_that_forgives_stops() -> None:
     """I9: a moment of load and then a minute of unknown is not a minute of work."""
     world = World(BASE._replace(arm_threshold=0.99, unknown_alarm=1e9), 2)
-    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 10.0, EPOCH - 5.0)))
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=(EPOCH - 10.0, EPOCH - 5.0)))
+    )
     world.run(20.0, BUSY, QUIET)
     world.run(120.0, DARK, QUIET)
-    assert len(world.state.core.stops) == 2
+    assert len(world.state.core.ledger.stops) == 2
 
 
 def test_work_beside_a_gpu_that_cannot_be_read_forgives_stops() -> None:
     """I9: with one broken GPU of two, work on the other one is work; else every later stop needs a person."""
     world = World(BASE._replace(arm_threshold=0.99, unknown_alarm=1e9), 2)
-    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 10.0, EPOCH - 5.0)))
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=(EPOCH - 10.0, EPOCH - 5.0)))
+    )
     world.run(120.0, QUIET, DARK)
-    assert len(world.state.core.stops) == 2
+    assert len(world.state.core.ledger.stops) == 2
     world.run(120.0, BUSY, DARK)
-    assert len(world.state.core.stops) == 0
+    assert len(world.state.core.ledger.stops) == 0
 
 
 def test_never_within_boot_grace_of_boot_or_resume() -> None:
@@ -471,7 +491,7 @@ def test_outcomes_of_closed_incidents_change_nothing() -> None:
         before = world.state.core
         done = world.send(Outcome(world.now, attempt, status))
         assert not done.effects
-        assert done.state.core._replace(next=before.next) == before
+        assert done.state.core._replace(unchanged_until=before.unchanged_until) == before
 
 
 def test_a_number_that_is_none_holds_nothing() -> None:
@@ -480,10 +500,10 @@ def test_a_number_that_is_none_holds_nothing() -> None:
     world.tick(QUIET)
     for seconds in (float("nan"), -1.0, 0.0):
         world.hold(seconds)
-        assert not world.state.core.holds
+        assert not world.state.core.people.holds
     for number in range(10):
         world.hold(1e9, f"user {number}")
-    assert sum(hold.until - world.now for hold in world.state.core.holds) == pytest.approx(Policy().hold_total)
+    assert sum(hold.until - world.now for hold in world.state.core.people.holds) == pytest.approx(Policy().hold_total)
 
 
 def test_another_policy_does_not_repeat_an_action_of_the_incident() -> None:
@@ -509,7 +529,7 @@ def test_a_right_that_is_missing_is_told_at_the_start_and_its_return_ends_cannot
     world.settle(Check="refuse")
     assert "preflight_refused" in world.kinds()
     world.run(400.0, QUIET)
-    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "cannot")
     assert not [effect for _, effect in world.effects if isinstance(effect, Prepare)]
     world.run(86400.0, QUIET, dt=14.0)
     assert "preflight_passed" in world.kinds()
@@ -595,7 +615,7 @@ def test_an_outcome_that_never_comes_holds_nothing_up_for_ever(lost: str) -> Non
     if lost == "Tell":
         assert len(world.times("warning")) == IDLE.warn_attempts
     if lost == "Confirm":
-        assert world.state.core.done == "unknown"
+        assert world.state.core.ending.done == "unknown"
 
 
 @pytest.mark.parametrize(("seen", "earliest", "latest"), [("accepted", 300.0, 420.0), ("pending", 1800.0, 1920.0)])
@@ -647,7 +667,7 @@ def test_a_reload_while_it_confirms_asks_again() -> None:
     assert again
     assert again != asked
     world.settle(Confirm="done")
-    assert world.state.core.done == "acted"
+    assert world.state.core.ending.done == "acted"
 
 
 @pytest.mark.parametrize("between", ["failed", "another"])
@@ -657,9 +677,11 @@ def test_a_right_that_comes_back_ends_cannot_whatever_was_found_in_between(betwe
     world.tick(QUIET)
     world.settle(Check="refuse")
     world.run(400.0, QUIET)
-    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "cannot")
     for word in (between, "go"):
-        world.state = world.state._replace(core=world.state.core._replace(check=0.0, next=0.0))
+        world.state = world.state._replace(
+            core=world.state.core._replace(unchanged_until=0.0, plans=world.state.core.plans._replace(check_at=0.0))
+        )
         world.tick(QUIET)
         world.settle(Check=word)
     assert world.kinds().count("preflight_passed") == 1
@@ -674,12 +696,14 @@ def test_a_check_that_failed_does_not_forget_a_refusal() -> None:
     world.settle(Check="refuse")
     world.run(100.0, QUIET)
     for word in ("failed", "refuse", "failed"):
-        world.state = world.state._replace(core=world.state.core._replace(check=0.0, next=0.0))
+        world.state = world.state._replace(
+            core=world.state.core._replace(unchanged_until=0.0, plans=world.state.core.plans._replace(check_at=0.0))
+        )
         world.tick(QUIET)
         world.settle(Check=word)
     assert world.kinds().count("preflight_refused") == 1
     world.run(250.0, QUIET, answer=False)
-    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "cannot")
 
 
 def test_a_short_hold_costs_at_least_the_countdown_that_it_stops() -> None:
@@ -703,17 +727,17 @@ def test_one_person_has_one_hold_and_is_told_of_once_a_minute() -> None:
     world.tick(QUIET)
     for number in range(500):
         world.hold(100.0 + 0.001 * number, "ann" if number % 2 else "bob")
-    assert len(world.state.core.holds) == 2
+    assert len(world.state.core.people.holds) == 2
     world.hold(10.0, "ann")
-    assert min(hold.until - world.now for hold in world.state.core.holds) > 100.0
+    assert min(hold.until - world.now for hold in world.state.core.people.holds) > 100.0
     assert world.kinds().count("held") == 2
     world.run(70.0, QUIET)
     world.hold(100.0, "bob")
     assert world.kinds().count("held") == 3
     for number in range(500):
         world.hold(100.0 + number, f"user {number}")
-    assert len(world.state.core.holds) == 32
-    assert {"ann", "bob"} < {hold.owner for hold in world.state.core.holds}, "nobody's hold is pushed out"
+    assert len(world.state.core.people.holds) == 32
+    assert {"ann", "bob"} < {hold.owner for hold in world.state.core.people.holds}, "nobody's hold is pushed out"
 
 
 def test_a_hold_that_is_much_longer_is_told_at_once() -> None:
@@ -892,7 +916,9 @@ def test_a_fall_back_is_no_way_round_the_third_stop(stops: int, may: bool) -> No
     world = World(IDLE._replace(kill_action="command", fallback=("shutdown",)), 1)
     world.tick(QUIET)
     dates = tuple(world.wall - 3600.0 * (i + 1) for i in range(stops))
-    world.state = world.state._replace(core=world.state.core._replace(stops=dates))
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=dates))
+    )
     world.monitor.stops = [(date, "") for date in dates]
     while world.now < 3000.0 and world.phase() != "DONE":
         world.tick(QUIET)

@@ -16,7 +16,7 @@ from costguard.agent.workers import Circumstances, Workers
 from costguard.config.schema import Settings
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, deadlines, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
-from costguard.engine.machine import PREFLIGHT_EVERY
+from costguard.engine.plans import PREFLIGHT_EVERY_SECONDS
 from costguard.engine.state import ACTING, WARNING
 from tests.unit.agent.crew import begin, wrote
 
@@ -100,7 +100,7 @@ def test_no_limit_contradicts_another(written: dict[str, Any]) -> None:
     effects += [Save("s", action, 1e9)] if "pre_stop" in written["hooks"] else []
     lost: dict[type, float] = {Tell: deadlines.ANSWER_LOST, Confirm: deadlines.ANSWER_LOST}
     lost[Prepare] = deadlines.PREPARE_LOST - config["cloud"]["action_spread"]
-    lost[Check] = PREFLIGHT_EVERY - config["cloud"]["spread"]
+    lost[Check] = PREFLIGHT_EVERY_SECONDS - config["cloud"]["spread"]
     for effect in effects:
         before = set(host.jobs)
         assert begin(workers, effect, 0.0) is None

@@ -101,7 +101,9 @@ def nobody_heard() -> World:
 def checked(*words: str) -> World:
     world = ran(machine(), 10.0, BUSY)
     for word in words:
-        world.state = world.state._replace(core=world.state.core._replace(check=0.0, next=0.0))
+        world.state = world.state._replace(
+            core=world.state.core._replace(unchanged_until=0.0, plans=world.state.core.plans._replace(check_at=0.0))
+        )
         world.tick(BUSY)
         say(world, Check, word, findings=MISSING if word == "refuse" else ())
     return world
@@ -193,7 +195,9 @@ def dry(verdict: str, findings: Any) -> World:
 
 def third() -> World:
     world = machine()
-    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 7200.0, EPOCH - 60.0)))
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=(EPOCH - 7200.0, EPOCH - 60.0)))
+    )
     return ran(world, 400.0, QUIET)
 
 

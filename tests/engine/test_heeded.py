@@ -18,7 +18,7 @@ TASK = IDLE._replace(kill_action="command", mode="dry-run")
 def in_between(world: World) -> World:
     """Far from any decision: only a change can end the quick path."""
     world.run(100.0, QUIET)
-    assert world.state.core.next > world.now + 50.0
+    assert world.state.core.unchanged_until > world.now + 50.0
     return world
 
 
@@ -29,7 +29,7 @@ def test_a_host_that_is_no_longer_quiet_is_noticed_at_once(seen: bool | None) ->
     for now in (seen, True):
         world.quiet_host = now
         world.tick()
-        host = world.state.core.host
+        host = world.state.core.signals.host
         assert host is not None
         assert (host.loud, host.since >= world.now - 10.0, world.state.core.quiet_host) == (now is not True, True, now)
 
@@ -41,7 +41,7 @@ def test_a_veto_and_a_date_in_doubt_are_noticed_at_once() -> None:
     for vetoes, synced in ((typed, True), ((), True), ((), False), ((), None), ((), True)):
         world.vetoes = vetoes
         world.tick(synced=synced)
-        assert (world.state.core.vetoes, world.state.core.synced) == (vetoes, synced)
+        assert (world.state.core.vetoes, world.state.core.clocks.synced) == (vetoes, synced)
 
 
 @pytest.mark.parametrize("duration", [0.5, 1.0, 30.0])
@@ -49,7 +49,7 @@ def test_without_load_nothing_arms(duration: float) -> None:
     """However short it may be."""
     world = World(BASE._replace(arm_duration=duration), 1)
     world.run(100.0, QUIET)
-    assert (world.state.core.armed, world.state.core.arm_since) == (None, None)
+    assert (world.state.core.signals.armed_at, world.state.core.signals.above_arm_since) == (None, None)
 
 
 @pytest.mark.parametrize(("hole", "since"), [(9.0, 100.0), (15.0, 100.0), (15.01, 105.01), (100.0, 190.0)])
@@ -58,11 +58,11 @@ def test_load_counts_from_the_look_before_unless_nobody_looked(hole: float, sinc
     world = World(BASE._replace(arm_duration=300.0), 1)
     world.run(100.0, QUIET)
     world.tick(BUSY, dt=hole)
-    assert world.state.core.arm_since == pytest.approx(since)
+    assert world.state.core.signals.above_arm_since == pytest.approx(since)
     world.run(50.0, BUSY)
     before = world.now
     world.tick(BUSY, dt=hole)
-    again = world.state.core.arm_since
+    again = world.state.core.signals.above_arm_since
     assert again == (pytest.approx(since) if hole <= 15.0 else pytest.approx(before + hole - 10.0))
 
 
@@ -74,11 +74,11 @@ def test_a_jump_of_two_seconds_is_a_resume(jump: float, resumed: bool) -> None:
     world.suspend(jump)
     world.tick(BUSY)
     core = world.state.core
-    assert (core.armed is None, core.started) == (resumed, world.now if resumed else 0.0)
+    assert (core.signals.armed_at is None, core.clocks.started) == (resumed, world.now if resumed else 0.0)
     late = World(BASE, 1, now=9000.0)
     late.suspended = jump
     late.tick(BUSY)
-    assert late.state.core.started == (late.now if resumed else 0.0)
+    assert late.state.core.clocks.started == (late.now if resumed else 0.0)
 
 
 @pytest.mark.parametrize(("set_by", "warned"), [(36000.0, True), (30.0, False), (-36000.0, False)])
@@ -101,9 +101,9 @@ def test_half_an_arming_is_none(below: float) -> None:
     for seconds in (30.0, 50.0, 30.0, 20.0, 40.0):  # the break is no moment at which anything is due
         world.run(seconds, high)
         world.run(10.0, low)
-    assert world.state.core.armed is None
+    assert world.state.core.signals.armed_at is None
     world.run(70.0, high)
-    assert world.state.core.armed is not None
+    assert world.state.core.signals.armed_at is not None
 
 
 @pytest.mark.parametrize("other", [DARK, QUIET, BUSY])
@@ -112,7 +112,7 @@ def test_a_mean_arms_only_where_every_part_is_known(other: object) -> None:
     policy = BASE._replace(aggregate="mean", arm_threshold=0.6, kill_action="command")
     world = World(policy, 2)
     world.run(300.0, BUSY, other)  # type: ignore[arg-type]  # a reading of any kind
-    assert (world.state.core.armed is not None) is (other is BUSY)
+    assert (world.state.core.signals.armed_at is not None) is (other is BUSY)
 
 
 @pytest.mark.parametrize("aggregate", ["all", "any", "mean"])
@@ -126,7 +126,7 @@ def test_a_name_that_no_gpu_answers_to_keeps_every_rule_waiting(aggregate: str, 
     world.devices()
     world.run(2500.0, QUIET, QUIET)
     assert (world.stops(), world.times("warning")) == ([], [])
-    assert world.state.core.lacking == ("9",)
+    assert world.state.core.selection.unmatched == ("9",)
     world.reload(policy._replace(gpu_devices=("0", "1")))
     world.run(2500.0, QUIET, QUIET)
     assert world.stops()
@@ -182,13 +182,13 @@ def test_a_wrong_date_ends_no_budget_period() -> None:
     policy = BASE._replace(budget=100.0, price_per_hour=10.0, budget_period=30 * 86400.0)
     world = World(policy, 1)
     world.run(7200.0, BUSY)
-    since = world.state.core.spent_since
+    since = world.state.core.ledger.spent_since
     world.wall += 40 * 86400.0
     for _ in range(10):
         world.tick(BUSY, synced=False)
-    assert world.state.core.spent_since == since
+    assert world.state.core.ledger.spent_since == since
     world.tick(BUSY, synced=True)
-    assert world.state.core.spent_since == since + 30 * 86400.0
+    assert world.state.core.ledger.spent_since == since + 30 * 86400.0
 
 
 def checks(world: World) -> list[float]:
@@ -252,6 +252,6 @@ def test_what_was_unknown_delays_nothing_before_the_boots_grace_is_over() -> Non
     found = []
     for seconds in (120.0, 40.0):
         world.run(seconds, QUIET)
-        alarm = world.state.core.alarm
+        alarm = world.state.core.alarms.unknown
         found.append(None if alarm is None else alarm.since)
     assert found == [None, 2000.0 - IDLE.grace - IDLE.interval]

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from costguard.engine import Step
 from costguard.engine.effects import Answer, Go, Tell
-from costguard.engine.people import HOLD_TOLD_EVERY, HOLDS_KEPT, TOLD_AT_ONCE, left
-from costguard.engine.state import Hold, commitments, dump, initial, load
+from costguard.engine.people import HOLD_TOLD_EVERY_SECONDS, HOLDS_KEPT, TOLD_AT_ONCE, left
+from costguard.engine.saved import commitments, dump, initial, load
+from costguard.engine.state import Hold
 from tests.engine.world import BASE, BUSY, QUIET, World, reloaded
 
 HOUR = 3600.0
@@ -60,7 +61,7 @@ def test_one_users_sum_is_bounded_and_the_words_say_whose_it_is() -> None:
             assert "of yours" in answer.words
             assert "2d" in answer.words
             break
-        until = max(hold.until for hold in world.state.core.holds)
+        until = max(hold.until for hold in world.state.core.people.holds)
         granted = until - world.state.at
         world.now = until - 60.0
         world.tick(QUIET)
@@ -75,7 +76,7 @@ def test_holds_of_all_users_do_not_keep_a_machine_up_for_ever() -> None:
     while world.now < 90 * HOUR:
         refused = [said(world.hold(24 * HOUR, f"user {uid}", uid)) for uid in range(2000, 2020)]
         world.run(HOUR, QUIET, dt=14.0)
-        if not world.state.core.holds:
+        if not world.state.core.people.holds:
             break
     assert all(not answer.done and "of all users" in answer.words for answer in refused)
     assert world.now <= 73 * HOUR
@@ -92,7 +93,11 @@ def test_a_countdown_says_who_can_still_hold() -> None:
             world.hold(24 * HOUR, f"uid {uid}", uid)
         world.release()
         core = world.state.core
-        world.state = world.state._replace(core=core._replace(held=max(core.held, 0.0 if total > 24 * HOUR else total)))
+        world.state = world.state._replace(
+            core=core._replace(
+                people=core.people._replace(charged=max(core.people.charged, 0.0 if total > 24 * HOUR else total))
+            )
+        )
         while world.phase() != "WARNING":
             world.tick(QUIET)
             world.settle()
@@ -109,11 +114,11 @@ def test_time_that_a_released_hold_did_not_use_is_given_back(used: float) -> Non
     """To the user and to the whole; what was used, and a countdown that it ended, is not."""
     world = started()
     world.hold(2 * HOUR, "eve", EVE)
-    assert world.state.core.held == 2 * HOUR
+    assert world.state.core.people.charged == 2 * HOUR
     world.run(used, QUIET, answer=False)
     world.release(EVE, everything=False)
-    assert world.state.core.held == pytest.approx(max(used, POLICY.interval), abs=POLICY.interval)
-    assert dict(world.state.core.accounts)[f"uid {EVE}"] == pytest.approx(world.state.core.held)
+    assert world.state.core.people.charged == pytest.approx(max(used, POLICY.interval), abs=POLICY.interval)
+    assert dict(world.state.core.people.accounts)[f"uid {EVE}"] == pytest.approx(world.state.core.people.charged)
 
 
 def test_holding_and_releasing_does_not_prevent_a_stop_for_ever() -> None:
@@ -141,7 +146,7 @@ def test_the_33rd_user_is_refused_aloud_and_root_is_not() -> None:
     assert "32 users hold this machine already" in refused.words
     assert said(world.hold(2 * HOUR, "user 7", 7)).done
     assert said(world.hold(2 * HOUR, "root", ROOT)).done
-    assert {hold.uid for hold in world.state.core.holds} == {*range(HOLDS_KEPT + 1)}
+    assert {hold.uid for hold in world.state.core.people.holds} == {*range(HOLDS_KEPT + 1)}
 
 
 def test_work_forgives_what_was_held_before() -> None:
@@ -151,8 +156,8 @@ def test_work_forgives_what_was_held_before() -> None:
     world.hold(24 * HOUR, "root", ROOT)
     world.run(HOUR, QUIET, answer=False)
     world.run(100.0, BUSY, answer=False)
-    assert world.state.core.held == pytest.approx(HOUR - 100.0, abs=60.0)
-    assert dict(world.state.core.accounts) == {f"uid {EVE}": pytest.approx(world.state.core.held)}
+    assert world.state.core.people.charged == pytest.approx(HOUR - 100.0, abs=60.0)
+    assert dict(world.state.core.people.accounts) == {f"uid {EVE}": pytest.approx(world.state.core.people.charged)}
 
 
 def test_many_users_who_hold_and_release_flood_nobodys_terminal() -> None:
@@ -165,7 +170,7 @@ def test_many_users_who_hold_and_release_flood_nobodys_terminal() -> None:
     world.hold(HOUR, "root", ROOT)
     world.release(ROOT)
     assert world.kinds()[-2:] == ["held", "hold_ended"]
-    world.tick(QUIET, dt=HOLD_TOLD_EVERY + 1.0)
+    world.tick(QUIET, dt=HOLD_TOLD_EVERY_SECONDS + 1.0)
     world.hold(HOUR, "bob", BOB)
     assert world.kinds()[-1] == "held"
 
@@ -179,14 +184,14 @@ def test_a_user_releases_the_own_hold_and_no_other() -> None:
     answer = said(world.release(EVE, everything=False))
     assert answer.done
     assert answer.words.startswith("released: the hold of eve (uid 1001); not ended: the holds of root (uid 0), root (")
-    assert [hold.uid for hold in world.state.core.holds] == [ROOT, BOB]
+    assert [hold.uid for hold in world.state.core.people.holds] == [ROOT, BOB]
     (told,) = (effect for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "hold_ended")
     assert told.facts["holders"] == ["root (uid 0)", "root"]
     again = said(world.release(EVE, everything=False))
     assert not again.done
     assert "refused: no hold of yours; not ended: the holds of root (uid 0), root" in again.words
     assert said(world.release(ROOT)).done
-    assert world.state.core.holds == ()
+    assert world.state.core.people.holds == ()
     assert said(world.release(EVE, everything=False)).words == "nothing was held"
 
 
@@ -204,7 +209,7 @@ def test_only_root_makes_a_guard_watch_again_that_has_ended_an_incident(phase: s
         world.tick(QUIET)
         world.settle()
     assert world.state.core.phase == before.phase
-    assert world.state.core.again == before.again
+    assert world.state.core.ending.retry_at == before.ending.retry_at
     assert len([effect for _, effect in world.effects if isinstance(effect, Go)]) <= 1
     assert said(world.release(ROOT)).words == f"released: the phase {before.phase}"
     assert world.phase() == "WATCHING"
@@ -214,12 +219,14 @@ def test_only_root_lifts_the_limit_on_repeated_stops() -> None:
     """I9: a user's release, or hold, is no work."""
     world = started()
     dates = (world.wall - 600.0, world.wall - 300.0)
-    world.state = world.state._replace(core=world.state.core._replace(stops=dates))
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=dates))
+    )
     answer = said(world.release(EVE, everything=False))
     assert (answer.done, "the limit on repeated stops" in answer.words) == (False, True)
-    assert world.state.core.stops == dates
+    assert world.state.core.ledger.stops == dates
     assert said(world.release(ROOT)).words == "released: the limit on repeated stops"
-    assert not world.state.core.stops
+    assert not world.state.core.ledger.stops
 
 
 def test_a_hold_of_the_version_before_survives_an_upgrade() -> None:
@@ -236,7 +243,7 @@ def test_a_hold_of_the_version_before_survives_an_upgrade() -> None:
         initial("another boot", "i-1", json.loads(json.dumps(old)), 20.0),
         load(json.loads(json.dumps({**saved, "core": core}))),
     ):
-        (hold,) = state.core.holds
+        (hold,) = state.core.people.holds
         assert (hold.owner, hold.reason, hold.uid, hold.key) == ("eve (uid 1001)", "why", EVE, f"uid {EVE}")
         assert hold.until - state.at == pytest.approx(2 * HOUR)
 
@@ -256,8 +263,8 @@ def test_the_user_of_an_old_hold_is_in_its_owner(owner: str, uid: int | None) ->
     }
     saved |= {"unused": 0.0, "ran": 0.0, "spent": 0.0, "wall": 1.7e9}
     core = initial("b", "i", saved).core
-    assert core.saved_wall == 1.7e9, "nothing was known against its date"
-    (hold,) = core.holds
+    assert core.clocks.wall == 1.7e9, "nothing was known against its date"
+    (hold,) = core.people.holds
     assert hold == Hold(owner, "", 100.0, 1.7e9 + 100.0, uid)
 
 
@@ -290,12 +297,12 @@ def test_the_sums_hold_whatever_users_do(steps: list[tuple[str, int, float]]) ->
             world.boot(off=60.0)
             world.tick(QUIET)
         core = world.state.core
-        accounts = dict(core.accounts)
+        accounts = dict(core.people.accounts)
         assert "uid 0" not in accounts
-        assert -1e-6 <= core.held <= policy.hold_total + 1e-6
+        assert -1e-6 <= core.people.charged <= policy.hold_total + 1e-6
         assert all(0.0 < charged <= policy.hold_share + 1e-6 for charged in accounts.values())
-        assert sum(accounts.values()) == pytest.approx(core.held, abs=1e-3)
-        assert len({hold.key for hold in core.holds}) == len(core.holds)
+        assert sum(accounts.values()) == pytest.approx(core.people.charged, abs=1e-3)
+        assert len({hold.key for hold in core.people.holds}) == len(core.people.holds)
 
 
 OTHERS = "root and the agent's own user can end that, its owner too"
@@ -340,7 +347,7 @@ def test_a_release_names_what_stays_and_who_can_end_that(phase: str) -> None:
     assert said(world.release(EVE, everything=False)).words == words
     assert said(world.release(ROOT)).words == f"released: the hold of bob and {stays}"
     core = world.state.core
-    assert (core.phase, core.done, core.incident, core.remind) == ("WATCHING", "", None, float("inf"))
+    assert (core.phase, core.ending.done, core.incident, core.ending.remind_at) == ("WATCHING", "", None, float("inf"))
 
 
 def test_a_user_who_used_up_the_own_share_hears_whose_it_is_and_for_how_long() -> None:
@@ -367,7 +374,7 @@ def _used(whose: str, limit: str) -> str:
 
 
 def until_over(world: World) -> None:
-    while world.state.core.holds:
+    while world.state.core.people.holds:
         world.tick(QUIET)
 
 
@@ -379,7 +386,7 @@ def test_the_same_user_is_told_of_once_a_minute_at_any_time(now: float) -> None:
     for seconds, uid in ((100.0, EVE), (110.0, EVE), (100.0, BOB), (120.0, EVE)):
         world.hold(seconds, str(uid), uid)
     assert world.kinds() == ["held", "held"]
-    for passed, seconds, told in ((HOLD_TOLD_EVERY - 10.0, 300.0, 2), (10.0, 400.0, 3)):
+    for passed, seconds, told in ((HOLD_TOLD_EVERY_SECONDS - 10.0, 300.0, 2), (10.0, 400.0, 3)):
         world.run(passed, QUIET)
         world.hold(seconds, "eve", EVE)
         assert world.kinds().count("held") == told
@@ -389,17 +396,17 @@ def test_a_hold_costs_a_look_at_least_and_gives_back_only_what_is_beyond() -> No
     """A hold of a second costs as much as one interval; of an hour all but that is given back when it is released at once."""
     world = started()
     world.hold(1.0, "eve", EVE)
-    assert world.state.core.held == POLICY.interval
+    assert world.state.core.people.charged == POLICY.interval
     world.release(EVE, everything=False)
-    assert world.state.core.held == POLICY.interval
+    assert world.state.core.people.charged == POLICY.interval
     world.hold(HOUR, "eve", EVE)
-    assert world.state.core.held == POLICY.interval + HOUR
+    assert world.state.core.people.charged == POLICY.interval + HOUR
     world.release(EVE, everything=False)
-    assert world.state.core.held == 2 * POLICY.interval
-    assert dict(world.state.core.accounts) == {f"uid {EVE}": 2 * POLICY.interval}
+    assert world.state.core.people.charged == 2 * POLICY.interval
+    assert dict(world.state.core.people.accounts) == {f"uid {EVE}": 2 * POLICY.interval}
     world.hold(HOUR, "root", ROOT)
     world.release(ROOT)
-    assert world.state.core.held == 2 * POLICY.interval, "root is neither charged nor paid back"
+    assert world.state.core.people.charged == 2 * POLICY.interval, "root is neither charged nor paid back"
 
 
 def test_a_hold_that_is_made_longer_costs_what_it_adds() -> None:
@@ -407,8 +414,8 @@ def test_a_hold_that_is_made_longer_costs_what_it_adds() -> None:
     world = started()
     for seconds in (HOUR, 2 * HOUR, HOUR):
         world.hold(seconds, "eve", EVE)
-    (hold,) = world.state.core.holds
-    assert (world.state.core.held, hold.refundable) == (2 * HOUR, 2 * HOUR - 2 * POLICY.interval)
+    (hold,) = world.state.core.people.holds
+    assert (world.state.core.people.charged, hold.refundable) == (2 * HOUR, 2 * HOUR - 2 * POLICY.interval)
     assert hold.until == world.now + 2 * HOUR
     assert hold.wall == world.wall + 2 * HOUR
 
@@ -422,7 +429,7 @@ def test_of_more_users_than_are_remembered_those_that_held_longest_are() -> None
         world.release(uid, everything=False)
         world.hold(100.0 + uid, str(uid), uid)
         until_over(world)
-    accounts = dict(world.state.core.accounts)
+    accounts = dict(world.state.core.people.accounts)
     assert len(accounts) == 64
     assert set(accounts) == {f"uid {uid}" for uid in range(7, 71)}
-    assert world.state.core.held > sum(accounts.values())
+    assert world.state.core.people.charged > sum(accounts.values())

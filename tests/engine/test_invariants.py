@@ -11,6 +11,7 @@ from costguard.engine.effects import Effect, Go, Leave
 from costguard.engine.invariants import InvariantError, check
 from costguard.engine.reasons import DEADLINE, IDLE, PERSON, UNKNOWN, UNUSED, Reason
 from costguard.engine.rules import rules_of
+from costguard.engine.saved import CORE
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Hold
 from costguard.engine.window import Track
 from tests.engine.world import BASE, QUIET, World
@@ -49,7 +50,12 @@ def refused(after: State, effects: Sequence[Effect], policy: Policy, before: str
 
 
 def changed(state: State, **changes: Any) -> State:
-    return state._replace(core=state.core._replace(**changes))
+    """With other values, by the keys under which they are saved."""
+    core = state.core
+    for key, value in changes.items():
+        part, _, name = CORE.get(key, key).rpartition(".")
+        core = core._replace(**{part or name: getattr(core, part)._replace(**{name: value}) if part else value})
+    return state._replace(core=core)
 
 
 def of(state: State, **changes: Any) -> State:

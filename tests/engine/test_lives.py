@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from costguard.engine import Known, Policy, Reading
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Tell
-from costguard.engine.state import alike, commitments, dump, load
+from costguard.engine.saved import alike, commitments, dump, load
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World, reloaded
 
 POLICY = BASE._replace(unknown_alarm=1e9)
@@ -139,7 +139,7 @@ def test_a_wake_closes_what_was_pending(phase: str) -> None:
     assert world.phase() == "WATCHING"
     assert "came_back" in world.kinds()
     ended = [effect.id for _, effect in world.effects if isinstance(effect, Abandon)]
-    assert ended == ([incident.worker] if phase == "ready" else []), "a worker that waits is sent away"
+    assert ended == ([incident.attempt.worker] if phase == "ready" else []), "a worker that waits is sent away"
     world.run(1500.0, QUIET)
     assert world.stops()[before] >= woke + max(POLICY.boot_grace, 500.0)
     assert "unknown_alarm" not in world.kinds()
@@ -168,7 +168,7 @@ def test_short_naps_are_no_resume_however_many() -> None:
         world.tick(QUIET)
         world.settle()
     assert world.word() == "ARMED"
-    assert world.state.core.suspended == 5.0
+    assert world.state.core.clocks.suspended == 5.0
     world.run(600.0, QUIET)
     assert world.stops()[0] == pytest.approx(60.0 + POLICY.kill_duration + POLICY.grace, abs=2 * POLICY.interval)
 
@@ -218,14 +218,14 @@ def test_commitments_survive_a_boot_and_nothing_else() -> None:
     world.hold(1800.0)
     world.boot(off=600.0)
     world.run(50.0, QUIET)
-    (hold,) = world.state.core.holds
+    (hold,) = world.state.core.people.holds
     assert hold.until - world.now == pytest.approx(1800.0 - 600.0 - 50.0)
-    assert world.state.core.held == 1800.0
-    assert world.state.core.ran == pytest.approx(1000.0)
-    assert world.state.core.spent == pytest.approx(1.0)
+    assert world.state.core.people.charged == 1800.0
+    assert world.state.core.ledger.ran == pytest.approx(1000.0)
+    assert world.state.core.ledger.spent == pytest.approx(1.0)
     world.boot(off=3000.0)
     world.run(50.0, QUIET)
-    assert not world.state.core.holds
+    assert not world.state.core.people.holds
 
 
 def test_an_open_incident_is_closed_by_the_next_boot() -> None:
@@ -323,10 +323,10 @@ def test_a_saved_state_is_the_same_state(stretches: list[tuple[Reading, int]], h
             world.settle()
         if hold:
             world.hold(100.0)
-        core = world.state.core._replace(next=-float("inf"), vetoes=(), fresh="")
+        core = world.state.core._replace(unchanged_until=-float("inf"), vetoes=(), fresh="")
         assert reloaded(world.state) == world.state._replace(core=core)
         assert dump(load(dump(world.state))) == dump(world.state)
-        for state in (world.state, world.state._replace(core=world.state.core._replace(next=1.0))):
+        for state in (world.state, world.state._replace(core=world.state.core._replace(unchanged_until=1.0))):
             assert alike(state, before) is ({**dump(state), "at": 0.0} == {**dump(before), "at": 0.0})
         before = world.state
         world.tick()
@@ -407,9 +407,9 @@ def test_a_state_lost_within_the_boot_counts_its_time_once() -> None:
     world.hold(900.0)
     world.lose_state()
     world.run(100.0, QUIET)
-    assert world.state.core.ran == pytest.approx(1000.0)
-    assert world.state.core.spent == pytest.approx(1.0)
-    assert [hold.until - world.now for hold in world.state.core.holds] == [pytest.approx(900.0 - 105.0)]
+    assert world.state.core.ledger.ran == pytest.approx(1000.0)
+    assert world.state.core.ledger.spent == pytest.approx(1.0)
+    assert [hold.until - world.now for hold in world.state.core.people.holds] == [pytest.approx(900.0 - 105.0)]
     assert "closed" not in world.kinds()
     saved = commitments(world.state, world.wall, 3.6)
     assert saved["ran"] == pytest.approx(1000.0 + world.now)
@@ -462,7 +462,7 @@ def test_what_was_released_is_asked_about_when_the_state_is_lost(phase: str) -> 
     assert [effect.attempt for effect in asked] == [go.id]
     assert "closed" not in world.kinds()
     world.settle(Confirm="done")
-    assert (world.phase(), world.state.core.done) == ("DONE", "acted")
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "acted")
 
 
 @pytest.mark.parametrize("how", ["reload", "resume"])
@@ -574,8 +574,8 @@ def test_time_asleep_is_neither_running_nor_billed(limit: str) -> None:
     world.run(hour, QUIET)
     assert "warning" not in world.kinds()
     world.boot(off=600.0)
-    assert world.state.core.ran == pytest.approx(2 * hour, abs=30.0)
-    assert world.state.core.spent == pytest.approx(2.0, abs=0.02)
+    assert world.state.core.ledger.ran == pytest.approx(2 * hour, abs=30.0)
+    assert world.state.core.ledger.spent == pytest.approx(2.0, abs=0.02)
     world.run(hour - 100.0, QUIET)
     assert "warning" not in world.kinds()
     world.run(200.0, QUIET)
@@ -590,7 +590,7 @@ def test_a_budget_period_that_ends_asleep_begins_with_the_wake() -> None:
     world.run(hour, QUIET)
     world.suspend(40 * hour)
     world.run(100.0, QUIET)
-    assert world.state.core.spent == pytest.approx(-1.0, abs=0.02)
+    assert world.state.core.ledger.spent == pytest.approx(-1.0, abs=0.02)
     world.run(3 * hour - 200.0, QUIET)
     assert "warning" not in world.kinds()
     world.run(300.0, QUIET)
@@ -602,7 +602,7 @@ def test_the_end_of_a_budget_period_is_not_slept_over() -> None:
     policy = POLICY._replace(unused_after=None, price_per_hour=1.0, budget=1.0, budget_period=3000.0)
     world = World(policy, 1)
     world.run(3100.0, QUIET)
-    assert world.state.core.spent_since >= EPOCH + 3000.0
+    assert world.state.core.ledger.spent_since >= EPOCH + 3000.0
     world.run(2000.0, QUIET)
     assert "warning" not in world.kinds()
 
@@ -620,7 +620,7 @@ def test_money_of_a_period_that_is_over_is_no_reason_while_the_date_is_in_doubt(
     assert "warning" not in world.kinds()
     world.run(hour / 2, QUIET)
     assert "warning" not in world.kinds()
-    assert world.state.core.spent < 0.1
+    assert world.state.core.ledger.spent < 0.1
 
 
 def tick_until(world: World, now: float, *, synced: bool | None) -> None:
@@ -639,7 +639,7 @@ def test_a_hold_granted_on_a_wrong_date_outlives_the_boot_that_mends_the_date() 
     tick_until(world, 200.0, synced=False)
     world.boot(off=400 * 86400.0)
     world.tick(QUIET, synced=True)
-    (hold,) = world.state.core.holds
+    (hold,) = world.state.core.people.holds
     assert hold.until - world.now == pytest.approx(1700.0, abs=20.0)
 
 
@@ -653,7 +653,7 @@ def test_a_hold_goes_by_the_date_as_it_was_when_the_machine_went_down() -> None:
     tick_until(world, 200.0, synced=True)
     world.boot(off=600.0)
     world.tick(QUIET, synced=True)
-    (hold,) = world.state.core.holds
+    (hold,) = world.state.core.people.holds
     assert hold.until - world.now == pytest.approx(1100.0, abs=20.0)
 
 
@@ -664,7 +664,7 @@ def test_a_clock_that_was_set_back_while_the_machine_was_off_lengthens_no_hold()
     world.hold(1800.0)
     world.boot(off=-7200.0)
     world.tick(QUIET, synced=True)
-    (hold,) = world.state.core.holds
+    (hold,) = world.state.core.people.holds
     assert hold.until - world.now <= 1800.0
 
 
@@ -679,7 +679,7 @@ def test_each_hold_that_ended_while_the_machine_was_off_is_told() -> None:
     ended = [
         effect.facts["owner"] for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "hold_ended"
     ]
-    assert (ended, [hold.owner for hold in world.state.core.holds]) == (["ann"], ["bob"])
+    assert (ended, [hold.owner for hold in world.state.core.people.holds]) == (["ann"], ["bob"])
 
 
 def test_a_budget_period_that_ended_while_the_date_was_in_doubt_began_then() -> None:
@@ -689,8 +689,8 @@ def test_a_budget_period_that_ended_while_the_date_was_in_doubt_began_then() -> 
     tick_until(world, 800.0, synced=False)
     world.tick(QUIET, synced=True)
     core = world.state.core
-    assert core.spent_since == EPOCH + 610.0
-    assert core.spent == pytest.approx(-610.0 / 3600.0 * 9.0)
+    assert core.ledger.spent_since == EPOCH + 610.0
+    assert core.ledger.spent == pytest.approx(-610.0 / 3600.0 * 9.0)
 
 
 @pytest.mark.parametrize(("before", "after", "off"), [(True, False, 600.0), (False, True, 600.0), (True, True, -600.0)])
@@ -716,10 +716,10 @@ def test_a_hold_is_dropped_at_boot_only_on_a_sure_date_and_aloud(synced: bool | 
     world.boot(off=400 * 86400.0)
     world.tick(QUIET, synced=synced)
     if synced:
-        assert not world.state.core.holds
+        assert not world.state.core.people.holds
         assert "hold_ended" in world.kinds()
     else:
-        (hold,) = world.state.core.holds
+        (hold,) = world.state.core.people.holds
         assert hold.until - world.now == pytest.approx(1800.0, abs=20.0)
         assert "hold_ended" not in world.kinds()
 
@@ -739,7 +739,9 @@ def stopped_twice(policy: Policy, ago: float) -> World:
     """Two own stops so long ago, by a date that is right; nothing has worked since."""
     world = World(policy, 1)
     dates = (world.wall - ago - 60.0, world.wall - ago)
-    world.state = world.state._replace(core=world.state.core._replace(stops=dates))
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=dates))
+    )
     world.monitor.stops = [(date, "") for date in dates]
     return world
 
@@ -776,8 +778,12 @@ def test_a_plan_that_passes_on_a_wrong_date_ends_no_limit_on_repeated_stops() ->
     world.tick(QUIET, synced=False)
     world.settle(Check="refuse")
     tick_until(world, 1000.0, synced=False)
-    assert (world.phase(), world.state.core.done) == ("DONE", "cannot")
-    world.state = world.state._replace(core=world.state.core._replace(check=world.now, next=world.now))
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "cannot")
+    world.state = world.state._replace(
+        core=world.state.core._replace(
+            unchanged_until=world.now, plans=world.state.core.plans._replace(check_at=world.now)
+        )
+    )
     before = world.state.core.incident
     tick_until(world, 1100.0, synced=False)
     assert world.state.core.incident == before

@@ -111,10 +111,16 @@ class Walk(RuleBasedStateMachine):
         if old:
             late = old[-number % len(old)]
             incident = world.state.core.incident
-            mine = incident is not None and late.id in {incident.told, incident.worker, incident.confirm}
+            mine = incident is not None and late.id in {
+                incident.announcement.effect,
+                incident.attempt.worker,
+                incident.attempt.confirm_effect,
+            }
             before = world.state.core
             world.send(Outcome(world.now, late.id, status))
-            assert mine or world.state.core._replace(next=before.next) == before, "a late outcome changed something"
+            assert mine or world.state.core._replace(unchanged_until=before.unchanged_until) == before, (
+                "a late outcome changed something"
+            )
 
     @rule(seconds=st.sampled_from([1.0, 60.0, 600.0, 1e6, -5.0, float("nan")]), uid=st.sampled_from([None, 0, 1, 2]))
     def hold(self, seconds: float, uid: int | None) -> None:
@@ -174,7 +180,7 @@ class Walk(RuleBasedStateMachine):
         world.run(400.0, *QUIETLY, dt=10.0)
         told = len(world.effects)
         world.run(2500.0, *QUIETLY)
-        phase, done = world.state.core.phase, world.state.core.done
+        phase, done = world.state.core.phase, world.state.core.ending.done
         assert phase not in {ACTING, CONFIRMING} or len(world.effects) > told, "stuck, and silent"
         assert world.stops() or done == "cannot" or world.policy.gpu_devices, (
             f"never stops: {world.last and world.last.sentence}"

@@ -84,13 +84,13 @@ def machine(policy: Policy = IDLE, gpus: int = 1, **changes: object) -> World:
 
 
 def arms() -> tuple[World, float, Happened]:
-    return until(machine(BASE), 15.0, BUSY), 30.0, lambda world: world.state.core.armed is not None
+    return until(machine(BASE), 15.0, BUSY), 30.0, lambda world: world.state.core.signals.armed_at is not None
 
 
 def arms_anew_after_a_break() -> tuple[World, float, Happened]:
     world = until(machine(BASE), 20.0, BUSY)
     until(world, 30.0, QUIET)
-    return until(world, 40.0, BUSY), 60.0, lambda world: world.state.core.armed is not None
+    return until(world, 40.0, BUSY), 60.0, lambda world: world.state.core.signals.armed_at is not None
 
 
 def idle() -> tuple[World, float, Happened]:
@@ -203,7 +203,7 @@ def tried(failures: int, wish: str) -> World:
     while True:
         answer(world, Tell="delivered", **{wish: "failed"})
         incident = world.state.core.incident
-        if incident is None or incident.failures == failures:
+        if incident is None or incident.attempt.failures == failures:
             return world
         look(world, world.now + 10.0)
 
@@ -232,7 +232,7 @@ def a_warning_of_which_nobody_hears() -> tuple[World, float, Happened]:
     world = in_phase(machine(), "WARNING")
     incident = world.state.core.incident
     assert incident is not None
-    return world, world.now + 300.0, lambda then: then.state.core.incident.retell < 1e9
+    return world, world.now + 300.0, lambda then: then.state.core.incident.announcement.again_at < 1e9
 
 
 def a_request_of_which_nobody_hears() -> tuple[World, float, Happened]:
@@ -262,7 +262,11 @@ def a_question_without_an_answer() -> tuple[World, float, Happened]:
     world = in_phase(machine(), "CONFIRMING")
     look(world, world.now + 5.0)
     assert world.pending
-    return world, world.now + 300.0, lambda then: then.state.core.incident.confirm == "" or seen(then, Confirm) > 1
+    return (
+        world,
+        world.now + 300.0,
+        lambda then: then.state.core.incident.attempt.confirm_effect == "" or seen(then, Confirm) > 1,
+    )
 
 
 # ---- after the end
@@ -274,7 +278,7 @@ def fails(rounds: int) -> World:
     for _ in range(rounds - 1):
         while world.phase() == "FAILED":
             answer(world)
-            look(world, max(world.now + 10.0, world.state.core.again))
+            look(world, max(world.now + 10.0, world.state.core.ending.retry_at))
         in_phase(world, "FAILED", Prepare="failed")
     return world
 
@@ -347,7 +351,7 @@ def a_hold() -> tuple[World, float, Happened]:
 def a_notice_that_did_not_come_true() -> tuple[World, float, Happened]:
     world = until(machine(), 50.0, BUSY)
     world.notice(200.0)
-    return until(world, 800.0), 250.0 + 600.0 + HAIR, lambda then: then.state.core.notice is None
+    return until(world, 800.0), 250.0 + 600.0 + HAIR, lambda then: then.state.core.notice.due is None
 
 
 def a_notice_on_an_idle_machine() -> tuple[World, float, Happened]:
@@ -358,7 +362,7 @@ def a_notice_on_an_idle_machine() -> tuple[World, float, Happened]:
 
 def a_budget_period() -> tuple[World, float, Happened]:
     world = until(machine(budget=1e6, price_per_hour=1.0, budget_period=600.0), 10.0, BUSY)
-    return until(world, 500.0), 610.0, lambda then: then.state.core.spent_since == EPOCH + 610.0
+    return until(world, 500.0), 610.0, lambda then: then.state.core.ledger.spent_since == EPOCH + 610.0
 
 
 def unknown_is_told(which: int) -> Story:
@@ -381,13 +385,13 @@ def scattered_unknown_is_told() -> tuple[World, float, Happened]:
 def unknown_that_delays_when_the_window_would_be_clear() -> tuple[World, float, Happened]:
     world = until(machine(), 200.0, QUIET)
     until(world, 210.0, DARK)
-    return until(world, 250.0, QUIET), 300.0, lambda then: then.state.core.alarm is not None
+    return until(world, 250.0, QUIET), 300.0, lambda then: then.state.core.alarms.unknown is not None
 
 
 def a_weak_sign_that_is_over() -> tuple[World, float, Happened]:
     world = until(machine(BASE._replace(unused_after=None)), 100.0, BUSY)
     until(world, 200.0, SIGN)
-    return until(world, 250.0, QUIET), 500.0, lambda then: then.state.core.weak is None
+    return until(world, 250.0, QUIET), 500.0, lambda then: then.state.core.alarms.weak_sign is None
 
 
 def unknown_that_goes_on_to_delay_after_a_sleep() -> tuple[World, float, Happened]:
@@ -398,14 +402,14 @@ def unknown_that_goes_on_to_delay_after_a_sleep() -> tuple[World, float, Happene
     until(world, woke + 100.0, QUIET)
     until(world, woke + 130.0, DARK)
     until(world, woke + 200.0, QUIET)
-    assert world.state.core.alarm is not None
-    return world, woke + 290.0, lambda then: then.state.core.alarm.next < 1e9
+    assert world.state.core.alarms.unknown is not None
+    return world, woke + 290.0, lambda then: then.state.core.alarms.unknown.next < 1e9
 
 
 def unknown_that_delays_when_boot_grace_is_over() -> tuple[World, float, Happened]:
     world = until(machine(unknown_alarm=100.0, boot_grace=1000.0), 780.0, QUIET)
     until(world, 800.0, DARK)
-    return until(world, 900.0, QUIET), 940.0, lambda then: then.state.core.alarm is not None
+    return until(world, 900.0, QUIET), 940.0, lambda then: then.state.core.alarms.unknown is not None
 
 
 def a_weak_sign_when_boot_grace_is_over() -> tuple[World, float, Happened]:
@@ -448,8 +452,10 @@ def checks(failed: int, pause: float) -> Story:
 
 def work_that_forgives_stops() -> tuple[World, float, Happened]:
     world = until(machine(), 50.0, QUIET)
-    world.state = world.state._replace(core=world.state.core._replace(stops=(EPOCH - 20.0, EPOCH - 10.0)))
-    return until(world, 90.0, BUSY), 110.0, lambda then: not then.state.core.stops
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=(EPOCH - 20.0, EPOCH - 10.0)))
+    )
+    return until(world, 90.0, BUSY), 110.0, lambda then: not then.state.core.ledger.stops
 
 
 STORIES: dict[str, Story] = {

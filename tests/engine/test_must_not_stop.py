@@ -120,7 +120,7 @@ def test_a_gpu_that_is_listed_later_is_judged_from_then_on() -> None:
         world.keys = keys
         world.run(2000.0, QUIET, BUSY)
         assert bool(world.stops()) is stops
-        assert len(world.state.core.picked) == (1 if stops else 2)
+        assert len(world.state.core.selection.picked) == (1 if stops else 2)
 
 
 @pytest.mark.parametrize("reason", ["idle", "unused"])
@@ -156,7 +156,7 @@ def test_work_that_arms_ends_a_countdown_of_an_unused_machine() -> None:
     world.run(610.0, QUIET)
     assert world.phase() == "WARNING"
     world.run(30.0, Known(0.04))
-    assert (world.phase(), world.state.core.armed is not None) == ("WATCHING", True)
+    assert (world.phase(), world.state.core.signals.armed_at is not None) == ("WATCHING", True)
 
 
 def test_a_deadline_does_not_trust_what_was_never_seen() -> None:
@@ -325,6 +325,6 @@ def test_an_armed_machine_does_not_wait_for_work() -> None:
     world = World(BASE._replace(kill_action="command", aggregate="mean"), 2)
     world.run(100.0, BUSY, BUSY)
     world.run(20.0, QUIET, QUIET)
-    unseen = world.state._replace(core=world.state.core._replace(mean=None))
+    unseen = world.state._replace(core=world.state.core._replace(signals=world.state.core.signals._replace(mean=None)))
     sentence = Sentence(unseen, rules_of(world.policy), world.wall)
     assert "waiting for load" not in str(sentence)

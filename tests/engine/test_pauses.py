@@ -72,7 +72,7 @@ def test_questions_go_on_until_there_is_an_answer(answer: str) -> None:
     assert max(b - a for a, b in pairwise(at)) <= 45.0
     world.run(60.0, QUIET, answer=False)
     world.settle(Confirm="done")
-    assert (world.phase(), world.state.core.done) == ("DONE", "acted")
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "acted")
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_what_is_under_way_gets_its_time_to_the_second(word: str, limit: float, 
         world = until(World(IDLE, 1), "CONFIRMING")
         incident = world.state.core.incident
         assert incident is not None
-        assert incident.asked is not None
+        assert incident.attempt.requested_at is not None
         world.tick(QUIET)
         (question,) = [effect.id for effect in world.pending.values() if isinstance(effect, Confirm)]
-        world.answer(question, word, after=incident.asked + limit - early - world.now)
+        world.answer(question, word, after=incident.attempt.requested_at + limit - early - world.now)
         assert world.phase() == expected
 
 
@@ -100,7 +100,7 @@ def test_a_hold_that_comes_after_the_request_is_refused(phase: str, uid: int) ->
     done = world.hold(3600.0, uid=uid)
     (answer,) = [effect for effect in done.effects if isinstance(effect, Answer)]
     assert (answer.done, answer.words.startswith("too late")) == (False, True)
-    assert (world.state.core.holds, world.state.core.held, world.phase()) == ((), 0.0, phase)
+    assert (world.state.core.people.holds, world.state.core.people.charged, world.phase()) == ((), 0.0, phase)
 
 
 def test_a_warning_on_its_way_when_the_guard_ended_is_told_again_at_once() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from costguard.engine import Device, Known, Policy, Reading
 from costguard.engine.rules import rules_of
-from costguard.engine.state import initial
+from costguard.engine.saved import initial
 from costguard.engine.tracks import above_arm, is_loud, is_strong, pick
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
 
@@ -80,12 +80,12 @@ def test_a_gpu_is_selected_by_any_of_its_names(
     wanted: tuple[str, ...], picked: tuple[int, ...], lacking: tuple[str, ...]
 ) -> None:
     """Its address, its UUID or its number; a name that fits none is known as such. The end of the machine concerns all."""
-    core = initial("b", "i").core._replace(devices=LISTED)
+    core = initial("b", "i").core._replace(selection=initial("b", "i").core.selection._replace(devices=LISTED))
     for policy, judged in ((BASE, (0, 1, 2)), (TASK, picked)):
         found = pick(core, KEYS, rules_of(policy._replace(gpu_devices=wanted)))
-        assert (found.picked, found.judged, found.lacking) == (picked, judged, lacking)
+        assert (found.selection.picked, found.selection.judged, found.selection.unmatched) == (picked, judged, lacking)
     nothing = pick(core, (), rules_of(BASE._replace(gpu_devices=wanted)))
-    assert (nothing.picked, nothing.judged, nothing.lacking) == ((), (), wanted)
+    assert (nothing.selection.picked, nothing.selection.judged, nothing.selection.unmatched) == ((), (), wanted)
 
 
 @pytest.mark.parametrize("soon", [1.0, 10.0, 14.0])
@@ -117,7 +117,7 @@ def test_a_host_that_nobody_looked_at_was_not_seen_quiet(hole: float, goes_on: b
     world = World(BASE, 1)
     world.run(100.0, QUIET)
     world.tick(Known(0.0, (), 60.0), dt=hole)
-    host = world.state.core.host
+    host = world.state.core.signals.host
     assert host is not None
     assert host.since == (10.0 if goes_on else world.now)
 

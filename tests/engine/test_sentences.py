@@ -215,7 +215,7 @@ def _asking(world: World) -> World:
 
 
 def _tried(world: World) -> World:
-    while world.state.core.incident and not world.state.core.incident.failures:
+    while world.state.core.incident and not world.state.core.incident.attempt.failures:
         answer(world, Prepare, "failed", "no room for a process")
         world.tick()
     return world

@@ -108,9 +108,9 @@ def test_an_announcement_that_did_not_come_true_is_forgotten() -> None:
     world.run(100.0, QUIET)
     world.notice(due=120.0)
     world.run(700.0, QUIET)
-    assert (world.state.core.notice is not None, world.times("warning")) == (True, [])
+    assert (world.state.core.notice.due is not None, world.times("warning")) == (True, [])
     world.run(40.0, QUIET)
-    assert world.state.core.notice is None
+    assert world.state.core.notice.due is None
     assert world.times("warning")
 
 
@@ -168,11 +168,11 @@ def test_a_hold_gives_back_only_what_its_own_user_paid() -> None:
     world.run(50.0, QUIET)
     for uid, seconds in ((1000, 7200.0), (1001, 3600.0), (1000, 10800.0)):
         world.hold(seconds, f"user {uid}", uid)
-    assert dict(world.state.core.accounts) == {"uid 1000": 10800.0, "uid 1001": 3600.0}
+    assert dict(world.state.core.people.accounts) == {"uid 1000": 10800.0, "uid 1001": 3600.0}
     world.run(1000.0, QUIET)
     world.release(1001, everything=False)
-    assert dict(world.state.core.accounts)["uid 1000"] == 10800.0
-    owner = next(hold for hold in world.state.core.holds if hold.uid == 1000)
+    assert dict(world.state.core.people.accounts)["uid 1000"] == 10800.0
+    owner = next(hold for hold in world.state.core.people.holds if hold.uid == 1000)
     assert owner.refundable == pytest.approx(10800.0 - 20.0)
 
 
@@ -333,7 +333,7 @@ def test_tries_after_something_new_begin_at_an_hour_again(meanwhile: str) -> Non
         while world.phase() != "FAILED":
             world.tick(QUIET)
             world.settle(Prepare="failed")
-        return round(world.state.core.again - world.now)
+        return round(world.state.core.ending.retry_at - world.now)
 
     assert [fails(), fails()] == [3600, 7200]
     if meanwhile == "sleep":
@@ -378,3 +378,15 @@ def test_a_gpu_that_cannot_be_read_holds_a_countdown_up_and_does_not_end_it() ->
         assert (world.phase(), world.times("cancelled")) == ("WARNING", [])
         world.tick(Known(0.0, (), covers), QUIET)
         assert world.phase() == phase
+
+
+def test_the_message_after_unknown_has_recovered_has_an_id_of_its_own() -> None:
+    """Else whether anybody got the one would count for the other."""
+    world = World(BASE, 1)
+    world.run(60.0, BUSY)
+    world.run(700.0, DARK)
+    world.run(60.0, BUSY)
+    world.hold(600.0)
+    ids = [effect.id for _, effect in world.effects if isinstance(effect, Tell)]
+    assert {"unknown_recovered", "held"} <= set(world.kinds())
+    assert len(set(ids)) == len(ids)

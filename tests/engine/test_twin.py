@@ -31,7 +31,7 @@ from costguard.engine.obstacles import due_at
 from costguard.engine.overdue import period_over, rested_at
 from costguard.engine.reasons import OWN, Moment
 from costguard.engine.rules import rules_of
-from costguard.engine.state import commitments
+from costguard.engine.saved import commitments
 from costguard.engine.window import NEVER
 from tests.engine.world import ANSWERS, BASE, BUSY, DARK, EPOCH, HEALTHY, QUIET, reloaded, same
 
@@ -119,7 +119,7 @@ class Twins:
     def send(self, event: Event) -> None:
         full = self.full
         if isinstance(event, Tick):
-            full = full._replace(core=full.core._replace(next=-NEVER))
+            full = full._replace(core=full.core._replace(unchanged_until=-NEVER))
         quick, slow = step(self.quick, event, self.policy), step(full, event, self.policy)
         assert quick.effects == slow.effects
         self.quick, self.full = quick.state, slow.state
@@ -243,14 +243,30 @@ class Twins:
 def coming(state: State, policy: Policy, wall: float) -> list[float]:
     """Moments to come, not the one just met, at which something may be decided by all that is known."""
     core, rules = state.core, rules_of(policy)
-    moments = [core.next, core.check, core.remind, core.again, core.closed + 3600.0, core.closed + 86400.0]
-    moments += [hold.until for hold in core.holds]
-    moments += [core.notice + 600.0] if core.notice is not None else []
-    moments += [alarm.next for alarm in (core.alarm, core.weak) if alarm is not None]
-    moments += [core.arm_since + policy.arm_duration] if core.arm_since and policy.arm_duration else []
-    moments += [core.started + policy.boot_grace - policy.grace, core.started + policy.boot_grace]
+    moments = [
+        core.unchanged_until,
+        core.plans.check_at,
+        core.ending.remind_at,
+        core.ending.retry_at,
+        core.ending.since + 3600.0,
+        core.ending.since + 86400.0,
+    ]
+    moments += [hold.until for hold in core.people.holds]
+    moments += [core.notice.due + 600.0] if core.notice.due is not None else []
+    moments += [alarm.next for alarm in (core.alarms.unknown, core.alarms.weak_sign) if alarm is not None]
+    moments += (
+        [core.signals.above_arm_since + policy.arm_duration]
+        if core.signals.above_arm_since and policy.arm_duration
+        else []
+    )
+    moments += [core.clocks.started + policy.boot_grace - policy.grace, core.clocks.started + policy.boot_grace]
     if core.incident is not None:
-        moments += [due_at(core, rules), core.incident.lost, core.incident.recheck, core.incident.retell]
+        moments += [
+            due_at(core, rules),
+            core.incident.outcome_deadline,
+            core.incident.attempt.confirm_at,
+            core.incident.announcement.again_at,
+        ]
     moments.append(state.at + period_over(core, rules) - wall)
     now = Moment(state, rules, wall, True)
     moments += [when(now) for reason in OWN for when in (reason.at, reason.waits)]

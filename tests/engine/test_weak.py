@@ -116,11 +116,11 @@ def test_a_burst_of_exactly_the_share_does_not_end_it(seconds: float, ended: boo
     """A look more does: that was work, and its own window counts from then."""
     world = armed(PRICED._replace(window_share=0.1))
     world.run(150.0, QUIET, POWER)
-    began = world.state.core.weak
+    began = world.state.core.alarms.weak_sign
     assert began is not None
     world.run(seconds, QUIET, BUSY)
     world.run(10.0, QUIET, POWER)
-    now = world.state.core.weak
+    now = world.state.core.alarms.weak_sign
     assert now is not None
     assert now.since == (world.now if ended else began.since)
 
@@ -183,10 +183,10 @@ def test_a_persons_stop_ends_it(mode: str) -> None:
     """What kept the machine up does not any more; should it go on later, a whole window is due again."""
     world = armed(PRICED._replace(mode=mode))
     world.run(200.0, QUIET, POWER)
-    before = world.state.core.weak
+    before = world.state.core.alarms.weak_sign
     world.ask_stop()
     world.run(20.0)
-    assert (before is None, world.state.core.weak) == (False, None)
+    assert (before is None, world.state.core.alarms.weak_sign) == (False, None)
     world.run(200.0)
     assert told(world) == []
 
@@ -203,6 +203,6 @@ def test_the_quick_path_and_the_slow_one_agree_about_it(stretches: list[tuple[Re
     world = armed()
     for one, other, count in stretches:
         world.run(count * 10.0, one, other)
-    weak = world.state.core.weak
+    weak = world.state.core.alarms.weak_sign
     world.restart(1.0)
-    assert world.state.core.weak == weak
+    assert world.state.core.alarms.weak_sign == weak

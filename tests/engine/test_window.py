@@ -155,8 +155,10 @@ def test_ticks_before_the_forecast_change_nothing(stretches: list[tuple[Reading,
         for _ in range(count):
             before = world.state
             done = world.tick(reading)
-            steady = before.gpus and before.core == done.state.core._replace(next=before.core.next)
-            if before.core.next > world.now and steady:
+            steady = before.gpus and before.core == done.state.core._replace(
+                unchanged_until=before.core.unchanged_until
+            )
+            if before.core.unchanged_until > world.now and steady:
                 assert not done.effects
             world.settle()
 
@@ -248,7 +250,7 @@ def test_an_armed_machine_is_not_delayed_as_unused(arm: float | None) -> None:
     world.run(300.0, QUIET)
     world.tick(DARK)
     world.run(500.0, QUIET)
-    assert world.state.core.alarm is None
+    assert world.state.core.alarms.unknown is None
     assert world.kinds() == []
 
 
@@ -380,7 +382,7 @@ def test_unknown_that_ends_when_a_stop_would_have_come_is_not_over(early: float,
 def test_a_blip_right_after_a_hold_does_not_make_unknown_of_the_hold() -> None:
     """I6: what the hold delayed is neither time nor money of what could not be read."""
     world = alarmed(BASE._replace(window_share=0.1))
-    alarm = world.state.core.alarm
+    alarm = world.state.core.alarms.unknown
     assert alarm is not None
     before = world.now - alarm.since
     world.hold(275.0)

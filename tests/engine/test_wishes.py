@@ -6,7 +6,7 @@ import pytest
 
 from costguard.engine import Known, Notice, Veto
 from costguard.engine.effects import Abandon, Answer, Go, Prepare, Tell
-from costguard.engine.state import Wish
+from costguard.engine.state import StopRequest
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
 
 POLICY = BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0)
@@ -18,8 +18,8 @@ def gos(world: World) -> list[str]:
     return [effect.action for _, effect in world.effects if isinstance(effect, Go)]
 
 
-def wish(world: World) -> Wish:
-    found = world.state.core.wish
+def wish(world: World) -> StopRequest:
+    found = world.state.core.stop_request
     assert found is not None
     return found
 
@@ -29,7 +29,7 @@ def asked(seen: object = BUSY, **changes: object) -> World:
     world = World(POLICY._replace(**changes), 1)  # type: ignore[arg-type]  # any fields of the policy
     world.run(60.0, seen)  # type: ignore[arg-type]  # a reading
     world.ask_stop("root (uid 0)")
-    assert wish(world) == Wish(wish(world).incident, "root (uid 0)", world.state.at)
+    assert wish(world) == StopRequest(wish(world).incident, "root (uid 0)", world.state.at)
     return world
 
 
@@ -200,7 +200,7 @@ def test_a_hold_takes_it_back_aloud_and_earlier_holds_stay() -> None:
     world.hold(600.0, "eve")
     assert len(told(world, "cancelled")) == 1
     assert wish(world) == wish(world)._replace(fate="withdrawn", words="eve holds this machine")
-    assert {hold.owner for hold in world.state.core.holds} == {"bob", "eve"}
+    assert {hold.owner for hold in world.state.core.people.holds} == {"bob", "eve"}
     world.ask_stop()
     for _ in range(30):
         world.tick(QUIET)
@@ -263,7 +263,7 @@ def test_one_that_comes_during_the_machines_own_countdown_takes_its_place(earlie
     before = world.state.core.incident
     assert before is not None
     done = world.ask_stop("ann")
-    assert before.worker in [effect.id for effect in done.effects if isinstance(effect, Abandon)], (
+    assert before.attempt.worker in [effect.id for effect in done.effects if isinstance(effect, Abandon)], (
         "it waits for another"
     )
     (answer,) = (effect for effect in done.effects if isinstance(effect, Answer))

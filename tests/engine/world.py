@@ -27,17 +27,8 @@ from costguard.engine import (
     step,
 )
 from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Leave, Prepare, Tell
-from costguard.engine.state import (
-    ACTING,
-    CONFIRMING,
-    DONE,
-    FAILED,
-    WARNING,
-    WATCHING,
-    commitments,
-    dump,
-    load,
-)
+from costguard.engine.saved import commitments, dump, load
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING
 from tests.engine.monitor import Monitor
 
 QUIET = Known(0.0)
@@ -68,7 +59,7 @@ HEALTHY = {Tell: "delivered", Check: "go", Prepare: "ready", Go: "accepted", Con
 
 def same(state: State) -> State:
     """All but the forecast, which a tick that is let pass does not make anew."""
-    return state._replace(core=state.core._replace(next=0.0))
+    return state._replace(core=state.core._replace(unchanged_until=0.0))
 
 
 def reloaded(state: State) -> State:
@@ -84,8 +75,8 @@ def no_wish_just_disappears(before: State, done: Step) -> None:
     if now is None or now.id != was.id or done.state.core.phase in {"DONE", "FAILED"}:
         told = {e.kind for e in done.effects if isinstance(e, Tell) and e.facts.get("incident") == was.id}
         assert told & {"cancelled", "came_back", "failed", "cannot", "would_act", "done"}, "a person's stop disappeared"
-        assert done.state.core.wish is not None
-        assert done.state.core.wish.fate, "whoever waits for it is not told"
+        assert done.state.core.stop_request is not None
+        assert done.state.core.stop_request.fate, "whoever waits for it is not told"
 
 
 def each_phase_has_what_belongs_to_it(state: State, *, ticked: bool) -> None:
@@ -94,33 +85,39 @@ def each_phase_has_what_belongs_to_it(state: State, *, ticked: bool) -> None:
     if core.fresh in {"boot", "lost"}:
         return  # what an earlier guard left is closed by the first tick
     phase, never = core.phase, float("inf")
-    assert (core.done != "") is (phase == DONE)
-    assert (core.again < never) is (phase == FAILED)
+    assert (core.ending.done != "") is (phase == DONE)
+    assert (core.ending.retry_at < never) is (phase == FAILED)
     assert (now is not None) is (phase != WATCHING)
     if phase not in {DONE, FAILED}:
-        assert core.remind == never
-    elif core.done not in {"acted", "would"}:
-        assert core.remind < never, "nobody is reminded"
-    assert phase != DONE or core.rounds == 0
+        assert core.ending.remind_at == never
+    elif core.ending.done not in {"acted", "would"}:
+        assert core.ending.remind_at < never, "nobody is reminded"
+    assert phase != DONE or core.ending.rounds == 0
     if now is not None:
-        assert (now.asked is not None) is (phase in {ACTING, CONFIRMING}) or phase in {DONE, FAILED}
-        assert now.worker or not now.ready
-        assert phase not in {DONE, FAILED} or now.asked is not None or not now.worker, "a worker waits for nothing"
-        assert phase != ACTING or (now.ready and now.released)
-        assert phase != CONFIRMING or bool(now.confirm) != (now.recheck < never), "asked, or to be asked"
+        assert (now.attempt.requested_at is not None) is (phase in {ACTING, CONFIRMING}) or phase in {DONE, FAILED}
+        assert now.attempt.worker or not now.attempt.ready
+        assert phase not in {DONE, FAILED} or now.attempt.requested_at is not None or not now.attempt.worker, (
+            "a worker waits for nothing"
+        )
+        assert phase != ACTING or (now.attempt.ready and now.attempt.announced)
+        assert phase != CONFIRMING or bool(now.attempt.confirm_effect) != (now.attempt.confirm_at < never), (
+            "asked, or to be asked"
+        )
         if phase == WARNING:
-            assert now.warned is not None or bool(now.told) != (now.retell < never), "told, or to be told"
-            assert not now.worker or now.ready or now.lost < never, "nobody waits for ever"
-            assert (now.confirm, now.recheck, now.stopping) == ("", never, False)
-    wish = core.wish
+            assert now.warned is not None or bool(now.announcement.effect) != (now.announcement.again_at < never), (
+                "told, or to be told"
+            )
+            assert not now.attempt.worker or now.attempt.ready or now.outcome_deadline < never, "nobody waits for ever"
+            assert (now.attempt.confirm_effect, now.attempt.confirm_at, now.attempt.seen_stopping) == ("", never, False)
+    wish = core.stop_request
     assert wish is None or wish.fate or (now is not None and now.id == wish.incident and phase not in {DONE, FAILED})
     assert wish is None or (wish.ended >= wish.asked) is bool(wish.fate) or wish.asked == 0.0
-    assert core.check_since is not None or not core.checking
-    assert core.check_tries or not core.check_soon
-    assert len({hold.key for hold in core.holds}) == len(core.holds)
+    assert core.plans.checking_since is not None or not core.plans.checking
+    assert core.plans.failed_rounds or not core.plans.round_failed
+    assert len({hold.key for hold in core.people.holds}) == len(core.people.holds)
     if ticked:
-        assert all(hold.until > state.at for hold in core.holds)
-        alarm = core.alarm
+        assert all(hold.until > state.at for hold in core.people.holds)
+        alarm = core.alarms.unknown
         assert alarm is None or (alarm.since <= state.at < alarm.next and alarm.lasted >= 0.0)
         assert alarm is None or alarm.told or alarm.next < never, "an end that nobody was told the beginning of"
 
@@ -142,6 +139,7 @@ class World:
         self.state = initial(f"boot-{self.boots:03}-x", "i-1", None, now)
         self.pending: dict[str, Effect] = {}
         self.effects: list[tuple[float, Effect]] = []
+        self.ids: set[str] = set()
         self.monitor = Monitor(policy)
         self.monitor.boot_id = f"boot-{self.boots:03}-x"
         self.last: Step | None = None
@@ -155,7 +153,11 @@ class World:
             again = step(self.state, event, self.policy)
             assert (again.state, again.effects, str(again.sentence)) == (done.state, done.effects, str(done.sentence))
             if isinstance(event, Tick):
-                slow = step(self.state._replace(core=self.state.core._replace(next=-float("inf"))), event, self.policy)
+                slow = step(
+                    self.state._replace(core=self.state.core._replace(unchanged_until=-float("inf"))),
+                    event,
+                    self.policy,
+                )
                 assert (same(slow.state), slow.effects) == (same(done.state), done.effects), (
                     "the quick path decides alike"
                 )
@@ -167,6 +169,9 @@ class World:
         each_phase_has_what_belongs_to_it(done.state, ticked=isinstance(event, Tick))
         self.state, self.last = done.state, done
         for effect in done.effects:
+            if isinstance(effect, Tell | Check | Prepare | Confirm):
+                assert effect.id not in self.ids, "no number comes twice: an outcome would be that of another effect"
+                self.ids.add(effect.id)
             self.effects.append((self.now, effect))
             if isinstance(effect, Abandon):
                 self.pending.pop(effect.id, None)
@@ -221,14 +226,14 @@ class World:
 
     def hold(self, seconds: float, owner: str = "ann", uid: int | None = None) -> Step:
         done = self.send(AskHold(self.now, seconds, owner, "why", 1, self.wall, uid))
-        self.monitor.held_until = max((hold.until for hold in self.state.core.holds), default=-1.0)
+        self.monitor.held_until = max((hold.until for hold in self.state.core.people.holds), default=-1.0)
         return done
 
     def release(self, uid: int | None = None, *, everything: bool = True) -> Step:
         if everything:
             self.monitor.stops = []
         done = self.send(AskRelease(self.now, "ann", 1, uid, everything))
-        self.monitor.held_until = max((hold.until for hold in self.state.core.holds), default=-1.0)
+        self.monitor.held_until = max((hold.until for hold in self.state.core.people.holds), default=-1.0)
         return done
 
     def ask_stop(self, owner: str = "ann") -> Step:

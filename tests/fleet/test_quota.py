@@ -78,7 +78,7 @@ class Day:
             machine.send(Outcome(self.now, wanted.id, "go" if good else "failed"))
             if good:
                 self.passed.append(self.now)
-            elif (found := machine.look(machine.state.core.check)) is not None:
+            elif (found := machine.look(machine.state.core.plans.check_at)) is not None:
                 heapq.heappush(queue, (found[0], n, found[1]))
 
     def _plan(self) -> bool:

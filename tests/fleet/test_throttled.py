@@ -13,7 +13,7 @@ import pytest
 
 from costguard.cloud.api import Site
 from costguard.engine import Policy, deadlines
-from costguard.engine.machine import PREFLIGHT_EVERY
+from costguard.engine.plans import PREFLIGHT_EVERY_SECONDS
 from costguard_aws.session import Session
 from tests.fleet.ec2 import Account
 from tests.fleet.guards import INTERVAL, Guard
@@ -109,9 +109,9 @@ def test_the_daily_checks_are_spread(hours: Hours, tmp_path: Path) -> None:
     """The second day's fall into the whole time."""
     fleet = Fleet(hours, tmp_path, RESTING, 60.0)
     fleet.run(400.0)
-    hours.now = PREFLIGHT_EVERY - 10.0
+    hours.now = PREFLIGHT_EVERY_SECONDS - 10.0
     fleet.run(MACHINES + 60.0)
-    since = PREFLIGHT_EVERY - 10.0
+    since = PREFLIGHT_EVERY_SECONDS - 10.0
     busiest, throttled = fleet.account.busiest(since=since), fleet.account.throttled(since)
     figures = f"{busiest} calls in a second, {throttled} throttled, {fleet.sum(lambda guard: guard.verdicts)}"
     assert misjudged(fleet) == ""

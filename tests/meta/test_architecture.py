@@ -14,7 +14,7 @@ import costguard
 
 PACKAGE = Path(costguard.__file__).parent
 CLOUD = re.compile(r"(?i)\b(aws|ec2|amazon|gcp|gce|azure)\b")
-ENGINE_MAY_IMPORT = {"typing", "collections.abc", "math", "enum", "functools", "hashlib", "json", "time"}
+ENGINE_MAY_IMPORT = {"typing", "collections.abc", "math", "enum", "functools", "hashlib", "json", "operator", "time"}
 RESIDENTS_NEVER_LOAD = {
     "pydantic", "click", "rich", "dataclasses", "asyncio", "logging", "subprocess", "argparse", "importlib.metadata",
     "http", "http.client", "sqlite3", "tempfile", "shutil", "inspect", "pathlib", "apprise", "boto3", "google", "azure",

@@ -49,7 +49,7 @@ class Holds:
         if self._judge.story.troubles.failed("commitments"):
             loop = self._judge.story.loop
             assert loop is not None
-            found = [(hold.uid, hold.until) for hold in loop.last.state.core.holds]
+            found = [(hold.uid, hold.until) for hold in loop.last.state.core.people.holds]
         else:
             file = world.runtime.get(COMMITMENTS) or world.disk.get(
                 COMMITMENTS, b"{}"

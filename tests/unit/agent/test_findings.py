@@ -53,7 +53,7 @@ def test_a_finding_decides_nothing() -> None:
     assert isinstance(told, Tell)
     assert (told.kind, told.level, told.facts["text"]) == ("finding", "warning", "words")
     core = done.state.core
-    assert core._replace(serial=before.core.serial, next=before.core.next) == before.core
+    assert core._replace(serial=before.core.serial, unchanged_until=before.core.unchanged_until) == before.core
 
 
 def test_a_finding_stands_in_the_status_while_it_is_so_and_beside_every_reading() -> None:

@@ -101,7 +101,7 @@ def test_a_restart_keeps_a_plan_that_passed_and_checks_it_within_the_whole_time(
     assert len(life.plans) == 1
     assert life.plans[0] == pytest.approx(mine * 3600.0, abs=60.0)
     loop = life.guard(2.2 * 3600.0, version="a newer one")
-    assert [plan.verdict for plan in loop.last.state.core.plans] == ["go"]
+    assert [plan.verdict for plan in loop.last.state.core.plans.verdicts] == ["go"]
     life.guard(7 * 3600.0, version="a newer one")
     assert len(life.plans) == 2
     assert life.plans[1] == pytest.approx(2 * 3600.0 + mine * 4 * 3600.0, abs=120.0)
@@ -124,7 +124,7 @@ def test_plans_of_another_configuration_prove_nothing() -> None:
     life.guard(2 * 3600.0)
     other: dict[str, Any] = {"cloud": {**life.config["cloud"], "local_data": "discard"}}
     loop = life.guard(2 * 3600.0 + 20.0, **other)
-    assert loop.last.state.core.plans == ()
+    assert loop.last.state.core.plans.verdicts == ()
     life.guard(3.2 * 3600.0, **other)
     assert life.plans[1] == pytest.approx(2 * 3600.0 + share(life.world.instance) * 3600.0, abs=60.0)
 
@@ -151,10 +151,10 @@ def test_a_throttled_check_is_made_again_ever_later() -> None:
     assert len(gaps) >= 5
     assert all(pause - 1.0 <= gap <= 2 * pause + 60.0 for pause, gap in zip(least, gaps, strict=True)), gaps
     assert len({round(gap) for gap in gaps}) == len(gaps)
-    assert loop.last.state.core.check_tries >= 5
+    assert loop.last.state.core.plans.failed_rounds >= 5
     life.world.verdicts["stop"] = {"verdict": "go", "findings": []}
     loop = life.guard(8 * 3600.0)
-    assert loop.last.state.core.check_tries == 0
+    assert loop.last.state.core.plans.failed_rounds == 0
 
 
 def test_a_warning_waits_for_no_plan() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.engine.state import Core, State, alike, dump, initial
+from costguard.engine.saved import CORE, alike, dump, initial
+from costguard.engine.state import State
 from costguard.engine.window import begin
 from costguard.testing.simhost import Machine, Phase, SimHost, effective
 
@@ -40,14 +41,16 @@ def test_every_save_holds_all_that_the_engine_knows() -> None:
     assert host.saves > 100
 
 
-@pytest.mark.parametrize("name", [name for name in Core._fields if name != "next"])
-def test_what_differs_in_anything_that_is_saved_is_not_alike(name: str) -> None:
+@pytest.mark.parametrize("place", [*CORE.values(), "vetoes"])
+def test_what_differs_in_anything_that_is_saved_is_not_alike(place: str) -> None:
     """The next decision alone is worked out anew."""
     state = initial("b1", "i1")
-    values: dict[str, Any] = {**state.core._asdict(), name: "something else"}
-    other = state._replace(core=Core(**values), at=99.0)
-    assert not alike(state, other)
-    assert alike(state, state._replace(at=99.0, core=state.core._replace(next=7.0)))
+    part, _, name = place.rpartition(".")
+    changes: dict[str, Any] = {name: "something else"}
+    if part:
+        changes = {part: getattr(state.core, part)._replace(**changes)}
+    assert not alike(state, state._replace(core=state.core._replace(**changes), at=99.0))
+    assert alike(state, state._replace(at=99.0, core=state.core._replace(unchanged_until=7.0)))
 
 
 def test_another_track_or_gpu_is_not_alike() -> None:

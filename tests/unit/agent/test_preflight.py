@@ -5,12 +5,12 @@ import pytest
 from costguard.agent.loop import Loop
 from costguard.agent.preflight import DAY, TOLD_AFTER, Preflight
 from costguard.engine.events import Finding, Outcome
-from costguard.engine.state import Core
+from costguard.engine.state import Clocks, Core, Plans
 from costguard.host.ports import Instant
 from costguard.notify.compose import compose
 from costguard.testing.simhost import Faults, SimHost, Watch, effective
 
-CORE = Core(boot_id="b", instance="i", began=0.0, started=0.0, suspended=0.0, checking=("c1 stop", "c2 shutdown"))
+CORE = Core("b", "i", Clocks(0.0, 0.0, 0.0), plans=Plans(checking=("c1 stop", "c2 shutdown")))
 
 
 def failed(at: float, effect: str = "c1") -> Outcome:

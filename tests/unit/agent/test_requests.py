@@ -114,7 +114,7 @@ def test_a_very_long_hold_is_cut_to_what_the_configuration_allows() -> None:
     ask_at(host, 650.0, b'{"command":"hold","seconds":' + HUGE + b"}")
     loop.run()
     assert ears.answers[1][0]["done"] is True
-    (hold,) = loop.last.state.core.holds
+    (hold,) = loop.last.state.core.people.holds
     assert hold.until <= loop.last.state.at + loop.policy.hold_max
 
 
@@ -126,7 +126,7 @@ def test_an_owner_is_the_kernels_user_whatever_he_calls_himself(uid: int, given:
     host, loop = idle(ears, 700.0)
     ask_at(host, 650.0, {"command": "hold", "seconds": 600, "user": given}, uid)
     loop.run()
-    assert [hold.owner for hold in loop.last.state.core.holds] == [f"uid {uid}"]
+    assert [hold.owner for hold in loop.last.state.core.people.holds] == [f"uid {uid}"]
 
 
 def test_a_user_who_holds_and_releases_all_the_time_is_told_to_wait() -> None:
@@ -216,5 +216,5 @@ def test_the_reason_of_a_hold_is_one_line(between: str) -> None:
         host, 650.0, {"command": "hold", "seconds": 600, "reason": f"x{between}WARNING: this machine ends now"}, ALICE
     )
     loop.run()
-    (hold,) = loop.last.state.core.holds
+    (hold,) = loop.last.state.core.people.holds
     assert hold.reason == "x WARNING: this machine ends now"

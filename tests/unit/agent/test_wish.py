@@ -106,8 +106,8 @@ def test_it_goes_on_or_is_taken_back_aloud(what: Any, kept: bool) -> None:
     loop = life(host)
     assert (len(ears.acts) == 1) is kept
     assert ears.of_the_wish() == (["acting", "done"] if kept else ["cancelled"])
-    assert loop.last.state.core.wish is not None
-    assert loop.last.state.core.wish.fate == ("acted" if kept else "withdrawn")
+    assert loop.last.state.core.stop_request is not None
+    assert loop.last.state.core.stop_request.fate == ("acted" if kept else "withdrawn")
 
 
 def test_a_bug_that_was_survived_takes_it_back_aloud() -> None:
@@ -174,7 +174,7 @@ def test_a_state_that_is_lost_within_the_boot_is_told(damage: str) -> None:
         runtime.clear()
     loop = life(SimHost(world=host.world, until=host.world.now + 300.0, watch=second))
     assert sorted(kind for _, kind, _ in second.told) == ["cancelled", "state_lost"]
-    assert loop.last.state.core.armed is None
+    assert loop.last.state.core.signals.armed_at is None
     third = Ears()
     life(SimHost(world=host.world, until=host.world.now + 300.0, watch=third))
     assert third.told == [], "told once"
@@ -185,11 +185,11 @@ def test_a_guard_that_is_stopped_and_started_keeps_armed(away: float) -> None:
     """I7: a stop of the service ends the guard cleanly; the next one goes on, however long that took."""
     first, second = Ears(), Ears()
     host = SimHost(Machine(gpus=1, script=[Phase(900.0, 0.9), Phase(9**9, 0.0)]), seed=3, until=1500.0, watch=first)
-    armed = life(host).last.state.core.armed
+    armed = life(host).last.state.core.signals.armed_at
     assert armed is not None
     host.world.pass_time(away)
     loop = life(SimHost(world=host.world, until=host.world.now + 300.0, watch=second))
-    assert loop.last.state.core.armed == armed
+    assert loop.last.state.core.signals.armed_at == armed
     assert "state_lost" not in [kind for _, kind, _ in second.told]
 
 
@@ -233,7 +233,7 @@ def test_commitments_that_cannot_be_used_are_told_at_the_next_boot(damage: bytes
     host.world.boot()
     host.world.disk["commitments.json"] = damage
     loop = life(SimHost(world=host.world, until=host.world.now + 300.0, watch=second))
-    assert not loop.last.state.core.holds
+    assert not loop.last.state.core.people.holds
     assert [kind for _, kind, _ in second.told] == ["state_lost"]
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from costguard.engine.observation import Known, Observation, Unknown
-from costguard.engine.state import State, initial
+from costguard.engine.saved import initial
+from costguard.engine.state import State
 from costguard.engine.window import Track
 from costguard.history.job import GpuMinute, MachineMinute
 from costguard.history.rollup import Rollup

@@ -1,0 +1,133 @@
+"""What a restart, a reload, a sleep and a boot do to what is open."""
+
+from costguard.engine.alarm import timed, waiting
+from costguard.engine.attempt import abandon, answer_request, attempt_failed
+from costguard.engine.events import Began
+from costguard.engine.incident import back_to_watching, request_outlived
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, PASSED, WARNING, Hold, Incident
+from costguard.engine.turn import Turn
+from costguard.engine.window import NEVER
+
+
+def begin_again(turn: Turn, event: Began) -> None:
+    """The guard was restarted within the boot, or reloaded its policy."""
+    core = turn.core
+    why = "restart" if event.why == "restart" else "reload"
+    # what the next tick was to begin again with is not forgotten when the guard ends before it
+    kept = core.fresh in {"boot", "lost"} or (core.fresh and why == "restart")
+    turn.core = core._replace(fresh=core.fresh if kept else why)
+    verdicts = core.plans.verdicts if event.proven else ()
+    turn.plans = turn.plans._replace(
+        verdicts=verdicts, checking=(), check_at=event.at, failed_rounds=0, round_failed=False
+    )
+    if why == "reload":
+        _reloaded(turn, event)
+    elif core.incident is not None:
+        _restarted(turn, event, core.incident)
+
+
+def _reloaded(turn: Turn, event: Began) -> None:
+    phase, incident, alarm = turn.core.phase, turn.core.incident, turn.alarms.unknown
+    if phase == WARNING:
+        # tags change nothing of what a person's stop goes by
+        if event.why != "tags" or incident is None or not incident.by_person:
+            back_to_watching(turn, "the configuration changed, or the guard had to begin again")
+    elif phase in {DONE, FAILED}:
+        turn.watch()
+    elif incident is not None:
+        # the agent may have let go of the question too; what was released is out of reach, and has its limit
+        if phase == CONFIRMING:
+            _ask_again(turn, event.at)
+        # what is under way does not go on down another policy's list
+        turn.incident = turn.incident._replace(link=len(turn.rules.actions))
+    turn.signals = turn.signals._replace(above_arm_since=None)
+    turn.selection = turn.selection._replace(picked=())
+    turn.ledger = turn.ledger._replace(unused=0.0)
+    passed = tuple(plan for plan in turn.plans.verdicts if plan.verdict in PASSED)
+    turn.plans = turn.plans._replace(verdicts=passed)
+    if alarm is not None and alarm.next < NEVER:
+        turn.alarms = turn.alarms._replace(unknown=timed(alarm, turn.rules))
+
+
+def _ask_again(turn: Turn, at: float) -> None:
+    turn.attempt = turn.attempt._replace(confirm_effect="", confirm_at=at)
+
+
+def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
+    phase, announcement = turn.core.phase, incident.announcement
+    request_outlived(turn)
+    if phase == WARNING and incident.by_person:
+        back_to_watching(turn, "the guard was started again before it was carried out")
+    elif phase == WARNING:
+        again_at = event.at if incident.warned is None else NEVER
+        attempts = announcement.attempts - bool(announcement.effect)  # whether that one was ever made nobody knows
+        turn.attempt = turn.attempt._replace(worker="", ready=False)
+        turn.announcement = announcement._replace(effect="", attempts=attempts, again_at=again_at)
+    elif phase == ACTING:
+        attempt_failed(turn, incident, "unknown", "the guard ended while the action ran", event.at)
+    elif phase == CONFIRMING:
+        _ask_again(turn, event.at)
+    elif announcement.effect:  # the guard ended before it knew that anybody had heard of the end
+        turn.ending = turn.ending._replace(remind_at=event.at)
+
+
+def resume(turn: Turn, asleep: float) -> None:
+    """The machine slept: whatever was pending is closed, and this counts as a start."""
+    incident = turn.core.incident
+    if incident is not None and turn.core.phase in OPEN:
+        abandon(turn)
+        fate = "acted" if incident.requested else "withdrawn"
+        answer_request(turn, fate, "the machine was suspended and came back")
+        turn.tell("came_back", "info", acted=incident.requested)
+    turn.watch()
+    turn.core = turn.core._replace(fresh="resume")
+    turn.ending = turn.ending._replace(rounds=0)
+    turn.notice = turn.notice._replace(due=None)
+    turn.clocks = turn.clocks._replace(started=turn.at)
+    turn.signals = turn.signals._replace(armed_at=None, above_arm_since=None)
+    turn.alarms = turn.alarms._replace(unknown=waiting(turn.alarms.unknown, turn.at - asleep))
+
+
+def close_after_boot(turn: Turn) -> None:
+    """The first tick of a boot: close what an earlier boot left open, and carry holds over."""
+    incident = turn.core.incident
+    if incident is not None and incident.requested:
+        _closed(turn, incident)
+    elif incident is not None:
+        turn.tell("cancelled", "info", incident=incident.id, why="interrupted by a restart of the machine")
+    carried = [_carried(turn, hold) for hold in turn.people.holds]
+    turn.core = turn.core._replace(incident=None)
+    turn.people = turn.people._replace(holds=tuple(hold for hold in carried if hold is not None))
+
+
+def _closed(turn: Turn, incident: Incident) -> None:
+    """The machine was stopped, and runs again: for how long it was off, and what that saved at most."""
+    stopped, started = turn.clocks.wall or None, None if turn.synced is False else turn.wall
+    off = started - stopped if stopped and started and started > stopped else None  # else one of them is wrong
+    price, limit = turn.rules.policy.price_per_hour, turn.rules.policy.saving_limit
+    saved = None
+    if price is not None and off is not None:  # an estimate, for at most so long as the owner lets it count
+        saved = (off if limit is None else min(off, limit)) / 3600.0 * price
+    dates: dict[str, object] = {"off_seconds": off, "stopped_wall": stopped, "started_wall": started}
+    turn.tell("closed", "info", incident=incident.id, proof=incident.proof, saved=saved, **dates)
+
+
+def _carried(turn: Turn, hold: Hold) -> Hold | None:
+    """A hold of an earlier boot with what is left of it; None once it is over, which is told."""
+    left = hold.until - turn.at
+    if turn.synced and turn.clocks.wall:  # else a date is not sure and shortens nothing: the time off does not count
+        left = min(left, hold.wall - turn.wall)
+    if left > 0:
+        return hold._replace(until=turn.at + min(left, turn.rules.policy.hold_max))
+    turn.tell("hold_ended", "info", owner=hold.owner, hold=hold.reason)
+    return None
+
+
+def without_state(turn: Turn) -> None:
+    """The first tick after the state was lost within the boot: people hear of it, and of what is taken back."""
+    incident = turn.core.incident
+    if incident is not None and not incident.requested:
+        turn.tell("cancelled", "warning", why="costguard lost what it remembered of this boot")
+        turn.core = turn.core._replace(incident=None)
+    request_outlived(turn)
+    turn.tell("state_lost", "warning")

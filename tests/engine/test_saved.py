@@ -1,0 +1,80 @@
+"""The saved form: its keys, and their order, outlive every change of how the engine keeps the values."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from costguard.engine import State
+from costguard.engine.saved import CORE, INCIDENT, commitments, dump, initial, load
+from costguard.engine.window import NEVER
+
+SAVED = json.loads(Path(__file__).with_name("saved.json").read_text())
+"""A state with another value in every field, and its commitments, as they are written; and a fresh state."""
+
+LEFT_OUT = {"vetoes", "unchanged_until"}
+"""What the next tick brings, or computes."""
+
+
+@pytest.mark.parametrize("which", ["state", "fresh"])
+def test_what_was_written_is_read_and_written_the_same(which: str) -> None:
+    """To the letter, so that an upgrade and a step back go on where the guard was."""
+    written = json.dumps(SAVED[which])
+    assert json.dumps(dump(load(json.loads(written)))) == written
+
+
+def test_a_fresh_state_is_saved_as_ever() -> None:
+    """The defaults are part of the form."""
+    assert json.dumps(dump(initial("boot-1", "i-1"))) == json.dumps(SAVED["fresh"])
+
+
+def test_commitments_are_written_as_ever() -> None:
+    """What must survive a boot."""
+    assert json.dumps(commitments(load(SAVED["state"]), 1.7e9, 2.0)) == json.dumps(SAVED["commitments"])
+
+
+def every(value: object, path: str = "") -> dict[str, object]:
+    """Each value of a core by its place."""
+    found: dict[str, object] = {}
+    for name in getattr(value, "_fields", ()):
+        part, place = getattr(value, name), f"{path}{name}"
+        if path or not type(part).__module__.endswith("engine.state") or name in {"incident", "stop_request"}:
+            found[place] = part
+        else:
+            found |= every(part, f"{place}.")
+    return found
+
+
+def test_everything_that_the_engine_keeps_is_saved() -> None:
+    """A new field that has no key would be forgotten by every restart."""
+    core = load(SAVED["state"]).core
+    assert every(core).keys() == set(CORE.values()) | LEFT_OUT
+    assert core.incident is not None
+    own = {place for place in every(core.incident) if place not in {"announcement", "attempt"}}
+    parts = {f"{part}.{name}" for part in ("announcement", "attempt") for name in getattr(core.incident, part)._fields}
+    assert own | parts == set(INCIDENT.values())
+
+
+@pytest.mark.parametrize("key", ["devices", "picked", "holds", "stops", "plans", "checking", "incident", "alarm"])
+def test_a_state_without_what_every_version_has_is_refused(key: str) -> None:
+    """Nothing is guessed: a guard that cannot read its state begins anew, and says so."""
+    core = {name: value for name, value in SAVED["state"]["core"].items() if name != key}
+    with pytest.raises(KeyError):
+        load({**SAVED["state"], "core": core})
+
+
+def test_what_an_earlier_version_did_not_know_has_its_default() -> None:
+    """Keys came one after the other."""
+    later = ("wish", "weak", "strong", "accounts", "hold_told", "check_soon", "notice_soonest")
+    core = {name: value for name, value in SAVED["state"]["core"].items() if name not in later}
+    state = load({**SAVED["state"], "core": core})
+    assert (state.core.stop_request, state.core.alarms.weak_sign, state.core.signals.strong_work) == (None, None, None)
+    assert (state.core.people.accounts, state.core.people.told, state.core.plans.round_failed) == ((), (), False)
+    assert state.core.notice.soonest == NEVER
+
+
+def test_what_a_later_version_knows_is_refused() -> None:
+    """A value that this version cannot heed may matter."""
+    with pytest.raises((KeyError, TypeError)):
+        load({**SAVED["state"], "core": {**SAVED["state"]["core"], "another": 1}})
+    assert isinstance(load(SAVED["state"]), State)
