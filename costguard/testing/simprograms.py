@@ -140,7 +140,8 @@ class Reader(Program):
     def respond(self, number: int, fault: str, at: float | None) -> None:
         """Answer a read, rightly or by the letter of ``fault``."""
         delay = {"late": self.soon(6.0, 90.0), "slow": self.soon(1.0, 4.5)}.get(fault, 0.02)
-        if fault == "flood":
+        if fault == "flood":  # each lists no GPU, and that is what the guard may have overheard
+            self.host.later(self.child, 0.01, lambda: self.host.watch.ticked(self.world.instant(), []))
             for _ in range(50):
                 self.write(0.01, {"read": number - 1, "gpus": []})
         elif fault == "wrong_seq":

@@ -103,9 +103,7 @@ class Judge(Watch):
         self.may_wish: float | None = None  # may be carried out
         self.dates: dict[float, float] = {}
         self._look: Look | None = None
-        self._hole: set[int] = (
-            set()
-        )  # GPUs that an answer since the last tick could not read, and none after it reached over
+        self._unread: set[int] = set()  # GPUs that an answer since the last tick did not read, which no tick took
         self.dues = Dues(self)
         self.tidings = Tidings(self)
         self.vetoed: set[str] = set()  # incidents of which a plan was refused
@@ -330,10 +328,8 @@ class Judge(Watch):
         """The reader answered."""
         look = self.sights.add(self.at, gpus)
         if self._look is not None:  # no tick took that one: its work counts in the next
-            since = self.at - (self.ticks[-1] if self.ticks else self.guard_at)
-            pairs = [*zip(look.seen, self._look.seen, strict=True)]
-            self._hole |= {gpu for gpu, (one, before) in enumerate(pairs) if before is None and one and one[2] < since}
-            look = look._replace(seen=tuple(_busier(*two) for two in pairs))
+            self._unread |= {gpu for gpu, before in enumerate(self._look.seen) if before is None}
+            look = look._replace(seen=tuple(map(_busier, look.seen, self._look.seen)))
         self._look = look
 
     def announced(self, now: Instant, answer: dict[str, Any]) -> None:
@@ -391,7 +387,9 @@ class Judge(Watch):
             self.sights.missed(at)
         doubtful = look is None or at - look.at > 4.0 or at <= self.stalled + 1.0
         seen = (None,) * len(self.story.machine.keys) if look is None or doubtful else look.seen
-        surely, self._hole = tuple(None if gpu in self._hole else one for gpu, one in enumerate(seen)), set()
+        # evidence of the answer that a tick takes ends such a hole; that of another one, which nobody believes, does not
+        since, unread, self._unread = at - (self.ticks[-1] if self.ticks else self.guard_at), self._unread, set()
+        surely = tuple(None if gpu in unread and one and one[2] < since else one for gpu, one in enumerate(seen))
         armed = self.arming.maybe, self.arming.surely
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
         if self.arming.maybe > armed[0]:  # the machine counts as working

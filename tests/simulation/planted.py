@@ -70,12 +70,13 @@ def main() -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.planted")
     parser.add_argument("words", nargs="*")
+    parser.add_argument("--table", type=Path, default=TABLE, help="of other bugs, in the same form")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--days", type=float, default=10.0)
     given = parser.parse_args()
     began = time.monotonic()
-    table = tomllib.loads(TABLE.read_text())["planted"]
+    table = tomllib.loads(given.table.read_text())["planted"]
     chosen = [NOTHING] + [bug for bug in table if not given.words or any(word in str(bug) for word in given.words)]
     seeds, missed = range(given.seed, given.seed + given.seeds), 0
     with ThreadPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:
