@@ -172,7 +172,7 @@ def attempt_failed(turn: Turn, incident: Incident, status: str, detail: str, at:
     if incident.requested and status == "unknown":
         turn.core = turn.core._replace(phase=CONFIRMING)
         turn.tell("asking", "critical", error=detail)
-        _confirm(turn, incident)
+        _confirm(turn, incident, at)
         return
     failures = incident.attempt.failures
     over = incident.requested and not _repeatable(turn, incident)
@@ -222,11 +222,11 @@ def _fail(turn: Turn, incident: Incident, detail: str) -> None:
     announce(turn)
 
 
-def _confirm(turn: Turn, incident: Incident) -> None:
+def _confirm(turn: Turn, incident: Incident, at: float) -> None:
     question = turn.serial("f")
     turn.effects.append(Confirm(question, incident.attempt.worker, incident.action, incident.id))
     turn.attempt = turn.attempt._replace(confirm_effect=question, confirm_at=NEVER)
-    turn.expect(deadlines.ANSWER_LOST)
+    turn.expect(at - turn.at + deadlines.ANSWER_LOST)  # between ticks the machine's own time stands still
 
 
 def act_lost(turn: Turn, incident: Incident) -> None:
@@ -242,7 +242,7 @@ def confirm_again(turn: Turn, incident: Incident) -> None:
     if question and turn.at >= incident.outcome_deadline:
         confirm_outcome(turn, incident, Outcome(turn.at, question, "unknown", "the question was never answered"))
     elif not question and turn.at >= incident.attempt.confirm_at:
-        _confirm(turn, incident)
+        _confirm(turn, incident, turn.at)
 
 
 def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:

@@ -67,6 +67,9 @@ class Watch:
     def acted(self, now: Instant, job: dict[str, Any]) -> None:
         """An action was really carried out; ``job`` is its worker's job."""
 
+    def reported(self, now: Instant, job: dict[str, Any], outcome: dict[str, Any]) -> None:
+        """An action worker said what became of an attempt, or of the question about it."""
+
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """The reader answered: [key, load or None, signs, covered seconds, words] for each GPU."""
 

@@ -27,6 +27,7 @@ SLOW_FAILURES = 0.6
 
 SENSELESS = (b"Segmentation fault", b"[1,2]", b'{"read":"x"}', b'{"gpus":', b"\xff\xfe", b"null", b"NaN", b"")
 
+NO_LOADS = (-1, 2.5, "0", True, float("nan"))
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
@@ -158,7 +159,7 @@ class Reader(Program):
         key, choice = self.world.machine.keys[0], self.world.random.choice
         gpu: object = choice(
             (
-                [key, choice((-1, 2.5, "0", True, float("nan"))), [], 60.0, ""],
+                [key, choice(NO_LOADS), [], 60.0, ""],
                 [key, 0.0, None, 60.0, ""],
                 [key, 0.0],
                 None,
@@ -179,6 +180,11 @@ class Reader(Program):
                 continue
             why = "detached on request" if self.detached else "NVML 999: unknown error" if i == victim else ""
             gpus.append(self.gpu(i, key, now, boot, why or ("NVML 15: the GPU is lost" if fault == "blind" else "")))
+        seen = gpus
+        if fault == "impossible":  # one load is no load, so that GPU cannot be read
+            one = self.world.random.randrange(len(gpus))
+            seen = [*gpus[:one], [gpus[one][0], None, [], 0.0, ""], *gpus[one + 1 :]]
+            gpus = [*gpus[:one], [gpus[one][0], self.world.random.choice(NO_LOADS), *gpus[one][2:]], *gpus[one + 1 :]]
         if fault == "wrong_seq":  # a lie, for the truth in it would count
             gpus = [[gpu[0], 0.0, [], *gpu[3:]] for gpu in gpus]
         else:
@@ -198,7 +204,7 @@ class Reader(Program):
         if fault == "ghost":
             message["findings"] = [[machine.keys[0], "ghost", "use that nothing makes"]]
         if fault != "wrong_seq":  # which nobody believes
-            self.host.watch.ticked(self.world.instant(), gpus)
+            self.host.watch.ticked(self.world.instant(), seen)
         if at is None:
             self.told = number, now, gpus
             return message
@@ -249,9 +255,9 @@ class Actor(Program):
             self.host.later(self.child, self.soon(0.5, 4.0), self.confirm)
             return
         plan = self.world.verdicts.get(self.job["action"], {"verdict": "go", "findings": []})
-        if self.fault == "refuse":
+        if self.fault in {"refuse", "another"}:
             finding = {"code": "denied", "text": "the right to do this is missing", "hint": "costguard permissions"}
-            plan = {"verdict": "refuse", "findings": [finding]}
+            plan = {"verdict": self.fault, "findings": [finding]}
         delay, verdict = self.soon(0.5, 4.0), plan["verdict"]
         self.host.later(self.child, delay, lambda: self.host.watch.planned(self.world.instant(), self.job, verdict))
         self.write(delay, {"plan": {"action": self.job["action"], **plan}})
@@ -275,6 +281,9 @@ class Actor(Program):
         attempt = self.job["attempt"]
         if self.fault == "die_before":
             self.end(0.01, -9)
+        elif self.fault == "refused":  # by the cloud: nothing came of it, for good
+            self.world.results[attempt] = {"status": "refused", "running": False, "ended": self.world.now}
+            self.report({"status": "refused", "detail": "denied", "proof": ""}, self.soon(0.1, 3.0))
         elif attempt in self.world.results:
             self.report({"status": "unknown", "detail": "already started; never repeated", "proof": ""}, 0.1)
         else:
@@ -319,6 +328,10 @@ class Actor(Program):
 
     def report(self, outcome: dict[str, Any], after: float) -> None:
         """Say what became of it and end."""
+        now = self.world.instant
+        self.host.later(
+            self.child, after, lambda: self.host.watch.reported(now(), self.job, outcome) if self.host.alive else None
+        )
         self.write(after, {"outcome": outcome})
         self.end(after + 0.02)
 

@@ -896,6 +896,16 @@ def test_a_machine_that_stops_is_not_checked_again() -> None:
     assert len([effect for _, effect in world.effects if isinstance(effect, Check)]) == checks + 1
 
 
+def test_a_guard_that_was_away_for_long_waits_for_the_answer_to_its_question() -> None:
+    """I4: what became of a request is asked first, however long nobody was there to ask."""
+    world = until(World(IDLE, 1), "ACTING")
+    world.restart(400.0)
+    world.tick(QUIET)
+    assert world.phase() == "CONFIRMING"
+    world.settle(Confirm="done")
+    assert (world.phase(), world.state.core.done) == ("DONE", "acted")
+
+
 def test_a_warning_that_died_with_the_guard_does_not_count_as_tried() -> None:
     """I2: only attempts whose fate is known exhaust the delivery rule; the guard may have died before it made one."""
     world = until(World(IDLE, 1), "WARNING")

@@ -4,12 +4,21 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from costguard.host.files import COMMITMENTS
+from tests.simulation.accounts import Account
 from tests.simulation.terms import NEVER
 
 if TYPE_CHECKING:
     from tests.simulation.judge import Judge
 
 DAY = 86400.0
+EXACT = 5.0
+"""Seconds by which a hold may be longer or shorter than it should."""
+
+WISHES, WISHES_WITHIN = 8, 1800.0
+"""Wishes of one user within so many seconds that are certainly not too many."""
+
+NEWS, TOLD_EVERY = 660.0, 180.0
+"""A hold that moves its end by more, or comes so long after the last one of the same user, is told."""
 
 
 class Holds:
@@ -22,11 +31,90 @@ class Holds:
         """When the end of the last hold must be told, and that is certain."""
         self.perhaps = -NEVER
         """Until when a hold may last of which nobody knows for sure."""
+        self._most: dict[int, Account] = {}  # what users may have used
+        self._least: dict[int, Account] = {}  # and what they have used for sure
+        self._wishes: dict[int, list[float]] = {}
+        self._told: dict[int, float] = {}
+        self._sure = True  # no hold was lost, or perhaps granted
+        self._changed = -NEVER  # when a hold was granted or ended last
 
     @property
     def latest(self) -> float:
         """Until when somebody's hold lasts."""
         return max(self.until.values(), default=-NEVER)
+
+    # -- what may be asked -----------------------------------------------------------------------------------
+
+    def asked(self, uid: int) -> None:
+        """A user wants to hold, or to release."""
+        self._wishes.setdefault(uid, []).append(self._judge.at)
+
+    def _free(self, accounts: dict[int, Account], uid: int, *, most: bool) -> float:
+        """Seconds that a user may still hold, by these accounts."""
+        given = self._judge.story.ruled["policy"]
+        total: float = given["hold_total"]
+        own: float | None = given["hold_per_user"]
+        share: float = total * 2.0 / 3.0 if own is None else min(own, total)
+        used = {user: account.most if most else account.least for user, account in accounts.items()}
+        return max(0.0, min(share - used.get(uid, 0.0), total - sum(used.values())))
+
+    def refused(self, uid: int, asked: float) -> None:
+        """A hold was refused: only when a request is out, the time is used up, or the user asks all the time."""
+        judge, at = self._judge, self._judge.at
+        often = len([one for one in self._wishes.get(uid, ()) if at - one < WISHES_WITHIN]) > WISHES and uid
+        slept = at - judge.began < 2 * judge.law.interval + EXACT  # the guard may not know that yet
+        if judge.stage in {"gone", "unsure"} or often or slept or not self._sure:
+            return
+        if uid == 0 or self._free(self._most, uid, most=True) > EXACT + judge.law.interval * len(self._wishes[uid]):
+            judge.breaks(f"a hold of user {uid} is refused, and nothing stands against it")
+
+    def _bounded(self, uid: int, asked: float, until: float) -> None:
+        """A hold is as long as asked for, as far as the limits allow; and no longer."""
+        judge, at = self._judge, self._judge.at
+        wish, before = min(asked, judge.law.hold_max), self.until.get(uid, -NEVER)
+        if until < before - EXACT:
+            judge.breaks(f"a hold of user {uid} is cut short by {before - until:.0f} s by another one")
+        if uid == 0:
+            if until < at + wish - EXACT:
+                judge.breaks(f"root asked for {wish:.0f} s and got {until - at:.0f} s")
+            return
+        mine, slack = max(0.0, before - at), EXACT + judge.law.interval * len(self._wishes.get(uid, ()))
+        if self._sure and until < at + min(wish, mine + self._free(self._most, uid, most=True)) - slack:
+            judge.breaks(
+                f"user {uid} asked for {wish:.0f} s and got {until - at:.0f} s, and less than the limit was used"
+            )
+        if until > max(before, self.perhaps, at + mine + self._free(self._least, uid, most=False)) + slack:
+            judge.breaks(f"user {uid} holds the machine for longer than the limit")
+
+    def _charge(self, uid: int, until: float) -> None:
+        judge, at = self._judge, self._judge.at
+        least = max(judge.law.grace, judge.law.interval)
+        before = max(self.until.get(uid, -NEVER), at)
+        if uid and until > before:
+            self._most.setdefault(uid, Account()).granted(at, until, least)
+            self._least.setdefault(uid, Account()).granted(at, until, 0.0)
+        news = until > before + NEWS or (until > before and at - self._told.get(uid, -NEVER) > TOLD_EVERY)
+        if news:
+            judge.tidings.owes("held")
+        self._told[uid] = self._changed = at
+
+    @property
+    def counts(self) -> bool:
+        """Whether anybody has used anything."""
+        return bool(self._most or self._least)
+
+    def forgive(self, *, sure: bool) -> None:
+        """Work was seen, or perhaps: of earlier holds only the time that is still to come counts."""
+        self._sure = self._sure or sure
+        for account in (self._most if sure else self._least).values():
+            account.forgiven(self._judge.at)
+
+    def doubt(self) -> None:
+        """What the guard remembers of holds is not sure, until work is seen."""
+        self._least.clear()
+        self._sure = False
+
+    # -- what was answered -----------------------------------------------------------------------------------
 
     def granted(self, uid: int, asked: float) -> None:
         """A person was told that the machine is held: that must be true, and remembered at once."""
@@ -40,6 +128,9 @@ class Holds:
             return
         if until <= at or until > max(before, at + min(asked, judge.law.hold_max)) + 2.0:
             judge.breaks(f"a hold of {asked:.0f} s lasts for {until - at:.0f} s")
+        self._bounded(uid, asked, until)
+        if until <= at + asked + 2.0:  # else an earlier one lasts longer, and stays
+            self._charge(uid, until)
         self.until[uid] = until
         self.ends = self.latest if self.perhaps < at else None
 
@@ -61,8 +152,26 @@ class Holds:
             ]
         return next((until + world.boot_zero for owner, until in found if owner == uid), None)
 
+    def kept(self, uid: int) -> None:
+        """A user was told that no hold of his ended."""
+        often = len([one for one in self._wishes.get(uid, ()) if self._judge.at - one < WISHES_WITHIN]) > WISHES
+        if uid and self._sure and not often and self.until.get(uid, -NEVER) > self._judge.at + EXACT:
+            self._judge.breaks(f"user {uid} cannot end the own hold")
+
+    def ended(self, uid: int) -> None:
+        """A user was told that the own hold ended, or root that every one did."""
+        left = [user for user in ([uid] if uid else [*self.until]) if self._kept(user) is not None]
+        if left:
+            self._judge.breaks(f"user {uid} ended the hold of {left}, and it goes on")
+        self.released(uid)
+
     def released(self, uid: int) -> None:
         """A user ended the own hold, or root everything."""
+        self._changed = self._judge.at
+        for user in [uid] if uid else [*self._most]:
+            for accounts in (self._most, self._least):
+                if user in accounts:
+                    accounts[user].released(self._judge.at)
         if uid:
             self.until.pop(uid, None)
             for other, until in self.until.items():
@@ -82,6 +191,9 @@ class Holds:
     def lost(self, kept: dict[str, Any]) -> None:
         """What no directory holds any more is lost, and nobody can be blamed."""
         self.ends = None
+        if self.until or self._changed > self._judge.stored_at - 1.0:
+            self.doubt()
+        self._least.clear()
         if self.until:
             self.perhaps = self.latest + DAY
         if not kept.get("holds") or self._judge.jumped > self.latest - 3 * DAY:

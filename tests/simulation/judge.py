@@ -16,8 +16,13 @@ from tests.simulation import rules
 from tests.simulation.dues import Dues
 from tests.simulation.facts import BLINK, Arming, Look, Rest, Sights
 from tests.simulation.held import Holds
+from tests.simulation.incidents import Incidents
+from tests.simulation.letters import Letters
+from tests.simulation.processes import Processes
+from tests.simulation.tags import asked_by, wanted_by
 from tests.simulation.terms import MACHINE, NEVER, Seen, Terms, terms
 from tests.simulation.tidings import Tidings, due_again
+from tests.simulation.wishes import Wishes
 
 if TYPE_CHECKING:
     from tests.simulation.story import Story
@@ -60,6 +65,7 @@ class Judge(Watch):
         self.guard_at = 0.0  # the guard was started
         self.ticks: list[float] = []
         self.saved_at, self.unsaved = 0.0, False
+        self.stored_at = -NEVER
         self.configured_at = -NEVER
         self.stalled = -NEVER  # the guard got no CPU until then
         self.carried = 0.0  # quiet seconds of earlier boots
@@ -93,6 +99,7 @@ class Judge(Watch):
         self.jumped = -NEVER
         self.doubted = -NEVER  # the date was known to be wrong
         self.hatch_since = NEVER
+        self.hatch_until = -NEVER
         self.asks = False
         self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on; the cloud takes it then
         self.noticed_until = -NEVER
@@ -103,9 +110,10 @@ class Judge(Watch):
         self.may_wish: float | None = None  # may be carried out
         self.dates: dict[float, float] = {}
         self._look: Look | None = None
-        self._unread: set[int] = set()  # GPUs that an answer since the last tick did not read, which no tick took
+        self.unread: set[int] = set()  # GPUs that an answer since the last tick did not read, which no tick took
         self.dues = Dues(self)
-        self.tidings = Tidings(self)
+        self.tidings, self.letters, self.wishes = Tidings(self), Letters(self), Wishes(self)
+        self.incidents, self.processes = Incidents(self), Processes(self)
         self.vetoed: set[str] = set()  # incidents of which a plan was refused
 
     @property
@@ -240,13 +248,18 @@ class Judge(Watch):
             if kind == "release":  # done, and the guard died before it could say so
                 self.holds.released(uid)
                 self.enter("unsure")
+                self.holds.doubt()
             elif kind == "hold":
+                self.holds.doubt()
                 self.holds.perhaps = max(self.holds.perhaps, self.at + min(seconds, self.law.hold_max))
                 self.enter("unsure")
         self.asked.clear()
         self._noticed.clear()
         self.vetoed.clear()
         self.tidings.disturbed()
+        self.wishes.disturbed()
+        self.incidents.begins()
+        self.processes.begins()
         self.guard_at = self.at
         if self._look is not None:  # killed in the midst of a tick, which may have been saved
             self.arming.tick(self._look.at, self._look.seen, self.law, sure=False)
@@ -268,7 +281,8 @@ class Judge(Watch):
             self._keep_stops(kept)
             self._afresh()
             return
-        self.hatch_since = max(self.hatch_since, self._heard_after(self.at))
+        if self.hatch_since > self.saved_at - self.law.interval - 1.0:
+            self.hatch_since = NEVER  # it was not saved with the state, and must be heard again
         self.taken = [(max(sure, self._heard_after(self.at)), due) for sure, due in self.taken]
         if self.unsaved or self.killed - self.saved_at < 0.1:  # what was decided is lost, or what was to be said
             self.enter("unsure" if self.unsaved or self.stage != "gone" else "gone")
@@ -328,19 +342,22 @@ class Judge(Watch):
         """The reader answered."""
         look = self.sights.add(self.at, gpus)
         if self._look is not None:  # no tick took that one: its work counts in the next
-            self._unread |= {gpu for gpu, before in enumerate(self._look.seen) if before is None}
+            self.unread |= {gpu for gpu, before in enumerate(self._look.seen) if before is None}
             look = look._replace(seen=tuple(map(_busier, look.seen, self._look.seen)))
         self._look = look
 
     def announced(self, now: Instant, answer: dict[str, Any]) -> None:
         """The cloud reader answered."""
         at = self.at
-        if answer["asks"] is not None:
-            self.asks = bool(answer["asks"])
-            off = any(left is None for _, left in answer["asks"])
-            self.hatch_since = min(self.hatch_since, self._heard()) if off else NEVER
-            if answer["settings"] != self.wanted:
-                before, self.wanted = self.law, dict(answer["settings"])
+        if answer["asks"] is not None:  # else they cannot be read, and what was asked before stays
+            tags, settings = self.story.world.tags, self.story.ruled["cloud"]["tag_settings"]
+            until = asked_by(tags, at, now.wall)
+            self.asks = until > at
+            self.hatch_since = min(self.hatch_since, self._heard()) if self.asks else NEVER
+            self.hatch_until = until
+            wanted = wanted_by(tags) if settings else {}
+            if wanted != self.wanted:
+                before, self.wanted = self.law, wanted
                 if terms(self.story.ruled, self.wanted, len(self.story.machine.keys)) != before:
                     wish = self.may_wish
                     self._ruled_anew()
@@ -355,6 +372,8 @@ class Judge(Watch):
         """The cloud will take the machine: what is announced again is no news."""
         if name in self._noticed and (due >= self._noticed[name] - 60.0):
             return
+        if self.at > self.noticed_until + 2 * self.law.interval:
+            self.tidings.owes("notice")
         self._noticed[name] = due
         self.taken.append((self._heard(), due))
         self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
@@ -377,6 +396,8 @@ class Judge(Watch):
             raise Violation(f"a bug: {self.story.loop.troubles['bug']}")
         at, look = self.at, self._look
         self._look = None
+        self.processes.tick()
+        self.wishes.tick()
         if now.synced is False:
             self.doubted = at
         if now.synced is not False and self.law.budget < NEVER:
@@ -388,12 +409,13 @@ class Judge(Watch):
         doubtful = look is None or at - look.at > 4.0 or at <= self.stalled + 1.0
         seen = (None,) * len(self.story.machine.keys) if look is None or doubtful else look.seen
         # evidence of the answer that a tick takes ends such a hole; that of another one, which nobody believes, does not
-        since, unread, self._unread = at - (self.ticks[-1] if self.ticks else self.guard_at), self._unread, set()
+        since, unread, self.unread = at - (self.ticks[-1] if self.ticks else self.guard_at), self.unread, set()
         surely = tuple(None if gpu in unread and one and one[2] < since else one for gpu, one in enumerate(seen))
         armed = self.arming.maybe, self.arming.surely
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
         if self.arming.maybe > armed[0]:  # the machine counts as working
             self.stops.clear()
+            self.holds.forgive(sure=False)
         if self.arming.surely > armed[1]:  # a request of this very tick came after that
             self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
         self.rest.tick(at, surely, self.law, surely if look is None else look.seen)
@@ -406,14 +428,16 @@ class Judge(Watch):
             del self.ticks[:400]
 
     def _forgive(self, at: float) -> None:
-        """A minute of work forgives earlier stops; for the guard's own count it must be seen for sure."""
-        if not self.stops and not self.tried_stops:
+        """A minute of work forgives earlier stops and holds; for the guard's own count it must be seen for sure."""
+        if not self.stops and not self.tried_stops and not self.holds.counts:
             return
         before = self.ticks[-1] if self.ticks else self.began
         law = self.law._replace(together="all", tolerance=0.0)
         if self.sights.worked_before(law, law.judged, before, at + BLINK) > before:
             self.stops.clear()
+            self.holds.forgive(sure=False)
         if self.rest.loud is not None and at - self.rest.loud >= 60.0 + self.law.interval:
+            self.holds.forgive(sure=True)
             self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
 
     def saved(self, now: Instant, *, done: bool) -> None:
@@ -427,6 +451,7 @@ class Judge(Watch):
         if COMMITMENTS not in self.story.world.disk:
             raise Violation("the commitments vanished")
         self.dues.stored(data["data"])
+        self.stored_at = self.at
         self.stored_ran = self.ran_stored + self.awake() - 1.0
         self.stored_under = None if self.wanted else self.story.ruled
         late = now.wall - data["data"]["wall"]  # it was decided then, or the date was set meanwhile
@@ -447,6 +472,7 @@ class Judge(Watch):
 
     def started(self, now: Instant, program: str, job: dict[str, Any]) -> None:
         """A worker is to be started: what the guard wants to say or to do."""
+        self.processes.started(program)
         if program == "notify":
             message = job["message"]
             self._tells(now, message["kind"], message["facts"], job)
@@ -458,6 +484,8 @@ class Judge(Watch):
     def _tells(self, now: Instant, kind: str, facts: dict[str, Any], job: dict[str, Any]) -> None:
         self.counts[kind] += 1
         self.story.told(kind)
+        self.letters.told(now, kind, facts)
+        self.incidents.told(kind, facts)
         if job["channels"] != self.story.ruled["notify"]["channels"] and not self._catches_up():
             raise Violation("a message goes to the channels of another configuration")
         if kind == "warning":
@@ -505,8 +533,11 @@ class Judge(Watch):
 
     def _works(self, job: dict[str, Any]) -> None:
         action = job["action"]
+        self.incidents.works(job)
         if self._catches_up():
             return
+        if job["job"] == "hook" and job["mode"] != "live":
+            raise Violation("a dry run runs a hook")
         if job["mode"] != self.story.ruled["policy"]["mode"]:
             raise Violation(f"a worker is started for {job['mode']} under another policy")
         if job["job"] in {"plan", "act"}:
@@ -532,6 +563,15 @@ class Judge(Watch):
         self.ever_refused |= self.refused[job["action"]]
         self.dues.checked(job["action"])
 
+    def reported(self, now: Instant, job: dict[str, Any], outcome: dict[str, Any]) -> None:
+        """A worker said what became of an attempt."""
+        if job["job"] == "act" and outcome["status"] == "refused":
+            self.vetoed.add(job["incident"])
+        if job["job"] == "act" and outcome["status"] == "accepted":
+            self.tidings.owes("accepted")
+        elif job["job"] != "hook" and outcome["status"] == "done":
+            self.tidings.owes("done")
+
     def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
         """A message was or was not delivered."""
         self.story.note(f"message {message['kind']} {'delivered' if delivered else 'NOT delivered'}")
@@ -546,18 +586,24 @@ class Judge(Watch):
 
     def answered(self, now: Instant, client: int, answer: bytes) -> None:
         """A person got an answer."""
-        done = json.loads(answer).get("done")
+        done = json.loads(answer).get("done") is True
         kind, uid, seconds = self.asked.pop(client, ("", 0, 0.0))
         self.story.note(f"answer: {answer[:160].decode()}")
+        if not done and kind == "hold":
+            self.holds.refused(uid, seconds)
+        elif not done and kind == "release":
+            self.holds.kept(uid)
         if not done:
+            self.wishes.answered(kind, uid, done=False)
             return
         if kind == "hold":
             self.holds.granted(uid, seconds)
             self.may_wish = None  # whoever holds the machine takes a stop by hand back
+            self.wishes.disturbed()
             if self.stage in {"warned", "gone"}:
                 self.enter("watching")
         elif kind == "release":
-            self.holds.released(uid)
+            self.holds.ended(uid)
             if uid == 0:
                 self.stops.clear()
                 self.tried_stops.clear()
@@ -570,6 +616,11 @@ class Judge(Watch):
         if kind == "stop":
             self.enter("warned")
             self.reason = "person"
+        self.wishes.answered(kind, uid, done=True)
+
+    def troubled(self, since: float) -> bool:
+        """Whether anything went wrong since then."""
+        return self.story.troubles.last > since or self.stalled > since or self.guard_at > since
 
     # -- what the guard does ---------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ def _free(judge: "Judge", at: float) -> None:
         judge.breaks("I9: it acts against the kernel parameter")
     if at < judge.holds.latest:
         judge.breaks(f"I8: it acts during a hold that lasts {judge.holds.latest - at:.0f} s more")
-    if judge.hatch_since <= at:
+    if judge.hatch_since <= at < judge.hatch_until - 1.0:
         judge.breaks(f"I9: it acts against a tag that it knows of since {at - judge.hatch_since:.0f} s")
     if any(sure <= at < due for sure, due in judge.taken):
         judge.breaks("it acts although the cloud is about to take the machine")
@@ -239,11 +239,11 @@ def failed(judge: "Judge", facts: dict[str, Any]) -> None:
 
 def gives_up(judge: "Judge", facts: dict[str, Any]) -> None:
     """Not possible: a plan was refused, or it would be the third stop in a day."""
-    del facts
     at = judge.at
     recent = [stop for stop in judge.tried_stops if at - stop < DAY + 60.0]
     doubt = max(judge.jumped, judge.doubted) > at - 3 * DAY and judge.tried_stops
     refused = any(judge.refused.values()) or (judge.ever_refused and at - judge.guard_at <= judge.law.interval)
+    refused = refused or facts["incident"] in judge.vetoed
     if len(recent) < 2 and not refused and not doubt and judge.may_wish is None:
         judge.breaks("it says that it cannot, and no plan was refused")
 
@@ -253,7 +253,8 @@ def alarms(judge: "Judge", facts: dict[str, Any]) -> None:
     del facts
     law = judge.law
     since = judge.at - (law.window + law.alarm + (law.unused or 0.0)) - 2 * law.interval
-    ticks = [*(tick for tick in judge.ticks if tick > since), judge.at]
+    last = max((tick for tick in judge.ticks if tick <= since), default=since)  # a hole may reach back over that
+    ticks = [last, *(tick for tick in judge.ticks if tick > since), judge.at]
     if law.lacking or len(ticks) > len(judge.ticks) or max(b - a for a, b in pairwise(ticks)) > 1.5 * law.interval:
         return
     recent = (look for look in judge.sights.looks if look.at > since)

@@ -15,8 +15,8 @@ from costguard.engine.state import Core
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.judge import Judge, Violation
-from tests.simulation.surroundings import Spent, forgotten, policy, script, unattended, unseen
-from tests.simulation.troubles import OPERATIONS, Troubles, happens, strike
+from tests.simulation.surroundings import Spent, forgotten, policy, script, short, unattended, unseen
+from tests.simulation.troubles import OPERATIONS, USER, Troubles, happens, strike
 
 DAY = 86400.0
 FAULTS_EVERY = (2400.0, 4800.0, 9600.0)
@@ -39,6 +39,34 @@ ENLIVENED = 0.7
 
 RING = 180.0
 """Seconds that a reader's first look reaches back: more than an interval."""
+
+
+ORDERLY = 0.6
+"""Share of shutdowns in which the guard is told to end before the power goes."""
+
+
+class Surroundings(World):
+    """A world whose machine shuts down in an orderly way, as a rule."""
+
+    def __init__(self, machine: Machine, *, seed: int, tell: Callable[[], bool]) -> None:
+        super().__init__(machine, seed=seed)
+        self._tell = tell
+        self.ending = False
+        """Whether the machine is shutting down: what ends is not started again."""
+
+    def power_off(self) -> None:
+        """It goes off, at once or after its services have ended."""
+        if self.ending:
+            return
+        if not self._tell():
+            super().power_off()
+        self.ending = True
+        self.after(self.random.uniform(3.0, 30.0), super().power_off)
+
+    def boot(self, *, instance: str | None = None) -> None:
+        """A new boot."""
+        super().boot(instance=instance)
+        self.ending = False
 
 
 class Unrecorded(Recorder):
@@ -75,7 +103,7 @@ class Story:
         self.machine = Machine(
             gpus, script(self.rng, gpus, lambda: self.config["policy"]), ring=RING, counters=self.rng.random() < 0.5
         )
-        self.world = World(self.machine, seed=seed + 1)
+        self.world = Surroundings(self.machine, seed=seed + 1, tell=self._shuts_down)
         self.log: deque[str] = deque(maxlen=60)
         self.damage: Callable[[], object] | None = None
         self.off_for: float | None = None
@@ -122,7 +150,7 @@ class Story:
             while self.running < self.days * DAY:
                 try:
                     self._guard()
-                    self.world.pass_time(self.rng.choice((0.5, 5.0, 60.0, 300.0)))
+                    self.world.pass_time(60.0 if self.world.ending else self.rng.choice((0.5, 5.0, 60.0, 300.0)))
                 except SimOff:
                     self.ran += self.world.now - self.began
                     self._off()
@@ -138,6 +166,14 @@ class Story:
             self.guards,
             self.world.boots,
         )
+
+    def _shuts_down(self) -> bool:
+        """The machine shuts down; whether the guard hears of that before."""
+        if not self.host.alive or self.rng.random() > ORDERLY:
+            return False
+        self.note("the machine shuts down")
+        self.host.signal("TERM")
+        return True
 
     def _guard(self) -> None:
         """One guard, from its start to its end."""
@@ -193,6 +229,8 @@ class Story:
         self.world.boot(instance=self.moves_to)
         self.moves_to = None
         self.machine.counters = self.rng.random() < 0.5
+        if self.rng.random() < 0.08:  # the driver brings up one GPU later than the others
+            self.troubles.arm("nvml", "missing", self.rng.choice((1, 2, 5)))
         self.world.hatch = "costguard=off" if self.rng.random() < 0.1 else ""
         if self.world.hatch:  # nothing ends such a boot, and nothing happens in it
             self.world.after(self.rng.uniform(0.5, 3.0) * 3600.0, self.world.power_off)
@@ -208,16 +246,32 @@ class Story:
                 self.config = next((plan for plan in plans if unattended(plan)), plans[0])
             quiet = forgotten(self.rng, self.config["policy"]["unused_after"])
             self.machine.cut(self.world.now, quiet)
-            if self.rng.random() < 0.35:  # and cut off before anybody has decided anything
-                self.world.after(
-                    self.rng.uniform(0.2, 0.9) * (self.config["policy"]["unused_after"] or 3600.0), self.world.power_off
-                )
-        elif choice < 0.75:
+            self._cut_short(self.config["policy"]["unused_after"] or 3600.0)
+        elif choice < (0.4 if self._has_deadline() else 0.75):
             self.config = self._owner()
         self.calm = self.rng.random() < CALM
         if self.calm:  # and it is not stopped either
             kept = self.rng.choice(({"mode": "dry-run"}, {"admin_hold": "a fair"}))
             self.config = {**self.config, "policy": {**self.config["policy"], **kept}}
+
+    def _cut_short(self, unused: float) -> None:
+        """A forgotten machine is cut off before anybody has decided anything; or a person looks after it."""
+        choice, rng = self.rng.random(), self.rng
+        moment = rng.uniform(0.2, 0.9) * unused
+        if choice < 0.35:
+            self.world.after(moment, self.world.power_off)
+        elif choice < 0.5:
+            self.world.after(moment, self._by_root(self.stop))
+        elif choice < 0.6:
+            self.world.after(moment, self._by_root(lambda: self.release(0)))
+
+    def _by_root(self, wish: Callable[[], None]) -> Callable[[], None]:
+        return lambda: wish() if self.host.alive else None
+
+    def _has_deadline(self) -> bool:
+        """Whether the owner's configuration names a moment that is still to come."""
+        given, ran = self.config["policy"], self.judge.ran_stored
+        return bool(given["budget"] or (given["lifetime"] or 0.0) > ran)
 
     # -- faults ----------------------------------------------------------------------------------------------
 
@@ -242,6 +296,8 @@ class Story:
                 self.edited() if self.rng.random() < 0.3 else self.reload(self.rng)
 
         self.world.after(self.rng.expovariate(1 / every), fault)
+        if self._has_deadline() and self.rng.random() < 0.5:  # which comes later by what the machine sleeps
+            self.world.after(self.rng.uniform(0.0, 2 * 3600.0), lambda: happens(self, self.rng, "suspend"))
         if not self.timer:
             self.world.after(self.rng.expovariate(1 / OWNER_EVERY), owner)
 
@@ -302,15 +358,32 @@ class Story:
         if rng.random() < 0.2:
             name = rng.choice(("announcement", "stall", "suspend"))
             self.world.after(rng.uniform(0.0, grace), lambda: happens(self, rng, name))
+        given = self.config["policy"]
+        if rng.random() < (0.15 if given["fallback"] else 0.03):
+            self.troubles.arm("prepare", rng.choice(("refuse", "refuse", "another")), 1)
         if rng.random() < 0.03:
-            self.troubles.arm("prepare", "refuse", 1)
-        if rng.random() < 0.05:
-            self.machine.cut(self.world.now, unseen(rng, len(self.machine.keys), grace))
+            self.troubles.arm("go", "refused", 1)
+        choice = rng.random()
+        if choice < 0.1:
+            self.machine.cut(self.world.now, *unseen(rng, len(self.machine.keys), grace))
+        elif choice < 0.2:
+            rest = grace + 900.0
+            self.machine.cut(self.world.now, *short(rng, len(self.machine.keys), given["interval"], rest))
+        elif choice < 0.25:
+            self.world.after(rng.uniform(0.0, grace), lambda: self._stands_still(given["interval"]))
 
     def told(self, kind: str) -> None:
         """People were told something; now and then they do something about it."""
-        if kind == "unknown_alarm" and self.rng.random() < 0.15:
+        if kind == "unknown_alarm" and self.rng.random() < 0.3:
             self.world.after(self.rng.uniform(5.0, 600.0), lambda: happens(self, self.rng, "hold"))
+
+    def _stands_still(self, interval: float) -> None:
+        """The guard gets no CPU for some looks."""
+        seconds = interval * self.rng.uniform(2.0, 5.0)
+        if self.host.alive:
+            self.troubles.count("stall")
+            self.host.stall(seconds)
+            self.judge.stalls(seconds)
 
     def crash_again(self, times: int) -> None:
         """The next guards are killed early as well."""
@@ -330,25 +403,28 @@ class Story:
             self.troubles.arm("plan", self.rng.choice(OPERATIONS["plan"]), 1)
         self.host.signal("TERM")
 
-    def ask(self, asked: dict[str, Any] | bytes, kind: str = "", seconds: float = 0.0) -> None:
+    def ask(
+        self, asked: dict[str, Any] | bytes, kind: str = "", seconds: float = 0.0, *, uid: int | None = None
+    ) -> None:
         """A control client."""
-        uid = 0 if kind == "stop" else self.rng.choice((0, 1000))
+        uid = self.rng.choice((0, USER)) if uid is None else uid
         client = self.host.request(uid, asked)
         if kind:
             self.judge.asked[client] = (kind, uid, seconds)
+            self.judge.holds.asked(uid)
 
-    def hold(self, rng: random.Random) -> None:
+    def hold(self, rng: random.Random, uid: int | None = None) -> None:
         """A person postpones."""
         seconds = rng.choice((600, 600, 1800, 1800, 3600, 7200, 90000))
-        self.ask({"command": "hold", "seconds": seconds, "reason": "a run"}, "hold", float(seconds))
+        self.ask({"command": "hold", "seconds": seconds, "reason": "a run"}, "hold", float(seconds), uid=uid)
 
     def stop(self) -> None:
         """Root wants the machine to stop, whatever it does."""
-        self.ask({"command": "stop"}, "stop")
+        self.ask({"command": "stop"}, "stop", uid=0)
 
-    def release(self) -> None:
+    def release(self, uid: int) -> None:
         """A person ends holds."""
-        self.ask({"command": "release"}, "release")
+        self.ask({"command": "release"}, "release", uid=uid)
 
     # -- the account -----------------------------------------------------------------------------------------
 

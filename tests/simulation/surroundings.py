@@ -77,7 +77,8 @@ def script(rng: random.Random, gpus: int, policy: Callable[[], Mapping[str, Any]
     """Jobs, sessions of people, idle spans, single bursts, broken GPUs; for ever. Nobody works right after a boot."""
     yield Phase(rng.uniform(MINUTE, 15 * MINUTE), QUIET, "boot")
     makers = (
-        _job, _job, _session, _idle, _blip, _twice, _twice, _burst, _burst, _signs, _signs, _broken, _broken, _flaps, _flaps,
+        _job, _job, _session, _idle, _blip, _twice, _filled, _filled, _burst, _burst, _signs, _signs, _broken, _broken, _flaps,
+        _flaps,
     )  # fmt: skip
     rhythm = Rhythm(rng, gpus, policy)
     while True:
@@ -135,6 +136,19 @@ def _twice(its: Rhythm) -> Iterator[Phase]:
         yield Phase(its.rng.uniform(0.5, 1.0) * its.tolerance, its.one(), "burst")
 
 
+def _filled(its: Rhythm) -> Iterator[Phase]:
+    """After work, bursts anywhere in one window: together about as long as that tolerates."""
+    rng, bursts = its.rng, its.rng.randint(2, 4)
+    yield Phase(rng.uniform(0.5, 1.5) * its.arms + 3 * MINUTE, its.one(), "job")
+    work = its.tolerance * rng.uniform(0.8, 1.7)
+    rest = max(0.0, its.window * rng.uniform(0.7, 1.0) - work)
+    places = sorted(rng.uniform(0.0, rest) for _ in range(bursts))
+    for before, place in zip([0.0, *places], places, strict=False):
+        yield Phase(place - before, QUIET, "idle")
+        yield Phase(work / bursts, its.one(), "burst")
+    yield Phase(its.window * rng.uniform(0.5, 1.0) + its.grace, QUIET, "idle")
+
+
 def _burst(its: Rhythm) -> Iterator[Phase]:
     """Work that is a little too short to arm, or a little longer."""
     yield Phase(its.rng.uniform(0.5, 2.0) * its.arms + its.rng.uniform(0.0, 2 * MINUTE), its.one(), "burst")
@@ -150,10 +164,25 @@ def _broken(its: Rhythm) -> Iterator[Phase]:
     yield Phase(seconds, its.rng.choice((QUIET, 0.8)), "broken", unknown=its.lost())
 
 
-def unseen(rng: random.Random, gpus: int, grace: float) -> Phase:
-    """A GPU that cannot be read, and does not work, for longer than a countdown."""
+def unseen(rng: random.Random, gpus: int, grace: float) -> tuple[Phase, Phase]:
+    """A GPU that cannot be read, and does not work, for longer than a countdown; and can be read again."""
     lost = {rng.randrange(gpus): "NVML 15: GPU is lost"}
-    return Phase(grace + rng.uniform(0.0, 40 * MINUTE), QUIET, "unseen", unknown=lost)
+    return (
+        Phase(grace + rng.uniform(0.0, 40 * MINUTE), QUIET, "unseen", unknown=lost),
+        Phase(grace + rng.uniform(0.0, 20 * MINUTE), QUIET, "idle"),
+    )
+
+
+def short(rng: random.Random, gpus: int, interval: float, rest: float) -> tuple[Phase, ...]:
+    """Somebody who was warned works for less than it takes to look, and no more."""
+    load = [QUIET] * gpus
+    load[rng.randrange(gpus)] = rng.choice(BUSY)
+    first = interval * rng.uniform(0.05, 0.4)
+    return (
+        Phase(first, QUIET, "idle"),
+        Phase(interval * rng.uniform(0.1, 0.4), tuple(load), "short work"),
+        Phase(rest, QUIET, "idle"),
+    )
 
 
 def _flaps(its: Rhythm) -> Iterator[Phase]:
@@ -192,7 +221,7 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
     rented = {"providers": ["simulated=none"], "cloud": {"tag_settings": rng.random() < 0.5, "spread": 300.0}}
     made = effective(
         mode="live" if rng.random() < 0.85 else "dry-run",
-        interval=rng.choice((60.0, 120.0, 120.0, 120.0, 120.0)),
+        interval=rng.choice((60.0, 60.0, 60.0, *[120.0] * 12, 30.0)),
         arm_duration=rng.choice((60.0, 300.0, 420.0, None)),
         kill_threshold=rng.choice((0.05, 0.05, 0.1, 0.5, 0.5)),
         kill_duration=rng.choice((10.0, 10.0, 15.0, 20.0, 30.0, 60.0)) * MINUTE,
@@ -210,12 +239,14 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
         budget=PRICE * (spent.billed / HOUR + rng.uniform(0.2, 3.0)) if priced and rng.random() < 0.25 else None,
         stop_busy=rng.random() < 0.2,
         hold_max=rng.choice((HOUR, HOUR, 2 * HOUR, 2 * HOUR, 24 * HOUR)),
-        hold_total=48 * HOUR,
+        hold_total=rng.choice((2 * HOUR, 3 * HOUR, 48 * HOUR)),
         price_per_hour=PRICE if priced else None,
         kill_action=kill_action,
         fallback=fallback,
         admin_hold="billing tests" if rng.random() < 0.06 else "",
     )
     made["actions"] = {name: {**given, "timeout": rng.choice((50, 60, 110))} for name, given in made["actions"].items()}
+    if rng.random() < 0.3:
+        made["hooks"] = {"pre_stop": ["save"], "timeout": 20}
     made["notify"] = {**made["notify"], "channels": rng.choice((["wall"], ["wall", "mail"]))}
     return made | rented if rng.random() < 0.65 else made

@@ -20,6 +20,7 @@ class Tidings:
     def __init__(self, judge: "Judge") -> None:
         self._judge = judge
         self._owed: dict[str, float] = {}
+        self._heard: dict[str, float] = {}  # when each kind was told last
         self._deadline_told = -NEVER
         self._weak: float | None = None  # one sign alone has kept the machine up since
         self._weak_told = -NEVER
@@ -36,13 +37,15 @@ class Tidings:
         self._deadline_told = max(self._deadline_told, self._judge.at - DAY + 300.0)
 
     def owes(self, kind: str) -> None:
-        """People must hear of this now."""
-        self._owed.setdefault(kind, self._judge.at)
+        """People must hear of this now, unless they just have."""
+        if self._heard.get(kind, -NEVER) < self._judge.at:
+            self._owed.setdefault(kind, self._judge.at)
 
     def told(self, kind: str, facts: dict[str, Any]) -> None:
         """People were told something."""
         judge, at = self._judge, self._judge.at
         self._owed.pop(kind, None)
+        self._heard[kind] = at
         if kind == "deadline_passed":
             self._deadline_told = at
         elif kind == "weak_sign":

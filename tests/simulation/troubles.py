@@ -13,24 +13,29 @@ if TYPE_CHECKING:
     from tests.simulation.story import Story
 
 PHASES = ("WATCHING", "WARNING", "ACTING", "CONFIRMING", "DONE", "FAILED")
+USER = 60001
+"""An ordinary user of the machine."""
+
 PATIENCE = 1800.0
 """Seconds after which a fault that found nothing to break is given up."""
 
 # subject -> what may go wrong with one operation of it
 OPERATIONS = {
     "nvml": (
-        "hang", "die", "garbage", "late", "slow", "flood", "wrong_seq", "nonsense", "missing", "partial", "blind",
+        "hang", "die", "garbage", "late", "slow", "flood", "wrong_seq", "nonsense", "impossible", "missing", "partial", "blind",
     ),
     "cloud": ("hang", "die", "garbage", "blind"),
-    "plan": ("hang", "die", "garbage", "refuse"),
-    "prepare": ("hang", "die", "garbage", "refuse", "die_ready"),
+    "plan": ("hang", "die", "garbage", "refuse", "another"),
+    "prepare": ("hang", "die", "garbage", "refuse", "another", "die_ready"),
     "go": (
         "die_before", "die_started", "hang_started", "die_after", "hang_after", "garbage_after", "fail", "nothing_happens",
+        "refused",
     ),
     "confirm": ("hang", "die", "garbage"),
     "notify": ("hang", "die", "garbage", "fail", "die_after"),
     "persist": ("hang", "die", "garbage", "fail"),
     "configure": ("hang", "die", "garbage", "refuse"),
+    "hook": ("hang", "die", "fail"),
     "history": ("hang", "die", "garbage", "fail"),
     "spawn:nvml": ("fails",),
     "spawn:cloud": ("fails",),
@@ -122,7 +127,8 @@ def strike(story: "Story", rng: random.Random) -> None:
     if subject == "nvml":
         times = rng.choice((1, 1, 1, 2, 3, 3, 10, 60))
     if subject == "kill":
-        story.troubles.arm("nvml", "hang", 1)
+        times = rng.choice((1, 1, 8))
+        story.troubles.arm("nvml", "hang", times)
     if subject.endswith("configure"):
         story.reload(rng)
     story.troubles.arm(subject, word, times)
@@ -135,7 +141,7 @@ def happens(story: "Story", rng: random.Random, name: str) -> None:
         EVENTS[name](story, rng)
 
 
-TELLING = ("missing", "missing", "partial", "nonsense", "nonsense", "wrong_seq")
+TELLING = ("missing", "missing", "partial", "impossible", "impossible", "nonsense", "wrong_seq")
 """What may go wrong with an answer so that it still looks like one: drawn more often."""
 
 WEIGHTY = (
@@ -208,6 +214,38 @@ def _reboot(story: "Story", rng: random.Random) -> None:
     story.world.after(0.5, story.world.power_off)
 
 
+def _held_often(story: "Story", rng: random.Random) -> None:
+    """One user holds over and over, and ends holds early; root holds too."""
+    host, at = story.host, 0.0
+
+    def ask() -> None:
+        if host.alive:
+            choice = rng.random()
+            story.release(USER) if choice < 0.35 else story.hold(rng, 0 if choice > 0.85 else USER)
+
+    for _ in range(rng.randint(4, 9)):
+        story.world.after(at, ask)
+        at += rng.uniform(60.0, 1200.0)
+
+
+def _presumes(story: "Story", rng: random.Random) -> None:
+    """A user of the machine asks for what is root's."""
+    story.ask({"command": rng.choice(("stop", "stop", "reload", "detach", "attach"))}, "root's", uid=USER)
+
+
+def _tagged(story: "Story", rng: random.Random) -> None:
+    """A tag; the guard dies meanwhile, and the next one cannot read tags for long."""
+    _tag(story, rng)
+    host = story.host
+
+    def die() -> None:
+        if host.alive:
+            host.doom = 1
+            story.troubles.arm("cloud", "blind", 40)
+
+    story.world.after(rng.uniform(60.0, 900.0), die)
+
+
 def _moved(story: "Story", rng: random.Random) -> None:
     _reboot(story, rng)
     story.moves_to = f"i-{rng.randrange(1 << 20):05x}"
@@ -240,12 +278,12 @@ def _held_by_two(story: "Story", rng: random.Random) -> None:
     story.hold(rng)
     story.hold(rng)
     host = story.host
-    story.world.after(rng.uniform(5.0, 300.0), lambda: story.release() if host.alive else None)
+    story.world.after(rng.uniform(5.0, 300.0), lambda: story.release(rng.choice((0, USER))) if host.alive else None)
 
 
 def _tag(story: "Story", rng: random.Random) -> None:
     """Somebody tags the machine, and takes the tag away again."""
-    seconds = rng.choice((600.0, 1200.0, 3600.0)) * rng.uniform(0.5, 2)
+    seconds = rng.choice((600.0, 1200.0, 3600.0, 4 * 3600.0)) * rng.uniform(0.5, 2)
     until = datetime.fromtimestamp(story.world.instant().wall + seconds, UTC).isoformat()
     story.world.tags = dict(
         [
@@ -270,7 +308,10 @@ def _announcement(story: "Story", rng: random.Random) -> None:
     story.world.after(rng.uniform(30.0, 3600.0), story.world.notices.clear)
 
 
-OFTEN = ("suspend", "stall", "hold", "tag", "announcement", "stop by hand", "held over a boot")
+OFTEN = (
+    "suspend", "stall", "hold", "tag", "announcement", "stop by hand", "held over a boot", "held over and over",
+    "tag, and a guard that cannot read it",
+)  # fmt: skip
 """Events that come twice as often."""
 
 EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
@@ -292,11 +333,14 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "reload": lambda story, rng: story.reload(rng),
     "edited": lambda story, _: story.edited(),
     "hold": lambda story, rng: story.hold(rng),
-    "release": lambda story, _: story.release(),
+    "release": lambda story, rng: story.release(rng.choice((0, USER))),
     "stop by hand": _stop,
     "held over a boot": _held_over,
     "held, and the date set": _held_and_jump,
     "held by two": _held_by_two,
+    "held over and over": _held_often,
+    "a user's wish for root": _presumes,
+    "tag, and a guard that cannot read it": _tagged,
     "status": lambda story, _: story.ask({"command": "status"}),
     "senseless request": lambda story, rng: story.ask(rng.choice((b"", b"x", b'{"command":["hold"]}', b"[]"))),
     "senseless hold": lambda story, rng: story.ask(

@@ -1,0 +1,121 @@
+"""What messages say must be true: every number and name that people read is held against what truly is."""
+
+from typing import TYPE_CHECKING, Any
+
+from costguard.agent.ports import Instant
+
+if TYPE_CHECKING:
+    from tests.simulation.judge import Judge
+
+DAY = 86400.0
+EXACT = 2.5
+"""Seconds by which a time in a message may be off."""
+
+ASKED_LONG_ENOUGH = 120.0
+"""Seconds for which the world is asked about a request before nobody can tell."""
+
+BEGINS = frozenset(("warning", "would_act", "next_action"))
+PRICED = {"unknown_alarm": "unknown_seconds", "weak_sign": "weak_seconds"}
+"""Messages that name the money so far, and for how long it was spent."""
+
+
+class Letters:
+    """Looks into each message as it goes out."""
+
+    def __init__(self, judge: "Judge") -> None:
+        self._judge = judge
+
+    def told(self, now: Instant, kind: str, facts: dict[str, Any]) -> None:
+        """A message goes out."""
+        judge, at = self._judge, self._judge.at
+        if at - max(judge.ruled_at, judge.stalled, judge.guard_at, judge.jumped) < 2 * judge.law.interval:
+            return  # it may have been decided before that
+        self._common(now, kind, facts)
+        if kind == "warning":
+            self._warning(now, facts)
+        elif kind == "held":
+            self._near(kind, "hold_until_wall", facts, now.wall + facts["hold_seconds"])
+        elif kind in PRICED:
+            self._money(kind, PRICED[kind], facts)
+        elif kind == "outcome_unknown":
+            self._given_up(facts)
+        elif kind == "accepted":
+            attempts = [
+                attempt for key, tried in judge.gone.items() if key[0] == facts["incident"] for _, attempt in tried
+            ]
+            if facts["proof"] not in {f"sim-{attempt}" for attempt in attempts}:
+                judge.breaks(f"accepted is told with {facts['proof']!r}, which is not the proof of any request of it")
+        if kind == "unknown_alarm":
+            self._which(facts)
+
+    def _false(self, kind: str, name: str, facts: dict[str, Any], truth: object) -> None:
+        self._judge.breaks(f"the message {kind} says {name} {facts[name]!r}, and it is {truth!r}")
+
+    def _near(self, kind: str, name: str, facts: dict[str, Any], truth: float) -> None:
+        if abs(facts[name] - truth) > EXACT:
+            self._false(kind, name, facts, truth)
+
+    def _common(self, now: Instant, kind: str, facts: dict[str, Any]) -> None:
+        """What every message says of the machine and the rules in force."""
+        judge, law = self._judge, self._judge.law
+        given = judge.story.ruled["policy"]
+        truths = {
+            "mode": given["mode"],
+            "instance": judge.story.world.instance,
+            "threshold": law.limit,
+            "grace": law.grace,
+            "price_per_hour": given["price_per_hour"],
+            "stop_below_load": given["stop_below_load"] and law.machine,
+        }
+        for name, truth in truths.items():
+            if facts[name] != truth:
+                self._false(kind, name, facts, truth)
+        self._near(kind, "wall", facts, now.wall)
+        if kind in BEGINS and facts["action"] not in law.actions:  # what is under way may be of another policy
+            self._false(kind, "action", facts, law.actions)
+        if "gpus" in facts and kind == "warning" and law.together == "all" and len(facts["gpus"]) != len(law.judged):
+            self._false(kind, "gpus", facts, law.judged)
+
+    def _warning(self, now: Instant, facts: dict[str, Any]) -> None:
+        """When it will act: not before, and not much later, unless something comes between."""
+        judge, at = self._judge, self._judge.at
+        soonest = max(judge.law.grace, judge.began + judge.law.boot_grace - at)
+        latest = max(judge.law.grace, judge.graced_at + judge.law.boot_grace - at)
+        if not soonest - EXACT <= facts["due_in_seconds"] <= latest + EXACT:
+            self._false("warning", "due_in_seconds", facts, (soonest, latest))
+        self._near("warning", "due_wall", facts, now.wall + facts["due_in_seconds"])
+        window = judge.law.unused if facts["reason"] == "unused" else judge.law.window
+        if facts["window"] != window:
+            self._false("warning", "window", facts, window)
+
+    def _money(self, kind: str, seconds: str, facts: dict[str, Any]) -> None:
+        price = self._judge.story.ruled["policy"]["price_per_hour"]
+        if price is None:
+            if facts["money"] is not None:
+                self._false(kind, "money", facts, None)
+        elif facts["money"] is None or abs(facts["money"] - facts[seconds] / 3600.0 * price) > 0.01:
+            self._false(kind, "money", facts, facts[seconds] / 3600.0 * price)
+        longest = self._judge.at - self._judge.story.world.boot_zero + 2 * self._judge.law.interval
+        if not 0.0 <= facts[seconds] <= longest:
+            self._false(kind, seconds, facts, "no longer than the boot")
+
+    def _which(self, facts: dict[str, Any]) -> None:
+        """The GPUs that cannot be read are those that could not be in the last answer."""
+        judge = self._judge
+        look, machine = judge.sights.looks[-1] if judge.sights.looks else None, judge.story.machine
+        if look is None or judge.at - look.at > 1.0 or judge.unread:
+            return
+        truth = {f"GPU {i} ({machine.model})" for i in range(len(machine.keys)) if look.seen[i] is None}
+        named = {
+            name if name.startswith("GPU") else f"GPU {machine.keys.index(name)} ({machine.model})"
+            for name in facts["unknown_gpus"]
+        }
+        if named != truth:
+            self._false("unknown_alarm", "unknown_gpus", facts, sorted(truth))
+
+    def _given_up(self, facts: dict[str, Any]) -> None:
+        """That nobody can tell what became of a request is said only after it was asked for some time."""
+        judge = self._judge
+        tried = [at for key, entries in judge.gone.items() if key[0] == facts["incident"] for at, _ in entries]
+        if tried and judge.at - max(tried) < ASKED_LONG_ENOUGH:
+            judge.breaks(f"nobody can tell what became of a request {judge.at - max(tried):.0f} s after it")
