@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from costguard.agent.ports import Instant
+from costguard.host.ports import Instant
 
 if TYPE_CHECKING:
     from tests.simulation.judge import Judge
