@@ -903,7 +903,7 @@ def test_a_guard_that_was_away_for_long_waits_for_the_answer_to_its_question() -
     world.tick(QUIET)
     assert world.phase() == "CONFIRMING"
     world.settle(Confirm="done")
-    assert (world.phase(), world.state.core.done) == ("DONE", "acted")
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "acted")
 
 
 def test_a_warning_that_died_with_the_guard_does_not_count_as_tried() -> None:
