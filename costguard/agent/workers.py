@@ -96,7 +96,9 @@ class Workers:
         settings, host = self.config.get("notify", {}), self.config.get("host", {})
         draft = Draft(effect.id, effect.kind, effect.level, {**facts, **effect.facts})
         places = {name: host[name] for name in ("procfs", "devfs") if name in host}
-        job = TellJob(draft, tuple(settings.get("channels", ())), {**settings, **places}, deadlines.TOLD)
+        job = TellJob(
+            draft, (*settings.get("local", ()), *settings.get("channels", ())), {**settings, **places}, deadlines.TOLD
+        )
         return self._run(Worker(effect.id, "tell", Task(self._host, "notify", Told)), job, now, deadlines.TELL.killed)
 
     def _run(self, worker: Worker, job: NamedTuple, now: float, within: float) -> Outcome | None:

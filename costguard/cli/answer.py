@@ -16,6 +16,7 @@ SCHEMAS: Mapping[str, int] = {
     "verify": 1,
     "permissions": 1,
     "clouds": 1,
+    "notify-test": 1,
     "config-check": 1,
     "config-show": 1,
     "replay": 1,

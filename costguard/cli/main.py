@@ -36,6 +36,7 @@ VERBS: Mapping[str, Verb] = {
     "permissions": Verb(
         "costguard.cli.permissions:command", "Print the rights that a cloud action needs, and the least policy."
     ),
+    "notify": Verb("costguard.cli.notify:command", "Send a test message over every channel."),
     "detach": Verb("costguard.cli.driver:detach", "Let go of the driver, so that it can be exchanged."),
     "attach": Verb("costguard.cli.driver:attach", "Take the driver up again."),
     "demo": Verb("costguard.cli.demo:command", "Watch it decide, without a GPU or a cloud account."),

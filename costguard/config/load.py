@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from costguard.config import checks, ownership, paths
-from costguard.config.options import OPTIONS
+from costguard.config.options import NAME, OPTIONS, find, generic, is_table_of_tables
 from costguard.config.plug_ins import UNFIT
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
@@ -75,11 +75,11 @@ def load(
     for layer in layers:
         written.update(layer.found)
     problems += [
-        Problem(path, _unknown(path, value.raw), value.source) for path, value in written.items() if path not in OPTIONS
+        Problem(path, _unknown(path, value.raw), value.source) for path, value in written.items() if find(path) is None
     ]
-    written = {path: value for path, value in written.items() if path in OPTIONS}
+    written = {path: value for path, value in written.items() if find(path) is not None}
     for path in [path for path, value in written.items() if _has_zero_byte(value.raw)]:
-        text = f"there is a zero byte (\\u0000) in it; allowed: {OPTIONS[path].allowed}"
+        text = f"there is a zero byte (\\u0000) in it; allowed: {_allowed(path)}"
         problems.append(Problem(path, text, written.pop(path).source))
     written = _with_preset(written, problems)
     settings = _validate(written, problems)
@@ -134,7 +134,11 @@ def _validate(written: Mapping[str, Value], problems: list[Problem]) -> Settings
             given = written[path].raw if ranged else detail.get("input")
             wrong[path] = Problem(path, _words(path, str(detail["type"]), given, str(detail["msg"])), source)
         problems += wrong.values()
-        settings = Settings.model_validate(_tree({p: v for p, v in written.items() if p not in wrong}))
+        lacking = tuple(
+            f"{path.rpartition('.')[0]}." for path in wrong if path not in written
+        )  # what a table must have
+        sound = {p: v for p, v in written.items() if p not in wrong and not p.startswith(lacking)}
+        settings = Settings.model_validate(_tree(sound))
     bad = {problem.path for problem in problems}
     for problem in checks.check(settings, written):
         if bad.isdisjoint((problem.path, *problem.involves)):
@@ -170,12 +174,17 @@ def _words(path: str, kind: str, value: object, message: str) -> str:
     elif value in ("", None):
         text = "nothing stands there"
     elif kind == "literal_error" and isinstance(value, str):
-        text = f"{value!r} is not one of the words{_similar(value, OPTIONS[path].allowed.replace(',', ' ').split())}"
+        text = f"{value!r} is not one of the words{_similar(value, _allowed(path).replace(',', ' ').split())}"
     elif kind.startswith(("bool", "int")) and isinstance(value, str):
         text = f"{value!r} is a text; write it without quotation marks"
     else:
         text = f"{value!r} does not fit"
-    return f"{text}; allowed: {OPTIONS[path].allowed}"
+    return f"{text}; allowed: {_allowed(path)}"
+
+
+def _allowed(path: str) -> str:
+    option = find(path)
+    return option.allowed if option is not None else "see `costguard config show`"
 
 
 def _unknown(path: str, value: object) -> str:
@@ -186,6 +195,10 @@ def _unknown(path: str, value: object) -> str:
         keys = [known for known in OPTIONS if known.startswith(f"{path}.")]
         return f"this is a table, not a value; allowed: {', '.join(keys)}"
     table, _, key = path.rpartition(".")
+    outer, _, name = table.rpartition(".")
+    if is_table_of_tables(outer) and generic(path) == path:
+        return f"{name!r} cannot be such a name; allowed: small letters, digits, - and _, but not terminal or wall"
+    path, table = generic(path), generic(path).rpartition(".")[0]
     if table.startswith("cloud.") and table not in tables:
         if why := UNFIT.get(table.split(".")[1]):
             return f"the options of this plug-in cannot be read ({why}); allowed: none, until it is mended"
@@ -196,7 +209,8 @@ def _unknown(path: str, value: object) -> str:
     close = (
         difflib.get_close_matches(path, siblings, 1, 0.75) or elsewhere or difflib.get_close_matches(path, OPTIONS, 1)
     )
-    return "there is no such option" + (f"; did you mean '{close[0]}'?" if close else "; see `costguard config show`")
+    meant = close[0].replace(f".{NAME}.", f".{name}.") if close else ""
+    return "there is no such option" + (f"; did you mean '{meant}'?" if meant else "; see `costguard config show`")
 
 
 def _similar(word: str, words: list[str]) -> str:

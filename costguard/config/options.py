@@ -1,11 +1,19 @@
 """The schema as a flat list of options, for everything that explains or reads them one by one."""
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from costguard.config.schema import Section, Settings
+
+NAME = "NAME"
+"""Stands in a path for the name that people give to a table, as in ``notify.channels.NAME.urls``."""
+
+
+FIT_NAME = re.compile(r"(?!(?:terminal|wall)$)[a-z][a-z0-9_-]{0,31}")
+"""What people may call a table: it stands in variables of the environment and in messages."""
 
 
 class Option(NamedTuple):
@@ -19,6 +27,7 @@ class Option(NamedTuple):
     allowed: str
     kind: Literal["bool", "list", "int", "command", "text"]
     section: type[Section]
+    named: str = ""  # the path of the table of tables that it belongs to, each of which has a name of its own
 
     @property
     def about(self) -> str:
@@ -32,10 +41,14 @@ def walk(section: type[Section] = Settings, prefix: str = "") -> Iterator[Option
     for name, field in section.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             inner.append((name, field.annotation))
+        elif get_origin(field.annotation) is dict:  # tables that people name
+            inner.append((f"{name}.{NAME}", get_args(field.annotation)[1]))
         else:
             yield _describe(f"{prefix}{name}", field, section)
     for name, table in inner:
-        yield from walk(table, f"{prefix}{name}.")
+        options = walk(table, f"{prefix}{name}.")
+        named = name.removesuffix(f".{NAME}")
+        yield from (option._replace(named=f"{prefix}{named}") for option in options) if named != name else options
 
 
 def _describe(path: str, field: FieldInfo, section: type[Section]) -> Option:
@@ -64,3 +77,25 @@ def _describe(path: str, field: FieldInfo, section: type[Section]) -> Option:
 
 OPTIONS: Mapping[str, Option] = {option.path: option for option in walk()}
 """Every option by its dotted path."""
+
+_NAMED = {option.named: len(option.named.split(".")) for option in OPTIONS.values() if option.named}
+"""Tables of tables, and how many words their paths have."""
+
+
+def find(path: str) -> Option | None:
+    """The option that a path means, also within a table that people name; None where there is no such option."""
+    return OPTIONS.get(generic(path))
+
+
+def generic(path: str) -> str:
+    """The path with `NAME` in place of the name that people gave to a table."""
+    words = path.split(".")
+    for table, count in _NAMED.items():
+        if path.startswith(f"{table}.") and FIT_NAME.fullmatch(words[count]):
+            return ".".join((*words[:count], NAME, *words[count + 1 :]))
+    return path
+
+
+def is_table_of_tables(path: str) -> bool:
+    """Whether people name the tables in it."""
+    return path in _NAMED

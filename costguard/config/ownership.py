@@ -10,6 +10,7 @@ from costguard.cloud import container
 from costguard.config.plug_ins import files
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
+from costguard.config.values import REFERENCE
 from costguard.files import open_file
 from costguard.trust import weakness
 
@@ -69,6 +70,7 @@ def _everything(settings: Settings, given: Given, uid: int) -> Iterator[tuple[st
     for path, file in (
         ("sink.token_file", settings.sink.token_file),
         ("heartbeat.token_file", settings.heartbeat.token_file),
+        *((f"notify.channels.{name}.urls", _file_of(one.urls)) for name, one in settings.notify.channels.items()),
         *((f"cloud.{name}.{option}", getattr(getattr(settings.cloud, name), option)) for name, option in files()),
     ):
         if file:
@@ -78,6 +80,11 @@ def _everything(settings: Settings, given: Given, uid: int) -> Iterator[tuple[st
         for name, value in given.environment.items():
             if _SETTINGS.search(name) and os.path.isabs(value) and os.path.exists(value):
                 yield f"environment {name}", value
+
+
+def _file_of(reference: str) -> str:
+    found = REFERENCE.fullmatch(reference)
+    return (found["file"] or "") if found else ""
 
 
 def executed(argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:

@@ -39,7 +39,8 @@ def own(name: str) -> tuple[Setting, ...]:
 def former() -> dict[str, str]:
     """Former names of options, which older configurations have, and what they are called now."""
     every = ((name, one) for name in INSTALLED for one in own(name))
-    return {f"cloud.{one.formerly}": f"cloud.{name}.{one.name}" for name, one in every if one.formerly}
+    own_names = {"notify.channels": "notify.local"}
+    return own_names | {f"cloud.{one.formerly}": f"cloud.{name}.{one.name}" for name, one in every if one.formerly}
 
 
 def files() -> list[tuple[str, str]]:

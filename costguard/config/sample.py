@@ -38,11 +38,14 @@ def _parts(preset: str) -> Iterator[str]:
         current, _, key = option.path.rpartition(".")
         if current != table:
             table = current
-            yield f"\n\n# {option.about}\n[{table}]\n"
+            sign = "# " if option.named else ""
+            yield f"\n\n# {option.about}\n{sign}[{table}]\n"
         yield _entry(option, key, preset)
 
 
 def _entry(option: Option, key: str, preset: str) -> str:
+    if option.named:  # there is none by default
+        return f"\n# {option.description}\n# Allowed: {option.allowed}.\n# {key} = {toml(option.example)}\n"
     value = preset if option.path == "preset" else PRESETS[preset].values.get(option.path, option.default)
     sign = "" if option.path == WRITTEN or (option.path == "preset" and preset != "none") else "#"
     notes = [f"# {option.description}", f"# Allowed: {option.allowed}."]

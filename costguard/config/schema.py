@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from costguard.config import plug_ins
 from costguard.config.types import (
+    KINDS,
     ActionName,
     ActionNames,
     Address,
@@ -21,10 +22,12 @@ from costguard.config.types import (
     Folder,
     FolderOrNone,
     Gpus,
+    Kinds,
     Money,
     Server,
     Share,
     Url,
+    UrlReference,
 )
 from costguard.engine import deadlines
 
@@ -386,11 +389,35 @@ class HeartbeatSection(Section):
     )
 
 
+class Channel(Section):
+    """A place beyond this machine that gets messages: a chat, mail, a pager, a webhook. NAME is yours. See docs/notify.md."""
+
+    urls: UrlReference = option(
+        "Where the addresses stand, as apprise URLs, one a line. They are secrets, so they never stand here.",
+        "",
+        example="file:/etc/costguard/team.urls",
+        allowed="file:/PATH (mode 600), env:NAME, or credential:NAME of systemd",
+    )
+    level: Literal["info", "warning", "critical"] = option(
+        "Only messages of this level and above.",
+        "info",
+        example="warning",
+        allowed="info, warning or critical",
+    )
+    kinds: Kinds = option(
+        "Only these kinds of message, whatever their level. Empty: every kind.",
+        [],
+        example=["warning", "accepted", "failed"],
+        allowed=f"a list of {', '.join(KINDS)}",
+    )
+
+
 class Notify(Section):
     """Who is told, and how."""
 
-    channels: Channels = option(
-        "Where messages go besides the journal: the guard's own terminal, and every terminal or console at which somebody sits.",
+    local: Channels = option(
+        "Where messages go on this machine besides the journal: the guard's own terminal, and every terminal or console "
+        "at which somebody sits.",
         ["terminal", "wall"],
         example=["wall"],
         allowed='a list of "terminal" and "wall"',
@@ -403,6 +430,7 @@ class Notify(Section):
         ge=1,
         le=10,
     )
+    channels: dict[str, Channel] = {}
 
 
 class HostSection(Section):

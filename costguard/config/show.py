@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from costguard import __version__
 from costguard.config.load import LoadedConfiguration
-from costguard.config.options import OPTIONS, Option
+from costguard.config.options import NAME, OPTIONS, Option
 from costguard.config.sample import toml
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
@@ -22,7 +22,11 @@ def as_toml(loaded: LoadedConfiguration) -> str:
 def as_json(loaded: LoadedConfiguration) -> dict[str, object]:
     """The same for programs: seconds, shares 0 to 1, seconds since the epoch."""
     options = {
-        path: {"value": _masked(value_of(loaded.settings, path)), "source": source_of(loaded, path)} for path in OPTIONS
+        option.path: {
+            "value": _masked(value_of(loaded.settings, option.path)),
+            "source": source_of(loaded, option.path),
+        }
+        for option in present(loaded.settings)
     }
     return {"version": __version__, "file": loaded.source, "paths": loaded.paths._asdict(), "options": options}
 
@@ -31,8 +35,21 @@ def value_of(settings: Settings, path: str) -> object:
     """The checked value of one option."""
     found: object = settings
     for name in path.split("."):
-        found = getattr(found, name)
+        found = found[name] if isinstance(found, dict) else getattr(found, name)
     return found
+
+
+def present(settings: Settings) -> Iterator[Option]:
+    """Every option, and those of tables that people name once for each that there is, table by table."""
+    tables: dict[str, list[Option]] = {}
+    for option in OPTIONS.values():
+        if option.named:
+            tables.setdefault(option.named, []).append(option)
+        else:
+            yield option
+    for table, options in tables.items():
+        for name in value_of(settings, table):  # type: ignore[attr-defined]  # a table of tables
+            yield from (option._replace(path=option.path.replace(f".{NAME}.", f".{name}.")) for option in options)
 
 
 def source_of(loaded: LoadedConfiguration, path: str) -> str:
@@ -53,7 +70,7 @@ def _lines(loaded: LoadedConfiguration) -> Iterator[str]:
     yield f"# costguard {__version__}, file: {loaded.source or 'none'}\n"
     yield f"# state: {loaded.paths.state}, runtime: {loaded.paths.runtime}\n"
     table = ""
-    for option in OPTIONS.values():
+    for option in present(loaded.settings):
         current, _, key = option.path.rpartition(".")
         if current != table:
             table = current

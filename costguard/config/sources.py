@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from costguard.config import toml_text, values
-from costguard.config.options import OPTIONS
+from costguard.config.options import OPTIONS, find, is_table_of_tables
 from costguard.config.plug_ins import former
 from costguard.files import NoFileError, open_file
 from costguard.masking import mask
@@ -122,12 +122,15 @@ def _add_text(layer: Layer, path: str, text: str, source: str) -> None:
     try:
         layer.found[path] = Value(_from_text(path, text), source)
     except ValueError as error:
-        layer.problems.append(Problem(path, f"{error}; allowed: {OPTIONS[path].allowed}", source))
+        layer.problems.append(
+            Problem(path, f"{error}; allowed: {option.allowed if (option := find(path)) else ''}", source)
+        )
 
 
 def _from_text(path: str, text: str) -> object:
     """A value of the option's own type; text from outside a file has none yet."""
-    kind = OPTIONS[path].kind if path in OPTIONS else "text"
+    option = find(path)
+    kind = option.kind if option is not None else "text"
     if kind == "bool":
         if text.lower() not in {"true", "false"}:
             raise ValueError(f"{text!r} is not true or false")
@@ -152,7 +155,11 @@ def _flatten(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
         path = f"{prefix}{key}"
         if isinstance(value, dict) and path not in OPTIONS:
             yield from _flatten(value, f"{path}.")
-            if not value and not any(known.startswith(f"{path}.") for known in OPTIONS):
+            if (
+                not value
+                and not is_table_of_tables(path)
+                and not any(known.startswith(f"{path}.") for known in OPTIONS)
+            ):
                 yield path, value
         else:
             yield path, value

@@ -90,6 +90,31 @@ def _date_or_off(value: object) -> float | None:
     return values.date(value)
 
 
+def _reference(value: str) -> str:
+    """Where secrets stand. The words do not quote it: somebody may have written the secret itself."""
+    if not values.REFERENCE.fullmatch(value):
+        raise ValueError(
+            "this is no reference to a place with addresses" if value else "nothing says where its addresses stand"
+        )
+    return value
+
+
+KINDS = (
+    "warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed", "unknown_alarm",
+    "unknown_recovered", "weak_sign", "held", "hold_ended", "notice", "notes", "finding", "preflight_refused",
+    "preflight_passed", "next_action", "asking", "stopping", "outcome_unknown", "reminder", "deadline_passed", "came_back",
+    "closed", "state_lost",
+)  # fmt: skip
+"""Every kind of message; a test compares it with those that can be written (`costguard.notify.compose`)."""
+
+
+def _kinds(value: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = [kind for kind in value if kind not in KINDS]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is no kind of message")
+    return value
+
+
 Duration = Annotated[float, BeforeValidator(values.seconds)]
 DurationOrOff = Annotated[float | None, BeforeValidator(values.seconds_or_off)]
 Share = Annotated[float, BeforeValidator(values.share)]
@@ -104,6 +129,8 @@ Url = Annotated[str, AfterValidator(_url)]
 FolderOrNone = Annotated[str, AfterValidator(lambda value: _folder(value) if value else value)]
 File = Annotated[str, AfterValidator(_file)]
 Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]
+Kinds = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_kinds)]
+UrlReference = Annotated[str, AfterValidator(_reference)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 ActionName = Literal["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "command"]
 ActionNames = Annotated[tuple[ActionName, ...], BeforeValidator(values.names)]

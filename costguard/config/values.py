@@ -11,6 +11,9 @@ _NUMBER = r"\d+(?:\.\d+)?"
 _BARE = re.compile(_NUMBER)
 _PART = re.compile(rf"({_NUMBER})\s*([dhms])")
 _DURATION = re.compile(rf"(?:{_NUMBER}\s*[dhms]\s*)+")
+REFERENCE = re.compile(r"file:(?P<file>/\S+)|env:(?P<env>[A-Za-z_]\w*)|credential:(?P<credential>[\w.-]+)")
+"""Where secrets stand: a file, a variable of the environment, or a credential of systemd."""
+
 _HOURS_MEANT = 48
 """A bare number up to this may mean hours; above it, minutes or seconds."""
 

@@ -11,6 +11,7 @@ from costguard.doctor import decision, hardware, holders, package, service
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
+from costguard.notify import tested
 
 LATE = 60.0
 """Seconds without a look, or three intervals, after which an agent counts as hanging."""
@@ -302,7 +303,7 @@ def _messages(
     """Whether a warning would reach anybody at this moment, found as a delivery finds it. Nothing is sent."""
     if "notify" not in effective:
         return
-    channels = effective["notify"].get("channels") or []
+    channels = [*effective["notify"].get("local", ()), *effective["notify"].get("channels", ())]
     reached = False
     for name in channels:
         if name == "wall":
@@ -314,16 +315,37 @@ def _messages(
             reached = reached or words.startswith("terminal: the agent")
             yield CheckResult("note", words)
         else:
-            reached = True
-            yield CheckResult("note", f"{name}: configured; whether it arrives shows only a message")
+            own = _tested(effective, name)
+            reached = reached or own.level == "ok"
+            yield own
     if not reached:
         tries = effective.get("policy", {}).get("warn_attempts", 3)
         after = several(tries, "try", "tries")
         text = f"a warning would reach nobody now but the journal; after {after} the countdown goes on all the same"
         hint = "a `url` under [sink] gets a record of every incident in live mode"
         if "wall" not in channels:
-            hint = f'add "wall" to channels under [notify]; {hint}'
+            hint = f'add "wall" to local under [notify]; {hint}'
         yield CheckResult("warn", text, hint)
+
+
+def _tested(effective: Mapping[str, Any], name: str) -> CheckResult:
+    """Whether a person has seen a message arrive over a channel beyond this machine, with the settings of now."""
+    try_it = f"sudo costguard notify test --channel {name}"
+    try:
+        found = tested.last(effective["paths"]["state"], name, effective["notify"]["channels"][name])
+    except PermissionError:
+        return CheckResult(
+            "note", f"{name}: this user may not see whether it was tested", "`sudo costguard doctor` sees it"
+        )
+    if found is None:
+        return CheckResult(
+            "warn", f"{name}: never tested with these settings, so nobody knows whether messages arrive", try_it
+        )
+    arrived, at = found
+    date = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    if not arrived:
+        return CheckResult("warn", f"{name}: the test of {date} did not arrive", try_it)
+    return CheckResult("ok", f"{name}: a test arrived on {date}")
 
 
 def _uid(procfs: str, report: Mapping[str, Any] | None) -> int:

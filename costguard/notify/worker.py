@@ -7,10 +7,11 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 from costguard.masking import mask
-from costguard.notify import compose
+from costguard.notify import compose, secret_urls
 from costguard.notify.job import Draft, TellJob, Told
 from costguard.notify.message import Deliver, DeliveryError, Message
 from costguard.notify.terminal import clean
@@ -23,6 +24,10 @@ CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.w
 
 OWN_SHARE = 0.75
 """The share of its time that a channel may plan with; the rest is slack for a busy machine, before it is interrupted."""
+
+
+LEVELS = ("info", "warning", "critical")
+"""From the least to the gravest."""
 
 
 class TooLateError(Exception):
@@ -38,10 +43,28 @@ def main() -> int:
 def tell(job: TellJob) -> Told:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
     message = written(job.message)
-    reached, failed = deliver(message, job.channels, job.settings, job.deadline)
+    channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message)]
+    if job.channels and not channels and message.kind != "warning":
+        return Told({"no channel": f"takes messages of this kind ({message.kind}, {message.level})"})
+    reached, failed = deliver(message, channels, job.settings, job.deadline)
     if not reached and not job.message.facts.get("attempts"):
         reached_nobody(message, failed)
     return Told(reached, failed)
+
+
+def channel_settings(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
+    """Those of ``[notify.channels.NAME]``; none for a channel of this machine."""
+    channels = settings.get("channels")
+    found = channels.get(name) if isinstance(channels, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def wants(channel: Mapping[str, object], message: Message) -> bool:
+    """Whether a channel gets such a message: by its kind where kinds are named, else by its level."""
+    kinds = channel.get("kinds")
+    if isinstance(kinds, list | tuple) and kinds:
+        return message.kind in {*kinds, "test"}
+    return LEVELS.index(message.level) >= LEVELS.index(str(channel.get("level") or LEVELS[0]))
 
 
 def reached_nobody(message: Message, failed: Mapping[str, str]) -> None:
@@ -65,11 +88,61 @@ def written(draft: Draft) -> Message:
 def deliver(
     message: Message, channels: Sequence[str], settings: Mapping[str, object], deadline: float
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Try every channel, each with its share of the time left; returns who was reached, and why others failed."""
-    signal.signal(signal.SIGALRM, _too_late)
+    """Try every channel within the deadline: those beyond this machine all at once, beside those on it, one after the other.
+
+    Gives whom each reached, and why others failed; a channel with several addresses may be in both.
+    """
     end = time.monotonic() + deadline
+    here = [name for name in channels if not channel_settings(settings, name)]
+    beyond = {name: channel_settings(settings, name) for name in channels if name not in here}
     reached: dict[str, str] = {}
     failed: dict[str, str] = {}
+    if beyond:
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(_beyond, message, beyond, end - deadline * (1.0 - OWN_SHARE))
+            _here(message, here, settings, end, reached, failed)
+            far, lost = sending.result()
+        return reached | far, failed | lost
+    _here(message, here, settings, end, reached, failed)
+    return reached, failed
+
+
+def _beyond(
+    message: Message, channels: Mapping[str, Mapping[str, object]], end: float
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Send to the addresses of each channel; what fails there is one of them, and costs the others nothing."""
+    urls: dict[str, list[str]] = {}
+    reached: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for name, channel in channels.items():
+        try:
+            urls[name] = secret_urls.read(str(channel.get("urls", "")), os.environ)
+        except DeliveryError as error:
+            failed[name] = mask(str(error))
+    if not urls:
+        return reached, failed
+    from costguard.notify import remote  # 33 MB, for those who have such channels
+
+    for name, sent in remote.deliver(message, urls, end).items():
+        if took := [one.service for one in sent if not one.trouble]:
+            reached[name] = ", ".join(took)
+        if lost := [one for one in sent if one.trouble]:
+            failed[name] = "; ".join(
+                f"{one.service}: {one.trouble}" + (f" ({one.hint})" if one.hint else "") for one in lost
+            )
+    return reached, failed
+
+
+def _here(
+    message: Message,
+    channels: Sequence[str],
+    settings: Mapping[str, object],
+    end: float,
+    reached: dict[str, str],
+    failed: dict[str, str],
+) -> None:
+    """Try the channels of this machine, each with its share of what is left of the time."""
+    signal.signal(signal.SIGALRM, _too_late)
     for number, name in enumerate(channels):
         share = max(0.05, (end - time.monotonic()) / (len(channels) - number))
         try:
@@ -86,7 +159,6 @@ def deliver(
             failed[name] = mask(f"{type(error).__name__}: {error}")[:500]
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-    return reached, failed
 
 
 def _too_late(_number: int, _frame: FrameType | None) -> None:

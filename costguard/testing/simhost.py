@@ -107,7 +107,7 @@ def effective(policy: dict[str, Any] | None = None, **changes: Any) -> dict[str,
     return {
         "policy": {**Policy()._asdict(), **(policy or {}), **changes},
         "actions": {"command": {"run": ["true"], "timeout": 60}, "shutdown": {}, "reboot": {}},
-        "notify": {"channels": ["wall"], "attempts": 3},
+        "notify": {"local": ["wall"], "attempts": 3},
         "host": {"procfs": "/proc", "sysfs": "/sys", "devfs": "/dev", "stands_for_host": False},
         "providers": [],
         "paths": {"state": "/simulated/state", "runtime": "/simulated/runtime"},

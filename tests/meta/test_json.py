@@ -134,6 +134,8 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     here = ("--set", "cloud.provider=none", "--json", *state)
     keep("stop", "--action", "shutdown", "--yes", *here, code=3)
     keep("doctor", *here, code=1)
+    channel = ("--set", "notify.local=[]", "--set", "notify.channels.team.urls=env:NOT_SET")
+    keep("notify", "test", *channel, "--json", *state, code=1)
     keep("demo", "--json")
     return found
 

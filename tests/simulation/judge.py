@@ -486,7 +486,7 @@ class Judge(Watch):
         self.story.told(kind)
         self.letters.told(now, kind, facts)
         self.incidents.told(kind, facts)
-        if job["channels"] != self.story.ruled["notify"]["channels"] and not self._catches_up():
+        if job["channels"] != self.story.ruled["notify"]["local"] and not self._catches_up():
             raise Violation("a message goes to the channels of another configuration")
         if kind == "warning":
             self._warns(now, facts)

@@ -248,5 +248,5 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
     made["actions"] = {name: {**given, "timeout": rng.choice((50, 60, 110))} for name, given in made["actions"].items()}
     if rng.random() < 0.3:
         made["hooks"] = {"pre_stop": ["save"], "timeout": 20}
-    made["notify"] = {**made["notify"], "channels": rng.choice((["wall"], ["wall", "mail"]))}
+    made["notify"] = {**made["notify"], "local": rng.choice((["wall"], ["wall", "mail"]))}
     return made | rented if rng.random() < 0.65 else made

@@ -68,7 +68,7 @@ def test_tables_from_every_source(tmp_path: Path) -> None:
     assert settings.actions.command.run == ("logger", "bye")
     assert loaded.written["actions.command.run"].source == f"{file}:2"
     assert settings.deadline.lifetime == 2 * 86400
-    assert settings.notify.channels == ("wall",)
+    assert settings.notify.local == ("wall",)
     assert settings.hold.max == 3600
     assert settings.gpu_devices == ("0", "1")
 

@@ -569,7 +569,7 @@ def test_nobody_to_be_warned_is_told(bench: Bench) -> None:
     os.close(screen)
     os.close(line)
     assert bench.config is not None
-    bench.config["notify"]["channels"] = ["terminal"]
+    bench.config["notify"]["local"] = ["terminal"]
     assert 'add "wall"' in str(bench.examine().sections)
 
 

@@ -1,0 +1,110 @@
+"""``costguard notify``: whether messages arrive."""
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from costguard.cli import options
+from costguard.cli.answer import emit
+from costguard.errors import USAGE, CostguardError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SECONDS = 40.0
+"""For all channels together: a service that is busy may ask to wait."""
+
+START_SECONDS = 15.0
+"""For the worker to begin, and to load what it needs."""
+
+FAILED = 1
+"""Exit code: a channel did not take it."""
+
+
+class Arrival(NamedTuple):
+    """What came of a test on one channel: who got it, and what failed there, each empty where there is nothing to say."""
+
+    channel: str
+    arrived: bool
+    reached: str = ""
+    failed: str = ""
+
+
+@click.group(name="notify", short_help="Test the channels.")
+def command() -> None:
+    """Find out whether messages reach people."""
+
+
+@command.command(short_help="Send a real message over every channel, and say what came of it.")
+@click.option("--channel", "wanted", multiple=True, metavar="NAME", help="Only this one; may be given several times.")
+@options.configuration
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool) -> None:
+    """Send a real message over every channel, in dry run too, and say what came of it on each.
+
+    Nothing happens to the machine. Run it as the agent's user (with sudo), who may read the addresses. Exit code 1 when
+    a channel did not take the message.
+    """
+    from costguard.config import load_effective
+    from costguard.notify import tested
+
+    effective: dict[str, Any] = load_effective(arguments, os.environ)
+    own = dict(effective["notify"]["channels"])
+    names = [*effective["notify"]["local"], *own]
+    if unknown := [name for name in wanted if name not in names]:
+        message = f"there is no channel {unknown[0]!r}; configured: {', '.join(names) or 'none'}"
+        raise CostguardError(message, "add [notify.channels.NAME] to the configuration (docs/notify.md)", USAGE)
+    chosen = wanted or names
+    if not chosen:
+        raise CostguardError(
+            "no channel is configured, so messages stand in the journal alone", "see docs/notify.md", USAGE
+        )
+    arrivals = _send(effective, chosen)
+    proofs = {arrival.channel: arrival.arrived for arrival in arrivals if arrival.channel in own}
+    kept = not proofs or tested.keep(effective["paths"]["state"], own, proofs, time.time())
+    if as_json:
+        emit("notify-test", {"channels": [arrival._asdict() for arrival in arrivals], "recorded": kept})
+    else:
+        _show(arrivals)
+        if not kept:
+            click.echo("Nobody will know of this test: its record could not be written. Run it with sudo.", err=True)
+    if not all(arrival.arrived for arrival in arrivals):
+        raise SystemExit(FAILED)
+
+
+def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arrival]:
+    from costguard.notify.job import Draft, TellJob, Told
+    from costguard.process.child import first_answer
+    from costguard.process.wire import MalformedError, build
+
+    machine = os.uname().nodename
+    title = f"Test: messages of costguard on {machine} arrive here"
+    body = (
+        f"Sent by `costguard notify test` (uid {os.geteuid()}). Nothing happens to the machine.\n"
+        "Before costguard stops it, a warning comes this way, with the command that postpones the stop: `costguard hold 2h`."
+    )
+    draft = Draft(f"test-{os.getpid()}-{time.time():.0f}", "test", "critical", title=title, body=body)
+    job = TellJob(draft, tuple(names), {**effective["notify"], **effective["host"]}, SECONDS)
+    reply = first_answer("notify", [job], SECONDS + START_SECONDS)
+    try:
+        told = build(Told, reply) if reply is not None else Told(error=f"the worker gave no answer in {SECONDS:.0f} s")
+    except MalformedError as error:
+        told = Told(error=f"internal error: malformed answer ({error}); please report it")
+    return [_arrival(name, told) for name in names]
+
+
+def _arrival(name: str, told: Any) -> Arrival:  # noqa: ANN401 - a Told, whose module is loaded later
+    failed = told.failed.get(name, "" if name in told.reached else told.error or "the worker said nothing of it")
+    return Arrival(name, name in told.reached and not failed, told.reached.get(name, ""), failed)
+
+
+def _show(arrivals: "Sequence[Arrival]") -> None:
+    from costguard.cli.render import clean
+
+    width = max(len(arrival.channel) for arrival in arrivals)
+    for arrival in arrivals:
+        mark = "ok    " if arrival.arrived else "FAILED"
+        words = "; ".join(filter(None, (arrival.reached, arrival.failed)))
+        click.echo(f"{mark}  {arrival.channel:<{width}}  {clean(words)}")

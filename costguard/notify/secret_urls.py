@@ -1,0 +1,59 @@
+"""Where the addresses of a channel stand: they are secrets, so the configuration has only a reference to them.
+
+`file:/PATH` (one address a line, readable by the agent alone), `env:NAME`, or `credential:NAME` of systemd (`LoadCredential=`).
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+
+from costguard.config.values import REFERENCE
+from costguard.files import open_file
+from costguard.notify.message import DeliveryError
+
+LONGEST_BYTES = 64 << 10
+
+
+def read(reference: str, environment: Mapping[str, str]) -> list[str]:
+    """The addresses, at least one; empty lines and those that begin with ``#`` are left out. Raises DeliveryError."""
+    found = REFERENCE.fullmatch(reference)
+    if found is None:
+        raise DeliveryError("its urls are no reference", "allowed: file:/PATH, env:NAME or credential:NAME")
+    if found["env"]:
+        text = environment.get(found["env"])
+        if text is None:
+            hint = "set it in the unit (systemctl edit costguard), or use credential:NAME"
+            raise DeliveryError(f"the environment variable {found['env']} is not set for this process", hint)
+    elif found["file"]:
+        text = _content(found["file"], private=True)
+    else:
+        text = _content(_credential(found["credential"], environment), private=False)  # systemd sees to that
+    lines = [line.strip() for line in text.splitlines()]
+    urls = [line for line in lines if line and not line.startswith("#")]
+    if not urls:
+        raise DeliveryError(f"{reference} holds no address", "write one apprise URL on each line")
+    return urls
+
+
+def _credential(name: str, environment: Mapping[str, str]) -> str:
+    folder = environment.get("CREDENTIALS_DIRECTORY")
+    if not folder:
+        words = f"systemd gave this process no credentials, so credential:{name} cannot be read"
+        raise DeliveryError(words, f"add LoadCredential={name}:/PATH to the unit")
+    return os.path.join(folder, name)
+
+
+def _content(path: str, *, private: bool) -> str:
+    """Raises DeliveryError, also where ``private`` and other users can read or change it: what they read they can use."""
+    try:
+        with open_file(path) as file:
+            state = os.fstat(file.fileno())
+            if private and (state.st_uid not in {0, os.geteuid()} or stat.S_IMODE(state.st_mode) & 0o077):
+                hint = f"sudo chown root {path}; sudo chmod 600 {path}; then make new addresses, for these may be known"
+                raise DeliveryError(f"other users can read or change {path}", hint)
+            return file.read(LONGEST_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError as error:
+        raise DeliveryError(f"there is no file {path}", "write one apprise URL on each line, with mode 600") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no file"
+        raise DeliveryError(f"{path} cannot be read: {why}", "its owner is root or the agent's user") from error

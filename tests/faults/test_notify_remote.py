@@ -1,0 +1,296 @@
+"""Channels beyond this machine: the real worker and the real apprise, against receivers on loopback that misbehave."""
+
+import json
+import os
+import socketserver
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from costguard.config.types import KINDS
+from costguard.notify.compose import _KINDS
+
+CANARY = "c4n4ry"
+"""Stands in every address, user and password of this file: it may come out nowhere."""
+
+Answers = dict[str, Any]  # JSON: each test looks at what it needs
+
+
+class Receiver(ThreadingHTTPServer):
+    """Answers by the path; keeps what it took."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Web)
+        self.asked: list[str] = []
+        self.bodies: dict[str, Answers] = {}
+        self.stopped = threading.Event()
+
+
+class Web(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        """One request."""
+        what = self.path.split("/")[1]
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append(what)
+        times = self.server.asked.count(what)
+        if what == "hangs":
+            self.server.stopped.wait(30)
+            return
+        if what == "drops" and times == 1:
+            self.connection.close()
+            return
+        codes = {
+            "busy": 429 if times == 1 else 200,
+            "moved": 302,
+            "gone": 404,
+            "denied": 403,
+            "broken": 500 if times == 1 else 200,
+            "later": 429,
+        }
+        code = codes.get(what, 200)
+        if code == 200:
+            self.server.bodies[what] = json.loads(body)
+        self.send_response(code)
+        if code == 429:
+            self.send_header("Retry-After", "1" if what == "busy" else "3600")
+        if code == 302:
+            self.send_header("Location", "/fine")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the interface of http.server
+        """Nothing is printed."""
+
+
+class Mail(socketserver.ThreadingTCPServer):
+    """Takes mail for everybody but nobody@, and knows no password."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Smtp)
+        self.taken: list[str] = []
+
+
+class Smtp(socketserver.StreamRequestHandler):
+    server: Mail
+
+    def handle(self) -> None:
+        """One session, as RFC 5321 has it."""
+        self.wfile.write(b"220 here\r\n")
+        for line in self.rfile:
+            word = line[:4].upper()
+            if word == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                text = b""
+                while not text.endswith(b"\r\n.\r\n"):
+                    text += self.rfile.readline()
+                self.server.taken.append(text.decode())
+            refused = (word == b"RCPT" and b"nobody@" in line) or word == b"AUTH"
+            code = (
+                b"221 bye"
+                if word == b"QUIT"
+                else b"250-here\r\n250 AUTH PLAIN LOGIN"
+                if word == b"EHLO"
+                else b"250 fine"
+            )
+            no = b"535 wrong password\r\n" if word == b"AUTH" else b"550 no such user\r\n"
+            self.wfile.write(no if refused else code + b"\r\n")
+            if word == b"QUIT":
+                return
+
+
+class Run(NamedTuple):
+    """What came of one message over every channel."""
+
+    answer: Answers
+    web: Receiver
+    mail: Mail
+    printed: str
+
+
+def tell(folder: Path, channels: Answers, *, deadline: float = 20.0, **message: object) -> tuple[Answers, str]:
+    """Run the worker with these channels; what it answered, and everything that it printed."""
+    text = {
+        "id": "m1",
+        "kind": "warning",
+        "level": "critical",
+        "title": "box stops at 15:40",
+        "body": "Say `costguard hold`.",
+    }
+    job = {
+        "message": {**text, **message},
+        "channels": list(channels),
+        "settings": {"channels": channels},
+        "deadline": deadline,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "costguard.notify.worker"],
+        input=json.dumps(job).encode() + b"\n", capture_output=True, check=True, timeout=60,
+        env={**os.environ, "FROM_ENV": os.environ.get("FROM_ENV", ""), "CREDENTIALS_DIRECTORY": str(folder)},
+    )  # fmt: skip
+    return {"reached": {}, "failed": {}, **json.loads(done.stdout)}, (done.stdout + done.stderr).decode()
+
+
+def written(folder: Path, name: str, *urls: str, mode: int = 0o600) -> str:
+    """A file with addresses, as a reference."""
+    path = folder / name
+    path.write_text("# the team's\n\n" + "\n".join(urls) + "\n")
+    path.chmod(mode)
+    return f"file:{path}"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """One warning over a dozen channels, each of which misbehaves in its own way."""
+    folder = tmp_path_factory.mktemp("channels")
+    with Receiver() as web, Mail() as mail, pytest.MonkeyPatch.context() as patch:
+        for server in (web, mail):
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        at, post = f"json://127.0.0.1:{web.server_port}", f"127.0.0.1:{mail.server_address[1]}"
+        paths = ("fine", "busy", "moved", "gone", "denied", "broken", "later", "drops")
+        urls = {path: [f"{at}/{path}/{CANARY}?+X-Token={CANARY}"] for path in paths}
+        urls["two"] = [f"{at}/two/{CANARY}", f"{at}/gone/{CANARY}"]
+        urls["mail"] = [f"mailto://{post}?from=box@example.org&to=ann@example.org&mode=insecure"]
+        urls["nobody"] = [f"mailto://{post}?from=box@example.org&to=nobody@example.org&mode=insecure"]
+        urls["password"] = [
+            f"mailto://{CANARY}:{CANARY}pass@{post}?from=box@example.org&to=ann@example.org&mode=insecure"
+        ]
+        urls["unknown"] = [f"carrierpigeon://{CANARY}/{CANARY}"]
+        urls["misspelt"] = [f"slack://{CANARY}"]
+        channels = {name: {"urls": written(folder, name, *lines)} for name, lines in urls.items()}
+        (folder / "cred").write_text(f"{at}/credential/{CANARY}\n")
+        patch.setenv("FROM_ENV", f"{at}/environment/{CANARY}")
+        channels |= {"credential": {"urls": "credential:cred"}, "environment": {"urls": "env:FROM_ENV"}}
+        channels["open"] = {"urls": written(folder, "open", f"{at}/fine/{CANARY}", mode=0o644)}
+        channels["empty"] = {"urls": written(folder, "empty")}
+        channels["missing"] = {"urls": f"file:{folder}/missing"}
+        channels["unset"] = {"urls": "env:NOWHERE_SET"}
+        answer, printed = tell(folder, channels)
+        yield Run(answer, web, mail, printed)
+        web.stopped.set()
+        web.shutdown()
+        mail.shutdown()
+
+
+def test_each_way_to_name_an_address_arrives(run: Run) -> None:
+    """A file, the environment, and a credential of systemd; title and text are those of the message."""
+    for name in ("fine", "environment", "credential"):
+        assert run.answer["reached"][name] == "JSON"
+        assert run.web.bodies[name]["title"] == "box stops at 15:40"
+        assert "costguard hold" in run.web.bodies[name]["message"]
+    assert run.answer["reached"]["mail"] == "E-Mail"
+    assert "Subject: box stops at 15:40" in run.mail.taken[0]
+
+
+def test_a_service_that_asks_to_wait_is_waited_for_while_there_is_time(run: Run) -> None:
+    """429 with a second is tried again and arrives; with an hour it is not, and is said."""
+    assert (run.answer["reached"]["busy"], run.web.asked.count("busy")) == ("JSON", 2)
+    assert run.web.asked.count("later") == 1
+    assert "HTTP 429" in run.answer["failed"]["later"]
+
+
+def test_a_server_that_fails_is_tried_again(run: Run) -> None:
+    """500 and a connection that is dropped may pass."""
+    for name in ("broken", "drops"):
+        assert (run.answer["reached"][name], run.web.asked.count(name)) == ("JSON", 2)
+
+
+@pytest.mark.parametrize(("name", "words"), [("gone", "HTTP 404"), ("denied", "credentials"), ("moved", "redirects")])
+def test_what_cannot_pass_is_not_repeated(run: Run, name: str, words: str) -> None:
+    """And a redirection is no delivery: what follows it loses the message."""
+    assert words in run.answer["failed"][name]
+    assert run.web.asked.count(name) == {"gone": 2}.get(name, 1), (
+        "one of them belongs to the channel with two addresses"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nobody", "550"), ("password", "535"),
+        ("unknown", "no such service"), ("misspelt", "Slack: its address is incomplete"), ("open", "chmod 600"),
+        ("empty", "holds no address"), ("missing", "there is no file"), ("unset", "NOWHERE_SET is not set"),
+    ],
+)  # fmt: skip
+def test_each_failure_is_said_in_words(run: Run, name: str, words: str) -> None:
+    """None counts as reached."""
+    assert words in run.answer["failed"][name]
+    assert name not in run.answer["reached"]
+
+
+def test_who_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
+    """A service that hangs, and one whose port is closed, fail by the deadline; the address beside them is reached."""
+    with Receiver() as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        at = f"json://127.0.0.1:{web.server_port}"
+        urls = {
+            "hangs": f"{at}/hangs/{CANARY}",
+            "closed": f"json://127.0.0.1:9/{CANARY}",
+            "fine": f"{at}/fine/{CANARY}",
+        }
+        channels = {name: {"urls": written(tmp_path, name, url)} for name, url in urls.items()}
+        answer, printed = tell(tmp_path, channels, deadline=4.0)
+        web.stopped.set()
+        web.shutdown()
+    assert "in time" in answer["failed"]["hangs"]
+    assert "127.0.0.1 could not be reached (Connection refused)" in answer["failed"]["closed"]
+    assert answer["reached"] == {"fine": "JSON"}
+    assert CANARY not in printed
+
+
+def test_one_of_two_addresses(run: Run) -> None:
+    """The channel reached somebody, and what failed is said."""
+    assert run.answer["reached"]["two"] == "JSON"
+    assert "HTTP 404" in run.answer["failed"]["two"]
+
+
+def test_no_secret_comes_out(run: Run) -> None:
+    """Neither in the answer, which goes to journal and history, nor in anything that a library prints."""
+    assert CANARY not in run.printed
+
+
+def test_every_channel_has_its_answer(run: Run) -> None:
+    """Nothing is forgotten, and nothing is in doubt but what took part of it."""
+    assert len(run.answer["reached"].keys() | run.answer["failed"].keys()) == 20
+    assert run.answer["reached"].keys() & run.answer["failed"].keys() == {"two"}
+
+
+@pytest.mark.parametrize(
+    ("channel", "message", "sent"),
+    [
+        ({"level": "warning"}, {"kind": "held", "level": "info"}, False),
+        ({"level": "warning"}, {"kind": "finding", "level": "warning"}, True),
+        ({"level": "critical", "kinds": ["held"]}, {"kind": "held", "level": "info"}, True),
+        ({"level": "info", "kinds": ["held"]}, {"kind": "finding", "level": "critical"}, False),
+        ({"level": "info", "kinds": ["held"]}, {"kind": "test", "level": "info"}, True),
+    ],
+)
+def test_a_channel_gets_what_it_asked_for(tmp_path: Path, channel: Answers, message: Answers, sent: bool) -> None:
+    """Its kinds where it names some, else its level; what no channel wants counts as told, and a test always arrives."""
+    urls = written(tmp_path, "urls", "carrierpigeon://x")
+    answer, _ = tell(tmp_path, {"team": {"urls": urls, **channel}}, deadline=2.0, **message)
+    assert (list(answer["failed"]), list(answer["reached"])) == ((["team"], []) if sent else ([], ["no channel"]))
+
+
+def test_a_warning_that_no_channel_takes_reached_nobody(tmp_path: Path) -> None:
+    """Else an action would come unannounced."""
+    answer, printed = tell(tmp_path, {"team": {"urls": "env:X", "kinds": ["held"]}}, deadline=2.0)
+    assert answer["reached"] == {}
+    assert "reached nobody" in printed
+
+
+def test_the_kinds_of_the_configuration_are_those_that_are_written() -> None:
+    """A new kind of message can be named in `kinds`."""
+    assert set(KINDS) == set(_KINDS)

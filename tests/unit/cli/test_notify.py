@@ -1,0 +1,108 @@
+"""`costguard notify test`: a real message to a real receiver, and a record that `doctor` believes only for these settings."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from costguard.cli.main import main
+from costguard.notify import tested
+
+
+class Chat(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        """Takes every message but those to /closed."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(404 if self.path.startswith("/closed") else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the interface of http.server
+        """Nothing is printed."""
+
+
+@pytest.fixture
+def at() -> Iterator[str]:
+    """Where a service listens."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"json://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def configuration(folder: Path, **urls: str) -> Path:
+    """A file with these channels and none on the machine."""
+    text = "[notify]\nlocal = []\n"
+    for name, url in urls.items():
+        path = folder / f"{name}.urls"
+        path.write_text(url)
+        path.chmod(0o600)
+        text += f'[notify.channels.{name}]\nurls = "file:{path}"\n'
+    (folder / "config.toml").write_text(text)
+    return folder / "config.toml"
+
+
+def ask(folder: Path, config: Path, *more: str) -> Result:
+    typed = ["notify", "test", "--config", str(config), "--state-dir", str(folder / "state"), *more]
+    return CliRunner().invoke(main, typed)
+
+
+def test_each_channel_is_named_with_what_came_of_it(tmp_path: Path, at: str) -> None:
+    """One fails: exit code 1, and no address is printed."""
+    config = configuration(tmp_path, team=f"{at}/open/s3cret", pager=f"{at}/closed/s3cret")
+    done = ask(tmp_path, config)
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        "ok      team   JSON",
+        "FAILED  pager  JSON: HTTP 404 from 127.0.0.1: it knows no such address (make a new address there, and put it in place of this one)",
+    ]
+    assert "s3cret" not in done.output
+
+
+def test_a_test_counts_for_the_settings_that_it_had(tmp_path: Path, at: str) -> None:
+    """What arrived and what did not are both kept; another address makes it untested, another channel stays."""
+    config = configuration(tmp_path, team=f"{at}/open", pager=f"{at}/closed")
+    assert ask(tmp_path, config).exit_code == 1
+    state, settings = str(tmp_path / "state"), {"urls": f"file:{tmp_path}/team.urls", "level": "info", "kinds": []}
+    arrived = tested.last(state, "team", settings)
+    assert arrived is not None
+    assert arrived[0] is True
+    failed = tested.last(state, "pager", {**settings, "urls": f"file:{tmp_path}/pager.urls"})
+    assert failed is not None
+    assert failed[0] is False
+    assert tested.last(state, "team", {**settings, "urls": "env:OTHER"}) is None
+    assert ask(tmp_path, config, "--channel", "team").exit_code == 0
+    assert tested.last(state, "pager", {**settings, "urls": f"file:{tmp_path}/pager.urls"}) is not None
+
+
+def test_a_channel_that_is_not_there(tmp_path: Path) -> None:
+    """Exit code 2, with those that are."""
+    done = ask(tmp_path, configuration(tmp_path, team="json://h"), "--channel", "tema")
+    assert done.exit_code == 2
+    assert "there is no channel 'tema'; configured: team" in done.stderr
+
+
+def test_no_channel_at_all(tmp_path: Path) -> None:
+    """Nothing was sent, so nothing is ok."""
+    done = ask(tmp_path, configuration(tmp_path))
+    assert done.exit_code == 2
+    assert "no channel is configured" in done.stderr
+
+
+def test_a_record_that_is_broken_proves_nothing(tmp_path: Path) -> None:
+    """Nor does one of another kind; a new test writes it anew."""
+    for text in (
+        "",
+        "[]",
+        '{"team": 7}',
+        '{"team": {"settings": "x"}}',
+        json.dumps({"team": {"at": "now", "settings": tested.digest({})}}),
+    ):
+        (tmp_path / tested.FILE).write_text(text)
+        assert tested.last(str(tmp_path), "team", {}) is None
+    assert tested.keep(str(tmp_path), {"team": {}}, {"team": True}, 5.0)
+    assert tested.last(str(tmp_path), "team", {}) == (True, 5.0)

@@ -1,0 +1,75 @@
+"""Tables that people name: `[notify.channels.NAME]`, from every source, each mistake at once, and no secret repeated."""
+
+from pathlib import Path
+
+import pytest
+
+from costguard.config.load import ConfigurationError, load
+from costguard.config.show import as_json, as_toml
+
+NOWHERE = "/nonexistent/costguard.toml"
+
+
+def problems(folder: Path, text: str) -> str:
+    """All of them, as people read them."""
+    (folder / "config.toml").write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        load({"config": str(folder / "config.toml")}, {}, NOWHERE)
+    return caught.value.message
+
+
+def test_channels_come_from_file_environment_and_command_line(tmp_path: Path) -> None:
+    """Each has its defaults, and `config show` names the source and can be pasted back."""
+    file = tmp_path / "config.toml"
+    file.write_text('[notify.channels.team]\nurls = "file:/etc/costguard/team"\nlevel = "warning"\n')
+    environment = {"COSTGUARD_NOTIFY__CHANNELS__MAIL__URLS": "env:MAIL"}
+    loaded = load({"config": str(file), "set": ["notify.channels.team.kinds=warning,held"]}, environment, NOWHERE)
+    channels = {name: channel.model_dump() for name, channel in loaded.settings.notify.channels.items()}
+    assert channels == {
+        "team": {"urls": "file:/etc/costguard/team", "level": "warning", "kinds": ("warning", "held")},
+        "mail": {"urls": "env:MAIL", "level": "info", "kinds": ()},
+    }
+    assert as_json(loaded)["options"]["notify.channels.mail.urls"] == {  # type: ignore[index]  # a table
+        "value": "env:MAIL", "source": "environment COSTGUARD_NOTIFY__CHANNELS__MAIL__URLS",
+    }  # fmt: skip
+    file.write_text(as_toml(loaded))
+    assert load({"config": str(file)}, {}, NOWHERE).settings == loaded.settings
+
+
+def test_every_mistake_is_reported_and_no_secret_is(tmp_path: Path) -> None:
+    """An address in the place of its reference is not repeated; a table that lacks what it needs names that."""
+    text = """
+        notify.attempts = 0
+        [notify.channels.team]
+        urls = "slack://s3cret/a/b"
+        [notify.channels.mail]
+        kinds = ["warning", "gossip"]
+        [notify.channels.x]
+        urls = "env:X"
+        lvel = "info"
+    """
+    said = problems(tmp_path, text)
+    assert "s3cret" not in said
+    for words in (
+        "At 'notify.channels.team.urls': this is no reference to a place with addresses; allowed: file:/PATH",
+        "At 'notify.channels.mail.urls': nothing says where its addresses stand",
+        "At 'notify.channels.mail.kinds': 'gossip' is no kind of message",
+        "At 'notify.channels.x.lvel': there is no such option; did you mean 'notify.channels.x.level'?",
+        "At 'notify.attempts': 0 is out of range",
+    ):
+        assert words in said
+
+
+@pytest.mark.parametrize("name", ["Team", "wall", "terminal", '"my team"', "_x", "9"])
+def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
+    """It would stand in variables of the environment, or be taken for a channel of this machine."""
+    assert "cannot be such a name" in problems(tmp_path, f'[notify.channels.{name}]\nurls = "env:X"\n')
+
+
+def test_the_former_spelling_is_understood(tmp_path: Path) -> None:
+    """A list of channels of this machine is now `notify.local`; both at once is a mistake."""
+    (tmp_path / "config.toml").write_text('[notify]\nchannels = ["wall"]\n')
+    loaded = load({"config": str(tmp_path / "config.toml")}, {}, NOWHERE)
+    assert loaded.settings.notify.local == ("wall",)
+    assert load({"set": ["notify.channels=[]"]}, {}, NOWHERE).settings.notify.local == ()
+    assert "former name" in problems(tmp_path, '[notify]\nchannels = ["wall"]\nlocal = ["wall"]\n')
