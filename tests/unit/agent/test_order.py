@@ -106,7 +106,7 @@ def test_after_a_reload_workers_have_the_new_configuration() -> None:
         "hooks": {"pre_stop": ["/usr/bin/save"], "timeout": 20.0},
     }
     new["actions"] = {**new["actions"], "command": {"run": ["/usr/bin/new"], "timeout": 60}}
-    new["notify"] = {**new["notify"], "channels": ["wall", "terminals"]}
+    new["notify"] = {**new["notify"], "local": ["wall", "terminals"]}
     world = idle_after_work()
     world.configuration = new
     host = Recorded(world, until=3 * 3600.0)

@@ -82,7 +82,7 @@ def test_people_read_which_tags_and_what_to_do() -> None:
     found = Preflight().heard(Outcome(0.0, "c1", "go", findings=(DENIED,)), CORE)
     assert found is not None
     text = compose("finding", {"machine": "trainer", "gpu": found.gpu, "code": found.code, "text": found.words})
-    assert text.title.startswith("the tags of trainer cannot be written by the machine itself")
+    assert text.title.startswith("trainer: the tags cannot be written")
     assert "grant it" in text.body
 
 
@@ -90,7 +90,7 @@ def test_people_read_which_tags_and_what_to_do() -> None:
 def test_people_read_it_as_a_sentence(code: str, words: str) -> None:
     """Of which machine, and what it means."""
     text = compose("finding", {"machine": "trainer", "gpu": "the plan of stop", "code": code, "text": "why"})
-    assert text.title.startswith(f"the plan of stop of trainer {words}")
+    assert text.title.startswith(f"trainer: the plan of stop {words}")
 
 
 class Expired(Faults):

@@ -97,7 +97,7 @@ def test_a_gpu_that_does_not_exist_is_told_by_its_name() -> None:
     report = loop.status()
     assert report["lacking"] in keeps_up(report)
     text = compose("unknown_alarm", {"machine": "box", **heard.facts["unknown_alarm"]})
-    assert "the configuration names a GPU that box does not have" in text.title
+    assert "gpu_devices names a GPU that does not exist" in text.title
     assert "No GPU is called 7" in text.body
     assert "correct `gpu_devices`" in text.body
     assert "nreadable" not in text.body
