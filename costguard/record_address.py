@@ -1,7 +1,4 @@
-"""Which places of ``[sink]`` keep every record; with ``PUT`` that takes a name of its own for each.
-
-What is written twice under one name leaves one record, so an address that cannot tell all records apart is refused.
-"""
+"""Check and fill in the address of ``[sink]``. With ``PUT`` each record needs a name of its own, or one would overwrite another."""
 
 import re
 import time
@@ -9,10 +6,10 @@ import urllib.parse
 from collections.abc import Mapping
 
 FIELDS = ("instance", "incident", "attempt", "step", "time")
-"""Placeholders: all but the time stand in the record; the time is that of the record, to the millisecond."""
+"""Placeholders: fields of the record, and its time to the millisecond."""
 
 APPENDED = "{instance}/{incident}/{attempt}-{step}-{time}.json"
-"""What follows an address that ends in ``/``."""
+"""Appended to an address that ends in ``/``."""
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _SPELLING = (
@@ -27,7 +24,7 @@ def configured(settings: Mapping[str, object]) -> bool:
 
 
 def outlives(settings: Mapping[str, object]) -> bool:
-    """Whether one of these places is there when the machine is gone, and keeps every record."""
+    """Whether one of these places outlives the machine and keeps every record."""
     return bool(settings.get("syslog") or (settings.get("url") and not overwrites(settings)))
 
 
@@ -37,21 +34,21 @@ def overwrites(settings: Mapping[str, object]) -> str:
 
 
 def mistake(url: str) -> str:
-    """Why records would overwrite each other at this address, and the right spelling; empty when each has a name of its own."""
+    """Why records would overwrite each other at this address, and how to write it; empty when each has a name of its own."""
     host = urllib.parse.urlsplit(url).netloc
     found = set(_FIELD.findall(url))
     if unknown := sorted(found - set(FIELDS)):
-        words = ", ".join(f"{{{name}}}" for name in unknown)
-        return f"{words} is filled in by nobody; allowed: {', '.join(f'{{{name}}}' for name in FIELDS)}"
+        names, allowed = (", ".join(f"{{{name}}}" for name in listed) for listed in (unknown, FIELDS))
+        return f"unknown placeholder {names}; allowed: {allowed}"
     if _FIELD.search(host):
-        return "a name of a record cannot be the host, which gets the token; " + _SPELLING
+        return "a placeholder cannot be part of the host, which gets the token; " + _SPELLING
     if _place(url).endswith("/") or ({"instance", "step"} <= found and found & {"attempt", "time"}):
         return ""
     return "with method = PUT records of several machines, incidents and steps would overwrite each other; " + _SPELLING
 
 
 def address(url: str, record: Mapping[str, object], at: float) -> str:
-    """Where this record is put; ``at`` is its date in seconds since the epoch."""
+    """The address of this record; ``at`` is its date in seconds since the epoch."""
     when = time.strftime("%Y%m%dT%H%M%S", time.gmtime(at)) + f".{int(at * 1000) % 1000:03d}Z"
     values = {name: str(record.get(name) or "none") for name in FIELDS} | {"time": when}
     place, tail = _place(url), url[len(_place(url)) :]

@@ -1,33 +1,33 @@
-"""Whether somebody else could change what an agent reads as its instructions, or runs."""
+"""Whether other users could change what an agent runs, or reads as its instructions."""
 
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-LINKS = 40
-"""Symbolic links in one path, as the kernel counts them."""
+MOST_LINKS = 40
+"""Symbolic links in one path that the kernel follows."""
 
 SEARCHED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
-"""Variables that list folders in which programs and libraries are looked for."""
+"""Variables with the search paths of programs and libraries."""
 
 
 class Weakness(NamedTuple):
-    """The place where somebody else could step in, in words, and the command that mends it."""
+    """A file or folder that another user could change, why, and the command that fixes it."""
 
     place: str
-    words: str
+    reason: str
     remedy: str
 
 
 def weakness(path: str, uid: int, *, read_only_counts: bool = False) -> Weakness | None:
-    """The first place on the way to a file or folder that others than this user and root can change; None: there is none.
+    """The first place on the way to a file or folder that users other than this one and root can change, or None.
 
-    A folder with the sticky bit protects what is in it and belongs to this user or root, but not a name that is still free.
+    A folder with the sticky bit protects entries of this user and root, but not a name that does not exist yet.
     ``read_only_counts``: what is mounted read-only cannot be changed (true for containers; a service has such mounts of its own).
     """
     last = os.path.abspath(path)
-    free = ""  # a folder of everybody's with the sticky bit, in which the next name is to be looked up
+    free = ""  # a world-writable folder with the sticky bit, in which the next name is looked up
     for place, status in _way(last):
         if status is None:
             break
@@ -46,31 +46,31 @@ def weakness(path: str, uid: int, *, read_only_counts: bool = False) -> Weakness
             return Weakness(place, f"{who} can write {place}", f"{'sudo ' if uid == 0 else ''}chmod go-w {place}")
         free = place
     if free:
-        return Weakness(free, f"everybody can lay something in {free}", _move(last, uid))
+        return Weakness(free, f"any user can create files in {free}", _move(last, uid))
     return None
 
 
 def clean(environment: Mapping[str, str], uid: int) -> tuple[dict[str, str], list[str]]:
-    """For root: the environment without folders in which others could lay a program, a library or a setting; and what changed, in words.
+    """For root: the environment without folders in which others could put a program, a library or a setting, and notes on what changed.
 
-    Everybody else's environment is that person's own affair.
+    The environment of any other user stays as it is.
     """
-    kept, words = dict(environment), []
+    kept, notes = dict(environment), []
     for name in SEARCHED if uid == 0 else ():
         folders = kept.get(name, "").split(os.pathsep)
         safe = [folder for folder in folders if os.path.isabs(folder) and not weakness(folder, uid)]
         if name in kept and safe != folders:
             kept[name] = os.pathsep.join(safe)
             gone = ", ".join(folder or "the working directory" for folder in folders if folder not in safe)
-            words.append(f"{name} is used without {gone}: others than root could put a program or a library there.")
+            notes.append(f"{name} is used without {gone}: other users could put a program or library there.")
     if uid == 0 and (found := weakness(kept.get("HOME") or "/", uid)):
         kept["HOME"] = _home(uid)
-        words.append(f"HOME is {kept['HOME']} for the agent: {found.words}.")
-    return kept, words
+        notes.append(f"HOME is {kept['HOME']} for the agent: {found.reason}.")
+    return kept, notes
 
 
 def _way(path: str) -> Iterator[tuple[str, os.stat_result | None]]:
-    """Everything that the kernel looks up on the way to a path, links included; None ends it where nothing is."""
+    """Everything that the kernel looks up on the way to a path, links included; None where nothing exists, which ends it."""
     left = [part for part in path.split("/") if part]
     place, links = "/", 0
     yield place, os.lstat(place)
@@ -91,27 +91,27 @@ def _way(path: str) -> Iterator[tuple[str, os.stat_result | None]]:
             continue
         links += 1
         target = os.readlink(there)
-        if links > LINKS:
+        if links > MOST_LINKS:
             return
         left = [piece for piece in target.split("/") if piece not in ("", ".")] + left
         place = "/" if target.startswith("/") else place
 
 
 def _writers(place: str, status: os.stat_result, uid: int) -> str:
-    """Who else may write, in words; empty: nobody."""
+    """Who else may write it; empty: nobody."""
     if status.st_mode & stat.S_IWOTH:
-        return "everybody"
+        return "any user"
     if not status.st_mode & stat.S_IWGRP:
         return ""
     if _has_list(place):
-        return "who is named in its access list"
+        return "somebody in its access list"
     return "" if _is_own_group(status.st_gid, uid) else f"group {_group(status.st_gid)}"
 
 
 def _has_list(place: str) -> bool:
     try:
         return bool(os.getxattr(place, "system.posix_acl_access", follow_symlinks=False))
-    except (OSError, AttributeError):  # none, or a system without them
+    except (OSError, AttributeError):  # no list, or a system without them
         return False
 
 
@@ -128,14 +128,14 @@ def _is_read_only(place: str) -> bool:
 
 
 def _move(path: str, uid: int) -> str:
-    """How to get it out of somebody else's reach."""
+    """How to put it out of other users' reach."""
     who = "root" if uid == 0 else "you"
     if not os.path.isfile(path):
-        return f"use a folder that only {who} can write"
+        return f"use a folder that only {who} can write to"
     if uid != 0:
-        return "put it in a folder that only you can write"
+        return "put it in a folder that only you can write to"
     return (
-        f"sudo install -o root -g root -m {os.stat(path).st_mode & 0o755:o} {path} /etc/costguard/, and name that one"
+        f"sudo install -o root -g root -m {os.stat(path).st_mode & 0o755:o} {path} /etc/costguard/, and use that copy"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules between options: what each allows alone can still be nonsense, or dangerous, together."""
+"""Rules between options: values that are allowed alone can be nonsense, or dangerous, together."""
 
 from collections.abc import Iterator, Mapping
 from typing import get_args
@@ -13,11 +13,11 @@ from costguard.config.values import seconds, show_seconds, show_share
 from costguard.engine.policy import CLOUD_ACTIONS, MACHINE_ACTIONS, MACHINE_THRESHOLD_LIMIT
 from costguard.record_address import overwrites
 
-LIVE_MINIMUM = 600.0
-"""Seconds: live machine actions have no shorter window, boot grace or unused time, unless a preset says otherwise."""
+LIVE_MINIMUM_SECONDS = 600.0
+"""The shortest window, boot grace and unused time of live machine actions, unless a preset says otherwise."""
 
 LOOKS_IN_WINDOW = 3
-"""A window with fewer looks than this proves nothing."""
+"""A window with fewer looks proves nothing."""
 
 
 def ends_machine(settings: Settings) -> bool:
@@ -59,7 +59,7 @@ def _window(settings: Settings) -> Iterator[Problem]:
     if ends_machine(settings) and settings.kill_threshold > limit and not settings.stop_below_load:
         yield Problem(
             "kill_threshold",
-            f"{show_share(settings.kill_threshold)} would stop a machine that works; "
+            f"{show_share(settings.kill_threshold)} would stop a working machine; "
             f"allowed: at most {show_share(limit)} for machine actions, or more with stop_below_load = true",
             involves=("kill_action", "fallback", "stop_below_load"),
         )
@@ -71,7 +71,7 @@ def _live_minimums(settings: Settings) -> Iterator[Problem]:
     preset = PRESETS[settings.preset].values if settings.preset in PRESETS else {}
     for path in ("kill_duration", "boot_grace", "unused_after"):
         value = getattr(settings, path)
-        least = LIVE_MINIMUM
+        least = LIVE_MINIMUM_SECONDS
         if path in preset and preset[path] != "off":
             least = min(least, seconds(preset[path]))
         if value is not None and value < least:
@@ -84,7 +84,7 @@ def _live_minimums(settings: Settings) -> Iterator[Problem]:
 
 def _unknown(settings: Settings) -> Iterator[Problem]:
     if settings.unknown_stop_after is not None:
-        text = "it needs a reader that sees the host quiet, which this version does not have, so it would never act"
+        text = "it would never act: this version has no reader for the host"
         yield Problem("unknown_stop_after", f"{text}; allowed: off (people are told: unknown_alarm)")
 
 
@@ -116,7 +116,7 @@ def _deadline(settings: Settings) -> Iterator[Problem]:
 
 
 def _cloud(settings: Settings) -> Iterator[Problem]:
-    """What the cloud that is named has at all; whether a machine may be ended so is for its plan to say."""
+    """What the named cloud supports at all; the plan of a machine says the rest."""
     provider = INSTALLED.get(settings.cloud.provider)
     if provider is None:
         return
@@ -125,7 +125,7 @@ def _cloud(settings: Settings) -> Iterator[Problem]:
     for path, named in (("kill_action", (settings.kill_action,)), ("fallback", settings.fallback)):
         for verb in (verb for verb in named if verb in lacking):
             allowed = ", ".join(action for action in get_args(ActionName) if action not in lacking)
-            text = f"{provider.name} has no way to {verb} a machine; allowed: {allowed}"
+            text = f"{provider.name} cannot {verb} a machine; allowed: {allowed}"
             yield Problem(path, text, involves=("cloud.provider",))
     for path, wanted in (("sink.tag", settings.sink.tag), ("heartbeat.tag", settings.heartbeat.tag)):
         if wanted and not can.tags:
@@ -135,23 +135,23 @@ def _cloud(settings: Settings) -> Iterator[Problem]:
 
 
 def _tags(settings: Settings) -> Iterator[Problem]:
-    """A tag is written through the cloud, to the machine that its metadata service names; one that is not read asks for nothing."""
+    """Tags are written through the cloud, to the machine that its metadata service names."""
     for path, wanted in (("sink.tag", settings.sink.tag), ("heartbeat.tag", settings.heartbeat.tag)):
         if wanted and settings.cloud.provider == "none":
-            text = "tags are written through the cloud, and cloud.provider is none; allowed: false, or another provider"
+            text = "tags are written through the cloud, but cloud.provider is none; allowed: false, or another provider"
             yield Problem(path, text, involves=("cloud.provider",))
         if wanted and settings.cloud.metadata == "never":
-            text = "nobody could say which machine to write to, as cloud.metadata is never; allowed: false, or metadata auto"
+            text = "cloud.metadata is never, so the machine to write to is unknown; allowed: false, or metadata auto"
             yield Problem(path, text, involves=("cloud.metadata",))
     if settings.cloud.tag_settings and settings.cloud.tags == "off":
-        text = "no tag is read, as cloud.tags is off; allowed: false, or tags on"
+        text = "cloud.tags is off, so no tag is read; allowed: false, or tags on"
         yield Problem("cloud.tag_settings", text, involves=("cloud.tags",))
 
 
 def _sink(settings: Settings) -> Iterator[Problem]:
-    """The evidence of every incident; the words do not quote the address, which may be a secret."""
-    if words := overwrites(settings.sink.model_dump()):
-        yield Problem("sink.url", words, involves=("sink.method",))
+    """The message does not quote the address, which may be a secret."""
+    if mistake := overwrites(settings.sink.model_dump()):
+        yield Problem("sink.url", mistake, involves=("sink.method",))
 
 
 def _administrator(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]:

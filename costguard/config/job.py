@@ -1,11 +1,11 @@
-"""What is asked of the process that reads the configuration anew, and what it answers."""
+"""The job of the process that reloads the configuration, and its answer."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class ConfigureJob(NamedTuple):
-    """What the command line and the environment said at the start of the agent."""
+    """The command line and the environment of the agent when it started."""
 
     arguments: Mapping[str, object]
     environment: Mapping[str, str]

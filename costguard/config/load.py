@@ -1,4 +1,4 @@
-"""From all sources to checked settings, with every problem at once and where each value came from."""
+"""Load the settings from all sources, check them, and report every problem at once with its source."""
 
 import difflib
 import os
@@ -17,7 +17,7 @@ from costguard.engine.words import several
 from costguard.errors import USAGE, CostguardError
 
 RANGED = ("greater_than", "less_than")
-"""How the validation library calls what is out of range."""
+"""Beginnings of pydantic's error types for a number out of range."""
 
 
 class ConfigurationError(CostguardError):
@@ -26,8 +26,8 @@ class ConfigurationError(CostguardError):
     def __init__(self, problems: list[str]) -> None:
         count = several(len(problems), "problem")
         super().__init__(
-            "\n  ".join([f"the configuration has {count}, so costguard does not start with it:", *problems]),
-            "`costguard config init --path FILE` writes a commented sample; `costguard config check FILE` reads one.",
+            "\n  ".join([f"the configuration has {count}, so costguard does not start:", *problems]),
+            "`costguard config init --path FILE` writes a commented sample; `costguard config check FILE` checks one.",
             USAGE,
         )
         self.problems = problems
@@ -79,7 +79,7 @@ def load(
     ]
     written = {path: value for path, value in written.items() if find(path) is not None}
     for path in [path for path, value in written.items() if _has_zero_byte(value.raw)]:
-        text = f"there is a zero byte (\\u0000) in it; allowed: {_allowed(path)}"
+        text = f"it contains a zero byte (\\u0000); allowed: {_allowed(path)}"
         problems.append(Problem(path, text, written.pop(path).source))
     written = _with_preset(written, problems)
     settings = _validate(written, problems)
@@ -94,7 +94,7 @@ def load(
 
 
 def _has_zero_byte(value: object) -> bool:
-    """Whether a text in it has one, which ends it for the kernel and for most who read it."""
+    """Whether a text in it has one, which ends it for the kernel and most libraries."""
     if isinstance(value, Mapping):
         return any(map(_has_zero_byte, (*value, *value.values())))
     if isinstance(value, list | tuple):
@@ -114,7 +114,9 @@ def _with_preset(written: dict[str, Value], problems: list[Problem]) -> dict[str
         return written
     preset = PRESETS.get(str(chosen.raw))
     if preset is None:
-        text = f"{chosen.raw!r} is no preset{_similar(str(chosen.raw), list(PRESETS))}; allowed: {', '.join(PRESETS)}"
+        text = (
+            f"{chosen.raw!r} is not a preset{_similar(str(chosen.raw), list(PRESETS))}; allowed: {', '.join(PRESETS)}"
+        )
         problems.append(Problem("preset", text, chosen.source))
         return written
     from_preset = {path: Value(raw, f"preset {chosen.raw}") for path, raw in preset.values.items()}
@@ -122,7 +124,7 @@ def _with_preset(written: dict[str, Value], problems: list[Problem]) -> dict[str
 
 
 def _validate(written: Mapping[str, Value], problems: list[Problem]) -> Settings:
-    """The settings; what is wrong goes to ``problems``, and logical checks still see everything else."""
+    """The settings without wrong values, which go to ``problems``, so that logical checks still see everything else."""
     try:
         settings = Settings.model_validate(_tree(written))
     except ValidationError as error:
@@ -132,7 +134,7 @@ def _validate(written: Mapping[str, Value], problems: list[Problem]) -> Settings
             source = written[path].source if path in written else ""
             ranged = str(detail["type"]).startswith(RANGED) and path in written  # the input is a number by then
             given = written[path].raw if ranged else detail.get("input")
-            wrong[path] = Problem(path, _words(path, str(detail["type"]), given, str(detail["msg"])), source)
+            wrong[path] = Problem(path, _message(path, str(detail["type"]), given, str(detail["msg"])), source)
         problems += wrong.values()
         lacking = tuple(
             f"{path.rpartition('.')[0]}." for path in wrong if path not in written
@@ -165,20 +167,20 @@ def _option_path(location: tuple[int | str, ...]) -> str:
     return ".".join(str(part) for part in location if isinstance(part, str))
 
 
-def _words(path: str, kind: str, value: object, message: str) -> str:
-    """What is wrong and what is allowed, for one error of the validation library; ``value`` as it was written."""
+def _message(path: str, kind: str, value: object, message: str) -> str:
+    """What is wrong and what is allowed, for one error of pydantic; ``value`` as it was written."""
     if kind == "value_error":
         text = message.removeprefix("Value error, ")
     elif kind.startswith(RANGED):
         text = f"{value} is out of range"
     elif value in ("", None):
-        text = "nothing stands there"
+        text = "it is empty"
     elif kind == "literal_error" and isinstance(value, str):
-        text = f"{value!r} is not one of the words{_similar(value, _allowed(path).replace(',', ' ').split())}"
+        text = f"unknown value {value!r}{_similar(value, _allowed(path).replace(',', ' ').split())}"
     elif kind.startswith(("bool", "int")) and isinstance(value, str):
-        text = f"{value!r} is a text; write it without quotation marks"
+        text = f"{value!r} is text; remove the quotation marks"
     else:
-        text = f"{value!r} does not fit"
+        text = f"{value!r} is not valid"
     return f"{text}; allowed: {_allowed(path)}"
 
 
@@ -190,20 +192,20 @@ def _allowed(path: str) -> str:
 def _unknown(path: str, value: object) -> str:
     tables = {known.rsplit(".", 1)[0] for known in OPTIONS if "." in known} | {"actions"}
     if path in tables and isinstance(value, list) and value and isinstance(value[0], dict):
-        return f"[[{path}]] begins a list of tables; allowed: [{path}]"
+        return f"[[{path}]] is a list of tables; allowed: [{path}]"
     if path in tables:
         keys = [known for known in OPTIONS if known.startswith(f"{path}.")]
         return f"this is a table, not a value; allowed: {', '.join(keys)}"
     table, _, key = path.rpartition(".")
     outer, _, name = table.rpartition(".")
     if is_table_of_tables(outer) and generic(path) == path:
-        return f"{name!r} cannot be such a name; allowed: small letters, digits, - and _, but not terminal or wall"
+        return f"{name!r} cannot be a name here; allowed: small letters, digits, - and _, but not terminal or wall"
     path, table = generic(path), generic(path).rpartition(".")[0]
     if table.startswith("cloud.") and table not in tables:
         if why := UNFIT.get(table.split(".")[1]):
-            return f"the options of this plug-in cannot be read ({why}); allowed: none, until it is mended"
+            return f"the options of this plug-in cannot be read ({why}); allowed: none, until it is fixed"
         with_own = sorted(known.removeprefix("cloud.") for known in tables if known.startswith("cloud."))
-        return f"no plug-in of that name with options of its own is installed; allowed: {', '.join(with_own) or 'none'}"
+        return f"no installed plug-in of that name has options of its own; allowed: {', '.join(with_own) or 'none'}"
     siblings = [known for known in OPTIONS if known.rpartition(".")[0] == table]
     elsewhere = [known for known in OPTIONS if known.rpartition(".")[2] == key]
     close = (

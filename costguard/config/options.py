@@ -7,13 +7,14 @@ from typing import Literal, NamedTuple, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from costguard.config.schema import Section, Settings
+from costguard.config.types import Form
+from costguard.config.values import show_seconds, show_share
 
 NAME = "NAME"
 """Stands in a path for the name that people give to a table, as in ``notify.channels.NAME.urls``."""
 
-
 FIT_NAME = re.compile(r"(?!(?:terminal|wall)$)[a-z][a-z0-9_-]{0,31}")
-"""What people may call a table: it stands in variables of the environment and in messages."""
+"""What people may call a table: the name appears in environment variables and in messages."""
 
 
 class Option(NamedTuple):
@@ -55,6 +56,7 @@ def _describe(path: str, field: FieldInfo, section: type[Section]) -> Option:
     extra = field.json_schema_extra
     if not isinstance(extra, Mapping) or not field.description or not field.examples:
         raise TypeError(f"{path} is not described; use option()")
+    form = next((item for item in field.metadata if isinstance(item, Form)), Form(_words_of(field)))
     default = field.default
     kind: Literal["bool", "list", "int", "command", "text"] = "text"
     if isinstance(default, bool):
@@ -68,11 +70,29 @@ def _describe(path: str, field: FieldInfo, section: type[Section]) -> Option:
         field.description,
         default,
         field.examples[0],
-        str(extra["unit"]),
-        str(extra["allowed"]),
+        form.unit,
+        str(extra["allowed"]) or ", ".join(filter(None, (form.allowed, _limits(field, form.unit), form.otherwise))),
         kind,
         section,
     )
+
+
+def _words_of(field: FieldInfo) -> str:
+    """The words that a choice or a switch allows."""
+    if get_origin(field.annotation) is Literal:
+        *words, last = get_args(field.annotation)
+        return f"{', '.join(words)} or {last}"
+    return "true or false" if field.annotation is bool else ""
+
+
+def _limits(field: FieldInfo, unit: str) -> str:
+    """The limits of a number: ``from 1s to 1h``, ``more than 0s and at most 15s``, ``below 100%``."""
+    show = show_share if unit == "share" else show_seconds
+    names = {"gt": "more than", "ge": "at least", "lt": "below", "le": "at most"}
+    bounds = {name: show(getattr(item, name)) for item in field.metadata for name in names if hasattr(item, name)}
+    if bounds.keys() == {"ge", "le"}:
+        return f"from {bounds['ge']} to {bounds['le']}"
+    return " and ".join(f"{names[name]} {bound}" for name, bound in bounds.items())
 
 
 OPTIONS: Mapping[str, Option] = {option.path: option for option in walk()}
@@ -83,12 +103,12 @@ _NAMED = {option.named: len(option.named.split(".")) for option in OPTIONS.value
 
 
 def find(path: str) -> Option | None:
-    """The option that a path means, also within a table that people name; None where there is no such option."""
+    """The option at a path, also in a table that people name; None where there is none."""
     return OPTIONS.get(generic(path))
 
 
 def generic(path: str) -> str:
-    """The path with `NAME` in place of the name that people gave to a table."""
+    """The path with `NAME` for the name that people gave to a table."""
     words = path.split(".")
     for table, count in _NAMED.items():
         if path.startswith(f"{table}.") and FIT_NAME.fullmatch(words[count]):

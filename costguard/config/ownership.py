@@ -1,4 +1,4 @@
-"""Who else could change what the agent will read or run: such a configuration is refused."""
+"""Refuse a configuration that leads the agent to files that other users can change."""
 
 import os
 import re
@@ -19,24 +19,23 @@ _INTERPRETER = re.compile(r"(ba|da|z|k|fi|a|c|tc)?sh|busybox|(python|pypy|perl|r
 
 _OTHER_USER = {"su", "runuser", "setpriv", "gosu"}
 _OTHER_USER_WITH = {"sudo": "-u", "doas": "-u", "systemd-run": "--uid"}
-"""What runs the rest as another user, whose own files may well be his; and the option without which it does not."""
+"""Programs that run the rest as another user, whose own files are then fine; and the option that they need for it."""
 
 _WORD = re.compile(r"[^\s;|&()<>'\"`$={}]+")
-"""One word of a line that a shell is given."""
+"""One word of a shell command."""
 
 _SETTINGS = re.compile(r"_(FILE|CREDENTIALS|CONFIG)$")
-"""Variables that lead libraries to their settings, which may name programs to run."""
-
+"""Variables that point libraries to their settings, which may name programs to run."""
 
 NESTED = 5
-"""Scripts whose interpreter is a script again, as deep as the kernel follows them."""
+"""How deep the kernel follows scripts whose interpreter is a script again."""
 
-FIRST_LINE = 256
-"""Bytes of a script's first line that the kernel reads. Source: execve(2)."""
+FIRST_LINE_BYTES = 256
+"""What the kernel reads of a script's first line. Source: execve(2)."""
 
 
 class Given(NamedTuple):
-    """What the agent will read, beside the settings themselves: configuration files, and the folder of the state."""
+    """What the agent will read beside the settings: configuration files, state directory and environment."""
 
     files: tuple[str, ...]
     state: str
@@ -44,7 +43,7 @@ class Given(NamedTuple):
 
 
 def check(settings: Settings, written: Mapping[str, Value], given: Given, uid: int) -> Iterator[Problem]:
-    """One problem for each file or folder that others than this user and root can change."""
+    """One problem for each file or folder that users other than this one and root can change."""
     inside = bool(container.mark(settings.host.procfs, given.environment))
     seen: set[str] = set()
     for path, file in _everything(settings, given, uid):
@@ -53,12 +52,12 @@ def check(settings: Settings, written: Mapping[str, Value], given: Given, uid: i
             continue
         seen.add(file)
         who = "root's agent" if uid == 0 else "the agent"
-        text = f"{who} would follow {file}, and {found.words}; to mend it: {found.remedy}"
+        text = f"{who} would follow {file}, but {found.reason}; to fix it: {found.remedy}"
         yield Problem(path, text, written[path].source if path in written else "")
 
 
 def _everything(settings: Settings, given: Given, uid: int) -> Iterator[tuple[str, str]]:
-    """What to look at: the option that leads to it, and its path."""
+    """What to check: the option that leads to it, and its path."""
     for file in given.files:
         yield "--config", file
     for path, argv in (
@@ -88,32 +87,28 @@ def _file_of(reference: str) -> str:
 
 
 def executed(argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The files that a command runs, as far as its words show.
-
-    The program, what it is told to run in its turn, and what runs those of them that are scripts.
-    """
+    """The files that a command runs, as far as its arguments show: the program, what it runs in turn, and interpreters."""
     if not argv:
         return []
     path = environment.get("PATH")
     program = shutil.which(argv[0], path=path)
-    told = [] if _becomes_another(argv) else _arguments(argv)
-    named = [program, _found_by_env(argv, path), *told]
-    files = list(dict.fromkeys(file for file in named if file))
+    arguments = [] if _switches_user(argv) else _arguments(argv)
+    files = list(dict.fromkeys(filter(None, (program, _found_by_env(argv, path), *arguments))))
     runners = [runner for file in files if os.access(file, os.X_OK) for runner in _interpreters(file, path)]
     return list(dict.fromkeys([*files, *runners]))
 
 
 def _interpreters(file: str, path: str | None) -> Iterator[str]:
-    """What runs a script, by its first line: the interpreter, and what it runs in its turn; ``path`` is searched for `env NAME`."""
+    """What runs a script, by its first line: the interpreter, and what it runs in turn; ``path`` is searched for `env NAME`."""
     for _ in range(NESTED):
         try:
             with open_file(file) as script:
-                first, end, _rest = script.read(FIRST_LINE).partition(b"\n")
+                first, end, _rest = script.read(FIRST_LINE_BYTES).partition(b"\n")
         except OSError:
             return
         words = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
-        cut = not end and len(first) == FIRST_LINE and len(words) == 1 and not first[-1:].isspace()
-        if not words or cut:  # of a name that is too long the kernel runs nothing
+        cut = not end and len(first) == FIRST_LINE_BYTES and len(words) == 1 and not first[-1:].isspace()
+        if not words or cut:  # the kernel refuses a name that is cut off
             return
         file = os.path.join("/", words[0])
         yield file
@@ -123,7 +118,7 @@ def _interpreters(file: str, path: str | None) -> Iterator[str]:
 
 
 def _found_by_env(words: Sequence[str], path: str | None) -> str | None:
-    """The program that `env` finds for the name that it is given; None where it is not `env` that is run."""
+    """The program that `env NAME` runs; None where the first word is not `env`."""
     if os.path.basename(words[0]) != "env":
         return None
     rest = [word.removeprefix("-S") for word in words[1:]]
@@ -131,7 +126,7 @@ def _found_by_env(words: Sequence[str], path: str | None) -> str | None:
     return shutil.which(name, path=path) if name else None
 
 
-def _becomes_another(argv: Sequence[str]) -> bool:
+def _switches_user(argv: Sequence[str]) -> bool:
     names = [os.path.basename(word) for word in argv]
     return any(
         name in _OTHER_USER or (name in _OTHER_USER_WITH and any(w.startswith(_OTHER_USER_WITH[name]) for w in argv))

@@ -7,9 +7,9 @@ from typing import NamedTuple
 DEFAULT_CONFIG = "/etc/costguard/config.toml"
 """Read when it exists and no other file is named."""
 
-MEMORY = "/dev/shm/"  # noqa: S108 - anybody may write there; the agent checks that its folder is its own
+MEMORY = "/dev/shm/"  # noqa: S108 - any user may write there; the agent checks that its folder is its own
 NO_HOME = "/nonexistent"
-"""The home of a user who has none, as systems write it; the agent tells that it cannot be used."""
+"""The home of a user without one, as systems write it; the agent reports that it cannot be used."""
 
 
 class Paths(NamedTuple):
@@ -24,7 +24,7 @@ def resolve(state_dir: str | None, environment: Mapping[str, str], uid: int | No
 
     root: /var/lib/costguard and /run/costguard. Others: the XDG folders; without XDG_RUNTIME_DIR, /dev/shm, or where
     another user has taken that name, a folder beside the state.
-    Every state folder of its own has a runtime folder of its own, named after a digest of its real path.
+    Each other state folder has its own runtime folder, named after a digest of its real path.
     """
     user = os.geteuid() if uid is None else uid
     runtime = _runtime_base(user, environment)
@@ -39,7 +39,7 @@ def resolve(state_dir: str | None, environment: Mapping[str, str], uid: int | No
 
 
 def _is_anothers(runtime: str, uid: int) -> bool:
-    """Whether somebody else laid this folder, where everybody may lay one: it would keep the agent from its own for ever."""
+    """Whether another user took this name in a world-writable folder, which would lock the agent out for ever."""
     if not runtime.startswith(MEMORY):
         return False
     try:
@@ -58,7 +58,7 @@ def _state_base(uid: int, environment: Mapping[str, str]) -> str:
 
 
 def _home(uid: int, environment: Mapping[str, str]) -> str:
-    """Never a relative path: the folder would be another one wherever a verb is run."""
+    """Never a relative path, which would depend on where a verb is run."""
     home = environment.get("HOME", "")
     if os.path.isabs(home):
         return home

@@ -28,40 +28,40 @@ INSTALLED: Mapping[str, Provider] = _installed()
 """Every plug-in that can be loaded, by the name of its entry point."""
 
 UNFIT: dict[str, str] = {}
-"""Plug-ins whose options cannot be ones of the configuration, and why."""
+"""Plug-ins whose options cannot be part of the configuration, and why."""
 
 
 def own(name: str) -> tuple[Setting, ...]:
-    """The options of one of them."""
+    """The options of one plug-in."""
     return () if name in UNFIT else settings_of(INSTALLED[name])
 
 
 def former() -> dict[str, str]:
-    """Former names of options, which older configurations have, and what they are called now."""
-    every = ((name, one) for name in INSTALLED for one in own(name))
-    own_names = {"notify.channels": "notify.local"}
-    return own_names | {f"cloud.{one.formerly}": f"cloud.{name}.{one.name}" for name, one in every if one.formerly}
+    """Old names of options, for older configurations, and their present names."""
+    options = ((name, option) for name in INSTALLED for option in own(name))
+    renamed = {f"cloud.{option.formerly}": f"cloud.{name}.{option.name}" for name, option in options if option.formerly}
+    return {"notify.channels": "notify.local"} | renamed
 
 
 def files() -> list[tuple[str, str]]:
     """Plug-in and option of each file that a plug-in reads."""
-    return [(name, one.name) for name in INSTALLED for one in own(name) if one.kind == "file"]
+    return [(name, option.name) for name in INSTALLED for option in own(name) if option.kind == "file"]
 
 
 def tables(section: type[Any], option: Callable[..., Any]) -> type[Any]:
     """A base for the model of ``[cloud]`` with an inner table for each plug-in that has options of its own."""
     inner: dict[str, Any] = {}
     for name, provider in INSTALLED.items():
-        fields: dict[str, Any] = {one.name: (_type(one), _option(one, option)) for one in own(name)}
+        fields: dict[str, Any] = {setting.name: (_type(setting), _option(setting, option)) for setting in own(name)}
         if not fields:
             continue
         try:
-            about = f"What {provider.name} alone has."
+            about = f"Options of {provider.name} alone."
             table = create_model(f"Cloud_{name}", __base__=section, __doc__=about, **fields)
             inner[name] = (table, table())
             if name not in create_model("PlugIns", __base__=section, **inner).model_fields:
-                raise ValueError("no table can have this name")  # noqa: TRY301 - as what the library says of others
-        except Exception as error:  # noqa: BLE001 - foreign words: whatever is wrong with them, the others count
+                raise ValueError("a table cannot have this name")  # noqa: TRY301 - reported as the library's own errors
+        except Exception as error:  # noqa: BLE001 - foreign code: whatever is wrong with it, the other plug-ins count
             inner.pop(name, None)
             UNFIT[name] = " ".join(str(error).split())
     return create_model("PlugIns", __base__=section, **inner)

@@ -1,4 +1,4 @@
-"""Sets of values that carry the rules of well-known tools; a preset never sets the mode."""
+"""Presets with the rules of well-known tools; a preset never sets the mode."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -28,8 +28,8 @@ PRESETS: Mapping[str, Preset] = {
     "none": Preset("costguard's own defaults.", {}),
     "gpu-sentinel": Preset(
         "Arms when the mean load is above 80% for 30 s, acts when it is below 70% for 30 s, looks every second, "
-        "gives no warning time. Load alone decides, for machine actions too. As there, the action ends costguard itself "
-        "with exit code 0, so that `costguard run && something` goes on; set kill_action for shutdown or reboot. "
+        "gives no time after a warning. Load alone decides, for machine actions too. As in that tool, the action ends costguard "
+        "itself with exit code 0, so that `costguard run && something` goes on; set kill_action for shutdown or reboot. "
         "A machine action judges every GPU, not the mean.",
         {
             "interval": "1s",
@@ -47,12 +47,12 @@ PRESETS: Mapping[str, Preset] = {
         },
     ),
     "gpu-idle-timeout": Preset(
-        "Acts when every look of 300 s (60 looks, one each 5 s) saw every GPU below 1%, work seen before or not. "
-        "It begins to count with the 12th look, after 60 s. The action ends costguard itself with exit code 0.",
+        "Acts when every look of 300 s (60 looks, one each 5 s) saw every GPU below 1%, whether work was seen before or not. "
+        "Counting begins with the 12th look, after 60 s. The action ends costguard itself with exit code 0.",
         {**_IDLE_TIMEOUT, "kill_action": "end_process"},
     ),
     "gpu-idle-timeout-any": Preset(
-        "As gpu-idle-timeout, but one idle GPU is enough, and the action runs your command (set actions.command.run) "
+        "As gpu-idle-timeout, but one idle GPU is enough, and it runs your command (set actions.command.run) "
         "5 s after a warning that can still be cancelled.",
         {**_IDLE_TIMEOUT, "aggregate": "any", "grace": "5s", "kill_action": "command"},
     ),

@@ -12,9 +12,9 @@ _HEAD = """\
 
 <!-- Written by `make docs` from costguard/config/schema.py; changes here are lost. -->
 
-costguard reads `/etc/costguard/config.toml`, or the file named with `--config`. A missing default file is fine: then the defaults below count.
+costguard reads `/etc/costguard/config.toml`, or the file named with `--config`. Without the default file, the defaults below apply.
 `costguard config init` writes a commented sample, `costguard config check` reports every problem at once, and
-`costguard config show` prints the values that count, with where each came from.
+`costguard config show` prints the effective values, each with its source.
 
 Later sources win: preset, file, environment, command line.
 
@@ -24,7 +24,7 @@ Later sources win: preset, file, environment, command line.
 | environment | `COSTGUARD_KILL_THRESHOLD=5%`, `COSTGUARD_DEADLINE__LIFETIME=7d` |
 | command line | `--set kill_threshold=5% --set deadline.lifetime=7d`, `--mode live`, `--preset gpu-sentinel` |
 
-Durations: `30` (seconds), `30s`, `10m`, `2h`, `1d`, `1h30m`. Shares: `0.7` or `70%`; a bare `80` or `1` is refused because it may mean two things.
+Durations: `30` (seconds), `30s`, `10m`, `2h`, `1d`, `1h30m`. Shares: `0.7` or `70%`; a bare `80` or `1` is refused as ambiguous.
 Unknown names are errors. On the command line and in the environment a list is written `a,b` or `["a","b"]`.
 """
 

@@ -8,11 +8,11 @@ from costguard.config.presets import PRESETS
 
 _HEAD = """\
 # costguard reads this file at start and on `systemctl reload costguard`.
-# Every option stands here with its default; take away the leading "#" to change one.
-# Check it with `costguard config check`; `costguard config show` prints what counts in the end.
+# Every option is listed with its default; remove the leading "#" to change one.
+# Check it with `costguard config check`; `costguard config show` prints the effective values.
 """
 WRITTEN = "mode"
-"""The one option that stands in the sample without a comment sign: the switch that people look for."""
+"""The one option that is not commented out: the switch that people look for."""
 
 
 def toml(value: object) -> str:

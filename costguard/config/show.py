@@ -1,4 +1,4 @@
-"""The values that count in the end, each with where it came from; secrets are masked."""
+"""Show the effective values, each with its source; secrets are masked."""
 
 from collections.abc import Iterator
 
@@ -58,11 +58,11 @@ def source_of(loaded: LoadedConfiguration, path: str) -> str:
 
 
 def origin(loaded: LoadedConfiguration) -> str:
-    """Where the settings came from, in words: the preset, the file, the environment, the command line."""
+    """Where the settings came from: ``preset NAME, FILE and the environment``."""
     kinds = {value.source.split(" ", 1)[0] for value in loaded.written.values()}
     found = [value.source for value in loaded.written.values() if value.source.startswith("preset ")][:1]
     found += [loaded.source] if loaded.source else []
-    found += [f"the {words}" for kind, words in _OUTSIDE.items() if kind in kinds]
+    found += [f"the {name}" for kind, name in _OUTSIDE.items() if kind in kinds]
     return " and ".join(filter(None, (", ".join(found[:-1]), found[-1]))) if found else "the built-in defaults"
 
 

@@ -1,4 +1,4 @@
-"""Where values come from: file, environment and command line, each flattened to dotted paths."""
+"""Read values from file, environment and command line, each flattened to dotted paths."""
 
 import re
 import tomllib
@@ -16,19 +16,19 @@ NOT_OPTIONS = re.compile(
     r"COSTGUARD_(STANDIN_\w*|TEST_\w*|INCIDENT|ATTEMPT|REASON|IDLE_SECONDS|GPUS|SENTENCE|INSTANCE|_\w*"
     r"|[A-Z]+_METADATA_ENDPOINT)"
 )
-"""Variables that are not configuration: test stand-ins, what the command action exports, the agent's own, and where
-a cloud's plug-in finds its metadata service."""
+"""Variables that are not configuration: test stand-ins, those that the command action exports, the agent's own, and the
+address of a plug-in's metadata service."""
 
 
 class Value(NamedTuple):
-    """What somebody wrote, and where."""
+    """A value as it was written, and where."""
 
     raw: object
     source: str
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong; ``involves`` are further options that the statement is about."""
+    """One thing that is wrong; ``involves`` are the other options that it depends on."""
 
     path: str
     text: str
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """All values of one source, and what could not be read in it."""
+    """All values of one source, and what could not be read."""
 
     found: dict[str, Value]
     problems: list[Problem]
@@ -50,12 +50,12 @@ def read_file(path: str, *, required: bool) -> Layer:
     """The values of a TOML file; a missing file is empty unless it is ``required``."""
     try:
         with open_file(path) as file:
-            content = file.read(toml_text.LARGEST + 1)
+            content = file.read(toml_text.MOST_BYTES + 1)
     except FileNotFoundError:
-        words = f"there is no such file; allowed: a file, see `costguard config init --path {path}`"
-        return Layer({}, [Problem(path, words)] if required else [])
+        text = f"there is no such file; allowed: a file, see `costguard config init --path {path}`"
+        return Layer({}, [Problem(path, text)] if required else [])
     except (OSError, ValueError) as error:
-        return Layer({}, [Problem(path, _closed(error))])
+        return Layer({}, [Problem(path, _unreadable(error))])
     document = toml_text.read(content)
     if isinstance(document, toml_text.Slip):
         return Layer({}, [Problem(f"{path}:{document.line}" if document.line else path, document.text)])
@@ -69,27 +69,27 @@ def read_file(path: str, *, required: bool) -> Layer:
 
 
 def _renamed(found: dict[str, Value]) -> Iterator[Problem]:
-    """Give options their present names; one that is set under both is a problem."""
+    """Rename options with an old name; one that is set under both names is a problem."""
     for name, path in former().items():
         if name in found:
             value = found.pop(name)
             if path in found:
                 yield Problem(
-                    name, f"it is the former name of {path}, which is set as well; allowed: one of them", value.source
+                    name, f"it is the old name of {path}, which is set too; allowed: one of them", value.source
                 )
             else:
                 found[path] = value
 
 
-def _closed(error: OSError | ValueError) -> str:
+def _unreadable(error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
-        return "this is no path; allowed: a file"
+        return "this is not a path; allowed: a file"
     if isinstance(error, NoFileError):
         return f"{error.strerror}; allowed: a file, because the agent reads it again"
     if isinstance(error, IsADirectoryError):
         return "this is a folder; allowed: a file"
     if isinstance(error, PermissionError):
-        return "this user may not read it; allowed: a file that the user of the agent may read, or run it with sudo"
+        return "permission denied; allowed: a file that the agent's user may read (or use sudo)"
     return f"it cannot be read ({error.strerror}); allowed: a file"
 
 
@@ -104,7 +104,7 @@ def read_environment(environment: Mapping[str, str]) -> Layer:
 
 
 def read_command_line(assignments: list[str], named: Mapping[str, str]) -> Layer:
-    """The values of ``--set key=value``, the last one of a key wins; and of options of their own, which win over them."""
+    """The values of ``--set key=value``, of which the last of a key wins; options of their own (``named``) win over them."""
     layer = Layer({}, [])
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
@@ -128,7 +128,7 @@ def _add_text(layer: Layer, path: str, text: str, source: str) -> None:
 
 
 def _from_text(path: str, text: str) -> object:
-    """A value of the option's own type; text from outside a file has none yet."""
+    """Convert text to the option's own type, as a TOML file would have it."""
     option = find(path)
     kind = option.kind if option is not None else "text"
     if kind == "bool":
@@ -166,7 +166,7 @@ def _flatten(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:
-    """The line of each plain `key = ` of the file; only used for words, so odd spellings may be missed."""
+    """The line of each plain `key = ` of the file; only for messages, so odd spellings may be missed."""
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if match := re.match(r"\s*\[\s*([\w.-]+)\s*\]", line):

@@ -1,4 +1,4 @@
-"""What a configuration will do, in plain words."""
+"""What a configuration will do, in plain English."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,13 @@ from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.masking import mask_all
 from costguard.record_address import outlives
 
-_WORDS = {
+_DEEDS = {
     "stop": "the cloud is asked to stop this machine",
     "terminate": "the cloud is asked to terminate this machine, which deletes it",
     "hibernate": "the cloud is asked to hibernate this machine",
     "shutdown": "the operating system shuts down",
     "reboot": "the operating system reboots",
-    "end_process": "costguard itself ends with exit code 0 and the machine goes on",
+    "end_process": "costguard itself ends with exit code 0 and the machine keeps running",
     "command": "your command runs",
 }
 
@@ -28,7 +28,7 @@ def summary(settings: Settings) -> list[str]:
 def _mode(settings: Settings) -> str:
     if settings.mode == "live":
         return "LIVE: this configuration acts."
-    return "Dry run: nothing is stopped, run or ended; messages say what would be done."
+    return "Dry run: nothing is stopped, run or ended; messages say what would happen."
 
 
 def _idle(settings: Settings) -> str:
@@ -42,7 +42,7 @@ def _idle(settings: Settings) -> str:
     if settings.arm_duration is not None:
         arm = (show_share(settings.arm_threshold), show_seconds(settings.arm_duration))
         armed = f"Once the GPUs have worked (load above {arm[0]} for {arm[1]}), and then "
-    action = _WORDS[settings.kill_action]
+    action = _DEEDS[settings.kill_action]
     if settings.kill_action == "command":
         action += f" ({' '.join(mask_all(settings.actions.command.run))})"
     first = (
@@ -84,18 +84,18 @@ def _notes(settings: Settings) -> Iterator[str]:
         other = "the mean" if settings.aggregate == "mean" else "some of them"
         yield f"Note: a machine action judges every GPU, not {other}, whatever aggregate and gpu_devices say."
     if settings.arm_duration is not None and settings.kill_threshold > settings.arm_threshold and machine:
-        yield "Note: kill_threshold is above arm_threshold: load between the two counts as work first and as idle later."
+        yield "Note: kill_threshold is above arm_threshold: load between the two counts first as work, then as idle."
     if settings.mode != "live" and (settings.sink.tag or settings.heartbeat.tag):
         yield "Note: tags of the machine are written in live mode only."
     yield from _refusals(settings)
 
 
 def _refusals(settings: Settings) -> Iterator[str]:
-    """What this configuration alone makes every plan refuse."""
+    """What this configuration makes every plan refuse."""
     chain = (settings.kill_action, *settings.fallback)
     through_cloud = next((action for action in chain if action in CLOUD_ACTIONS), "")
     if through_cloud and (settings.cloud.provider == "none" or settings.cloud.metadata == "never"):
         option = "cloud.provider is none" if settings.cloud.provider == "none" else "cloud.metadata is never"
-        yield f"Note: no cloud is asked, as {option}: {through_cloud} is refused, and the bill goes on."
+        yield f"Note: {option}: {through_cloud} is refused, and the bill goes on."
     if "terminate" in chain and not outlives(settings.sink.model_dump()):
-        yield "Note: in live mode terminate is refused until [sink] has a `url` or `syslog`, which keeps the record."
+        yield "Note: in live mode terminate is refused until [sink] has a `url` or `syslog`, to keep the record."

@@ -1,7 +1,7 @@
 """Types of options: from what a person may write to what the engine works with."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -49,7 +49,7 @@ def _folder(value: str) -> str:
 
 
 def _file(value: str) -> str:
-    """The words do not quote it: somebody may have written the secret itself in place of its file."""
+    """The message does not quote it: it may be the secret itself, in place of its file."""
     if value and not value.startswith("/"):
         raise ValueError("this is not an absolute path")
     return value
@@ -91,10 +91,12 @@ def _date_or_off(value: object) -> float | None:
 
 
 def _reference(value: str) -> str:
-    """Where secrets stand. The words do not quote it: somebody may have written the secret itself."""
+    """A reference to secrets. The message does not quote it: it may be the secret itself."""
     if not values.REFERENCE.fullmatch(value):
         raise ValueError(
-            "this is no reference to a place with addresses" if value else "nothing says where its addresses stand"
+            "this is not a reference to a place with addresses"
+            if value
+            else "it is missing, so the addresses are unknown"
         )
     return value
 
@@ -111,26 +113,41 @@ KINDS = (
 def _kinds(value: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [kind for kind in value if kind not in KINDS]
     if unknown:
-        raise ValueError(f"{unknown[0]!r} is no kind of message")
+        raise ValueError(f"{unknown[0]!r} is not a kind of message")
     return value
 
 
-Duration = Annotated[float, BeforeValidator(values.seconds)]
-DurationOrOff = Annotated[float | None, BeforeValidator(values.seconds_or_off)]
-Share = Annotated[float, BeforeValidator(values.share)]
-Money = Annotated[float | None, BeforeValidator(_money)]
-DateOrOff = Annotated[float | None, BeforeValidator(_date_or_off)]
+class Form(NamedTuple):
+    """What is allowed for a type, as people read it; ``otherwise`` stands after the limits of an option."""
+
+    allowed: str
+    unit: str = ""
+    otherwise: str = ""
+
+
+DURATION = "a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d"
+_DATE = "a date and time with its offset (RFC 3339), such as 2027-01-31T18:00:00+01:00, or off"
+_ARGUMENTS = "a list of arguments, or one string that is split as a shell does"
+_URL = Form("a URL that begins with http:// or https://, or nothing")
+_PATH_OR_NONE = Form("an absolute path, or nothing")
+_SERVER = "host:port with a port from 1 to 65535, an IPv6 address in brackets ([2001:db8::1]:601), or nothing"
+
+Duration = Annotated[float, BeforeValidator(values.seconds), Form(DURATION, "seconds")]
+DurationOrOff = Annotated[float | None, BeforeValidator(values.seconds_or_off), Form(DURATION, "seconds", "or off")]
+Share = Annotated[float, BeforeValidator(values.share), Form("a share such as 0.05 or 5%", "share")]
+Money = Annotated[float | None, BeforeValidator(_money), Form("a positive amount", "currency")]
+DateOrOff = Annotated[float | None, BeforeValidator(_date_or_off), Form(_DATE, "date")]
 Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_gpu)]
-Command = Annotated[tuple[str, ...], BeforeValidator(values.command)]
-Folder = Annotated[str, AfterValidator(_folder)]
-Address = Annotated[str, AfterValidator(_address)]
-Server = Annotated[str, AfterValidator(_server)]
-Url = Annotated[str, AfterValidator(_url)]
-FolderOrNone = Annotated[str, AfterValidator(lambda value: _folder(value) if value else value)]
+Command = Annotated[tuple[str, ...], BeforeValidator(values.command), Form(_ARGUMENTS)]
+Folder = Annotated[str, AfterValidator(_folder), Form("an absolute path")]
+Address = Annotated[str, AfterValidator(_address), _URL]
+Server = Annotated[str, AfterValidator(_server), Form(_SERVER)]
+Url = Annotated[str, AfterValidator(_url), _URL]
+FolderOrNone = Annotated[str, AfterValidator(lambda value: _folder(value) if value else value), _PATH_OR_NONE]
 File = Annotated[str, AfterValidator(_file)]
 Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]
 Kinds = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_kinds)]
 UrlReference = Annotated[str, AfterValidator(_reference)]
-Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), Form("three capital letters (ISO 4217)")]
 ActionName = Literal["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "command"]
 ActionNames = Annotated[tuple[ActionName, ...], BeforeValidator(values.names)]

@@ -1,4 +1,4 @@
-"""Words for values: how durations, shares, dates and commands are written, read and shown."""
+"""Read and write durations, shares, dates and commands as people do. Readers raise ValueError with a message for people."""
 
 import math
 import re
@@ -17,31 +17,31 @@ REFERENCE = re.compile(r"file:(?P<file>/\S+)|env:(?P<env>[A-Za-z_]\w*)|credentia
 _HOURS_MEANT = 48
 """A bare number up to this may mean hours; above it, minutes or seconds."""
 
-LONGEST = 36500 * 86400.0
-"""Seconds; beyond it a slip is meant, and dates end."""
+LONGEST_SECONDS = 36500 * 86400.0
+"""A longer duration is a slip, and beyond the end of dates."""
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 
 
 def seconds(value: object) -> float:
-    """Read ``30`` (seconds), ``30s``, ``10m``, ``2h``, ``1d`` or ``1h30m``; raises ValueError in words."""
+    """Read ``30`` (seconds), ``30s``, ``10m``, ``2h``, ``1d`` or ``1h30m``."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{value!r} is not a duration")
     if isinstance(value, str):
         value = _written(value)
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{value} is not a duration")
-    if value > LONGEST:
-        raise ValueError(f"{value:g} s is longer than {show_seconds(LONGEST)}")
+    if value > LONGEST_SECONDS:
+        raise ValueError(f"{value:g} s is longer than {show_seconds(LONGEST_SECONDS)}")
     return float(value)
 
 
 def _written(text: str) -> float:
     """Numbers with units, the largest unit first and each at most once; or one bare number of seconds."""
-    words = text.strip().lower()
-    if _BARE.fullmatch(words):
-        return float(words)
-    parts = _PART.findall(words) if _DURATION.fullmatch(words) else []
+    text = text.strip().lower()
+    if _BARE.fullmatch(text):
+        return float(text)
+    parts = _PART.findall(text) if _DURATION.fullmatch(text) else []
     sizes = [_SECONDS[unit] for _number, unit in parts]
     if not parts or sizes != sorted(set(sizes), reverse=True):
         raise ValueError(f"{text!r} is not a duration")
@@ -49,7 +49,7 @@ def _written(text: str) -> float:
 
 
 def spoken_seconds(text: str) -> float:
-    """As `seconds`, from a person: a bare number is refused, because nobody can tell which unit was meant."""
+    """As `seconds`, from a person: a bare number is refused, because its unit is unclear."""
     number = text.strip()
     if _BARE.fullmatch(number) and float(number) > 0:
         large, small = ("h", "m") if float(number) <= _HOURS_MEANT else ("m", "s")
@@ -65,7 +65,7 @@ def seconds_or_off(value: object) -> float | None:
 
 
 def share(value: object) -> float:
-    """Read ``0.7``, ``"70%"`` or ``"70 %"`` as 0.7; raises ValueError in words.
+    """Read ``0.7``, ``"70%"`` or ``"70 %"`` as 0.7.
 
     A bare number above 1 is refused (``80`` may mean 80 % or a slip), and so is a bare ``1``,
     which half of its readers take for 1 %.
@@ -94,7 +94,7 @@ def share(value: object) -> float:
 
 
 def date(value: object) -> float:
-    """Read an RFC 3339 date and time with its offset, as seconds since the epoch; raises ValueError in words."""
+    """Read an RFC 3339 date and time with its offset, as seconds since the epoch."""
     moment = value
     if isinstance(value, str):
         try:
@@ -112,7 +112,7 @@ def date(value: object) -> float:
 
 
 def command(value: object) -> tuple[str, ...]:
-    """Read a list of arguments, or one string that is split as a shell would; raises ValueError in words."""
+    """Read a list of arguments, or one string that is split as a shell would."""
     if isinstance(value, str):
         try:
             words: Sequence[object] = shlex.split(value)
@@ -123,17 +123,17 @@ def command(value: object) -> tuple[str, ...]:
     if not all(isinstance(word, str) for word in words):
         raise ValueError(f"{value!r} is not a command")
     if words and not str(words[0]).strip():
-        raise ValueError(f"the first word of {value!r}, the program, is empty")
+        raise ValueError(f"the program, the first word of {value!r}, is empty")
     return tuple(map(str, words))
 
 
 def names(value: object) -> tuple[str, ...]:
-    """Read a list of words; numbers count as words; raises ValueError in words."""
+    """Read a list of texts; numbers count as text."""
     if not isinstance(value, list | tuple):
         raise ValueError(f"{value!r} is not a list")
     for part in value:
         if isinstance(part, bool) or not isinstance(part, int | str):
-            raise ValueError(f"{part!r} is not a word")
+            raise ValueError(f"{part!r} is not text")
     return tuple(str(part).strip() for part in value)
 
 

@@ -21,7 +21,10 @@ class Message(NamedTuple):
 
 
 class DeliveryError(Exception):
-    """A channel reached nobody; its message says why, and must hold no secret."""
+    """A channel reached nobody: why, and what to do about it. Neither may hold a secret."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(f"{message} ({hint})" if hint else message)
 
 
 class Deliver(Protocol):

@@ -33,7 +33,7 @@ def test_which_places_count(settings: dict[str, Any], configured: bool, outlives
     [
         ("https://x/", ""), ("https://x/?key=1", ""), (GOOD, ""), ("https://x/{instance}/{step}-{time}", ""), ("https://x/?a={instance}{step}{time}", ""),
         ("https://x/{instance}/{step}", "overwrite"), ("https://x/{instance}/{attempt}", "overwrite"), ("https://x/{step}{time}", "overwrite"), ("https://x/a?b=/", "overwrite"),
-        ("https://{instance}/", "the host"), ("https://x/{who}/{a}/", "{a}, {who} is filled in by nobody"), ("https://x/{}/", "{} is filled in by nobody"),
+        ("https://{instance}/", "the host"), ("https://x/{who}/{a}/", "unknown placeholder {a}, {who}"), ("https://x/{}/", "unknown placeholder {}"),
     ],
 )  # fmt: skip
 def test_an_address_that_cannot_tell_records_apart_is_refused(url: str, words: str) -> None:

@@ -48,7 +48,7 @@ def test_who_can_write_a_folder_on_the_way_can_change_the_file(place: Path, weak
     found = weakness(str(place), os.geteuid())
     assert found is not None
     assert found.place == str(folder)
-    assert f"can write {folder}" in found.words
+    assert f"can write {folder}" in found.reason
     assert found.remedy.endswith(f"chmod go-w {folder}")
 
 
@@ -62,7 +62,7 @@ def test_what_belongs_to_another_user_is_his_to_change(place: Path, tmp_path: Pa
     asked = link if whose in ("link", "target") else place
     found = weakness(str(asked), uid)
     assert found is not None
-    assert "belongs to" in found.words
+    assert "belongs to" in found.reason
     if uid == 0:
         assert found.place == str(chosen)
 

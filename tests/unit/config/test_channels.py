@@ -51,9 +51,9 @@ def test_every_mistake_is_reported_and_no_secret_is(tmp_path: Path) -> None:
     said = problems(tmp_path, text)
     assert "s3cret" not in said
     for words in (
-        "At 'notify.channels.team.urls': this is no reference to a place with addresses; allowed: file:/PATH",
-        "At 'notify.channels.mail.urls': nothing says where its addresses stand",
-        "At 'notify.channels.mail.kinds': 'gossip' is no kind of message",
+        "At 'notify.channels.team.urls': this is not a reference to a place with addresses; allowed: file:/PATH",
+        "At 'notify.channels.mail.urls': it is missing, so the addresses are unknown",
+        "At 'notify.channels.mail.kinds': 'gossip' is not a kind of message",
         "At 'notify.channels.x.lvel': there is no such option; did you mean 'notify.channels.x.level'?",
         "At 'notify.attempts': 0 is out of range",
     ):
@@ -63,7 +63,7 @@ def test_every_mistake_is_reported_and_no_secret_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Team", "wall", "terminal", '"my team"', "_x", "9"])
 def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
     """It would stand in variables of the environment, or be taken for a channel of this machine."""
-    assert "cannot be such a name" in problems(tmp_path, f'[notify.channels.{name}]\nurls = "env:X"\n')
+    assert "cannot be a name here" in problems(tmp_path, f'[notify.channels.{name}]\nurls = "env:X"\n')
 
 
 def test_the_former_spelling_is_understood(tmp_path: Path) -> None:
@@ -72,4 +72,4 @@ def test_the_former_spelling_is_understood(tmp_path: Path) -> None:
     loaded = load({"config": str(tmp_path / "config.toml")}, {}, NOWHERE)
     assert loaded.settings.notify.local == ("wall",)
     assert load({"set": ["notify.channels=[]"]}, {}, NOWHERE).settings.notify.local == ()
-    assert "former name" in problems(tmp_path, '[notify]\nchannels = ["wall"]\nlocal = ["wall"]\n')
+    assert "old name" in problems(tmp_path, '[notify]\nchannels = ["wall"]\nlocal = ["wall"]\n')

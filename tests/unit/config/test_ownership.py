@@ -44,7 +44,7 @@ def test_a_configuration_that_others_can_write(tmp_path: Path) -> None:
     """Refused by its own mode; mended, it passes."""
     file = written(tmp_path / "config.toml", 0o646, 'grace = "15m"\n')
     (problem,) = problems(file, tmp_path)
-    assert f"everybody can write {file}" in problem
+    assert f"any user can write {file}" in problem
     assert f"chmod go-w {file}" in problem
     file.chmod(0o644)
     assert problems(file, tmp_path) == []
@@ -85,7 +85,7 @@ def test_what_the_agent_runs_or_reads_is_nobody_elses(tmp_path: Path, option: st
     given = f"{option}={value.format(file=file, program=program)}"
     (problem,) = problems(None, tmp_path, given)
     assert problem.startswith(f"At '{option}'")
-    assert "everybody can write" in problem
+    assert "any user can write" in problem
     for path in (program, file):
         path.chmod(path.stat().st_mode & 0o755)
     assert problems(None, tmp_path, given) == []
@@ -139,7 +139,7 @@ def test_the_interpreter_of_a_script_is_nobody_elses(short: Path, first: str) ->
     search = f"{short}:/usr/bin:/bin"
     (problem,) = problems(None, short, f"actions.command.run={file}", PATH=search)
     assert problem.startswith("At 'actions.command.run': ")
-    assert f"everybody can write {runner}" in problem
+    assert f"any user can write {runner}" in problem
     runner.chmod(0o755)
     assert problems(None, short, f"actions.command.run={file}", PATH=search) == []
 
@@ -148,7 +148,7 @@ def test_what_env_finds_is_nobody_elses(tmp_path: Path) -> None:
     """Also where the command itself begins with env."""
     runner = written(tmp_path / "runner", 0o777)
     (problem,) = problems(None, tmp_path, "actions.command.run=/usr/bin/env A=b runner", PATH=f"{tmp_path}:/usr/bin")
-    assert f"everybody can write {runner}" in problem
+    assert f"any user can write {runner}" in problem
 
 
 @pytest.mark.parametrize(

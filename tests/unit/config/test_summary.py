@@ -37,8 +37,8 @@ def test_live_and_dangerous_settings_are_named() -> None:
     ("broken", "mended", "part"),
     [
         (["kill_action=terminate", "sink.tag=true"], ["sink.syslog=log.example.org:601"], "terminate is refused until"),
-        (["cloud.provider=none"], ["kill_action=shutdown"], "as cloud.provider is none: stop is refused"),
-        (["cloud.metadata=never"], ["cloud.metadata=auto"], "as cloud.metadata is never: stop is refused"),
+        (["cloud.provider=none"], ["kill_action=shutdown"], "cloud.provider is none: stop is refused"),
+        (["cloud.metadata=never"], ["cloud.metadata=auto"], "cloud.metadata is never: stop is refused"),
     ],
 )
 def test_an_action_that_can_only_be_refused_is_named(broken: list[str], mended: list[str], part: str) -> None:
