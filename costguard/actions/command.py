@@ -11,7 +11,7 @@ from costguard.actions.base import Context
 from costguard.engine import deadlines
 from costguard.plans import Plan, PlanFinding, Result
 
-DEFAULT_TIMEOUT = deadlines.ACTION
+DEFAULT_TIMEOUT = deadlines.ACTION_SECONDS
 """Seconds; ``actions.command.timeout``."""
 
 _BILL = PlanFinding("bill_unknown", "costguard cannot know whether the command ends the bill")

@@ -11,7 +11,7 @@ from costguard.actions.base import Context
 from costguard.engine import deadlines
 from costguard.plans import Plan, PlanFinding, Result, worst
 
-DEFAULT_TIMEOUT = deadlines.HOOK
+DEFAULT_TIMEOUT = deadlines.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
 
 

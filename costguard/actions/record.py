@@ -24,7 +24,7 @@ def announce(decided: Plan, context: Context) -> Plan:
 
     record = _record("prepared", context) | {"receipt": dict(decided.receipt)}
     tag = (lambda within: _mark(context, within)) if context.sink.get("tag") is True else None
-    fate = sink.deliver(context.sink, record, deadlines.RECORD, tag)
+    fate = sink.deliver(context.sink, record, deadlines.RECORD_SECONDS, tag)
     failed = [f"{one.sink}: {one.trouble}" for one in fate if one.trouble]
     if not failed:
         return decided
@@ -46,7 +46,7 @@ def conclude(outcome: Result, context: Context) -> None:
     if context.live and record_address.configured(context.sink):
         from costguard.actions import sink
 
-        sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, deadlines.RESULT)
+        sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, deadlines.RESULT_SECONDS)
 
 
 def _mark(context: Context, within: float) -> str:

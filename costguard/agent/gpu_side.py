@@ -13,7 +13,7 @@ from costguard.engine.events import Devices, Finding
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.rules import Rules
 from costguard.engine.state import State
-from costguard.engine.tracks import is_loud
+from costguard.engine.tracks import is_busy
 from costguard.host.ports import Host, Report
 from costguard.readers.nvml.job import NvmlJob
 
@@ -154,7 +154,7 @@ class GpuSide:
 
     def _tells(self, gpu: str, reading: Reading, rules: Rules) -> bool:
         work = self._work.get(gpu)
-        return work is not None and (type(reading) is Known or is_loud(work, rules))
+        return work is not None and (type(reading) is Known or is_busy(work, rules))
 
     def observe(self, now: float, rules: Rules) -> tuple[Observation, Devices | None]:
         """The answer as an observation, and the devices when they are others than before."""

@@ -51,4 +51,4 @@ class Jitter:
             return min(whole, ATTENDED)
         if check.tries:
             return deadlines.pause(check.tries)
-        return whole if check.known else whole * deadlines.EARLY
+        return whole if check.known else whole * deadlines.EARLY_SHARE

@@ -342,7 +342,9 @@ class Loop:
             case Answer():
                 lost = self.troubles.get("commitments")
                 words = (
-                    f"{effect.words}; NOT stored, so a restart of costguard loses it: {lost}" if lost else effect.words
+                    f"{effect.message}; NOT stored, so a restart of costguard loses it: {lost}"
+                    if lost
+                    else effect.message
                 )
                 self.host.answer(effect.client, to_line(Said(effect.done, words)))
         if outcome is not None:
@@ -350,7 +352,7 @@ class Loop:
 
     def _circumstances(self) -> Circumstances:
         state, core = self._last.state, self._last.state.core
-        quiet = [0.0 if state.tracks[i].loud else state.at - state.tracks[i].since for i in core.selection.judged]
+        quiet = [0.0 if state.tracks[i].busy else state.at - state.tracks[i].since for i in core.selection.judged]
         idle = (max if rules_of(self.policy).judges_any else min)(quiet, default=0.0)
         reason = core.incident.reason if core.incident else ""
         gpus = tuple([state.gpus[i] for i in core.selection.judged])

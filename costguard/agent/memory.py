@@ -15,6 +15,7 @@ from costguard.agent.reader import HANDED
 from costguard.engine.policy import Policy
 from costguard.engine.saved import alike, commitments, dump, initial, load
 from costguard.engine.state import OPEN, Core, State
+from costguard.engine.window import Track
 from costguard.host.files import Start
 from costguard.host.ports import Host, Instant, Report
 
@@ -66,6 +67,11 @@ def ground(config: Mapping[str, Any]) -> int:
     """What the plans of actions rest on in this configuration, as a number that is another one when it changes."""
     sections = {name: config.get(name) for name in ("providers", "cloud", "actions", "sink", "heartbeat", "host")}
     return zlib.crc32(json.dumps([config["policy"]["mode"], sections], sort_keys=True).encode())
+
+
+def over(work: Track, since: float) -> bool:
+    """Whether quiet that began then has ended: by work, by what cannot be seen, or as a resume counts as a start."""
+    return work.busy or work.unknown_since is not None or max(work.since, work.known_since) > since
 
 
 class Memory:
@@ -157,14 +163,9 @@ class Memory:
         if told or essence != self._essence or at - self._saved_at >= SAVE_EVERY or learnt is not self._learnt:
             self._essence = essence
             self.save(state, readers)
-        # work, or what cannot be seen, while the disk still tells of unused time: a crash of the machine must not lose it
-        work = core.signals.work
-        # or that began anew: a resume counts as a start
-        saved = self._unused_since
-        worked = saved is not None and (
-            core.signals.armed_at is not None
-            or (work is not None and (work.loud or work.lost is not None or max(work.since, work.known_since) > saved))
-        )
+        # while the disk still tells of unused time: a crash of the machine must not lose that it is over
+        work, saved = core.signals.work, self._unused_since
+        worked = saved is not None and (core.signals.armed_at is not None or (work is not None and over(work, saved)))
         now_open = core.incident.id if core.incident is not None and core.phase in OPEN else ""
         lasting = (core.people.holds, core.ledger.stops, now_open, core.phase if now_open else "")
         if worked or lasting != self._lasting:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from costguard.engine.machine import Step
-from costguard.engine.narrate import lacking
+from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Observation
 from costguard.engine.obstacles import due_at
 from costguard.engine.policy import Policy
@@ -38,8 +38,8 @@ def report(
             {
                 "key": key,
                 "label": label(core, key),
-                "state": "unknown" if track.lost is not None else "works" if track.loud else "quiet",
-                "since": date(track.since if track.lost is None else track.lost),
+                "state": "unknown" if track.unknown_since is not None else "works" if track.busy else "quiet",
+                "since": date(track.since if track.unknown_since is None else track.unknown_since),
                 "load": reading.load if isinstance(reading, Known) else None,
                 "signs": list(reading.signs) if isinstance(reading, Known) else [],
                 "words": reading.evidence if isinstance(reading, Known) else getattr(reading, "reason", "not listed"),
@@ -57,7 +57,7 @@ def report(
         "action": action_of(incident, rules),
         "armed": core.signals.armed_at is not None or policy.arm_duration is None,
         "gpus": gpus,
-        "lacking": lacking(core, state.gpus) if core.selection.unmatched else "",
+        "lacking": unmatched_names(core, state.gpus) if core.selection.unmatched else "",
         "policy": policy._asdict(),
         "window": policy.kill_duration,
         "threshold": rules.quiet_threshold,
@@ -89,8 +89,11 @@ def report(
         "wish": None
         if core.stop_request is None
         else {
-            **core.stop_request._asdict(),
+            "incident": core.stop_request.incident,
+            "owner": core.stop_request.owner,
             "asked": date(core.stop_request.asked),
+            "fate": core.stop_request.fate,
+            "words": core.stop_request.message,
             "ended": date(core.stop_request.ended or None),
         },
         "holds": [

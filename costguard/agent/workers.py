@@ -86,7 +86,7 @@ class Workers:
     def start(self, effect: Deed, now: float, given: Circumstances) -> Outcome | None:
         """Start the worker of an effect; an outcome at once when that fails."""
         hook = self.config.get("hooks", {})
-        saving = float(hook.get("timeout") or deadlines.HOOK) if hook.get("pre_stop") else 0.0
+        saving = float(hook.get("timeout") or deadlines.HOOK_SECONDS) if hook.get("pre_stop") else 0.0
         kind, within, context = self._context(effect, given, saving)
         worker = Worker(effect.id, kind, Task(self._host, "act", ActionAnswer))
         return self._run(worker, context, now, within)
@@ -97,7 +97,10 @@ class Workers:
         draft = Draft(effect.id, effect.kind, effect.level, {**facts, **effect.facts})
         places = {name: host[name] for name in ("procfs", "devfs") if name in host}
         job = TellJob(
-            draft, (*settings.get("local", ()), *settings.get("channels", ())), {**settings, **places}, deadlines.TOLD
+            draft,
+            (*settings.get("local", ()), *settings.get("channels", ())),
+            {**settings, **places},
+            deadlines.DELIVERY_SECONDS,
         )
         return self._run(Worker(effect.id, "tell", Task(self._host, "notify", Told)), job, now, deadlines.TELL.killed)
 
@@ -186,7 +189,7 @@ class Workers:
 
     def _action_time(self, action: str) -> float:
         settings = self.config.get("actions", {}).get(action, {})
-        return float(settings.get("timeout") or deadlines.ACTION)
+        return float(settings.get("timeout") or deadlines.ACTION_SECONDS)
 
     def _context(self, effect: Deed, given: Circumstances, saving: float) -> tuple[str, float, Context]:
         """The kind of worker, the seconds after which it is killed, and its job."""
@@ -194,13 +197,13 @@ class Workers:
         base = Context.of(self.config, action)._replace(attempt=effect.id, **given._asdict())
         match effect:
             case Check():
-                return "check", deadlines.CHECK.killed, base._replace(job="plan", deadline=deadlines.FACTS)
+                return "check", deadlines.CHECK.killed, base._replace(job="plan", deadline=deadlines.FACTS_SECONDS)
             case Prepare():
                 own = base._replace(job="act", incident=effect.incident, deadline=self._action_time(action))
                 return "prepare", deadlines.prepare(saving).killed, own
             case Confirm():
                 own = base._replace(job="confirm", incident=effect.incident, attempt=effect.attempt)
-                return "confirm", deadlines.CONFIRM.killed, own._replace(deadline=deadlines.CONFIRMED)
+                return "confirm", deadlines.CONFIRM.killed, own._replace(deadline=deadlines.CONFIRM_SECONDS)
             case Save():
                 within = min(saving, max(1.0, effect.seconds))
                 return "save", deadlines.save(saving).killed, base._replace(job="hook", deadline=within)
@@ -219,7 +222,7 @@ class Workers:
         if answer.plan is not None:
             return self._planned(worker, answer.plan, now)
         if answer.ready and worker.kind == "prepare":
-            worker.task.deadline = now + deadlines.READY_KILLED
+            worker.task.deadline = now + deadlines.READY_KILLED_SECONDS
             return Outcome(now, worker.effect, "ready", findings=worker.findings, receipt=worker.receipt)
         if (outcome := answer.outcome) is not None:
             worker.reported = True

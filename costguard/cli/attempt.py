@@ -32,7 +32,7 @@ def job(effective: Mapping[str, Any], action: str, owner: str) -> Context:
         asks=True,
         sentence=f"{owner} said `costguard stop`",
         instance=instance_of(effective) or instance_id(host["sysfs"]),
-        deadline=float(str(wanted.settings.get("timeout") or deadlines.ACTION)),
+        deadline=float(str(wanted.settings.get("timeout") or deadlines.ACTION_SECONDS)),
         fallback=False,  # whoever stops it by hand has chosen this one
     )
 
@@ -58,7 +58,7 @@ class Attempt:
 
     def go(self) -> Result:
         """Act, and say what became of it. Raises CostguardError when nobody knows."""
-        self._answer(lambda answer: answer.ready or None, deadlines.MARGIN)
+        self._answer(lambda answer: answer.ready or None, deadlines.MARGIN_SECONDS)
         self._send(Release(True))
         hook = self._given.hook
         saving = float(str(hook["timeout"])) if hook["pre_stop"] else 0.0

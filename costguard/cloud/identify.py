@@ -12,7 +12,7 @@ from costguard.engine import deadlines
 from costguard.masking import mask
 from costguard.plans import PlanFinding
 
-OPEN_WITHIN = deadlines.FACTS
+OPEN_WITHIN = deadlines.FACTS_SECONDS
 """Seconds to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from costguard.plans import Plan, PlanFinding, worst
 INCIDENT = "costguard-incident"
 HEARTBEAT = "costguard-heartbeat"
 
-CHECK_SECONDS = deadlines.TAGS_ASKED
+CHECK_SECONDS = deadlines.TAGS_SECONDS
 """For the question whether the right is there."""
 
 _GRANT = (

@@ -119,7 +119,7 @@ class CommandAction(Section):
         "60s",
         example="5m",
         ge=1,
-        le=deadlines.ACTION_LONGEST,
+        le=deadlines.ACTION_LONGEST_SECONDS,
     )
 
 
@@ -134,7 +134,7 @@ class ShutdownAction(Section):
         "0s",
         example="1m",
         allowed=_DELAY,
-        le=deadlines.DELAY_LONGEST,
+        le=deadlines.DELAY_LONGEST_SECONDS,
     )
 
 
@@ -146,7 +146,7 @@ class RebootAction(Section):
         "0s",
         example="1m",
         allowed=_DELAY,
-        le=deadlines.DELAY_LONGEST,
+        le=deadlines.DELAY_LONGEST_SECONDS,
     )
 
 
@@ -225,14 +225,14 @@ class Cloud(_PlugIns):
         "the account and region.",
         "20m",
         example="3h",
-        le=deadlines.SPREAD_LONGEST,
+        le=deadlines.SPREAD_LONGEST_SECONDS,
     )
     action_spread: Duration = option(
         "Machines that are due together are spread over this time before they act, so an action may be this late. Allow "
         "half a second for each machine of the account and region that may fall idle together. Unused with `spread = 0s`.",
         "1m",
         example="10m",
-        le=deadlines.ACTION_SPREAD_LONGEST,
+        le=deadlines.ACTION_SPREAD_LONGEST_SECONDS,
     )
 
 
@@ -276,7 +276,7 @@ class Hooks(Section):
         "60s",
         example="2m",
         ge=1,
-        le=deadlines.HOOK_LONGEST,
+        le=deadlines.HOOK_LONGEST_SECONDS,
     )
 
 

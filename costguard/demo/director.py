@@ -187,9 +187,9 @@ class Director(Watch):
         if not state.gpus or seconds <= 0:
             return
         spell = self._spells[self._act]
-        if any(track.lost is not None for track in state.tracks):
+        if any(track.unknown_since is not None for track in state.tracks):
             spell = spell._replace(unknown=spell.unknown + seconds)
-        elif any(track.loud for track in state.tracks):
+        elif any(track.busy for track in state.tracks):
             spell = spell._replace(worked=spell.worked + seconds)
         else:
             spell = spell._replace(quiet=spell.quiet + seconds)

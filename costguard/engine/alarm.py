@@ -2,25 +2,25 @@
 
 from costguard.engine.deadlines import DOUBLINGS
 from costguard.engine.idleness import idle_at, idle_floor, unused_after, unused_at, works_now
-from costguard.engine.narrate import lacking
+from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import in_boot_grace, obstacle
 from costguard.engine.rules import DAY_SECONDS, Rules
 from costguard.engine.state import WARNING, WATCHING, Alarm, Core, State
 from costguard.engine.turn import Turn, label
-from costguard.engine.window import NEVER, Track, clear_at, loud_seconds, tolerates
+from costguard.engine.window import NEVER, Track, busy_seconds, quiet_at, tolerates
 
 
 def would_have_stopped_at(core: Core, rules: Rules, track: Track | None) -> float:
     """When the window would have been clear by this track: ``shadow``, had everything unknown been quiet; or ``strong``."""
     if track is None:
         return NEVER
-    idle = clear_at(track, idle_floor(core, rules), rules.policy.kill_duration, rules.tolerance)
+    idle = quiet_at(track, idle_floor(core, rules), rules.policy.kill_duration, rules.tolerance)
     after = unused_after(core, rules)
     if after is None:
         return idle
     # the buckets of the track are those of `kill_duration`: without them this is late at most, and never too early
-    return min(idle, clear_at(track, -NEVER, after, 0.0))
+    return min(idle, quiet_at(track, -NEVER, after, 0.0))
 
 
 def delayed(state: State, rules: Rules, would: float) -> bool:
@@ -80,13 +80,13 @@ def _since(turn: Turn) -> float:
 def _blip(core: Core, rules: Rules, at: float) -> bool:
     """Whether there is load in this tick that the window tolerates: it neither ends an alarm nor begins it anew."""
     seen = core.signals.known_work
-    return seen is not None and seen.loud and loud_seconds(seen, rules.policy.kill_duration, at) <= rules.tolerance
+    return seen is not None and seen.busy and busy_seconds(seen, rules.policy.kill_duration, at) <= rules.tolerance
 
 
 def _but_for_a_blip(core: Core, rules: Rules, at: float) -> bool:
     """Whether there is load in this tick, and the window is clear all the same, had everything unknown been quiet."""
     seen, policy = core.signals.known_work, rules.policy
-    if seen is None or not seen.loud:
+    if seen is None or not seen.busy:
         return False
     return tolerates(seen, idle_floor(core, rules), policy.kill_duration, rules.tolerance, at)
 
@@ -98,7 +98,7 @@ def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
     """
     core, rules, at = turn.core, turn.rules, turn.at
     seen = core.signals.known_work
-    if seen is not None and seen.loud:
+    if seen is not None and seen.busy:
         nothing = not _blip(core, rules, at)
     else:
         would, first = would_have_stopped_at(core, rules, seen), not alarm.lasted and core.fresh != "reload"
@@ -116,13 +116,15 @@ def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
 def _tell(turn: Turn, alarm: Alarm) -> None:
     core, price = turn.core, turn.rules.policy.price_per_hour
     seconds = alarm.lasted + turn.at - alarm.since
-    unknown = [label(core, key) for key, track in zip(turn.gpus, turn.tracks, strict=True) if track.lost is not None]
+    unknown = [
+        label(core, key) for key, track in zip(turn.gpus, turn.tracks, strict=True) if track.unknown_since is not None
+    ]
     turn.tell(
         "unknown_alarm",
         "critical",
         unknown_seconds=seconds,
         unknown_gpus=unknown,
-        lacking=lacking(core, turn.gpus) if core.selection.unmatched else "",
+        lacking=unmatched_names(core, turn.gpus) if core.selection.unmatched else "",
         money=None if price is None else seconds / 3600.0 * price,
     )
 
@@ -131,9 +133,9 @@ def alone(core: Core) -> bool:
     """Whether all that shows work is one weak sign: no load, and no sign of a second kind."""
     return (
         core.signals.strong_work is not None
-        and not core.signals.strong_work.loud
+        and not core.signals.strong_work.busy
         and core.signals.work is not None
-        and core.signals.work.loud
+        and core.signals.work.busy
     )
 
 
@@ -142,7 +144,7 @@ def raise_weak(turn: Turn, before: Core, readings: tuple[Reading, ...]) -> None:
     core, rules, at, weak = turn.core, turn.rules, turn.at, turn.core.alarms.weak_sign
     old, now = before.signals.strong_work, core.signals.strong_work
     worked = (
-        old is not None and now is not None and old.loud and not now.loud and now.since - old.since > rules.tolerance
+        old is not None and now is not None and old.busy and not now.busy and now.since - old.since > rules.tolerance
     )
     if worked or core.phase != WATCHING or min(idle_at(turn.state, rules), unused_at(turn.state, rules)) <= at:
         weak = None

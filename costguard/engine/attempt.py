@@ -18,10 +18,10 @@ FIRST_CONFIRM_SECONDS = 5.0
 CONFIRM_EVERY_SECONDS = 30.0
 """Seconds from acceptance to the first question what came of it, and at most from one question to the next."""
 
-CONFIRM_WITHIN_SECONDS = deadlines.HAPPENED
+CONFIRM_WITHIN_SECONDS = deadlines.HAPPENS_WITHIN_SECONDS
 """If nothing is seen of a request so long after it was accepted, nothing happened."""
 
-STOPPING_WITHIN_SECONDS = deadlines.STOPPING
+STOPPING_WITHIN_SECONDS = deadlines.STOPS_WITHIN_SECONDS
 """How long a machine that is seen stopping may take."""
 
 UNDER_WAY = {"accepted": CONFIRM_WITHIN_SECONDS, "pending": STOPPING_WITHIN_SECONDS}
@@ -47,11 +47,11 @@ def act(turn: Turn, incident: Incident, due: float, *, blocked: bool) -> None:
     if not turn.live or incident.action == "end_process":
         if free:
             _without_worker(turn, incident.action)
-    elif not attempt.worker and turn.at >= max(due - deadlines.LEAD, attempt.retry_at):
+    elif not attempt.worker and turn.at >= max(due - deadlines.LEAD_SECONDS, attempt.retry_at):
         worker = turn.serial("a")
         turn.effects.append(Prepare(worker, incident.action, incident.id))
         turn.attempt = attempt._replace(worker=worker, ready=False)
-        turn.expect(deadlines.PREPARE_LOST)
+        turn.expect(deadlines.PREPARE_LOST_SECONDS)
     elif attempt.worker and not attempt.ready and turn.at >= incident.outcome_deadline:
         turn.effects.append(Abandon(attempt.worker))
         attempt_failed(turn, incident, "failed", "the worker never said that it was ready", turn.at)
@@ -101,7 +101,7 @@ def answer_request(turn: Turn, fate: str, message: str) -> None:
     """Keep what became of a stop that a person asked for, so that whoever waits for it can be told."""
     incident, request = turn.core.incident, turn.core.stop_request
     if incident is not None and request is not None and request.incident == incident.id and not request.fate:
-        turn.core = turn.core._replace(stop_request=request._replace(fate=fate, words=message, ended=turn.at))
+        turn.core = turn.core._replace(stop_request=request._replace(fate=fate, message=message, ended=turn.at))
 
 
 def announce(turn: Turn, attempts: int = 1) -> None:
@@ -226,13 +226,13 @@ def _confirm(turn: Turn, incident: Incident, at: float) -> None:
     question = turn.serial("f")
     turn.effects.append(Confirm(question, incident.attempt.worker, incident.action, incident.id))
     turn.attempt = turn.attempt._replace(confirm_effect=question, confirm_at=NEVER)
-    turn.expect(at - turn.at + deadlines.ANSWER_LOST)  # between ticks the machine's own time stands still
+    turn.expect(at - turn.at + deadlines.ANSWER_LOST_SECONDS)  # between ticks the machine's own time stands still
 
 
 def act_lost(turn: Turn, incident: Incident) -> None:
     """What was released and never reported may have happened: the world is asked, and nothing is repeated."""
     requested_at = incident.attempt.requested_at
-    if requested_at is not None and turn.at >= requested_at + deadlines.ACT_LOST:
+    if requested_at is not None and turn.at >= requested_at + deadlines.ACT_LOST_SECONDS:
         attempt_failed(turn, incident, "unknown", "nobody reported what became of the request", turn.at)
 
 

@@ -7,52 +7,52 @@ values that the configuration admits are those below. All numbers are seconds.
 
 from typing import NamedTuple
 
-START = 5.0
+START_SECONDS = 5.0
 """For a process to begin, on a busy machine."""
 
-FACTS = 45.0
+FACTS_SECONDS = 45.0
 """To identify the machine, log in and gather facts."""
 
-TAGS_ASKED = 10.0
+TAGS_SECONDS = 10.0
 """For the question whether the machine's tags may be written."""
 
-RECORD, RESULT = 20.0, 15.0
+RECORD_SECONDS, RESULT_SECONDS = 20.0, 15.0
 """For the record of an incident to leave the machine before the worker is ready, and for that of its outcome."""
 
-TOLD, CONFIRMED = 25.0, 100.0
+DELIVERY_SECONDS, CONFIRM_SECONDS = 25.0, 100.0
 """For a message to be delivered; for the question what became of an attempt."""
 
-ACTION, ACTION_LONGEST = 60.0, 3600.0
-HOOK, HOOK_LONGEST = 60.0, 180.0
-DELAY_LONGEST = 240.0
+ACTION_SECONDS, ACTION_LONGEST_SECONDS = 60.0, 3600.0
+HOOK_SECONDS, HOOK_LONGEST_SECONDS = 60.0, 180.0
+DELAY_LONGEST_SECONDS = 240.0
 """For the action itself and for the pre-stop hook, unless the configuration says otherwise; the delay of a shutdown."""
 
-MARGIN = 15.0
+MARGIN_SECONDS = 15.0
 """Between the end of all parts and the moment at which the guard ends a worker."""
 
-LOST = 60.0
+LOST_AFTER_SECONDS = 60.0
 """Between the latest moment at which the guard speaks and the one at which the engine no longer waits for it."""
 
-SPREAD_LONGEST = 43200.0
-ACTION_SPREAD_LONGEST = 1800.0
+SPREAD_LONGEST_SECONDS = 43200.0
+ACTION_SPREAD_LONGEST_SECONDS = 1800.0
 """The longest times over which a fleet asks its cloud, for checks and before an action."""
 
-EARLY = 0.25
+EARLY_SHARE = 0.25
 """The part of the time for checks after which each machine has asked once, as long as nobody knows whether it may be stopped."""
 
-AGAIN, AGAIN_LONGEST = 300.0, 1800.0
+CHECK_AGAIN_SECONDS, CHECK_AGAIN_LONGEST_SECONDS = 300.0, 1800.0
 """Pause after a check that failed: doubled each time; the guard adds up to as much again, by chance."""
 
 DOUBLINGS = 30
 """Of any pause: beyond all of them it is as long as it may be, and no number is too large."""
 
-LEAD = 60.0
+LEAD_SECONDS = 60.0
 """How long before it is due a worker is started, so that it waits ready when the countdown ends."""
 
-STALE, STALE_LONGEST = 60.0, 3600.0
+STALE_SECONDS, STALE_LONGEST_SECONDS = 60.0, 3600.0
 """How long past its time a warning is kept: for as long as `grace`, within these limits."""
 
-ANSWER_LOST = 300.0
+ANSWER_LOST_SECONDS = 300.0
 """When a message, or a question what became of an attempt, counts as lost."""
 
 
@@ -65,47 +65,47 @@ class Limits(NamedTuple):
 
 def _limits(*parts: float) -> Limits:
     own = sum(parts)
-    return Limits(own, own + MARGIN)
+    return Limits(own, own + MARGIN_SECONDS)
 
 
-TELL = _limits(START, TOLD)
-CHECK = _limits(START, FACTS, TAGS_ASKED)
-CONFIRM = _limits(START, CONFIRMED)
+TELL = _limits(START_SECONDS, DELIVERY_SECONDS)
+CHECK = _limits(START_SECONDS, FACTS_SECONDS, TAGS_SECONDS)
+CONFIRM = _limits(START_SECONDS, CONFIRM_SECONDS)
 
 
 def prepare(hook: float) -> Limits:
     """Until a worker is ready, from its start; ``hook`` is how long the pre-stop hook may take, 0 for none."""
-    return _limits(START, FACTS, RECORD, hook)
+    return _limits(START_SECONDS, FACTS_SECONDS, RECORD_SECONDS, hook)
 
 
 def act(action: float) -> Limits:
     """From its release until a worker has acted, which may take so long, and said so."""
-    return _limits(action, RESULT)
+    return _limits(action, RESULT_SECONDS)
 
 
 def save(hook: float) -> Limits:
     """The pre-stop hook alone."""
-    return _limits(START, hook)
+    return _limits(START_SECONDS, hook)
 
 
-PREPARE_LOST = ACTION_SPREAD_LONGEST + prepare(HOOK_LONGEST).killed + LOST
-ACT_LOST = act(ACTION_LONGEST).killed + LOST
+PREPARE_LOST_SECONDS = ACTION_SPREAD_LONGEST_SECONDS + prepare(HOOK_LONGEST_SECONDS).killed + LOST_AFTER_SECONDS
+ACT_LOST_SECONDS = act(ACTION_LONGEST_SECONDS).killed + LOST_AFTER_SECONDS
 
-READY_KILLED = LEAD + STALE_LONGEST + LOST
+READY_KILLED_SECONDS = LEAD_SECONDS + STALE_LONGEST_SECONDS + LOST_AFTER_SECONDS
 """When the guard takes a worker that waits ready for forgotten: the engine takes it back before."""
 
-HAPPENED = DELAY_LONGEST + LOST
+HAPPENS_WITHIN_SECONDS = DELAY_LONGEST_SECONDS + LOST_AFTER_SECONDS
 """If nothing is seen of a request so long after it was accepted, nothing happened."""
 
-STOPPING = 1800.0
+STOPS_WITHIN_SECONDS = 1800.0
 """How long a machine that is seen stopping may take: hibernation writes its whole memory to a disk first."""
 
 
 def stale(grace: float) -> float:
     """How long past its time a warning is kept that something blocks; then people are warned anew."""
-    return max(STALE, min(grace, STALE_LONGEST))
+    return max(STALE_SECONDS, min(grace, STALE_LONGEST_SECONDS))
 
 
 def pause(tries: int) -> float:
     """Seconds before a check is made again, after so many failures in a row."""
-    return min(AGAIN_LONGEST, AGAIN * 2.0 ** min(tries - 1, DOUBLINGS))
+    return min(CHECK_AGAIN_LONGEST_SECONDS, CHECK_AGAIN_SECONDS * 2.0 ** min(tries - 1, DOUBLINGS))

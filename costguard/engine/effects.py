@@ -79,7 +79,7 @@ class Answer(NamedTuple):
 
     client: int
     done: bool
-    words: str
+    message: str
 
 
 Effect = Tell | Check | Prepare | Go | Abandon | Confirm | Save | Leave | Answer

@@ -10,16 +10,16 @@ from costguard.engine.rules import NOTICE_KEPT_SECONDS, Rules
 from costguard.engine.state import DONE, FAILED, WATCHING, State
 from costguard.engine.window import NEVER
 
-MARGIN = 0.25
-"""Seconds by which a decision may come before its moment: the date may be off by CLOCK_NOISE twice, durations have their EPSILON."""
+EARLY_SECONDS = 0.25
+"""Seconds by which a decision may come before its moment: the date may be off by CLOCK_NOISE_SECONDS twice, durations have their EPSILON_SECONDS."""
 
 
 def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
     """The earliest boot-clock time at which a tick could change anything but the time, if every GPU stays as it is.
 
-    -inf when the very next tick may. Never too late; by `MARGIN` or more too early.
+    -inf when the very next tick may. Never too late; by `EARLY_SECONDS` or more too early.
     """
-    return _decided(state, rules, wall, synced=synced) - MARGIN
+    return _decided(state, rules, wall, synced=synced) - EARLY_SECONDS
 
 
 def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
@@ -40,7 +40,7 @@ def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) ->
     if rules.policy.budget is not None:
         times.append(_ahead(state.at + period_over(core, rules) - wall, state.at))
     if core.phase != WATCHING:
-        if any(track.loud for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
+        if any(track.busy for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
             return -NEVER
         if core.alarms.weak_sign is not None:
             return -NEVER
@@ -72,7 +72,7 @@ def _alarm(state: State, rules: Rules) -> float:
         return -NEVER  # nothing is delayed any more: the alarm ends with the next tick
     over = NEVER
     if core.alarms.unknown is not None:
-        if core.signals.unknown_since is None and core.signals.known_work is not None and core.signals.known_work.loud:
+        if core.signals.unknown_since is None and core.signals.known_work is not None and core.signals.known_work.busy:
             return -NEVER  # a blip, until it is too long to be one
         over = min(idle_at(state, rules), unused_at(state, rules))
         if core.alarms.unknown.next < NEVER:

@@ -1,8 +1,8 @@
 """When the GPUs count as idle, as unused or as unreadable for too long, and whether work is seen."""
 
-from costguard.engine.rules import EPSILON, Rules
+from costguard.engine.rules import EPSILON_SECONDS, Rules
 from costguard.engine.state import Core, State
-from costguard.engine.window import NEVER, Track, clear_at, loud_seconds, tolerates
+from costguard.engine.window import NEVER, Track, busy_seconds, quiet_at, tolerates
 
 
 def idle_floor(core: Core, rules: Rules) -> float:
@@ -15,30 +15,30 @@ def idle_floor(core: Core, rules: Rules) -> float:
 
 
 def idle_at(state: State, rules: Rules) -> float:
-    """When the idle window will be clear if nothing changes; NEVER while it cannot be."""
+    """When the idle window will be quiet if nothing changes; NEVER while it cannot be."""
     core, window, tolerance = state.core, rules.policy.kill_duration, rules.tolerance
     floor = idle_floor(core, rules)
     if floor == NEVER or not core.selection.judged or core.selection.unmatched:
         return NEVER
-    if not (rules.judges_any or rules.judges_mean) and core.signals.work is not None and core.signals.work.loud:
+    if not (rules.judges_any or rules.judges_mean) and core.signals.work is not None and core.signals.work.busy:
         return NEVER  # the common case: a GPU works
     if rules.judges_mean:
-        return clear_at(core.signals.mean, floor, window, tolerance) if core.signals.mean else NEVER
+        return quiet_at(core.signals.mean, floor, window, tolerance) if core.signals.mean else NEVER
     tracks = state.tracks
     if rules.judges_any:
-        return min([clear_at(tracks[i], floor, window, tolerance) for i in core.selection.judged])
+        return min([quiet_at(tracks[i], floor, window, tolerance) for i in core.selection.judged])
     together = all_together(core, rules)
-    latest = clear_at(together, floor, window, tolerance) if together else -NEVER
+    latest = quiet_at(together, floor, window, tolerance) if together else -NEVER
     for i in core.selection.judged:
-        clear = clear_at(tracks[i], floor, window, tolerance)
-        if clear == NEVER:
+        moment = quiet_at(tracks[i], floor, window, tolerance)
+        if moment == NEVER:
             return NEVER
-        latest = max(latest, clear)
+        latest = max(latest, moment)
     return latest
 
 
 def all_together(core: Core, rules: Rules) -> Track | None:
-    """When any GPU was loud: bursts that each GPU may have must not add up to work of the machine. None if they cannot."""
+    """When any GPU was busy: bursts that each GPU may have must not add up to work of the machine. None if they cannot."""
     alone = rules.judges_mean or len(core.selection.judged) < 2
     return None if alone or rules.tolerance <= 0 else core.signals.known_work
 
@@ -52,7 +52,7 @@ def unused_after(core: Core, rules: Rules) -> float | None:
 def unused_at(state: State, rules: Rules) -> float:
     """When the machine counts as unused if nothing changes."""
     work, after = state.core.signals.work, unused_after(state.core, rules)
-    return NEVER if after is None or work is None else clear_at(work, -NEVER, after, rules.tolerance)
+    return NEVER if after is None or work is None else quiet_at(work, -NEVER, after, rules.tolerance)
 
 
 def unknown_at(state: State, rules: Rules) -> float:
@@ -62,11 +62,11 @@ def unknown_at(state: State, rules: Rules) -> float:
         after is None
         or core.signals.unknown_since is None
         or core.signals.host is None
-        or core.signals.host.loud
+        or core.signals.host.busy
         or works_now(state)
     ):
         return NEVER
-    if core.signals.known_work is None or core.signals.known_work.loud:
+    if core.signals.known_work is None or core.signals.known_work.busy:
         return NEVER
     return (
         max(core.signals.unknown_since, core.signals.host.since, core.signals.known_work.since) + after
@@ -79,13 +79,13 @@ def concerned(state: State, rules: Rules) -> tuple[int, ...]:
     if not rules.judges_any:
         return judged
     tracks = state.tracks
-    return tuple(i for i in judged if tracks[i].lost is None and not tracks[i].loud)
+    return tuple(i for i in judged if tracks[i].unknown_since is None and not tracks[i].busy)
 
 
 def works_now(state: State) -> bool:
     """Whether some judged GPU is seen working in this very tick."""
     tracks = state.tracks
-    return any(tracks[i].loud and tracks[i].lost is None for i in state.core.selection.judged)
+    return any(tracks[i].busy and tracks[i].unknown_since is None for i in state.core.selection.judged)
 
 
 def work_seen(state: State, rules: Rules, after: float = -NEVER) -> bool:
@@ -95,16 +95,16 @@ def work_seen(state: State, rules: Rules, after: float = -NEVER) -> bool:
         relevant = [core.signals.mean] if core.signals.mean else []
     else:
         relevant = [state.tracks[i] for i in core.selection.judged]
-    loud = [t.lost is None and loud_seconds(t, window, at, after) > rules.tolerance for t in relevant]
+    busy = [t.unknown_since is None and busy_seconds(t, window, at, after) > rules.tolerance for t in relevant]
     if rules.judges_any:
-        return all(loud) and bool(loud)
+        return all(busy) and bool(busy)
     together = all_together(core, rules)
-    return any(loud) or (together is not None and loud_seconds(together, window, at, after) > rules.tolerance)
+    return any(busy) or (together is not None and busy_seconds(together, window, at, after) > rules.tolerance)
 
 
 def idle_tolerated(state: State, rules: Rules) -> bool:
-    """Whether a burst that the window tolerates is all that keeps it from being clear."""
-    core, at, window = state.core, state.at + EPSILON, rules.policy.kill_duration
+    """Whether a burst that the window tolerates is all that keeps it from being quiet."""
+    core, at, window = state.core, state.at + EPSILON_SECONDS, rules.policy.kill_duration
     floor = idle_floor(core, rules)
     if rules.judges_mean:
         return core.signals.mean is not None and tolerates(core.signals.mean, floor, window, rules.tolerance, at)
@@ -120,4 +120,4 @@ def unused_tolerated(state: State, rules: Rules) -> bool:
     work, after = state.core.signals.work, unused_after(state.core, rules)
     if work is None or after is None:
         return False
-    return tolerates(work, -NEVER, after, rules.tolerance, state.at + EPSILON)
+    return tolerates(work, -NEVER, after, rules.tolerance, state.at + EPSILON_SECONDS)

@@ -107,7 +107,7 @@ def _warn(turn: Turn) -> None:
 def _send_warning(turn: Turn, seconds: float, number: int, **facts: object) -> None:
     effect = turn.tell("warning", "warning", due_in_seconds=seconds, due_wall=turn.wall + seconds, **facts)
     turn.announcement = turn.announcement._replace(effect=effect, attempts=number, again_at=NEVER)
-    turn.expect(deadlines.ANSWER_LOST)
+    turn.expect(deadlines.ANSWER_LOST_SECONDS)
 
 
 def request_outlived(turn: Turn) -> None:
@@ -204,7 +204,7 @@ def _work_ends(turn: Turn, incident: Incident | None) -> bool:
 def _worked_since(turn: Turn) -> bool:
     """Whether a judged GPU was seen to work after DONE or FAILED began; a history that began anew proves nothing."""
     tracks = [turn.tracks[i] for i in turn.core.selection.judged]
-    return any(track.since > max(track.known_since, turn.ending.since) for track in tracks if not track.loud)
+    return any(track.since > max(track.known_since, turn.ending.since) for track in tracks if not track.busy)
 
 
 def outcome(turn: Turn, event: Outcome) -> None:

@@ -15,7 +15,7 @@ from costguard.engine.state import State
 
 
 class InvariantError(Exception):
-    """The engine was about to break one of its own rules; the words name it."""
+    """The engine was about to break one of its own rules; its message names it."""
 
 
 def check(before: State, after: State, effects: Sequence[Effect], rules: Rules) -> None:
@@ -34,8 +34,8 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError("dry run: nothing may act")
     if incident is None:
         raise InvariantError("I4: nothing acts outside an incident")
-    if words := forbidden(core, rules):
-        raise InvariantError(words)
+    if message := forbidden(core, rules):
+        raise InvariantError(message)
     if incident.by_person:
         return
     if incident.warned is None or not reached(after.at, incident.warned + policy.grace):
@@ -48,6 +48,6 @@ def _check_act(after: State, rules: Rules) -> None:
         return
     judged = [after.tracks[i] for i in core.selection.judged]
     judged_by_mean = [core.signals.mean] if rules.judges_mean and core.signals.mean is not None else judged
-    quiet = [track.lost is None and not track.loud for track in judged_by_mean]
+    quiet = [track.unknown_since is None and not track.busy for track in judged_by_mean]
     if not quiet or not (any(quiet) if rules.judges_any else all(quiet)):
         raise InvariantError("I1, I3: no action unless what was judged is known and quiet in this very tick")

@@ -18,7 +18,14 @@ from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import bridged
 from costguard.engine.plans import preflight
 from costguard.engine.policy import Policy
-from costguard.engine.rules import CLOCK_NOISE, NOTICE_KEPT_SECONDS, RESUME_JUMP, Rules, reached, rules_of
+from costguard.engine.rules import (
+    CLOCK_NOISE_SECONDS,
+    NOTICE_KEPT_SECONDS,
+    RESUME_JUMP_SECONDS,
+    Rules,
+    reached,
+    rules_of,
+)
 from costguard.engine.state import UNDATED, Core, State
 from costguard.engine.tracks import above_arm, is_strong, observe
 from costguard.engine.turn import Turn, label
@@ -74,8 +81,8 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
         or seen.vetoes != core.vetoes
         or seen.quiet_host is not core.quiet_host
         or synced is not trusted
-        or not abs(suspended - asleep) <= CLOCK_NOISE
-        or not abs(wall - wall_then - at + wall_at) <= CLOCK_NOISE
+        or not abs(suspended - asleep) <= CLOCK_NOISE_SECONDS
+        or not abs(wall - wall_then - at + wall_at) <= CLOCK_NOISE_SECONDS
     ):
         return None
     global _judged  # noqa: PLW0603  # a memory of one: at rest these are the same objects in each tick
@@ -86,16 +93,16 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
     for reading, track in zip(seen.readings, tracks, strict=True):
         if type(reading) is Known:
             load = reading.load
-            if (0.0 <= load < limit and not (heeds and reading.signs)) is track.loud or track.lost is not None:
+            if (0.0 <= load < limit and not (heeds and reading.signs)) is track.busy or track.unknown_since is not None:
                 return None
             if load > top:  # noqa: PLR1730 - a call of max() costs five times as much, and this is the hot path
                 top = load
-        elif track.lost is None:
+        elif track.unknown_since is None:
             return None
     if rules.judges_mean:
         return None
     strong = core.signals.strong_work
-    if strong is not None and (top >= limit or (_loud(core) and is_strong(seen.readings, rules))) is not strong.loud:
+    if strong is not None and (top >= limit or (_busy(core) and is_strong(seen.readings, rules))) is not strong.busy:
         return None
     if core.signals.armed_at is None and rules.policy.arm_duration is not None:
         simple = not rules.by_mean and len(core.selection.picked) == len(tracks)
@@ -106,8 +113,8 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
     return State(at, gpus, tracks, core)
 
 
-def _loud(core: Core) -> bool:
-    return core.signals.work is not None and core.signals.work.loud
+def _busy(core: Core) -> bool:
+    return core.signals.work is not None and core.signals.work.busy
 
 
 def _tick(state: State, tick: Tick, rules: Rules) -> Step:
@@ -118,7 +125,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
         state = state._replace(at=max(state.at, tick.at - rules.policy.interval))  # nobody looked before: not unknown
     if first and state.core.fresh in {"", "lost"}:
         turn.clocks = turn.clocks._replace(began=tick.at, suspended=tick.suspended)
-    elif tick.suspended - state.core.clocks.suspended >= RESUME_JUMP and state.core.fresh != "boot":
+    elif tick.suspended - state.core.clocks.suspended >= RESUME_JUMP_SECONDS and state.core.fresh != "boot":
         restart.resume(turn, tick.suspended - state.core.clocks.suspended)
         state, gap = turn.state._replace(at=tick.at - rules.policy.interval), rules.policy.interval
     if state.core.fresh == "boot":
@@ -126,7 +133,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
         restart.close_after_boot(turn)
     elif state.core.fresh == "lost":
         restart.without_state(turn)
-    if not state.gpus and not turn.core.clocks.started and tick.suspended >= RESUME_JUMP:
+    if not state.gpus and not turn.core.clocks.started and tick.suspended >= RESUME_JUMP_SECONDS:
         # the machine slept in this boot, and the state that knew when is lost (I9)
         turn.clocks = turn.clocks._replace(started=tick.at)
     seen = observe(State(state.at, state.gpus, state.tracks, turn.core), tick, rules)
@@ -167,7 +174,7 @@ def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool)
     if (began, armed_at) != (old.above_arm_since, old.armed_at):
         turn.signals = old._replace(above_arm_since=began, armed_at=armed_at)
     work = old.known_work  # work beside a GPU that cannot be read is work
-    worked = work is not None and work.loud and turn.at - work.since >= WORK_FORGIVES_SECONDS
+    worked = work is not None and work.busy and turn.at - work.since >= WORK_FORGIVES_SECONDS
     if (turn.ledger.stops or turn.people.charged) and (worked or (armed_at == turn.at and duration)):
         turn.ledger = turn.ledger._replace(stops=())
         people.forgive(turn)

@@ -8,10 +8,10 @@ from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
 from costguard.engine.words import clock, duration, percent, several
 
-MOST = 8
+GPUS_NAMED = 8
 """So many GPUs are named one by one."""
 
-QUIET = 0.05
+QUIET_THRESHOLD_LIMIT = 0.05
 """The highest threshold below which a GPU is called quiet."""
 
 STARTING = "STARTING"
@@ -78,8 +78,8 @@ class Sentence:
             if i in core.selection.judged
         ]
         if core.selection.unmatched:
-            return "lacking " + " ".join(core.selection.unmatched), lacking(core, state.gpus)
-        unknown = [label(core, key) for key, t in judged if t.lost is not None]
+            return "lacking " + " ".join(core.selection.unmatched), unmatched_names(core, state.gpus)
+        unknown = [label(core, key) for key, t in judged if t.unknown_since is not None]
         if unknown:
             since = (
                 f" for {duration(state.at - core.signals.unknown_since)}"
@@ -87,19 +87,19 @@ class Sentence:
                 else ""
             )
             return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{since}, {self._despite()}"
-        if rules.judges_mean and core.signals.mean is not None and core.signals.mean.lost is None:
+        if rules.judges_mean and core.signals.mean is not None and core.signals.mean.unknown_since is None:
             since, limit = duration(state.at - core.signals.mean.since), percent(rules.quiet_threshold)
-            if core.signals.mean.loud:
+            if core.signals.mean.busy:
                 return "works mean", f"the mean of the GPUs is not below {limit}"
             return "quiet", f"the mean of the GPUs is below {limit} for {since}"
-        loud = [label(core, key) for key, t in judged if t.loud]
-        if loud and (not rules.judges_any or len(loud) == len(judged)):
-            return "works " + " ".join(loud), f"{_some(loud)} {'works' if len(loud) == 1 else 'work'}"
+        busy = [label(core, key) for key, t in judged if t.busy]
+        if busy and (not rules.judges_any or len(busy) == len(judged)):
+            return "works " + " ".join(busy), f"{_some(busy)} {'works' if len(busy) == 1 else 'work'}"
         heeded = [veto for veto in core.vetoes if not veto.hatch]  # a hatch is named as what comes of it
         if heeded:
             veto = heeded[0]
             return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
-        quiet = [(key, t.since) for key, t in judged if not t.loud]
+        quiet = [(key, t.since) for key, t in judged if not t.busy]
         since_quiet = max((since for _key, since in quiet), default=state.at)
         everything = len(quiet) == len(state.gpus)
         which = _all(len(quiet)) if everything else _some([label(core, key) for key, _since in quiet])
@@ -170,11 +170,11 @@ class Sentence:
         for at, reason in times:
             if at == NEVER and reason.at(moment) <= state.at:  # it waits for the end of the work
                 words = f"{reason.outlook(policy)} has passed; {would}warning once work has been over for"
-                return f"{words} {duration(overdue.rest(rules))}, {action} {_later(rules, 'later')}"
+                return f"{words} {duration(overdue.work_over_seconds(rules))}, {action} {_later(rules, 'later')}"
         at, why = min((at, reason.outlook(policy)) for at, reason in times)
         at = max(at, obstacles.may_warn_at(core, rules))
         if at == NEVER:
-            if any(t.loud for t in state.tracks):
+            if any(t.busy for t in state.tracks):
                 return f"nothing stops work; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
             if core.selection.unmatched:
                 return "nothing is decided until every name in gpu_devices is that of a GPU"
@@ -205,15 +205,17 @@ def unreached(tries: int) -> str:
 def below(rules: Rules) -> str:
     """``quiet`` where that word means what it promises (almost no load, and no sign of work); else the load itself."""
     return (
-        "quiet" if rules.heeds_signs and rules.quiet_threshold <= QUIET else f"below {percent(rules.quiet_threshold)}"
+        "quiet"
+        if rules.heeds_signs and rules.quiet_threshold <= QUIET_THRESHOLD_LIMIT
+        else f"below {percent(rules.quiet_threshold)}"
     )
 
 
-def lacking(core: Core, gpus: tuple[str, ...]) -> str:
+def unmatched_names(core: Core, gpus: tuple[str, ...]) -> str:
     """Which names of `gpu_devices` fit no GPU, and which there are."""
     numbers = {device.key: str(device.number) for device in core.selection.devices if device.number is not None}
     there = [numbers.get(key, key) for key in gpus]
-    shown = ", ".join(there) if len(there) <= MOST else f"{there[0]}, {there[1]}, … {there[-1]}"
+    shown = ", ".join(there) if len(there) <= GPUS_NAMED else f"{there[0]}, {there[1]}, … {there[-1]}"
     is_are = "is" if len(there) == 1 else "are"
     return f"no GPU is called {' or '.join(core.selection.unmatched)}, as gpu_devices has it; there {is_are} {shown}"
 

@@ -9,8 +9,8 @@ def obstacle(core: Core, rules: Rules) -> str:
     """What keeps every own reason from acting, in words; empty when nothing does."""
     if core.notice.due is not None:
         return "the cloud has announced that it takes this machine away, or interrupts it"
-    if words := forbidden(core, rules):
-        return words
+    if message := forbidden(core, rules):
+        return message
     if core.people.holds:
         return f"held by {max(core.people.holds, key=lambda hold: hold.until).owner}"  # whose hold ends last
     return ""

@@ -2,9 +2,9 @@
 
 from costguard.engine.rules import Rules, reached
 from costguard.engine.state import Core, State
-from costguard.engine.window import NEVER, never_seen
+from costguard.engine.window import NEVER, never_known
 
-REST = 300.0
+WORK_OVER_SECONDS = 300.0
 """Seconds (at most a whole window) of quiet after work before a deadline that has passed begins its warning.
 
 A pause is not the end of the work: without this people get a warning and its cancellation for every pause of a job.
@@ -31,19 +31,19 @@ def period_over(core: Core, rules: Rules) -> float:
     return core.ledger.spent_since + rules.policy.budget_period if core.ledger.spent_since else NEVER
 
 
-def rest(rules: Rules) -> float:
+def work_over_seconds(rules: Rules) -> float:
     """How long work must have been over before a deadline goes by that."""
-    return min(REST, rules.policy.kill_duration)
+    return min(WORK_OVER_SECONDS, rules.policy.kill_duration)
 
 
-def rested_at(state: State, rules: Rules) -> float:
+def work_over_at(state: State, rules: Rules) -> float:
     """When work that was seen will have been over for so long, if nothing changes; NEVER while some is seen."""
     seen = state.core.signals.known_work
-    if seen is not None and seen.loud:
+    if seen is not None and seen.busy:
         return NEVER
     if seen is None or seen.since <= seen.known_since:
         return -NEVER  # no end of any work was seen
-    return seen.since + rest(rules)
+    return seen.since + work_over_seconds(rules)
 
 
 def working_until(state: State, rules: Rules) -> float:
@@ -52,11 +52,11 @@ def working_until(state: State, rules: Rules) -> float:
         -NEVER if state.core.selection.judged else state.core.clocks.began + rules.policy.kill_duration
     )  # none was ever seen
     for track in [state.tracks[i] for i in state.core.selection.judged]:
-        if track.lost is None:
-            if track.loud:
+        if track.unknown_since is None:
+            if track.busy:
                 return NEVER
-        elif track.loud or never_seen(track):
-            until = max(until, track.lost + rules.policy.kill_duration)
+        elif track.busy or never_known(track):
+            until = max(until, track.unknown_since + rules.policy.kill_duration)
     return until
 
 

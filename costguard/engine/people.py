@@ -33,8 +33,8 @@ def hold(turn: Turn, event: AskHold) -> None:
     core, policy, key = turn.core, turn.rules.policy, holder(event.owner, event.uid)
     mine = max((held.until - event.at for held in core.people.holds if held.key == key), default=0.0)
     wish = min(event.seconds, policy.hold_max)
-    if words := _no_hold(turn, key, wish, event.uid):
-        _answer(turn, event.client, words, done=False)
+    if message := _no_hold(turn, key, wish, event.uid):
+        _answer(turn, event.client, message, done=False)
         return
     if wish <= mine:
         if core.phase == WARNING:  # a person's stop: only what is held after it stands against that
@@ -197,8 +197,8 @@ def stop(turn: Turn, event: AskStop) -> None:
     Whoever asked was shown the work and the holds. Holds stay: they stand against the machine's own reasons.
     """
     core = turn.core
-    if words := obstacles.forbidden(core, turn.rules):
-        _answer(turn, event.client, f"refused: {words}", done=False)
+    if message := obstacles.forbidden(core, turn.rules):
+        _answer(turn, event.client, f"refused: {message}", done=False)
     elif core.phase in {ACTING, CONFIRMING}:
         _answer(turn, event.client, "already under way", done=False)
     elif core.fresh in {"boot", "lost"}:  # what was open before is closed by the first tick
@@ -211,6 +211,6 @@ def stop(turn: Turn, event: AskStop) -> None:
         _answer(turn, event.client, f"{action_of(turn.core.incident, turn.rules)} begins", done=True)
 
 
-def _answer(turn: Turn, client: int | None, words: str, *, done: bool) -> None:
+def _answer(turn: Turn, client: int | None, message: str, *, done: bool) -> None:
     if client is not None:
-        turn.effects.append(Answer(client, done, words))
+        turn.effects.append(Answer(client, done, message))

@@ -84,14 +84,14 @@ def _deadline_waits(moment: Moment) -> float:
     state, rules = moment.state, moment.rules
     if rules.policy.stop_busy:
         return -NEVER
-    return max(overdue.rested_at(state, rules), overdue.working_until(state, rules))
+    return max(overdue.work_over_at(state, rules), overdue.working_until(state, rules))
 
 
 def _idle_stands(moment: Moment) -> Standing:
     state, rules = moment.state, moment.rules
     if reached(state.at, idle_at(state, rules)):
         return YES
-    if _blind(state):
+    if _unknown(state):
         return Standing("blocked", "a GPU cannot be read")
     if idle_tolerated(state, rules):
         return Standing("blocked", "a short burst of load")
@@ -103,14 +103,14 @@ def _unused_stands(moment: Moment) -> Standing:
     state, rules = moment.state, moment.rules
     if reached(state.at, unused_at(state, rules)):
         return YES
-    if _blind(state):
+    if _unknown(state):
         return Standing("blocked", "a GPU cannot be read")
     if unused_tolerated(state, rules):
         return Standing("blocked", "a short burst of load")
     return Standing("no", "work was seen")
 
 
-def _blind(state: State) -> bool:
+def _unknown(state: State) -> bool:
     return state.core.signals.unknown_since is not None and not works_now(state)
 
 

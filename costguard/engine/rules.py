@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from costguard.engine.policy import MACHINE_ACTIONS, Policy
 
-EPSILON = 1e-6
+EPSILON_SECONDS = 1e-6
 """Seconds by which two moments may differ and be the same: sums of times must not cost a whole look."""
 
 DAY_SECONDS = 86400.0
@@ -15,16 +15,16 @@ SHORT_GAP_SECONDS = 60.0
 NOTICE_KEPT_SECONDS = 600.0
 """A notice of the cloud that did not come true is forgotten so long after its moment."""
 
-RESUME_JUMP = 2.0
+RESUME_JUMP_SECONDS = 2.0
 """Seconds by which boot and monotonic clock must part, from one tick to the next, before it counts as a resume."""
 
-CLOCK_NOISE = 0.1
+CLOCK_NOISE_SECONDS = 0.1
 """Seconds by which two readings of two clocks may part before one of them was set, or the machine slept."""
 
 
 def reached(at: float, moment: float) -> bool:
     """Whether a moment has come."""
-    return at + EPSILON >= moment
+    return at + EPSILON_SECONDS >= moment
 
 
 class Rules(NamedTuple):

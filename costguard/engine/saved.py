@@ -122,7 +122,16 @@ INCIDENT = {
     "detail": "detail",
 }
 
-TRACK = {"loud": "loud", "since": "since", "known_since": "known_since", "past": "past", "lost": "lost"}
+TRACK = {"loud": "busy", "since": "since", "known_since": "known_since", "past": "past", "lost": "unknown_since"}
+STOP_REQUEST = {
+    "incident": "incident",
+    "owner": "owner",
+    "asked": "asked",
+    "fate": "fate",
+    "words": "message",
+    "ended": "ended",
+}
+
 PARTS: dict[str, Callable[..., object]] = {
     "clocks": Clocks,
     "selection": Selection,
@@ -140,7 +149,7 @@ PARTS: dict[str, Callable[..., object]] = {
 PLAIN: dict[type, dict[str, str]] = {
     Track: TRACK,
     Incident: INCIDENT,
-    StopRequest: {name: name for name in StopRequest._fields},
+    StopRequest: STOP_REQUEST,
     Alarm: {name: name for name in Alarm._fields},
 }
 """Values that are saved by name; any other one is saved as a list."""
@@ -225,7 +234,7 @@ def _unused(state: State) -> float:
     # what was seen under another policy ends with the next tick
     if stopped or core.fresh == "reload" or core.signals.armed_at is not None:
         return 0.0
-    if work is None or work.lost is not None or work.loud:
+    if work is None or work.unknown_since is not None or work.busy:
         return 0.0
     return max(0.0, state.at - max(work.known_since, work.since))
 
@@ -315,7 +324,7 @@ def _alarm(saved: Mapping[str, Any] | None) -> Alarm | None:
 
 
 def _stop_request(saved: Mapping[str, Any] | None) -> StopRequest | None:
-    return StopRequest(**saved) if saved else None
+    return StopRequest(**{STOP_REQUEST[key]: value for key, value in saved.items()}) if saved else None
 
 
 def _verdicts(saved: Sequence[Sequence[Any]]) -> tuple[Verdict, ...]:

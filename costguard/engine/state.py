@@ -125,7 +125,7 @@ class StopRequest(NamedTuple):
     owner: str
     asked: float
     fate: str = ""  # empty: under way; acted | would | cannot | failed | unknown | withdrawn
-    words: str = ""
+    message: str = ""
     ended: float = 0.0
 
 
@@ -144,7 +144,7 @@ class Clocks(NamedTuple):
 
     began: float  # the guard's first tick in this boot
     started: float  # boot or last resume: boot_grace counts from here
-    suspended: float  # seconds asleep in this boot, up to CLOCK_NOISE
+    suspended: float  # seconds asleep in this boot, up to CLOCK_NOISE_SECONDS
     wall: float = 0.0  # a date as it was read, by which other moments have theirs; of an earlier boot: its last
     wall_at: float = 0.0  # when that was
     synced: bool | None = None  # whether the date could be trusted at the last tick
@@ -162,11 +162,11 @@ class Selection(NamedTuple):
 class Signals(NamedTuple):
     """What the machine as a whole has done over time."""
 
-    work: Track | None = None  # loud while any judged GPU is, unknown while any is
+    work: Track | None = None  # busy while any judged GPU is, unknown while any is
     mean: Track | None = None  # of the mean load of the selected GPUs
     known_work: Track | None = None  # as ``work``, but never unknown: a GPU that is unknown is left out
     strong_work: Track | None = None  # as ``known_work``, less a single weak sign; None where signs do not count
-    host: Track | None = None  # loud while the host is not known to be quiet
+    host: Track | None = None  # busy while the host is not known to be quiet
     unknown_since: float | None = None  # some judged GPU has been unknown since
     above_arm_since: float | None = None
     armed_at: float | None = None

@@ -4,15 +4,15 @@ from typing import NamedTuple
 
 from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
-from costguard.engine.overdue import rest
-from costguard.engine.rules import CLOCK_NOISE, Rules
+from costguard.engine.overdue import work_over_seconds
+from costguard.engine.rules import CLOCK_NOISE_SECONDS, Rules
 from costguard.engine.state import Clocks, Core, Selection, State
-from costguard.engine.window import Track, advance, begin, lose, never_seen
+from costguard.engine.window import Track, advance, become_unknown, begin, never_known
 
 ANEW = frozenset({"reload", "resume"})
 """After these, what was seen before counts no more."""
 
-MISSING = Unknown("not listed any more")
+NOT_LISTED = Unknown("not listed any more")
 
 
 class Seen(NamedTuple):
@@ -25,7 +25,7 @@ class Seen(NamedTuple):
     restarted: bool
 
 
-def is_loud(reading: Known, rules: Rules) -> bool:
+def is_busy(reading: Known, rules: Rules) -> bool:
     """Load at or above the threshold, a sign of work, or a number that is none (never quiet)."""
     return not 0.0 <= reading.load < rules.quiet_threshold or (rules.heeds_signs and bool(reading.signs))
 
@@ -63,11 +63,11 @@ def observe(state: State, tick: Tick, rules: Rules) -> Seen:
     point = 0.0 if core.fresh == "restart" else rules.gap  # what the dead guard last saw may not have been saved
     hole = tick.at - before
     for position, (old, reading) in enumerate(zip((*state.tracks, *added), readings, strict=True)):
-        seen = old is not None and old.lost is None and not anew
+        seen = old is not None and old.unknown_since is None and not anew
         if seen and type(reading) is Known and hole <= point:  # `_carry` for the most part
             assert old is not None
-            loud = is_loud(reading, rules)
-            tracks.append(old if loud is old.loud else advance(old, loud, before, window))
+            busy = is_busy(reading, rules)
+            tracks.append(old if busy is old.busy else advance(old, busy, before, window))
             continue
         last = _last_seen(old, reading, tick.at, before) if anew else old
         track, restarted = _carry(last, reading, tick.at, before, rules, window, point, first=not state.gpus)
@@ -84,7 +84,7 @@ def _line_up(known: tuple[str, ...], observation: Observation) -> tuple[tuple[st
         return known, observation.readings
     seen = dict(zip(observation.gpus, observation.readings, strict=True))
     gpus = known + tuple(key for key in observation.gpus if key not in known)
-    return gpus, tuple(seen.get(key, MISSING) for key in gpus)
+    return gpus, tuple(seen.get(key, NOT_LISTED) for key in gpus)
 
 
 def pick(core: Core, gpus: tuple[str, ...], rules: Rules) -> Core:
@@ -112,7 +112,7 @@ def _last_seen(old: Track | None, reading: Reading, at: float, before: float) ->
     """
     if old is None or not isinstance(reading, Unknown):
         return None
-    return Track(old.loud or never_seen(old), at, at, (), before if old.lost is None else old.lost)
+    return Track(old.busy or never_known(old), at, at, (), before if old.unknown_since is None else old.unknown_since)
 
 
 def _carry(
@@ -133,17 +133,19 @@ def _carry(
     if isinstance(reading, Unknown):
         if old is None:
             return Track(False, at, at, (), at), True
-        return lose(old, before), False
-    loud = is_loud(reading, rules)
+        return become_unknown(old, before), False
+    busy = is_busy(reading, rules)
     reach = max(reading.covers, point)
-    if old is not None and (old.lost is None or old.lost >= old.known_since):  # else nothing but `_last_seen`
-        last = before if old.lost is None else old.lost
+    if old is not None and (
+        old.unknown_since is None or old.unknown_since >= old.known_since
+    ):  # else nothing but `_last_seen`
+        last = before if old.unknown_since is None else old.unknown_since
         # a momentary value after unknown says nothing about the hole; evidence that reaches across it does
-        if at - last <= (reach if old.lost is None else reading.covers):
-            return advance(old, loud, last, window), False
+        if at - last <= (reach if old.unknown_since is None else reading.covers):
+            return advance(old, busy, last, window), False
     hole = at - before if old is not None or not first else rules.policy.interval
     # evidence that does not reach across the hole counts no further than a reading: alike in a guard that watched it
-    return begin(loud, at - min(rules.policy.interval, hole)), True
+    return begin(busy, at - min(rules.policy.interval, hole)), True
 
 
 def _machine(
@@ -158,22 +160,22 @@ def _machine(
     """The machine as a whole: its clocks and vetoes, and what its signals have done over time."""
     policy, at, seen, window = rules.policy, tick.at, tick.observation, rules.policy.kill_duration
     picked, judged, unmatched = core.selection[1:]
-    unknown = not judged or bool(unmatched) or any(tracks[i].lost is not None for i in judged)
-    loud = any(tracks[i].loud and tracks[i].lost is None for i in judged)
-    known_work = _known_work(core, at, before, rules, loud=loud)
+    unknown = not judged or bool(unmatched) or any(tracks[i].unknown_since is not None for i in judged)
+    busy = any(tracks[i].busy and tracks[i].unknown_since is None for i in judged)
+    known_work = _known_work(core, at, before, rules, busy=busy)
     if core.fresh in ANEW:
         core = _forget(core)
     old = core.signals
     look = at - min(policy.interval, at - before)  # what a reading that begins anew stands for
     start = look - core.ledger.unused if old.work is None else look
     unused_window = policy.unused_after or window
-    work = _follow(old.work, loud, before, unused_window, unknown=unknown, restarted=restarted, start=start, at=at)
+    work = _follow(old.work, busy, before, unused_window, unknown=unknown, restarted=restarted, start=start, at=at)
     # unknown: evidence for each part does not tell what their mean was
-    mean = old.mean if old.mean is not None and old.mean.lost is None else None
+    mean = old.mean if old.mean is not None and old.mean.unknown_since is None else None
     if rules.judges_mean:
-        high = _mean_is_loud(readings, picked, rules)
+        high = _mean_is_busy(readings, picked, rules)
         mean = _follow(mean, high, before, window, unknown=unknown, restarted=restarted, start=look, at=at)
-    strong = _go_on(old.strong_work, loud and is_strong(readings, rules), before, window, before)
+    strong = _go_on(old.strong_work, busy and is_strong(readings, rules), before, window, before)
     watched = old.host if at - before <= rules.gap else None
     signals = old._replace(
         work=work,
@@ -187,12 +189,15 @@ def _machine(
     return core._replace(signals=signals, clocks=clocks, vetoes=seen.vetoes, quiet_host=seen.quiet_host)
 
 
-def _known_work(core: Core, at: float, before: float, rules: Rules, *, loud: bool) -> Track:
+def _known_work(core: Core, at: float, before: float, rules: Rules, *, busy: bool) -> Track:
     """Work that is known; what ended a moment ago, under another policy, has ended now: a deadline waits for that."""
-    old, anew = core.signals.known_work, core.fresh in ANEW
-    if anew and old is not None and not loud and (old.loud or (_ended(old) and at - old.since < rest(rules))):
-        return Track(loud=False, since=at, known_since=before)
-    return _go_on(None if anew else old, loud, before, rules.policy.kill_duration, before)
+    old = core.signals.known_work
+    if core.fresh not in ANEW:
+        return _go_on(old, busy, before, rules.policy.kill_duration, before)
+    pause = work_over_seconds(rules)
+    if not busy and old is not None and (old.busy or (_ended(old) and at - old.since < pause)):
+        return Track(busy=False, since=at, known_since=before)
+    return begin(busy, before)
 
 
 def _ended(track: Track) -> bool:
@@ -209,28 +214,28 @@ def _forget(core: Core) -> Core:
     return core._replace(signals=signals, alarms=alarms, ledger=ledger)
 
 
-def _mean_is_loud(readings: tuple[Reading, ...], picked: tuple[int, ...], rules: Rules) -> bool:
+def _mean_is_busy(readings: tuple[Reading, ...], picked: tuple[int, ...], rules: Rules) -> bool:
     loads = [reading.load for i in picked if type(reading := readings[i]) is Known]
     return not (loads and 0.0 <= sum(loads) / len(loads) < rules.quiet_threshold)
 
 
-def _go_on(old: Track | None, loud: bool, before: float, window: float, start: float) -> Track:
+def _go_on(old: Track | None, busy: bool, before: float, window: float, start: float) -> Track:
     """A signal that is never unknown, over one tick; a new one begins at ``start``."""
-    return begin(loud, start) if old is None else advance(old, loud, before, window)
+    return begin(busy, start) if old is None else advance(old, busy, before, window)
 
 
 def _clocks(clocks: Clocks, tick: Tick) -> Clocks:
     """What the clocks say, as long as they part by no more than noise: the fast path must find what this left."""
-    if not abs(tick.suspended - clocks.suspended) <= CLOCK_NOISE:
+    if not abs(tick.suspended - clocks.suspended) <= CLOCK_NOISE_SECONDS:
         clocks = clocks._replace(suspended=tick.suspended)
-    if not abs(tick.wall - clocks.wall - tick.at + clocks.wall_at) <= CLOCK_NOISE:
+    if not abs(tick.wall - clocks.wall - tick.at + clocks.wall_at) <= CLOCK_NOISE_SECONDS:
         clocks = clocks._replace(wall=tick.wall, wall_at=tick.at)
     return clocks if clocks.synced is tick.synced else clocks._replace(synced=tick.synced)
 
 
 def _follow(
     old: Track | None,
-    loud: bool,
+    busy: bool,
     before: float,
     window: float,
     *,
@@ -242,11 +247,11 @@ def _follow(
     """A signal made of several GPUs: unknown when one of them is, begun anew when one of them was."""
     if unknown:
         if old is None:
-            return Track(loud, at, at, (), at)
+            return Track(busy, at, at, (), at)
         # work that is seen beside what is not: nothing before it counts any more
-        return Track(True, before, before, (), before) if loud and not old.loud else lose(old, before)
-    if old is None or (old.lost is not None and old.loud):
-        return begin(loud, start)
+        return Track(True, before, before, (), before) if busy and not old.busy else become_unknown(old, before)
+    if old is None or (old.unknown_since is not None and old.busy):
+        return begin(busy, start)
     if restarted is not None:
-        return begin(loud, restarted)
-    return advance(old, loud, before if old.lost is None else old.lost, window)
+        return begin(busy, restarted)
+    return advance(old, busy, before if old.unknown_since is None else old.unknown_since, window)

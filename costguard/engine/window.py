@@ -1,7 +1,7 @@
-"""One signal over time, and whether a window of it is clear.
+"""One signal over time, and whether a window of it is quiet.
 
 A track changes only when its level does, so a steady signal costs nothing and a step never
-depends on the length of the window. What was loud before is kept in fixed buckets; a bucket that
+depends on the length of the window. What was busy before is kept in fixed buckets; a bucket that
 lies partly outside the window counts whole, which can only make a stop come later.
 """
 
@@ -16,42 +16,42 @@ NEVER = float("inf")
 class Track(NamedTuple):
     """The level of one signal; all times are on the boot clock, in seconds.
 
-    ``lost`` is None while the signal is known; otherwise the last moment at which it was, and the
-    other fields keep what was known then. ``past`` holds (bucket number, loud seconds).
+    ``unknown_since`` is None while the signal is known; otherwise the last moment at which it was, and the
+    other fields keep what was known then. ``past`` holds (bucket number, busy seconds).
     """
 
-    loud: bool
+    busy: bool
     since: float  # the level holds without a break since then
     known_since: float  # known without a hole since then
     past: tuple[tuple[int, float], ...] = ()
-    lost: float | None = None
+    unknown_since: float | None = None
 
 
-def begin(loud: bool, since: float) -> Track:
+def begin(busy: bool, since: float) -> Track:
     """A track that knows nothing before ``since``."""
-    return Track(loud, since, since)
+    return Track(busy, since, since)
 
 
-def lose(track: Track, last_known: float) -> Track:
+def become_unknown(track: Track, last_known: float) -> Track:
     """The signal became unknown after ``last_known``."""
-    return track if track.lost is not None else track._replace(lost=last_known)
+    return track if track.unknown_since is not None else track._replace(unknown_since=last_known)
 
 
-def never_seen(track: Track) -> bool:
+def never_known(track: Track) -> bool:
     """Whether the signal has been unknown ever since the track began."""
-    return track.lost is not None and track.lost == track.known_since
+    return track.unknown_since is not None and track.unknown_since == track.known_since
 
 
-def advance(track: Track, loud: bool, before: float, window: float) -> Track:
-    """The level ``loud`` was seen, and holds since ``before`` (the tick before, or a bridged hole)."""
-    if loud == track.loud:
-        return track if track.lost is None else track._replace(lost=None)
-    past = _add(track.past, track.since, before, window) if track.loud else track.past
-    return Track(loud, before, track.known_since, past)
+def advance(track: Track, busy: bool, before: float, window: float) -> Track:
+    """The level ``busy`` was seen, and holds since ``before`` (the tick before, or a bridged hole)."""
+    if busy == track.busy:
+        return track if track.unknown_since is None else track._replace(unknown_since=None)
+    past = _add(track.past, track.since, before, window) if track.busy else track.past
+    return Track(busy, before, track.known_since, past)
 
 
 def _add(past: tuple[tuple[int, float], ...], start: float, end: float, window: float) -> tuple[tuple[int, float], ...]:
-    """Put a loud stretch into its buckets and drop those that left the window."""
+    """Put a busy stretch into its buckets and drop those that left the window."""
     size = window / BUCKETS
     oldest = int((end - window) // size) - 1
     left = 0
@@ -74,23 +74,23 @@ def _add(past: tuple[tuple[int, float], ...], start: float, end: float, window: 
     return tuple(kept)
 
 
-def loud_seconds(track: Track, window: float, now: float, after: float = -NEVER) -> float:
-    """Loud seconds within the window that ends now, and after a moment within it; never too few."""
+def busy_seconds(track: Track, window: float, now: float, after: float = -NEVER) -> float:
+    """Busy seconds within the window that ends now, and after a moment within it; never too few."""
     size = window / BUCKETS
     begin_of_window = max(now - window, after)
     total = sum(seconds for bucket, seconds in track.past if (bucket + 1) * size > begin_of_window)
-    if track.loud:
+    if track.busy:
         total += now - max(track.since, begin_of_window)
     return total
 
 
-def clear_at(track: Track, floor: float, window: float, tolerance: float) -> float:
-    """When the window will be clear if nothing changes: from then on, and not before.
+def quiet_at(track: Track, floor: float, window: float, tolerance: float) -> float:
+    """When the window will be quiet if nothing changes: from then on, and not before.
 
     ``floor`` is the earliest moment at which the window may begin. NEVER while the signal is
-    unknown or loud.
+    unknown or busy.
     """
-    if track.lost is not None or track.loud:
+    if track.unknown_since is not None or track.busy:
         return NEVER
     if tolerance <= 0:
         return max(track.since, floor) + window
@@ -104,7 +104,7 @@ def clear_at(track: Track, floor: float, window: float, tolerance: float) -> flo
 
 
 def tolerates(track: Track, floor: float, window: float, tolerance: float, now: float) -> bool:
-    """Whether the window that ends now is known and loud for no longer than ``tolerance``."""
-    if track.lost is not None or max(track.known_since, floor) + window > now:
+    """Whether the window that ends now is known and busy for no longer than ``tolerance``."""
+    if track.unknown_since is not None or max(track.known_since, floor) + window > now:
         return False
-    return loud_seconds(track, window, now) <= tolerance
+    return busy_seconds(track, window, now) <= tolerance

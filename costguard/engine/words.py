@@ -2,7 +2,7 @@
 
 import time
 
-FAR = 12 * 3600.0
+FAR_SECONDS = 12 * 3600.0
 """Seconds from which on a time of day alone could be that of another day."""
 
 
@@ -21,7 +21,7 @@ def duration(seconds: float) -> str:
 
 def clock(wall: float, now: float | None = None) -> str:
     """A date as local time of day with its zone, ``15:42 CET``; half a day or more away from ``now`` with its day."""
-    far = now is not None and abs(wall - now) >= FAR
+    far = now is not None and abs(wall - now) >= FAR_SECONDS
     return time.strftime("%Y-%m-%d %H:%M %Z" if far else "%H:%M %Z", time.localtime(wall))
 
 

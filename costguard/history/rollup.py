@@ -51,8 +51,8 @@ class Rollup:
                 counted[1] += seconds
         loud = blind = False
         for track in self._tracks:
-            loud = loud or (track.loud and track.lost is None)
-            blind = blind or track.lost is not None
+            loud = loud or (track.busy and track.unknown_since is None)
+            blind = blind or track.unknown_since is not None
         self._machine[0 if loud else 2 if blind or not self._tracks else 1] += seconds
 
     def redate(self, seconds: float) -> None:

@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 from costguard.engine.observation import Known, Reading
 from costguard.engine.rules import Rules
-from costguard.engine.tracks import is_loud
+from costguard.engine.tracks import is_busy
 from costguard.replay.prefix_sums import Spent
 from costguard.replay.trace import SMALL, Codes, Trace
 from costguard.replay.windows import Runs, Stretches, stretches
 
-LOUD, UNKNOWN, QUIET = 1, 2, 4
+BUSY, UNKNOWN, QUIET = 1, 2, 4
 """The bits of one GPU in one tick."""
 
 
-_ONLY = {bits: bytes(1 if level & bits else 0 for level in range(256)) for bits in (1, LOUD | UNKNOWN)}
+_ONLY = {bits: bytes(1 if level & bits else 0 for level in range(256)) for bits in (1, BUSY | UNKNOWN)}
 """What makes 1 of every level that holds one of these bits, and 0 of the others."""
 
 RARE = 8
@@ -120,7 +120,7 @@ class Levels:
         return self._blind
 
     def gpus(self, rules: Rules) -> list[LevelSignal]:
-        """LOUD, UNKNOWN or QUIET of every GPU."""
+        """BUSY, UNKNOWN or QUIET of every GPU."""
         key = (rules.quiet_threshold, rules.heeds_signs)
         if key not in self._gpus:
             table = self._tables.table(("level", *key), lambda reading: _level(reading, rules))
@@ -149,10 +149,10 @@ class Levels:
 
     def busy(self, rules: Rules, which: tuple[int, ...]) -> LevelSignal:
         """1 where any of these GPUs is loud."""
-        key = (rules.quiet_threshold, rules.heeds_signs, (*which, -LOUD))
+        key = (rules.quiet_threshold, rules.heeds_signs, (*which, -BUSY))
         if key not in self._joined:
             found = self.joined(rules, which)
-            flags = found.levels.translate(_ONLY[LOUD])
+            flags = found.levels.translate(_ONLY[BUSY])
             two = (
                 len(which) == 1 and UNKNOWN not in found.levels
             )  # loud and quiet, which change together with the flags
@@ -188,12 +188,12 @@ class Levels:
         return self._means[picked]
 
     def mean(self, rules: Rules, picked: tuple[int, ...]) -> LevelSignal:
-        """LOUD, QUIET or UNKNOWN of the mean load."""
+        """BUSY, QUIET or UNKNOWN of the mean load."""
         key = (rules.quiet_threshold, picked)
         if key not in self._mean:
             limit = rules.quiet_threshold
             levels = [
-                QUIET if 0.0 <= mean < limit else UNKNOWN if mean != mean else LOUD  # noqa: PLR0124 - NaN
+                QUIET if 0.0 <= mean < limit else UNKNOWN if mean != mean else BUSY  # noqa: PLR0124 - NaN
                 for mean in self.means(picked)
             ]
             self._mean[key] = signal(bytes(levels))
@@ -219,12 +219,12 @@ class Levels:
         return self._stretches[key][1]
 
     def rare(self, found: LevelSignal, window: float, most: float) -> Runs:
-        """Where a window may hold the bit LOUD for at most ``most`` seconds; see `Stretches.rare`."""
-        return self._once(("rare", id(found), window, most), lambda: self.stretches(found, LOUD).rare(window, most))
+        """Where a window may hold the bit BUSY for at most ``most`` seconds; see `Stretches.rare`."""
+        return self._once(("rare", id(found), window, most), lambda: self.stretches(found, BUSY).rare(window, most))
 
     def full(self, found: LevelSignal, window: float, most: float, lead: float) -> Runs:
-        """Where a window may hold the bits LOUD and UNKNOWN for more than ``most`` seconds; see `Stretches.full`."""
-        bits = LOUD | UNKNOWN
+        """Where a window may hold the bits BUSY and UNKNOWN for more than ``most`` seconds; see `Stretches.full`."""
+        bits = BUSY | UNKNOWN
         key = ("full", id(found), window, most, lead)
         return self._once(key, lambda: self.stretches(found, bits).full(window, most, lead))
 
@@ -246,7 +246,7 @@ def first_at(times: "array[float]", moment: float, start: int) -> int:
 def _level(reading: Reading, rules: Rules) -> int:
     if not isinstance(reading, Known):
         return UNKNOWN
-    return LOUD if is_loud(reading, rules) else QUIET
+    return BUSY if is_busy(reading, rules) else QUIET
 
 
 def _unknown_bit(reading: Reading) -> int:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from costguard.engine.deadlines import stale
 from costguard.engine.reasons import IDLE, OWN, UNUSED, Reason
 from costguard.engine.reasons import UNKNOWN as UNREADABLE
-from costguard.engine.rules import EPSILON, Rules
+from costguard.engine.rules import EPSILON_SECONDS, Rules
 from costguard.engine.state import DONE, WARNING, WATCHING
-from costguard.engine.window import BUCKETS, NEVER, Track, advance, begin, clear_at, loud_seconds, tolerates
-from costguard.replay.levels import LOUD, UNKNOWN, Levels, LevelSignal
+from costguard.engine.window import BUCKETS, NEVER, Track, advance, begin, busy_seconds, quiet_at, tolerates
+from costguard.replay.levels import BUSY, UNKNOWN, Levels, LevelSignal
 from costguard.replay.windows import SLACK
 
 DRAWN = (IDLE, UNUSED, UNREADABLE)
@@ -164,10 +164,10 @@ class _Sketch:
         """The first sample from ``k`` on that is not before a moment, as the engine compares."""
         if moment == NEVER:
             return len(self._times)
-        at = bisect_left(self._times, moment + self._start - EPSILON, k)
-        while at > k and self._at(at - 1) + EPSILON >= moment:
+        at = bisect_left(self._times, moment + self._start - EPSILON_SECONDS, k)
+        while at > k and self._at(at - 1) + EPSILON_SECONDS >= moment:
             at -= 1
-        while at < len(self._times) and self._at(at) + EPSILON < moment:
+        while at < len(self._times) and self._at(at) + EPSILON_SECONDS < moment:
             at += 1
         return at
 
@@ -200,7 +200,7 @@ class _Sketch:
         unused = self._unused_after is not None and self._armed is None
         if k in self._anew:
             since = at - self._rules.policy.interval
-            self._tracks = [begin(levels[k] & LOUD == LOUD, since) for levels in self._gpus]
+            self._tracks = [begin(levels[k] & BUSY == BUSY, since) for levels in self._gpus]
             self._work = begin(loud, since if k else 0.0) if unused else None
             if k == 0:
                 together = self._tolerance > 0 and len(self._gpus) > 1
@@ -208,20 +208,20 @@ class _Sketch:
                 return
         else:
             for place, levels in enumerate(self._gpus):
-                if (now := levels[k] & LOUD == LOUD) is not self._tracks[place].loud:
+                if (now := levels[k] & BUSY == BUSY) is not self._tracks[place].busy:
                     self._tracks[place] = self._advance(self._tracks[place], now, k, self._window)
             if unused:
                 self._work = self._follow(self._work, loud, k, self._unused_after or self._window)
         self._shadow = self._follow(self._shadow, loud, k, self._window)
 
     def _follow(self, track: Track | None, loud: bool, k: int, window: float) -> Track | None:
-        return track if track is None or track.loud is loud else self._advance(track, loud, k, window)
+        return track if track is None or track.busy is loud else self._advance(track, loud, k, window)
 
     def _advance(self, track: Track, loud: bool, k: int, window: float) -> Track:
         """A level that changes with this sample; of what was loud, no more is kept than can count."""
         before = self._at(k - 1)
         since = before - self._kept
-        if track.loud and track.since < since:
+        if track.busy and track.since < since:
             track = Track(True, since, track.known_since, track.past)
         return advance(track, loud, before, window)
 
@@ -233,9 +233,9 @@ class _Sketch:
         floor = self._floor()
         if floor < NEVER:
             tracks = self._tracks if self._shadow is None else [*self._tracks, self._shadow]
-            self._idle = max([clear_at(track, floor, self._window, self._tolerance) for track in tracks])
+            self._idle = max([quiet_at(track, floor, self._window, self._tolerance) for track in tracks])
         if self._work is not None and self._armed is None and self._unused_after is not None:
-            self._unused = clear_at(self._work, -NEVER, self._unused_after, self._tolerance)
+            self._unused = quiet_at(self._work, -NEVER, self._unused_after, self._tolerance)
 
     def _floor(self) -> float:
         """The earliest moment at which an idle window may begin."""
@@ -282,11 +282,11 @@ class _Sketch:
             self._count_down(at, wall, tick, hole=hole, between=between)
         elif self._phase == DONE and self._worked(at):
             self._phase = WATCHING
-            self._judge(loud=any(track.loud for track in self._tracks))
-        if self._phase == WATCHING and at + EPSILON >= self._grace_over:
-            if at + EPSILON >= self._idle:
+            self._judge(loud=any(track.busy for track in self._tracks))
+        if self._phase == WATCHING and at + EPSILON_SECONDS >= self._grace_over:
+            if at + EPSILON_SECONDS >= self._idle:
                 self._warn(IDLE, at, wall, tick)
-            elif at + EPSILON >= self._unused:
+            elif at + EPSILON_SECONDS >= self._unused:
                 self._warn(UNUSED, at, wall, tick)
 
     def _warn(self, reason: Reason, at: float, wall: float, tick: int) -> None:
@@ -301,13 +301,13 @@ class _Sketch:
             self.marks.append(Mark(tick, wall, "cancelled", between))
         elif late:
             self._warn(self._reason, at, wall, tick)
-        elif standing == YES and at + EPSILON >= self._due():
+        elif standing == YES and at + EPSILON_SECONDS >= self._due():
             self._phase, self._closed = DONE, at
             self.marks.append(Mark(tick, wall, "stop"))
 
     def _standing(self, at: float) -> str:
         """Whether the reason of a warning still holds."""
-        now = at + EPSILON
+        now = at + EPSILON_SECONDS
         if now >= (self._idle if self._reason is IDLE else self._unused):
             return YES
         if self._reason is UNUSED:
@@ -322,4 +322,4 @@ class _Sketch:
     def _worked(self, at: float) -> bool:
         """Whether more work than is tolerated lies in the window, after the stop, which ends a latch."""
         tracks = self._tracks if self._shadow is None else [*self._tracks, self._shadow]
-        return any(loud_seconds(track, self._window, at, self._closed) > self._tolerance for track in tracks)
+        return any(busy_seconds(track, self._window, at, self._closed) > self._tolerance for track in tracks)

@@ -19,7 +19,7 @@ from costguard.engine.obstacles import due_at
 from costguard.engine.overdue import period_over
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import Moment, reason_of, standing
-from costguard.engine.rules import EPSILON, rules_of
+from costguard.engine.rules import EPSILON_SECONDS, rules_of
 from costguard.engine.saved import initial
 from costguard.engine.state import DONE, WARNING, WATCHING, State
 from costguard.engine.window import NEVER
@@ -170,7 +170,7 @@ class _Walker:
         if core is before.core and state.tracks is before.tracks:
             until = core.unchanged_until  # the engine just said that such a tick changes nothing
         else:
-            until = self._calm_until(state) - 2 * EPSILON  # which the engine adds to the time
+            until = self._calm_until(state) - 2 * EPSILON_SECONDS  # which the engine adds to the time
         if self.policy.budget is not None:
             until = min(until, period_over(core, self.rules) - self.start)
         end = min(end, first_at(self.times, self._wall(until), k))
@@ -226,7 +226,7 @@ class _Walker:
             )
             return min(core.plans.check_at, due, *[date for date in alarming if date > state.at])
         if core.phase == DONE and now is not None and reason_of(now).by_date:
-            quiet = not any(track.loud for track in state.tracks)  # only work that is seen now ends it
+            quiet = not any(track.busy for track in state.tracks)  # only work that is seen now ends it
             idle = idle_at(state, rules)  # or work that came later and has ended
             return (
                 min(
@@ -238,8 +238,8 @@ class _Walker:
         if (
             rules.judges_mean
             and core.signals.mean is not None
-            and not core.signals.mean.loud
-            and core.signals.mean.lost is None
+            and not core.signals.mean.busy
+            and core.signals.mean.unknown_since is None
         ):
             if core.phase == WATCHING:
                 return core.unchanged_until

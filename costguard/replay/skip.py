@@ -9,12 +9,12 @@ seconds that have left the window already.
 from bisect import bisect_left, bisect_right
 
 from costguard.engine.observation import Known
-from costguard.engine.overdue import deadline_at, period_over, rest
+from costguard.engine.overdue import deadline_at, period_over, work_over_seconds
 from costguard.engine.reasons import DEADLINE, IDLE, OWN, UNKNOWN, UNUSED, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, WATCHING, Core, State
 from costguard.engine.window import BUCKETS, NEVER, Track
-from costguard.replay.levels import LOUD, Levels, LevelSignal, first_at
+from costguard.replay.levels import BUSY, Levels, LevelSignal, first_at
 from costguard.replay.windows import Runs
 
 WORTH = 4
@@ -64,7 +64,7 @@ class Forward:
             return False
         if core.alarms.unknown is not None and core.signals.unknown_since is None:
             return False  # it ends, or goes by what a window would have been
-        if core.signals.host is None or not core.signals.host.loud:
+        if core.signals.host is None or not core.signals.host.busy:
             return False  # then what is unknown for too long may be a reason
         mean_known = core.signals.mean is not None or not self._rules.judges_mean
         return mean_known and not (
@@ -97,7 +97,7 @@ class Forward:
         core, rules, levels = state.core, self._rules, self._levels
         window, most = rules.policy.kill_duration, rules.tolerance
         if self._some:
-            known = [i for i in core.selection.judged if state.tracks[i].lost is None]
+            known = [i for i in core.selection.judged if state.tracks[i].unknown_since is None]
             found = [levels.rare(levels.gpus(rules)[i], window, most) for i in known]
         elif core.signals.unknown_since is not None:
             return []
@@ -117,7 +117,7 @@ class Forward:
             return back if back >= 0 else end
         if rules.judges_mean:
             signals = [levels.mean(rules, core.selection.picked)]
-        elif self._some and any(state.tracks[i].lost is not None for i in core.selection.judged):
+        elif self._some and any(state.tracks[i].unknown_since is not None for i in core.selection.judged):
             return end  # every GPU would have to be seen working
         elif self._some:
             signals = [levels.gpus(rules)[i] for i in core.selection.judged]
@@ -161,7 +161,7 @@ class Forward:
         if core.signals.unknown_since is not None:
             pause = busy.levels.find(b"\0", k)
             return pause if pause >= 0 else end
-        found = self._levels.rare(busy, rest(self._rules), 0.0).at_or_after(k)
+        found = self._levels.rare(busy, work_over_seconds(self._rules), 0.0).at_or_after(k)
         return end if found is None else found
 
     # -- the state afterwards --------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Forward:
         at = self._times[last] - self._start
         window = policy.kill_duration
         tracks = tuple(
-            self._follow(track, found, LOUD, k, last, window)
+            self._follow(track, found, BUSY, k, last, window)
             for track, found in zip(state.tracks, levels.gpus(rules), strict=True)
         )
         busy, signals = levels.busy(rules, core.selection.judged), core.signals
@@ -185,7 +185,7 @@ class Forward:
         else:
             work = self._follow(work, busy, 1, k, last, policy.unused_after or window)
             if mean is not None:
-                mean = self._follow(mean, levels.mean(rules, core.selection.picked), LOUD, k, last, window)
+                mean = self._follow(mean, levels.mean(rules, core.selection.picked), BUSY, k, last, window)
         if signals.armed_at is None and policy.arm_duration is not None:
             above = self._arming(above, levels.above(rules, core.selection.picked), k, last)
         known_work = self._follow(known_work, busy, 1, k, last, window)
@@ -201,7 +201,7 @@ class Forward:
             return track
         oldest = self._times[last] - window * (1 + 3 / BUCKETS)
         first = max(begin, bisect_left(changes, first_at(self._times, oldest, k)) - 2)
-        loud, since, past = track.loud, track.since, dict(track.past)
+        loud, since, past = track.busy, track.since, dict(track.past)
         if first > begin:
             loud, since, past = bool(levels[changes[first - 1]] & bit), self._before(changes[first - 1]), {}
         for position in changes[first:end]:
@@ -214,7 +214,7 @@ class Forward:
 
     def _work_beside_unknown(self, work: Track, busy: LevelSignal, k: int, last: int) -> Track:
         """The work of a machine of which a GPU is unknown: once some is seen, nothing before it counts any more."""
-        seen = -1 if work.loud else busy.levels.find(b"\1", k, last + 1)
+        seen = -1 if work.busy else busy.levels.find(b"\1", k, last + 1)
         return work if seen < 0 else Track(True, self._before(seen), self._before(seen), (), self._before(seen))
 
     def _unknown_mean(self, core: Core, last: int, at: float) -> Track | None:

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from costguard.engine.rules import Rules, rules_of
-from costguard.replay.levels import LOUD, QUIET, UNKNOWN, Levels, changes
+from costguard.replay.levels import BUSY, QUIET, UNKNOWN, Levels, changes
 from costguard.replay.outline import Mark, Outline
 from costguard.replay.prefix_sums import BLIND, IDLE, WORK, Spent, spent
 from costguard.replay.run import Decision, Walked
 
 HOUR = 3600.0
 
-_ALL = bytes(WORK if bits & LOUD else BLIND if bits & UNKNOWN else IDLE for bits in range(256))
+_ALL = bytes(WORK if bits & BUSY else BLIND if bits & UNKNOWN else IDLE for bits in range(256))
 _ANY = bytes(IDLE if bits & QUIET else BLIND if bits & UNKNOWN else WORK for bits in range(256))
 
 

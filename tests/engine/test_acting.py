@@ -7,7 +7,7 @@ import pytest
 from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.obstacles import due_at
-from costguard.engine.overdue import REST
+from costguard.engine.overdue import WORK_OVER_SECONDS
 from costguard.engine.plans import third_stop
 from costguard.engine.rules import rules_of
 from costguard.engine.turn import Turn
@@ -432,15 +432,15 @@ def test_a_pause_of_the_work_is_no_end_of_it() -> None:
     world = World(policy, 2)
     while world.now < 20000.0:
         world.run(60.0, BUSY, QUIET)
-        world.run(REST - 20.0, QUIET, QUIET)
+        world.run(WORK_OVER_SECONDS - 20.0, QUIET, QUIET)
     assert world.kinds() == ["deadline_passed"]
     assert world.last is not None
     assert "the deadline has passed" not in sentence(world), "the GPUs rest, and the date is shown"
     ended = world.now
-    world.run(REST + policy.grace + 60.0, QUIET, QUIET)
+    world.run(WORK_OVER_SECONDS + policy.grace + 60.0, QUIET, QUIET)
     assert world.stops()
     (warned,) = [at for at, effect in world.effects if isinstance(effect, Tell) and effect.kind == "warning"]
-    assert warned - ended <= REST + policy.interval
+    assert warned - ended <= WORK_OVER_SECONDS + policy.interval
 
 
 @pytest.mark.parametrize(("window", "waits"), [(3600.0, 300.0), (100.0, 100.0)])

@@ -8,11 +8,11 @@ from costguard.engine.window import (
     NEVER,
     Track,
     advance,
+    become_unknown,
     begin,
-    clear_at,
-    lose,
-    loud_seconds,
-    never_seen,
+    busy_seconds,
+    never_known,
+    quiet_at,
     tolerates,
 )
 
@@ -51,8 +51,8 @@ def test_no_loud_second_leaves_the_window_too_soon(
     size = window / BUCKETS
     for later in (0.0, size / 3, size, window / 2, window - size / 2, window, window + 2 * size):
         at = now + later
-        lasting = [*spans[:-1], (spans[-1][0], at)] if track.loud else spans
-        counted = loud_seconds(track, window, at)
+        lasting = [*spans[:-1], (spans[-1][0], at)] if track.busy else spans
+        counted = busy_seconds(track, window, at)
         assert counted >= within(lasting, at - window, at) - SLACK
         assert counted <= within(lasting, at - window - size, at) + SLACK
     assert len(track.past) <= BUCKETS + 2
@@ -67,8 +67,8 @@ def test_the_moment_at_which_it_will_be_clear_is_the_first(
     track, spans, now = history(stretches, window, 1000.0, loud=loud)
     tolerance, size = share * window, window / BUCKETS
     for floor in (-NEVER, 1000.0, now - 1.0, now + 5.0):
-        clear = clear_at(track, floor, window, tolerance)
-        if track.loud:
+        clear = quiet_at(track, floor, window, tolerance)
+        if track.busy:
             assert clear == NEVER
             continue
         earliest = max(floor, 1000.0) + window
@@ -90,11 +90,11 @@ def test_an_unknown_signal_is_never_clear_and_tolerates_nothing() -> None:
     """Whatever it was before; and what was never seen says so."""
     for loud in (False, True):
         seen = begin(loud, 10.0)
-        lost = lose(seen, 400.0)
-        assert (lost.lost, lose(lost, 500.0)) == (400.0, lost)
-        assert clear_at(lost, 0.0, 60.0, 6.0) == clear_at(lost, 0.0, 60.0, 0.0) == NEVER
+        lost = become_unknown(seen, 400.0)
+        assert (lost.unknown_since, become_unknown(lost, 500.0)) == (400.0, lost)
+        assert quiet_at(lost, 0.0, 60.0, 6.0) == quiet_at(lost, 0.0, 60.0, 0.0) == NEVER
         assert not tolerates(lost, 0.0, 60.0, 60.0, 400.0)
-        assert (never_seen(seen), never_seen(lost), never_seen(lose(seen, 10.0))) == (False, False, True)
+        assert (never_known(seen), never_known(lost), never_known(become_unknown(seen, 10.0))) == (False, False, True)
         assert advance(lost, loud, 410.0, 60.0) == seen
     assert tolerates(begin(False, 10.0), 0.0, 60.0, 6.0, 70.0)
     assert not tolerates(begin(False, 10.0), 0.0, 60.0, 6.0, 69.0)
@@ -102,9 +102,9 @@ def test_an_unknown_signal_is_never_clear_and_tolerates_nothing() -> None:
     assert not tolerates(begin(True, 10.0), 0.0, 60.0, 6.0, 70.0)
     burst = advance(advance(begin(False, 0.0), True, 100.0, 60.0), False, 106.0, 60.0)
     assert [tolerates(burst, 0.0, 60.0, share, 110.0) for share in (5.99, 6.0)] == [False, True]
-    assert clear_at(burst, 0.0, 60.0, 6.0) == 60.0
-    assert clear_at(burst, 0.0, 60.0, 5.99) > 160.0
-    assert clear_at(burst, 0.0, 60.0, 5.0) == 161.0
+    assert quiet_at(burst, 0.0, 60.0, 6.0) == 60.0
+    assert quiet_at(burst, 0.0, 60.0, 5.99) > 160.0
+    assert quiet_at(burst, 0.0, 60.0, 5.0) == 161.0
     assert [tolerates(burst, 0.0, 60.0, 5.0, now) for now in (160.9, 161.0)] == [False, True]
     going_on = begin(True, 104.0)._replace(known_since=0.0)
     assert [tolerates(going_on, 0.0, 60.0, 6.0, now) for now in (110.0, 110.01)] == [True, False]

@@ -23,7 +23,7 @@ from tests.unit.agent.crew import begin, wrote
 GPU = "0000:01:00.0"
 QUIET = Observation((GPU,), (Known(0.0, (), 20.0, "quiet"),))
 LONGEST_INTERVAL = 15.0
-EPSILON = 0.01
+EPSILON_SECONDS = 0.01
 WORD = {Tell: None, Check: "plan", Prepare: "act", Confirm: "confirm", Save: "hook"}
 
 
@@ -82,10 +82,12 @@ def parts(job: dict[str, Any]) -> float:
     """What the worker of this job may take for all that it does, from its start: `costguard.actions` has these limits."""
     word, own = job.get("job"), float(job["deadline"])
     if word in {"plan", "act"}:
-        own = min(own, deadlines.FACTS) + (deadlines.TAGS_ASKED if word == "plan" else deadlines.RECORD)
+        own = min(own, deadlines.FACTS_SECONDS) + (
+            deadlines.TAGS_SECONDS if word == "plan" else deadlines.RECORD_SECONDS
+        )
     if word == "act" and job["hook"].get("pre_stop"):
         own += float(job["hook"]["timeout"])
-    return deadlines.START + own
+    return deadlines.START_SECONDS + own
 
 
 @given(configurations())
@@ -98,8 +100,8 @@ def test_no_limit_contradicts_another(written: dict[str, Any]) -> None:
     effects: list[Tell | Check | Prepare | Confirm | Save] = [Tell("m", "warning", "warning", {}), Check("c", action)]
     effects += [Prepare("a", action, "i"), Confirm("f", "a", action, "i")]
     effects += [Save("s", action, 1e9)] if "pre_stop" in written["hooks"] else []
-    lost: dict[type, float] = {Tell: deadlines.ANSWER_LOST, Confirm: deadlines.ANSWER_LOST}
-    lost[Prepare] = deadlines.PREPARE_LOST - config["cloud"]["action_spread"]
+    lost: dict[type, float] = {Tell: deadlines.ANSWER_LOST_SECONDS, Confirm: deadlines.ANSWER_LOST_SECONDS}
+    lost[Prepare] = deadlines.PREPARE_LOST_SECONDS - config["cloud"]["action_spread"]
     lost[Check] = PREFLIGHT_EVERY_SECONDS - config["cloud"]["spread"]
     for effect in effects:
         before = set(host.jobs)
@@ -109,11 +111,13 @@ def test_no_limit_contradicts_another(written: dict[str, Any]) -> None:
         assert host.jobs[child].get("job") == WORD[type(effect)]
         assert parts(host.jobs[child]) < killed, effect
         assert killed + LONGEST_INTERVAL < lost.get(type(effect), float("inf")), effect
-    act = config["actions"].get(action, {}).get("timeout") or deadlines.ACTION
+    act = config["actions"].get(action, {}).get("timeout") or deadlines.ACTION_SECONDS
     limits = deadlines.act(act)
-    assert act + deadlines.RESULT <= limits.own < limits.killed < deadlines.ACT_LOST - LONGEST_INTERVAL
-    assert deadlines.LEAD + deadlines.stale(written["grace"]) + LONGEST_INTERVAL < deadlines.READY_KILLED
-    assert config["actions"]["shutdown"]["delay"] <= deadlines.DELAY_LONGEST < deadlines.HAPPENED
+    assert act + deadlines.RESULT_SECONDS <= limits.own < limits.killed < deadlines.ACT_LOST_SECONDS - LONGEST_INTERVAL
+    assert (
+        deadlines.LEAD_SECONDS + deadlines.stale(written["grace"]) + LONGEST_INTERVAL < deadlines.READY_KILLED_SECONDS
+    )
+    assert config["actions"]["shutdown"]["delay"] <= deadlines.DELAY_LONGEST_SECONDS < deadlines.HAPPENS_WITHIN_SECONDS
 
 
 class Life:

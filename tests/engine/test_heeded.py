@@ -31,7 +31,7 @@ def test_a_host_that_is_no_longer_quiet_is_noticed_at_once(seen: bool | None) ->
         world.tick()
         host = world.state.core.signals.host
         assert host is not None
-        assert (host.loud, host.since >= world.now - 10.0, world.state.core.quiet_host) == (now is not True, True, now)
+        assert (host.busy, host.since >= world.now - 10.0, world.state.core.quiet_host) == (now is not True, True, now)
 
 
 def test_a_veto_and_a_date_in_doubt_are_noticed_at_once() -> None:

@@ -46,9 +46,9 @@ def test_one_user_does_not_use_up_the_holds_of_all(seconds: float, times: int) -
     for _ in range(times):
         world.hold(seconds, "eve", EVE)
         world.tick(QUIET, dt=min(seconds + 1.0, 24 * HOUR - 60.0))
-    assert said(world.hold(24 * HOUR, "bob", BOB)).words == f"held for {24 * HOUR:.0f} s"
+    assert said(world.hold(24 * HOUR, "bob", BOB)).message == f"held for {24 * HOUR:.0f} s"
     for length in (1.0, HOUR, 24 * HOUR):
-        assert said(world.hold(length, "root", ROOT)).words == f"held for {length:.0f} s"
+        assert said(world.hold(length, "root", ROOT)).message == f"held for {length:.0f} s"
 
 
 def test_one_users_sum_is_bounded_and_the_words_say_whose_it_is() -> None:
@@ -58,8 +58,8 @@ def test_one_users_sum_is_bounded_and_the_words_say_whose_it_is() -> None:
     for number in range(10):
         answer = said(world.hold(24 * HOUR, f"eve{number}", EVE))
         if not answer.done:
-            assert "of yours" in answer.words
-            assert "2d" in answer.words
+            assert "of yours" in answer.message
+            assert "2d" in answer.message
             break
         until = max(hold.until for hold in world.state.core.people.holds)
         granted = until - world.state.at
@@ -78,7 +78,7 @@ def test_holds_of_all_users_do_not_keep_a_machine_up_for_ever() -> None:
         world.run(HOUR, QUIET, dt=14.0)
         if not world.state.core.people.holds:
             break
-    assert all(not answer.done and "of all users" in answer.words for answer in refused)
+    assert all(not answer.done and "of all users" in answer.message for answer in refused)
     assert world.now <= 73 * HOUR
     assert left(world.state.core, POLICY) == 0.0
     world.run(2 * HOUR, QUIET)
@@ -143,7 +143,7 @@ def test_the_33rd_user_is_refused_aloud_and_root_is_not() -> None:
         assert said(world.hold(HOUR, f"user {uid}", uid)).done
     refused = said(world.hold(2 * HOUR, "late", 9999))
     assert not refused.done
-    assert "32 users hold this machine already" in refused.words
+    assert "32 users hold this machine already" in refused.message
     assert said(world.hold(2 * HOUR, "user 7", 7)).done
     assert said(world.hold(2 * HOUR, "root", ROOT)).done
     assert {hold.uid for hold in world.state.core.people.holds} == {*range(HOLDS_KEPT + 1)}
@@ -183,16 +183,18 @@ def test_a_user_releases_the_own_hold_and_no_other() -> None:
     world.hold(HOUR, "root", BOB)
     answer = said(world.release(EVE, everything=False))
     assert answer.done
-    assert answer.words.startswith("released: the hold of eve (uid 1001); not ended: the holds of root (uid 0), root (")
+    assert answer.message.startswith(
+        "released: the hold of eve (uid 1001); not ended: the holds of root (uid 0), root ("
+    )
     assert [hold.uid for hold in world.state.core.people.holds] == [ROOT, BOB]
     (told,) = (effect for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "hold_ended")
     assert told.facts["holders"] == ["root (uid 0)", "root"]
     again = said(world.release(EVE, everything=False))
     assert not again.done
-    assert "refused: no hold of yours; not ended: the holds of root (uid 0), root" in again.words
+    assert "refused: no hold of yours; not ended: the holds of root (uid 0), root" in again.message
     assert said(world.release(ROOT)).done
     assert world.state.core.people.holds == ()
-    assert said(world.release(EVE, everything=False)).words == "nothing was held"
+    assert said(world.release(EVE, everything=False)).message == "nothing was held"
 
 
 @pytest.mark.parametrize("phase", ["cannot", "acted", "FAILED"])
@@ -203,7 +205,7 @@ def test_only_root_makes_a_guard_watch_again_that_has_ended_an_incident(phase: s
     for _ in range(20):
         answer = said(world.release(EVE, everything=False))
         assert not answer.done
-        assert f"the phase {before.phase}" in answer.words
+        assert f"the phase {before.phase}" in answer.message
         world.hold(1.0, "eve", EVE)
         world.release(EVE, everything=False)
         world.tick(QUIET)
@@ -211,7 +213,7 @@ def test_only_root_makes_a_guard_watch_again_that_has_ended_an_incident(phase: s
     assert world.state.core.phase == before.phase
     assert world.state.core.ending.retry_at == before.ending.retry_at
     assert len([effect for _, effect in world.effects if isinstance(effect, Go)]) <= 1
-    assert said(world.release(ROOT)).words == f"released: the phase {before.phase}"
+    assert said(world.release(ROOT)).message == f"released: the phase {before.phase}"
     assert world.phase() == "WATCHING"
 
 
@@ -223,9 +225,9 @@ def test_only_root_lifts_the_limit_on_repeated_stops() -> None:
         core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=dates))
     )
     answer = said(world.release(EVE, everything=False))
-    assert (answer.done, "the limit on repeated stops" in answer.words) == (False, True)
+    assert (answer.done, "the limit on repeated stops" in answer.message) == (False, True)
     assert world.state.core.ledger.stops == dates
-    assert said(world.release(ROOT)).words == "released: the limit on repeated stops"
+    assert said(world.release(ROOT)).message == "released: the limit on repeated stops"
     assert not world.state.core.ledger.stops
 
 
@@ -331,7 +333,7 @@ def test_whoever_holds_or_releases_hears_what_came_of_it() -> None:
     world, names = started(), {EVE: "eve", BOB: "bob", ROOT: "root"}
     for what, uid, seconds, done, words in TALK:
         step = world.hold(seconds, names[uid], uid) if what == "hold" else world.release(uid, everything="all" in what)
-        assert (said(step).done, said(step).words) == (done, words)
+        assert (said(step).done, said(step).message) == (done, words)
 
 
 @pytest.mark.parametrize("phase", ["cannot", "FAILED"])
@@ -340,12 +342,14 @@ def test_a_release_names_what_stays_and_who_can_end_that(phase: str) -> None:
     world = latched(phase)
     stays = f"the phase {world.phase()}"
     who = "root and the agent's own user can end that"
-    assert said(world.release(EVE, everything=False)).words == f"refused: no hold of yours; not ended: {stays} ({who})"
+    assert (
+        said(world.release(EVE, everything=False)).message == f"refused: no hold of yours; not ended: {stays} ({who})"
+    )
     world.hold(HOUR, "eve", EVE)
     world.hold(HOUR, "bob", BOB)
     words = f"released: the hold of eve; not ended: the hold of bob and {stays} ({who}, its owner too)"
-    assert said(world.release(EVE, everything=False)).words == words
-    assert said(world.release(ROOT)).words == f"released: the hold of bob and {stays}"
+    assert said(world.release(EVE, everything=False)).message == words
+    assert said(world.release(ROOT)).message == f"released: the hold of bob and {stays}"
     core = world.state.core
     assert (core.phase, core.ending.done, core.incident, core.ending.remind_at) == ("WATCHING", "", None, float("inf"))
 
@@ -356,14 +360,14 @@ def test_a_user_who_used_up_the_own_share_hears_whose_it_is_and_for_how_long() -
     talk = []
     for uid in (EVE, BOB, 7):
         for _ in range(3):
-            talk.append(said(world.hold(400.0, "somebody", uid)).words)
+            talk.append(said(world.hold(400.0, "somebody", uid)).message)
             until_over(world)
     cut = "held for 200 s (asked for 400 s; the limit cuts it)"
     assert talk == [
         "held for 400 s", cut, _used("of yours", "10m"),
         "held for 300 s (asked for 400 s; the limit cuts it)", *[_used("of all users", "15m")] * 5,
     ]  # fmt: skip
-    assert said(world.hold(400.0, "root", ROOT)).words == "held for 400 s"
+    assert said(world.hold(400.0, "root", ROOT)).message == "held for 400 s"
 
 
 def _used(whose: str, limit: str) -> str:

@@ -21,7 +21,7 @@ STOP = BASE._replace(arm_duration=None, unused_after=None)
 
 TASK = STOP._replace(kill_action="command")
 QUIETLY, LOUDLY = Track(False, 0.0, 0.0), Track(True, 0.0, 0.0)
-UNSEEN = QUIETLY._replace(lost=300.0)
+UNSEEN = QUIETLY._replace(unknown_since=300.0)
 
 
 @cache

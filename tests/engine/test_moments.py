@@ -194,7 +194,7 @@ def a_worker_that_is_never_ready() -> tuple[World, float, Happened]:
     answer(world, Prepare="never")
     look(world, world.now + 10.0)
     began = next(at for at, effect in world.effects if isinstance(effect, Prepare))
-    return world, began + deadlines.PREPARE_LOST, more(world, Abandon)
+    return world, began + deadlines.PREPARE_LOST_SECONDS, more(world, Abandon)
 
 
 def tried(failures: int, wish: str) -> World:
@@ -237,7 +237,7 @@ def a_warning_of_which_nobody_hears() -> tuple[World, float, Happened]:
 
 def a_request_of_which_nobody_hears() -> tuple[World, float, Happened]:
     world = in_phase(machine(), "ACTING")
-    return world, world.now + deadlines.ACT_LOST, more(world, "asking")
+    return world, world.now + deadlines.ACT_LOST_SECONDS, more(world, "asking")
 
 
 def the_first_question() -> tuple[World, float, Happened]:

@@ -99,7 +99,7 @@ def test_a_hold_that_comes_after_the_request_is_refused(phase: str, uid: int) ->
     world = until(World(IDLE, 1), phase)
     done = world.hold(3600.0, uid=uid)
     (answer,) = [effect for effect in done.effects if isinstance(effect, Answer)]
-    assert (answer.done, answer.words.startswith("too late")) == (False, True)
+    assert (answer.done, answer.message.startswith("too late")) == (False, True)
     assert (world.state.core.people.holds, world.state.core.people.charged, world.phase()) == ((), 0.0, phase)
 
 

@@ -5,7 +5,7 @@ import pytest
 from costguard.engine import Device, Known, Policy, Reading
 from costguard.engine.rules import rules_of
 from costguard.engine.saved import initial
-from costguard.engine.tracks import above_arm, is_loud, is_strong, pick
+from costguard.engine.tracks import above_arm, is_busy, is_strong, pick
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
 
 NAN, INF = float("nan"), float("inf")
@@ -18,13 +18,13 @@ POWER, MORE_POWER, PCIE = "power 30 W above idle", "power 31 W above idle", "PCI
 )
 def test_what_is_not_certainly_below_the_threshold_is_loud(load: float, loud: bool) -> None:
     """The threshold itself, too much, and what is no number."""
-    assert is_loud(Known(load), rules_of(BASE)) is is_loud(Known(load), rules_of(TASK)) is loud
+    assert is_busy(Known(load), rules_of(BASE)) is is_busy(Known(load), rules_of(TASK)) is loud
 
 
 def test_signs_of_work_are_loud_where_the_machine_ends() -> None:
     """Not for an action that goes by load alone, nor where the owner said so."""
     for policy, loud in ((BASE, True), (TASK, False), (BASE._replace(stop_below_load=True), False)):
-        assert is_loud(Known(0.0, (POWER,)), rules_of(policy)) is loud
+        assert is_busy(Known(0.0, (POWER,)), rules_of(policy)) is loud
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,11 @@ def test_a_gpu_that_is_not_listed_any_more_is_unknown_and_keeps_its_place() -> N
     world.keys = (keys[1], keys[0])
     world.run(20.0, BUSY, QUIET)
     assert world.state.gpus == keys
-    assert [(track.loud, track.lost) for track in world.state.tracks] == [(False, None), (True, None), (False, 50.0)]
+    assert [(track.busy, track.unknown_since) for track in world.state.tracks] == [
+        (False, None),
+        (True, None),
+        (False, 50.0),
+    ]
 
 
 @pytest.mark.parametrize(("hole", "goes_on"), [(15.0, True), (15.01, False)])

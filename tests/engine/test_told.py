@@ -313,7 +313,7 @@ def test_whoever_asks_for_a_stop_is_answered() -> None:
         elif moment.startswith("held"):
             world.reload(IDLE._replace(admin_hold="exam week"))
         (answer,) = [effect for effect in world.ask_stop("bob").effects if isinstance(effect, Answer)]
-        said.append((moment, answer.done, answer.words))
+        said.append((moment, answer.done, answer.message))
     assert said == [
         ("asked", True, "stop begins"),
         ("again", True, "already under way: bob asked for it"),

@@ -28,7 +28,7 @@ from costguard.engine import (
 )
 from costguard.engine.effects import Abandon, Effect, Go, Tell
 from costguard.engine.obstacles import due_at
-from costguard.engine.overdue import period_over, rested_at
+from costguard.engine.overdue import period_over, work_over_at
 from costguard.engine.reasons import OWN, Moment
 from costguard.engine.rules import rules_of
 from costguard.engine.saved import commitments
@@ -270,7 +270,7 @@ def coming(state: State, policy: Policy, wall: float) -> list[float]:
     moments.append(state.at + period_over(core, rules) - wall)
     now = Moment(state, rules, wall, True)
     moments += [when(now) for reason in OWN for when in (reason.at, reason.waits)]
-    moments.append(rested_at(state, rules))
+    moments.append(work_over_at(state, rules))
     return sorted({moment for moment in moments if state.at + 0.5 < moment < state.at + 2 * 86400.0})
 
 

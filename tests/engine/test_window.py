@@ -89,7 +89,7 @@ def test_a_reading_stands_for_an_interval_and_a_half_and_evidence_for_its_own_ti
     world.run(100.0, QUIET)
     world.tick(Known(0.0, (), covers), dt=hole)
     (track,) = world.state.tracks
-    assert (track.loud, track.since) == (False, 0.0 if bridged else world.now - ARMED.interval)
+    assert (track.busy, track.since) == (False, 0.0 if bridged else world.now - ARMED.interval)
 
 
 @pytest.mark.parametrize("covers", [0.0, 60.0])

@@ -199,7 +199,7 @@ def test_a_hold_takes_it_back_aloud_and_earlier_holds_stay() -> None:
     world.ask_stop()
     world.hold(600.0, "eve")
     assert len(told(world, "cancelled")) == 1
-    assert wish(world) == wish(world)._replace(fate="withdrawn", words="eve holds this machine")
+    assert wish(world) == wish(world)._replace(fate="withdrawn", message="eve holds this machine")
     assert {hold.owner for hold in world.state.core.people.holds} == {"bob", "eve"}
     world.ask_stop()
     for _ in range(30):
@@ -217,7 +217,7 @@ def test_a_hold_that_adds_nothing_to_an_earlier_one_takes_it_back_too() -> None:
     world.hold(5000.0, "bob")
     world.ask_stop()
     world.hold(600.0, "bob")
-    assert wish(world) == wish(world)._replace(fate="withdrawn", words="bob holds this machine")
+    assert wish(world) == wish(world)._replace(fate="withdrawn", message="bob holds this machine")
     world.run(100.0, QUIET)
     assert not gos(world)
 
@@ -240,7 +240,7 @@ def test_before_the_first_look_it_is_refused(how: str) -> None:
     done = world.ask_stop()
     (answer,) = (effect for effect in done.effects if isinstance(effect, Answer))
     assert not answer.done
-    assert "ask again" in answer.words
+    assert "ask again" in answer.message
     world.run(20.0, BUSY)
     world.ask_stop()
     world.run(40.0, BUSY)
@@ -268,7 +268,7 @@ def test_one_that_comes_during_the_machines_own_countdown_takes_its_place(earlie
     )
     (answer,) = (effect for effect in done.effects if isinstance(effect, Answer))
     now = world.state.core.incident
-    assert (answer.done, answer.words) == (True, "stop begins")
+    assert (answer.done, answer.message) == (True, "stop begins")
     assert now is not None
     assert (now.reason, now.owner, now.id != before.id) == ("person", "ann", True)
     world.run(20.0, BUSY)
@@ -283,7 +283,7 @@ def test_asking_again_begins_nothing_anew() -> None:
     assert world.state.core.incident == before
     (answer,) = (effect for effect in done.effects if isinstance(effect, Answer))
     assert answer.done
-    assert "root (uid 0) asked for it" in answer.words
+    assert "root (uid 0) asked for it" in answer.message
     while world.phase() != "WATCHING":
         world.tick(BUSY)
         world.settle(Go="failed")

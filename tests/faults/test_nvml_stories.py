@@ -53,7 +53,7 @@ def play(machine: Machine, acts: list[Act]) -> End:
             seen = look(machine)
             state = step(state, Tick(machine.now, Observation((KEY,), (seen,))), POLICY).state
     (track,) = state.tracks
-    gpu = "unknown" if track.lost is not None else "works" if track.loud else "quiet"
+    gpu = "unknown" if track.unknown_since is not None else "works" if track.busy else "quiet"
     return End(gpu, state.core.phase, tuple(code for code, _ in machine.gpu.findings))
 
 

@@ -95,7 +95,7 @@ def misjudged(fleet: Fleet) -> str:
 def test_the_checks_are_spread(hours: Hours, tmp_path: Path, booted: float) -> None:
     """After a boot, and when every agent of a fleet is started for the first time; no machine is misjudged."""
     fleet = Fleet(hours, tmp_path, RESTING, booted)
-    fleet.run(MACHINES * deadlines.EARLY + 30.0)
+    fleet.run(MACHINES * deadlines.EARLY_SHARE + 30.0)
     verdicts = fleet.sum(lambda guard: guard.verdicts)
     busiest, throttled = fleet.account.busiest(), fleet.account.throttled()
     figures = f"{busiest} calls in a second, {throttled} of {len(fleet.account.asked)} throttled, {verdicts}"

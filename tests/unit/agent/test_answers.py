@@ -165,7 +165,7 @@ def test_each_kind_has_its_own_time() -> None:
 
 def test_a_worker_that_waits_ready_may_wait_and_one_that_was_released_has_the_time_of_its_action() -> None:
     """Longer than any countdown needs it; then as long as the configuration gives the action."""
-    for timeout, given in ((None, deadlines.ACTION), (300, 300.0)):
+    for timeout, given in ((None, deadlines.ACTION_SECONDS), (300, 300.0)):
         settings = {} if timeout is None else {"timeout": timeout}
         crew, host = workers(actions={"shutdown": settings})
         begin(crew, PREPARE, 10.0)
@@ -173,7 +173,7 @@ def test_a_worker_that_waits_ready_may_wait_and_one_that_was_released_has_the_ti
         assert host.children[child].job["deadline"] == given
         wrote(crew, child, b'{"plan":{"action":"shutdown","verdict":"go"}}', 11.0)
         wrote(crew, child, b'{"ready":true}', 12.0)
-        assert crew.deadline == 12.0 + deadlines.READY_KILLED
+        assert crew.deadline == 12.0 + deadlines.READY_KILLED_SECONDS
         assert crew.go(Go("e1", "shutdown", "i1"), 50.0) is None
         assert crew.deadline == 50.0 + deadlines.act(given).killed
         gone = ended(crew, child, -9, 60.0)
@@ -246,5 +246,5 @@ def test_a_message_has_what_its_channels_need() -> None:
         },
         "channels": ["wall"],
         "settings": {**notify, "procfs": "/host/proc"},
-        "deadline": deadlines.TOLD,
+        "deadline": deadlines.DELIVERY_SECONDS,
     }  # fmt: skip

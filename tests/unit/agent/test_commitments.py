@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.engine.rules import RESUME_JUMP
+from costguard.engine.rules import RESUME_JUMP_SECONDS
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, World, effective
 from tests.unit.agent.test_bugs import Journal
@@ -84,7 +84,7 @@ def test_naps_before_a_crash_are_no_resume_after_it() -> None:
     for when in range(720, 899):
         world.at(float(when), look)
     loop.run()
-    assert max(unsaved) < RESUME_JUMP
+    assert max(unsaved) < RESUME_JUMP_SECONDS
 
 
 @pytest.mark.parametrize(

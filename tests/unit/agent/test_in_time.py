@@ -320,7 +320,7 @@ def test_after_a_reload_a_plan_stays_known_where_it_rests_on_the_same(
     host.world.at(4500.0, lambda: host.signal("HUP"))
     Loop(host, config, host.start()).run()
     after = [at - 4500.0 for at in asked if at > 4500.0]
-    assert (after[0] < 4000.0 * deadlines.EARLY + 60.0) is soon
+    assert (after[0] < 4000.0 * deadlines.EARLY_SHARE + 60.0) is soon
 
 
 SPOT = {"amount": 1.5, "currency": "EUR", "date": "2026-07-20", "source": "a cloud", "region": "north", "kind": "spot"}

@@ -35,10 +35,10 @@ def check(*, known: bool = False, tries: int = 0, action: str = "stop") -> Check
     ("effect", "width"),
     [
         (check(known=True), 1200.0),
-        (check(), 1200.0 * deadlines.EARLY),
+        (check(), 1200.0 * deadlines.EARLY_SHARE),
         (check(tries=1), 300.0),
         (check(known=True, tries=3), 1200.0),
-        (check(tries=9), deadlines.AGAIN_LONGEST),
+        (check(tries=9), deadlines.CHECK_AGAIN_LONGEST_SECONDS),
         (Prepare("a1", "stop", "i1"), 60.0),
     ],
 )

@@ -55,7 +55,7 @@ def test_what_differs_in_anything_that_is_saved_is_not_alike(place: str) -> None
 
 def test_another_track_or_gpu_is_not_alike() -> None:
     """Nor is another machine."""
-    state = State(1.0, ("gpu",), (begin(loud=True, since=0.0),), initial("b1", "i1").core)
-    assert alike(state, state._replace(tracks=(begin(loud=True, since=0.0),)))
-    assert not alike(state, state._replace(tracks=(begin(loud=False, since=0.0),)))
+    state = State(1.0, ("gpu",), (begin(busy=True, since=0.0),), initial("b1", "i1").core)
+    assert alike(state, state._replace(tracks=(begin(busy=True, since=0.0),)))
+    assert not alike(state, state._replace(tracks=(begin(busy=False, since=0.0),)))
     assert not alike(state, state._replace(gpus=("another",)))

@@ -146,14 +146,14 @@ def test_a_hook_gets_its_time_from_whoever_could_end_it(hook: float) -> None:
     """While an attempt is prepared, and when the cloud takes the machine away; without one nothing waits for it."""
     config = {**effective(), "hooks": {"pre_stop": ["/usr/bin/save"] if hook else [], "timeout": hook or 60.0}}
     for effect, others in (
-        (Prepare("e1", "command", "i1"), deadlines.START + deadlines.FACTS + deadlines.RECORD),
-        (Save("e1", "command", 500.0), deadlines.START),
+        (Prepare("e1", "command", "i1"), deadlines.START_SECONDS + deadlines.FACTS_SECONDS + deadlines.RECORD_SECONDS),
+        (Save("e1", "command", 500.0), deadlines.START_SECONDS),
     ):
         host = SimHost(seed=1)
         workers = Workers(host, config, Jitter("dmi:1", attended=False))
         assert workers.start(effect, 10.0, Circumstances()) is None
         assert workers.late(10.0 + others + hook) == []
-        assert [one.status for one in workers.late(10.0 + others + hook + deadlines.MARGIN)] == ["failed"]
+        assert [one.status for one in workers.late(10.0 + others + hook + deadlines.MARGIN_SECONDS)] == ["failed"]
         assert host.children == {}
 
 

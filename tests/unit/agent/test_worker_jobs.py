@@ -182,7 +182,7 @@ def test_a_plan(effect: Effect, verdict: str) -> None:
     ready = crew.hears({"ready": True}, NOW + 2.0)
     if effect is PREPARE and not final:
         assert ready == Outcome(NOW + 2.0, effect.id, "ready", findings=FOUND, receipt='{"a":"1"}')
-        assert crew.workers.deadline == NOW + 2.0 + deadlines.READY_KILLED
+        assert crew.workers.deadline == NOW + 2.0 + deadlines.READY_KILLED_SECONDS
     else:
         assert ready is None
     assert (ended(crew.workers, 1, 0, NOW + 3.0) is None) is final
