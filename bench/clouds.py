@@ -123,7 +123,7 @@ def growth(world: World, plans: int) -> int:
     with tempfile.TemporaryDirectory(prefix="costguard-bench-") as folder, aws.machine(folder, "g5g.xlarge") as here:
         write_sysfs(Path(folder) / "sys", ["0000:01:00.0"])
         settings = {
-            "interval": "1s", "notify.channels": "[]", "cloud.spread": "0s", "host.stands_for_host": "true",
+            "interval": "1s", "notify.local": "[]", "notify.local_only": "true", "cloud.spread": "0s", "host.stands_for_host": "true",
             "host.sysfs": f"{folder}/sys", "host.procfs": f"{folder}/proc",
             "cloud.metadata_endpoint": here.imds.url, "cloud.api_endpoint": here.api.url,
         }  # fmt: skip

@@ -56,7 +56,8 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
         return
     from costguard.config import load_effective
 
-    effective = load_effective(arguments, os.environ)
+    given = [*arguments["set"], "notify.local_only=true"]  # type: ignore[misc]  # a list; who types this is told here
+    effective = load_effective({**arguments, "set": given}, os.environ)
     report = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
     if report is not None:
         effective |= report["agent"].get("place", {})  # it knows where it runs, whatever this command was told

@@ -36,6 +36,7 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     yield from _cloud(settings)
     yield from _tags(settings)
     yield from _sink(settings)
+    yield from _somebody_is_told(settings)
     if settings.hold.total < settings.hold.max:
         text = f"{show_seconds(settings.hold.total)} is less than one hold may last; allowed: at least hold.max"
         yield Problem("hold.total", f"{text} ({show_seconds(settings.hold.max)})", involves=("hold.max",))
@@ -44,6 +45,17 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
         yield Problem(
             "hold.per_user", f"{text} hold.total ({show_seconds(settings.hold.total)})", involves=("hold.total",)
         )
+
+
+def _somebody_is_told(settings: Settings) -> Iterator[Problem]:
+    """On a machine in a cloud nobody looks at a terminal: a warning that reaches nobody warns nobody."""
+    if settings.mode != "live" or not ends_machine(settings) or settings.notify.channels or settings.notify.local_only:
+        return
+    text = (
+        "live mode would end this machine, and no channel leaves it, so a warning reaches only who sits at a terminal"
+    )
+    allowed = "a table [notify.channels.NAME] with urls (docs/notify.md), or notify.local_only = true"
+    yield Problem("notify.channels", f"{text}; allowed: {allowed}", involves=("mode", "kill_action", "fallback"))
 
 
 def _window(settings: Settings) -> Iterator[Problem]:

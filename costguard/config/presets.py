@@ -22,6 +22,7 @@ _IDLE_TIMEOUT: Mapping[str, object] = {
     "delay": "55s",  # eleven looks: the twelfth is the first that counts
     "boot_grace": "60s",
     "unused_after": "off",
+    "notify.local_only": True,
 }
 
 PRESETS: Mapping[str, Preset] = {
@@ -44,6 +45,7 @@ PRESETS: Mapping[str, Preset] = {
             "boot_grace": "0s",
             "unused_after": "off",
             "kill_action": "end_process",
+            "notify.local_only": True,
         },
     ),
     "gpu-idle-timeout": Preset(

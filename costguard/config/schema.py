@@ -339,6 +339,12 @@ class Notify(Section):
         ge=1,
         le=10,
     )
+    local_only: bool = option(
+        "Live mode may end the machine although no channel leaves it: warnings reach only who sits at a terminal.",
+        False,
+        example=True,
+        allowed="true or false",
+    )
     channels: dict[str, Channel] = {}
 
 

@@ -54,7 +54,8 @@ class Agent:
             "arm_duration=1s",
             f"host.sysfs={sysfs}",
             f"host.procfs={self.procfs}",
-            "notify.channels=[]",
+            "notify.local=[]",
+            "notify.local_only=true",
             "cloud.spread=0s",
         ]
         self.process: subprocess.Popen[str] | None = None

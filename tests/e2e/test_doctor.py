@@ -123,7 +123,7 @@ def test_an_agent_that_nobody_starts_again_guards_nothing(agent: Agent) -> None:
 def test_a_file_that_was_broken_since_the_start_guards_nothing(agent: Agent) -> None:
     """The agent goes on; what its unit starts with after a boot is read as `run` reads it, unit options included."""
     file = agent.folder / "config.toml"
-    written = 'mode = "live"\nkill_action = "command"\n[actions.command]\nrun = "true"\n'
+    written = 'mode = "live"\nkill_action = "command"\n[notify]\nlocal_only = true\n[actions.command]\nrun = "true"\n'
     file.write_text(written)
     named = ("--config", str(file))
     agent.start(options=named)

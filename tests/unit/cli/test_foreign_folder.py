@@ -95,7 +95,7 @@ def test_an_agent_and_its_children_import_nothing_from_where_they_were_started(
         "--set",
         "interval=1s",
         "--set",
-        "notify.channels=[]",
+        "notify.local=[]",
     ]
     argv += ["--set", f"host.sysfs={write_sysfs(tmp_path / 'sys', [ADDRESS])}", "--set", "cloud.provider=none"]
     with subprocess.Popen(

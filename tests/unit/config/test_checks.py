@@ -4,7 +4,7 @@ import pytest
 
 from costguard.config.load import ConfigurationError, load
 
-LIVE = ("mode=live", "kill_action=shutdown")
+LIVE = ("mode=live", "kill_action=shutdown", "notify.local_only=true")
 
 
 def found(*assignments: str, preset: str | None = None) -> list[str]:
@@ -26,6 +26,11 @@ def found(*assignments: str, preset: str | None = None) -> list[str]:
         ([*LIVE, "unused_after=9m"], [*LIVE, "unused_after=off"], "unused_after"),
         ([*LIVE, "kill_duration=5m"], ["kill_action=shutdown", "kill_duration=5m"], "kill_duration"),
         ([*LIVE, "kill_duration=5m"], ["mode=live", "kill_action=end_process", "kill_duration=5m"], "kill_duration"),
+        (
+            ["mode=live", "kill_action=shutdown"],
+            ["mode=live", "kill_action=shutdown", "notify.channels.team.urls=env:TEAM"],
+            "notify.channels",
+        ),
         (["kill_duration=29s"], ["kill_duration=30s"], "kill_duration"),
         (["kill_duration=9s"], ["kill_duration=9s", "interval=3s"], "kill_duration"),
         (["kill_action=command"], ["kill_action=command", "actions.command.run=true"], "actions.command.run"),

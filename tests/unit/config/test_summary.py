@@ -26,7 +26,12 @@ def test_default() -> None:
 def test_live_and_dangerous_settings_are_named() -> None:
     """Live, below-load and busy deadlines are said aloud."""
     text = words(
-        "mode=live", "stop_below_load=true", "kill_threshold=50%", "deadline.lifetime=7d", "deadline.stop_busy=true"
+        "mode=live",
+        "notify.local_only=true",
+        "stop_below_load=true",
+        "kill_threshold=50%",
+        "deadline.lifetime=7d",
+        "deadline.stop_busy=true",
     )
     assert text.startswith("LIVE")
     assert "Note: stop_below_load is set" in text
@@ -43,8 +48,8 @@ def test_live_and_dangerous_settings_are_named() -> None:
 )
 def test_an_action_that_can_only_be_refused_is_named(broken: list[str], mended: list[str], part: str) -> None:
     """Before the first plan says so: the configuration is valid, and no bill would end by it."""
-    assert part in words("mode=live", *broken)
-    assert part not in words("mode=live", *broken, *mended)
+    assert part in words("mode=live", "notify.local_only=true", *broken)
+    assert part not in words("mode=live", "notify.local_only=true", *broken, *mended)
 
 
 def test_command_is_shown_without_its_secrets() -> None:
