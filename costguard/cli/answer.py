@@ -1,4 +1,4 @@
-"""Answers for programs: one JSON object, whose `schema` names its form and the version of that form."""
+"""JSON answers: one object, whose `schema` names its form and version."""
 
 import json
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ SCHEMAS: Mapping[str, int] = {
     "replay": 1,
     "demo": 1,
 }
-"""The version grows when a field goes or changes its meaning; a new field changes nothing. docs/json.md lists the fields."""
+"""The version of each form: it grows when a field goes or changes its meaning, not for a new field. See docs/json.md."""
 
 
 def named(form: str, answer: Mapping[str, object]) -> dict[str, object]:
-    """The answer with its schema, which stands first."""
+    """The answer, with its schema first."""
     return {"schema": f"costguard.{form}/{SCHEMAS[form]}", **answer}
 
 
 def emit(form: str, answer: Mapping[str, object], *, lines: bool = False) -> None:
-    """Print it; ``lines``: in one line, where others follow."""
+    """Print it; ``lines``: as one line of several."""
     click.echo(json.dumps(named(form, answer), ensure_ascii=False, indent=None if lines else 2))

@@ -1,4 +1,4 @@
-"""One action worker, driven by a person at the command line instead of the guard."""
+"""One action worker, driven by a verb instead of the guard."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def job(effective: Mapping[str, Any], action: str, owner: str) -> Context:
-    """The job of a person's own attempt; its ids cannot be those of an agent."""
+    """The job of an attempt without the agent; its ids cannot be those of an agent."""
     host = effective["host"]
     name = f"{boot_id(host['procfs'])[:8]}-p{time.clock_gettime(time.CLOCK_BOOTTIME) * 1000:.0f}"
     wanted = Context.of(effective, action)
@@ -30,15 +30,15 @@ def job(effective: Mapping[str, Any], action: str, owner: str) -> Context:
         incident=name + "i",
         reason=PERSON,
         asks=True,
-        sentence=f"{owner} said `costguard stop`",
+        sentence=f"{owner} ran `costguard stop`",
         instance=instance_of(effective) or instance_id(host["sysfs"]),
         deadline=float(str(wanted.settings.get("timeout") or deadlines.ACTION_SECONDS)),
-        fallback=False,  # whoever stops it by hand has chosen this one
+        fallback=False,  # a person has chosen this action
     )
 
 
 class Attempt:
-    """A worker that plans at once, and acts when it is told to. Left without `go`, it ends without an effect."""
+    """A worker that plans at once and acts on `go`; without it, the worker ends without an effect."""
 
     def __init__(self, given: Context) -> None:
         self._given = given
@@ -48,16 +48,16 @@ class Attempt:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of it: the end of its input ends a worker that waits, one that acts finishes by itself."""
+        """Close its input: that ends a worker that waits; one that acts finishes by itself."""
         self._child.close()
 
     def plan(self) -> Plan:
-        """What the action would do. Raises CostguardError when the worker cannot say."""
+        """What the action would do. Raises CostguardError when the worker fails."""
         self._send(self._given)
         return self._answer(lambda answer: answer.plan, deadlines.prepare(0.0).killed)
 
     def go(self) -> Result:
-        """Act, and say what became of it. Raises CostguardError when nobody knows."""
+        """Act, and return the outcome. Raises CostguardError when it is unknown."""
         self._answer(lambda answer: answer.ready or None, deadlines.MARGIN_SECONDS)
         self._send(Release(True))
         hook = self._given.hook
@@ -65,22 +65,22 @@ class Attempt:
         return self._answer(lambda answer: answer.outcome, saving + deadlines.act(self._given.deadline).killed)
 
     def _send(self, value: Context | Release) -> None:
-        with suppress(EndedError):  # it says why, or its end does
+        with suppress(EndedError):  # its answer says why, or its end does
             self._child.send(value)
 
     def _answer(self, part: Callable[[ActionAnswer], T | None], seconds: float) -> T:
-        """The first line that has this part."""
+        """The first answer that has this part."""
         end, error = time.monotonic() + seconds, ""
         while not error:
             try:
                 answer = from_line(ActionAnswer, self._child.line(end))
             except (SilentError, EndedError):
-                error = "the worker of the action ended or did not answer"
+                error = "the action worker ended or did not answer"
             except MalformedError as malformed:
-                error = f"the worker of the action answered with nonsense ({malformed})"
+                error = f"internal error: malformed answer of the action worker ({malformed}); please report it"
             else:
                 if (found := part(answer)) is not None:
                     return found
                 error = answer.error
-        hint = "`costguard doctor` shows what each action would do; look in the cloud's console if it was released"
+        hint = "`costguard doctor` shows what each action would do; check the cloud's console if you confirmed the stop"
         raise CostguardError(error, hint, REFUSED)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group(name="config", short_help="Write, check or show the configuration.")
 def command() -> None:
-    """Write a commented sample, check a configuration, or show the values that count in the end."""
+    """Write a commented sample, check a configuration, or show the effective values."""
 
 
 @command.command(short_help="Write a commented sample file.")
@@ -32,18 +32,18 @@ def init(path: str, preset: str) -> None:
     from costguard.config.sample import sample
 
     if preset not in PRESETS:
-        raise CostguardError(f"there is no preset {preset!r}", f"Choose one of: {', '.join(PRESETS)}.")
+        raise CostguardError(f"there is no preset {preset!r}", f"choose one of: {', '.join(PRESETS)}")
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o755, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
         raise CostguardError(
             f"{path} exists and was left alone",
-            f"Read it with `costguard config check {path}`, or write elsewhere with --path.",
+            f"check it with `costguard config check {path}`, or name another file with --path",
         ) from None
     except OSError as error:
         raise CostguardError(
-            f"{path} cannot be written: {error.strerror}", "Run it with sudo, or name a file of your own with --path."
+            f"{path} cannot be written: {error.strerror}", "run it with sudo, or name a file of your own with --path"
         ) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, 0o644)  # whatever the umask: the agent and every user may read it
@@ -51,12 +51,12 @@ def init(path: str, preset: str) -> None:
     click.echo(f"{path} written. Next: edit it, then `{invoked()} config check {shlex.quote(path)}`.")
 
 
-@command.command(short_help="Report every problem at once, or say what it will do.")
+@command.command(short_help="Report every problem at once, or explain what it will do.")
 @click.argument("file", required=False)
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> None:
-    """Check FILE (or what `run` would read) and say in plain words what it will do.
+    """Check FILE (or what `run` would read) and explain what it will do.
 
     Every problem is reported at once; the exit code is then 2.
     """
@@ -71,7 +71,7 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
         loaded = load(given, os.environ, run_by=os.geteuid())
     except ConfigurationError as error:
         if not as_json:
-            hint = "correct them, then run it again; `costguard config init --path FILE` writes a commented sample."
+            hint = "correct them, then run it again; `costguard config init --path FILE` writes a commented sample"
             raise CostguardError(error.message, hint, USAGE) from None
         emit("config-check", {"ok": False, "errors": error.problems})
         raise SystemExit(USAGE) from None
@@ -84,19 +84,19 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
 
 
 def _passed(settings: "Settings", now: float) -> Iterator[str]:
-    """A date that is over is no error: the agent must start with it, and people should know."""
+    """A lease in the past is not an error, because the agent must still start; people should know."""
     lease = settings.deadline.lease
     if lease is not None and lease <= now:
         from costguard.config.values import show_date
 
-        yield f"Note: deadline.lease ({show_date(lease)}) has passed, so the deadline has come as soon as this is loaded."
+        yield f"Note: deadline.lease ({show_date(lease)}) has passed: the deadline applies at once."
 
 
-@command.command(short_help="Print the values that count, with where each came from.")
+@command.command(short_help="Print the effective values, each with its source.")
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(arguments: options.Arguments, *, as_json: bool) -> None:
-    """Print the values that count in the end, each with where it came from; secrets are masked."""
+    """Print the effective values, each with its source; secrets are masked."""
     from costguard.config import show as shown
     from costguard.config.load import load
 

@@ -10,7 +10,7 @@ INTERRUPTED = 130
 
 
 @click.command()
-@click.option("--fast", is_flag=True, help="Do not wait between pictures.")
+@click.option("--fast", is_flag=True, help="Do not wait between frames.")
 @click.option("--json", "as_json", is_flag=True, help="Print the events, one JSON object a line.")
 def command(*, fast: bool, as_json: bool) -> None:
     """Watch costguard decide: a simulated machine boots, downloads, trains, crashes and is forgotten.

@@ -1,4 +1,4 @@
-"""``costguard doctor``: whether this machine is guarded, and what to do where it is not."""
+"""``costguard doctor``: whether this machine is guarded, and what is missing."""
 
 import os
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ASK_SECONDS = 5.0
 MARKS = {"ok": "ok  ", "note": "-   ", "warn": "WARN", "bad": "BAD "}
 EXIT_CODES = {"GUARDED": 0, "NOT GUARDED": 1, "WOULD BE GUARDED": 4}
-"""A dry run is no success to a script that asks for a guard; 2 and 3 mean the same for every verb."""
+"""A dry run is not a success for a script that wants a guard; 2 and 3 mean the same for every verb."""
 
 STYLES = {"ok": "green", "note": "", "warn": "yellow", "bad": "bold red"}
 
@@ -28,15 +28,15 @@ STYLES = {"ok": "green", "note": "", "warn": "yellow", "bad": "bold red"}
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(arguments: options.Arguments, *, as_json: bool) -> None:
-    r"""Look at everything that guarding this machine needs, and say whether it is guarded.
+    r"""Check everything that guarding this machine needs, and say whether it is guarded.
 
     \b
     GUARDED (exit code 0): proven, live, and it comes back after a boot.
-    WOULD BE GUARDED (4): only the mode, a dry run, is between this machine and that.
+    WOULD BE GUARDED (4): only live mode is missing.
     NOT GUARDED (1): something is missing or cannot be proven; every reason is named.
 
-    Changes nothing, sends nothing, and needs no agent. Of the network it uses only what the plan of a cloud action
-    needs, where no agent has made it. Give it the options that `run` was given.
+    It changes nothing, sends no message and needs no agent. It uses the network only to plan a cloud action that no
+    agent has planned. Use the same options as for `run`.
     """
     from costguard.doctor.examine import examine
 
@@ -69,7 +69,7 @@ def _as_run(given: "Sequence[str]", environment: "Mapping[str, str]", user: int)
     except click.ClickException as error:
         return Configuration(None, (error.format_message(),), "")
     except click.exceptions.Exit:  # --help
-        return Configuration(None, ("it only prints its help",), "")
+        return Configuration(None, ("it would only print its help",), "")
     return _configuration(arguments, environment, user)
 
 
@@ -87,7 +87,7 @@ def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]
 
 
 def _user_of(agent: "AgentAnswer") -> int:
-    """Who follows the configuration: the user of the agent that runs, else who asks."""
+    """Whose configuration it is: the running agent's user, else this user."""
     try:
         return os.stat(f"/proc/{agent.report['agent']['pid']}").st_uid if agent.report else os.geteuid()
     except OSError:
@@ -116,7 +116,7 @@ def _show(report: "Report") -> None:
     from costguard.cli.render import clean, console, show
 
     parts: list[RenderableType] = []
-    for section in (each for each in report.sections if each.checks):
+    for section in filter(lambda section: section.checks, report.sections):
         parts.append(Text(section.name, style="bold"))
         table = Table.grid(padding=(0, 1))
         table.add_column(no_wrap=True)
@@ -140,11 +140,11 @@ def _last_words(report: "Report") -> "list[RenderableType]":
 
     action = report.facts["action"]
     if report.verdict == "GUARDED":
-        whom = "" if report.facts["reached"] else " (nobody would see it now)"
-        words = f"GUARDED: once nothing works here any more, a warning{whom}, then {action}"
+        unseen = "" if report.facts["reached"] else " (nobody would see it now)"
+        words = f"GUARDED: when this machine is idle, a warning{unseen}, then {action}"
         return [Text(words, style="bold green")]
     if report.verdict == "WOULD BE GUARDED":
-        words = f"WOULD BE GUARDED in live mode; now it is a dry run, and {action} would never come"
+        words = f"WOULD BE GUARDED in live mode; this is a dry run, so {action} never happens"
         return [Text(words, style="bold yellow")]
     reasons = [Padding(Text(f"- {clean(why)}", style="red"), (0, 0, 0, 2)) for why in report.why]
     return [Text("NOT GUARDED, because", style="bold red"), *reasons]

@@ -1,32 +1,29 @@
-"""``costguard detach`` and ``costguard attach``: let go of the GPU driver, and take it up again."""
+"""``costguard detach`` and ``costguard attach``: release the GPU driver, and use it again."""
 
 import click
 
 from costguard.cli import reach
-from costguard.errors import REFUSED, CostguardError
+from costguard.notify.words import sentence
 
 
 @click.command()
 @reach.state_dir
 def detach(*, state_dir: str | None) -> None:
-    """Let go of the driver, so that it can be unloaded, upgraded or its GPUs reset.
+    """Release the GPU driver, so that it can be unloaded, upgraded or its GPUs reset.
 
-    The agent goes on without reading any GPU: they are unknown, so nothing is stopped for being idle, also after a
-    restart of the agent, until `costguard attach` or the next boot. For root and the user whom the agent runs as.
+    The agent keeps running, but reads no GPU: all are unknown, so nothing is stopped for being idle, also after a
+    restart of the agent, until `costguard attach` or the next boot. For root and the agent's own user.
     """
-    _tell(state_dir, "detach")
+    _send(state_dir, "detach")
 
 
 @click.command()
 @reach.state_dir
 def attach(*, state_dir: str | None) -> None:
-    """Take the driver up again, in a fresh process that loads whatever library is there now."""
-    _tell(state_dir, "attach")
+    """Use the GPU driver again, in a new process that loads the library that is installed now."""
+    _send(state_dir, "attach")
 
 
-def _tell(folder: str | None, command: str) -> None:
-    answer = reach.change(folder, {"command": command})
-    if not answer.get("done"):
-        raise CostguardError(str(answer.get("words")), f"`sudo costguard {command}`", REFUSED)
-    words = str(answer["words"])
-    click.echo(f"{words[:1].upper()}{words[1:]}.")
+def _send(folder: str | None, command: str) -> None:
+    answer = reach.change(folder, {"command": command}, hint=f"`sudo costguard {command}`")
+    click.echo(sentence(str(answer["words"])))

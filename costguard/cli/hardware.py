@@ -1,4 +1,4 @@
-"""Is there NVIDIA hardware at all? For short-lived commands; "cannot tell" is never "no"."""
+"""Whether there is NVIDIA hardware. For short-lived commands; "unknown" is never "no"."""
 
 import os
 from collections.abc import Mapping
@@ -7,17 +7,17 @@ from costguard.process.child import first_answer
 from costguard.readers.nvml.job import NvmlJob
 
 PROBE_SECONDS = 15.0
-"""How long one reading may take before the driver counts as hanging (so there is one)."""
+"""How long a reading may take before the driver counts as hanging (so there is one)."""
 
 _NVIDIA = "0x10de"
 _DISPLAY = "0x03"  # PCI base class: display controllers, VGA and 3D
 
 
 def nvidia_hardware(places: Mapping[str, str], seconds: float = PROBE_SECONDS) -> bool | None:
-    """True, False, or None when it cannot be told.
+    """True, False, or None when it is unknown.
 
-    ``places``: procfs, sysfs and devfs of the machine; ``seconds``: the patience with the driver.
-    False needs both witnesses: no display device of NVIDIA on the PCI bus, and NVML saying that it has none.
+    ``places``: procfs, sysfs and devfs of the machine; ``seconds``: how long to wait for the driver.
+    False needs two sources: no display device of NVIDIA on the PCI bus, and NVML reporting none.
     """
     if _on_pci_bus(places.get("sysfs", "/sys")):
         return True
@@ -47,6 +47,6 @@ def _text(*parts: str) -> str:
 
 
 def _first_reading(places: Mapping[str, str], seconds: float) -> dict[str, object]:
-    """What the NVML reader says first; empty when it says nothing in time."""
+    """The first answer of the NVML reader; empty when there is none in time."""
     job = NvmlJob(sysfs=places.get("sysfs", "/sys"), devfs=places.get("devfs", "/dev"))
     return first_answer("nvml", [job, {"read": 1}], seconds) or {}

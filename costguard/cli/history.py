@@ -1,4 +1,4 @@
-"""``costguard history``: what was seen and done, day by day, and each incident as a story."""
+"""``costguard history``: the hours of each day, and every incident."""
 
 import os
 import time
@@ -18,20 +18,20 @@ from costguard.money import Rate, given
 
 if TYPE_CHECKING:
     import sqlite3
-DEFAULT_SINCE = 14 * 86400.0
+DEFAULT_SINCE_SECONDS = 14 * 86400.0
 HOUR = 3600.0
 
-SINCE = "a length of time up to now, such as 7d or 12h, or a date that is past, such as 2026-11-21 or 2026-11-21T15:00"
+SINCE = "a duration such as 7d or 12h, or a past date such as 2026-11-21 or 2026-11-21T15:00"
 """What ``--since`` takes."""
 
 AGENT_SECONDS = 2.0
-"""Patience with the agent, which is asked to write what it holds, and for the price."""
+"""How long to wait for the agent, which flushes its history and knows the price."""
 
-_LOOK_EVERY = 0.25  # seconds: the agent turns away who asks too often
+_POLL_SECONDS = 0.25  # the agent refuses more frequent requests
 
 
 def _since(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
-    """A length of time (7d, 12h) or a local date (2026-11-21, with or without a time of day), as a date that is past."""
+    """A duration (7d, 12h) or a local date (2026-11-21, with or without a time), as a past date."""
     if value is None:
         return None
     now, since = time.time(), None
@@ -40,7 +40,7 @@ def _since(_context: click.Context, _parameter: click.Parameter, value: str | No
     if since is None:
         since = now - _ago(value)
     if since > now:
-        raise click.BadParameter(f"{value} lies in the future; allowed: {SINCE}")
+        raise click.BadParameter(f"{value} is in the future; allowed: {SINCE}")
     return since
 
 
@@ -50,8 +50,8 @@ def _ago(value: str) -> float:
     try:
         return spoken_seconds(value)
     except ValueError as error:
-        said = str(error) if value.strip()[:1].isdigit() else f"{value!r} is neither a length of time nor a date"
-        raise click.BadParameter(f"{said}; allowed: {SINCE}") from None
+        message = str(error) if value.strip()[:1].isdigit() else f"{value!r} is neither a duration nor a date"
+        raise click.BadParameter(f"{message}; allowed: {SINCE}") from None
 
 
 def _price(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Rate | None:
@@ -63,23 +63,21 @@ def _price(_context: click.Context, _parameter: click.Parameter, value: str | No
 
 @click.command()
 @click.argument("incident", required=False)
-@click.option(
-    "--since", callback=_since, metavar="WHEN", help="From then on: 7d, 12h or 2026-11-21; 14 days otherwise."
-)
+@click.option("--since", callback=_since, metavar="WHEN", help="Start: 7d, 12h or 2026-11-21. Default: 14 days.")
 @click.option(
     "--price",
     callback=_price,
     metavar="AMOUNT",
-    help="An hour of this machine, such as 2.50 or '2.50 EUR'; else the agent's price.",
+    help="Price of an hour, such as 2.50 or '2.50 EUR'. Default: the agent's price.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
 def command(
     *, incident: str | None, since: float | None, price: Rate | None, as_json: bool, state_dir: str | None
 ) -> None:
-    """List the hours of each day and every incident; with INCIDENT (its id, its end, or `last`) tell that one.
+    """Show the hours of each day and every incident; with INCIDENT (its id, the end of it, or `last`) that one in detail.
 
-    It reads a file, so it works without an agent; one that runs writes first what it holds in memory. Exit code 3 when there is no history.
+    It works without an agent; a running agent first writes what it has in memory. Exit code 3 when there is no history.
     """
     from costguard.history import query
 
@@ -89,19 +87,19 @@ def command(
         if incident is not None:
             _one(path, database, query.find(database, incident), as_json=as_json)
         else:
-            begin = since if since is not None else time.time() - DEFAULT_SINCE
+            begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
             _all(path, database, begin, price or _agents(state_dir), as_json=as_json)
 
 
 def place(state_dir: str | None) -> str:
-    """The file of the agent of this user or, when it has none, of the machine's (root's)."""
+    """The file of this user's agent or, when there is none, of the machine's (root's)."""
     own = os.path.join(resolve(state_dir, os.environ).state, FILE)
     machines = os.path.join(resolve(None, os.environ, 0).state, FILE)
     return own if state_dir else nearest(own, machines)
 
 
 def nearest(own: str, machines: str) -> str:
-    """The first of two files that is there, or that others than this user can see: why they can is said where it is read."""
+    """The first of two files that exists, or that only other users may see: reading it reports that."""
     if not os.path.exists(own):
         try:
             os.stat(machines)
@@ -114,17 +112,17 @@ def nearest(own: str, machines: str) -> str:
 
 
 def _freshen(state_dir: str | None) -> None:
-    """Have the running agent, if there is one, write what it holds in memory."""
+    """Have the agent, if one runs, write what it has in memory."""
     end = time.monotonic() + AGENT_SECONDS
     with suppress(CostguardError):
         while reach.request(state_dir, {"command": "flush"}, AGENT_SECONDS).get("pending") is True:
             if time.monotonic() >= end:
                 return
-            time.sleep(_LOOK_EVERY)
+            time.sleep(_POLL_SECONDS)
 
 
 def _agents(state_dir: str | None) -> Rate | None:
-    """What the running agent counts with; None when it knows no price, or none answers."""
+    """The price of the running agent; None when it knows none, or none answers."""
     from costguard.cli.idle_cost import rate_of
 
     try:
@@ -148,7 +146,8 @@ def _all(path: str, database: "sqlite3.Connection", since: float, price: Rate | 
         shown = {
             "file": path, "since": since, "price": price.facts if price else None,
             "days": [savings.day_for_programs(day, off.get(day.date), price) for day in days],
-            "incidents": [each._asdict() for each in incidents], "messages": [each._asdict() for each in messages],
+            "incidents": [incident._asdict() for incident in incidents],
+            "messages": [event._asdict() for event in messages],
         }  # fmt: skip
         emit("history", shown)
         return

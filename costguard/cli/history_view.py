@@ -22,7 +22,7 @@ COLOURS = {"failed": "red", "unknown": "magenta", "cannot": "red", "acted": "gre
 
 
 class Money(NamedTuple):
-    """Time off after an action, by day, and what an hour costs (None: nobody knows)."""
+    """Time off after an action, by day, and the price of an hour (None: unknown)."""
 
     off: Mapping[str, Off]
     price: Rate | None
@@ -39,30 +39,30 @@ def overview(
     messages: Sequence[Event],
     money: Money = NOTHING,
 ) -> RenderableType:
-    """Days with their money, incidents, and what else people were told."""
+    """Days with their money, incidents, and other messages."""
     parts: list[RenderableType] = [Text(f"{path}, since {_date(since)} (all times {_zone()})", style="dim"), Text()]
-    parts += [_days(days, money) if days else Text("No minute was recorded in this time."), Text()]
+    parts += [_days(days, money) if days else Text("Nothing was recorded in this time."), Text()]
     if days:
-        parts += [Text(words, style="dim") for words in _about(money)]
+        parts += [Text(line, style="dim") for line in _about(money)]
         parts.append(Text())
     if incidents:
         parts += [Text("Incidents", style="bold"), _incidents(incidents), Text()]
-        parts.append(Text("costguard history INCIDENT tells one of them", style="dim"))
+        parts.append(Text("costguard history INCIDENT shows one in detail", style="dim"))
     else:
-        parts.append(Text("No incident: no stop was announced or carried out in this time."))
+        parts.append(Text("No incident: no stop was announced or carried out."))
     if messages:
         parts += [Text(), Text("Other messages", style="bold"), _messages(messages)]
     return Group(*parts)
 
 
 def _about(money: Money) -> Iterator[str]:
-    """What the columns of money rest on, or why there are none."""
+    """What the money rests on, or why there is none."""
     if money.price is None:
-        yield "What this costs is not known: set price_per_hour, or run it with --price 2.50."
+        yield "The price is unknown: set price_per_hour, or use --price 2.50."
         return
     yield f"idle cost: quiet hours, {clean(money.price.source)}"
     if money.off:
-        yield "saved: the hours off after an action, as the agent counted them then (up to saving_limit); an estimate"
+        yield "saved: an estimate for the hours off after an action, up to saving_limit"
 
 
 def _days(days: Sequence[Day], money: Money) -> Table:
@@ -77,8 +77,8 @@ def _days(days: Sequence[Day], money: Money) -> Table:
     for day in days:
         table.add_row(day.date, *_cells(day, money.off.get(day.date), money))
     if len(days) > 1:
-        sums = Day("together", *(sum(column) for column in zip(*(day[1:] for day in days), strict=True)))
-        table.add_row("together", *_cells(sums, _together(money.off.values()), money), style="bold")
+        sums = Day("total", *(sum(column) for column in zip(*(day[1:] for day in days), strict=True)))
+        table.add_row("total", *_cells(sums, _together(money.off.values()), money), style="bold")
     return table
 
 
@@ -99,7 +99,7 @@ def _together(parts: Iterable[Off]) -> Off | None:
 
 
 def _hours(seconds: float) -> str:
-    """``3.2 h``; a dash for nothing at all. What is below 3 minutes is not hidden as 0.0, and the unit is one."""
+    """``3.2 h``; ``<0.1 h`` below three minutes; a dash for nothing."""
     if seconds < 1.0:
         return "–"
     return f"{seconds / 3600.0:.1f} h" if seconds >= 180.0 else "<0.1 h"
@@ -110,15 +110,12 @@ def _incidents(incidents: Sequence[IncidentSummary]) -> Table:
     for _ in range(3):
         table.add_column(no_wrap=True)
     table.add_column(overflow="fold", ratio=1)
-    for each in reversed(incidents):
-        what = f"{clean(each.action)}, {TITLES.get(each.reason, clean(each.reason))}"
-        words = Text(clean(each.words), style=COLOURS.get(each.result, ""))
-        if each.undelivered:
-            words.append(
-                f" ({each.undelivered} of {several(each.delivered + each.undelivered, 'message')} reached nobody)",
-                "red",
-            )
-        table.add_row(_moment(each.opened), clean(each.id), what, words)
+    for incident in reversed(incidents):
+        what = f"{clean(incident.action)}, {TITLES.get(incident.reason, clean(incident.reason))}"
+        outcome = Text(clean(incident.words), style=COLOURS.get(incident.result, ""))
+        if lost := incident.undelivered:
+            outcome.append(f" ({lost} of {several(incident.delivered + lost, 'message')} reached nobody)", "red")
+        table.add_row(_moment(incident.opened), clean(incident.id), what, outcome)
     return table
 
 
@@ -128,12 +125,12 @@ def _messages(events: Sequence[Event]) -> Table:
     table.add_column(overflow="fold", ratio=1)
     for event in reversed(events[-20:]):
         if event.kind == "told":
-            words = message(event)[0].removeprefix("told: ")
+            title = message(event)[0].removeprefix("told: ")
         elif event.kind == "released":
-            words = f"{event.data.get('owner')} ran `costguard release`"
+            title = f"{event.data.get('owner')} ran `costguard release`"
         else:
-            words = lost_rows(event.data)
-        table.add_row(_moment(event.wall), clean(words))
+            title = lost_rows(event.data)
+        table.add_row(_moment(event.wall), clean(title))
     return table
 
 
@@ -143,14 +140,14 @@ def told(
     """One incident, from its evidence to its end."""
     reason = TITLES.get(head.reason, clean(head.reason))
     mode = "DRY RUN" if head.mode != "live" else "live"
-    owner = f" (asked by {clean(head.owner)})" if head.owner else ""
+    owner = f" (requested by {clean(head.owner)})" if head.owner else ""
     lines = [
         f"machine   {clean(head.machine)} ({clean(head.instance)})",
         f"reason    {reason}{owner}; {clean(head.action)}, {mode}",
         f"opened    {_moment(head.opened)}, last entry {_moment(head.last)} (all times {_zone()})",
         f"ended     {clean(head.words)}" + (f"; proof: {clean(head.proof)}" if head.proof else ""),
         f"people    {several(head.delivered, 'message')} delivered, {head.undelivered} not"
-        + ("; NOBODY GOT THE WARNING, and the countdown went on" if head.unreached else ""),
+        + ("; THE WARNING REACHED NOBODY, and the countdown went on" if head.unreached else ""),
         f"source    {path}",
     ]
     parts: list[RenderableType] = [Text(f"Incident {clean(head.id)}", style="bold"), *map(Text, lines), Text()]
@@ -191,5 +188,5 @@ def _date(wall: float) -> str:
 
 
 def _zone() -> str:
-    """The zone of every time on the screen."""
+    """The time zone of every time on the screen."""
     return f"local, {strftime('%Z')}"

@@ -1,4 +1,4 @@
-"""``costguard hold``: postpone whatever the agent would do."""
+"""``costguard hold``: postpone a stop."""
 
 import os
 from typing import Any
@@ -8,10 +8,9 @@ import click
 from costguard.cli import reach
 from costguard.cli.answer import emit
 from costguard.config.values import spoken_seconds
-from costguard.errors import REFUSED, CostguardError
 
-REASON = 200
-"""Characters of a reason; the agent keeps no more, and a request has its limit."""
+REASON_LENGTH = 200
+"""Characters of a reason that the agent keeps."""
 
 
 def _length(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
@@ -28,24 +27,19 @@ def _length(_context: click.Context, _parameter: click.Parameter, value: str) ->
 
 @click.command()
 @click.argument("duration", callback=_length)
-@click.option("--reason", default="", metavar="WORDS", help="Why; others see it beside your name.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; others see it beside your name.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
 def command(*, duration: float, reason: str, as_json: bool, state_dir: str | None) -> None:
     """Keep this machine up for DURATION (30m, 2h, 1h30m, 1d), whatever the GPUs do.
 
-    Everybody on the machine may do this; the configuration bounds how long, for each user and for all. Exit
+    Any user of the machine may do this; the configuration limits how long, for each user and in total. Exit
     code 3 when it is refused or too late.
     """
-    asked = {"command": "hold", "seconds": duration, "reason": reason[:REASON]}
-    answer = reach.change(state_dir, asked)
-    if not answer.get("done"):
-        words = str(answer.get("words"))
-        raise CostguardError(words, "see `costguard status` for what happens now", REFUSED)
+    answer = reach.change(state_dir, {"command": "hold", "seconds": duration, "reason": reason[:REASON_LENGTH]})
     report = reach.request(state_dir, {"command": "status"})
     if as_json:
-        granted = {"done": True, "words": answer["words"], "hold": _granted(report)}
-        emit("hold", granted)
+        emit("hold", {"done": True, "words": answer["words"], "hold": _granted(report)})
         return
     for line in told(report, duration):
         click.echo(line)
@@ -68,15 +62,15 @@ def told(report: dict[str, Any], asked: float) -> list[str]:
     length = hold["until"] - report["time"]
     lines = [f"Held by {clean(hold['owner'])} until {moment(hold['until'], report['time'])}."]
     if length < asked - 60.0:
-        granted = f"{duration(length)} is what the configuration allows now (hold.max, hold.per_user and hold.total)"
-        lines.append(f"You asked for {duration(asked)}; {granted}.")
-    last = max(report["holds"], key=lambda each: each["until"] or 0.0)
+        limits = "hold.max, hold.per_user and hold.total"
+        lines.append(f"You asked for {duration(asked)}; the configuration allows {duration(length)} now ({limits}).")
+    last = max(report["holds"], key=lambda held: held["until"] or 0.0)
     if last["until"] > hold["until"] + 1.0:
         lines.append(f"The hold of {clean(last['owner'])} lasts longer, until {moment(last['until'], report['time'])}.")
         hold = last
     if report["mode"] == "live":
-        lines.append(f"No {report['action']} before that, so the machine is billed until then at least.")
+        lines.append(f"No {report['action']} before then, so the machine is billed at least until then.")
     else:
-        lines.append("The agent is in dry run: it stops nothing anyway, and only says what it would do.")
-    lines.append("After that the rules apply again, and people are warned first. To end it early: `costguard release`.")
+        lines.append("The agent is in dry run: it stops nothing anyway.")
+    lines.append("Then the rules apply again, and a warning comes first. To end the hold early: `costguard release`.")
     return lines

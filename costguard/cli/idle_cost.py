@@ -1,4 +1,4 @@
-"""What the idleness of this machine has cost so far, from the agent's report."""
+"""What this machine has cost while idle, from the agent's report."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ Report = Mapping[str, Any]
 
 
 def quiet_for(report: Report) -> float | None:
-    """Seconds for which every GPU of the machine has been quiet; None when one works or cannot be read."""
+    """Seconds since every GPU of the machine went quiet; None when one works or cannot be read."""
     since = [gpu["since"] for gpu in report["gpus"] if gpu["state"] == "quiet" and gpu["since"] is not None]
     whole = bool(since) and len(since) == len(report["gpus"])
     return max(0.0, float(report["time"] - max(since))) if whole else None
 
 
 def rate_of(report: Report) -> Rate | None:
-    """What an hour of this machine costs; None when nobody knows."""
+    """What an hour of this machine costs; None when that is unknown."""
     known = (report["agent"].get("cloud") or {}).get("price") or {}
     return rate(report.get("price_per_hour"), report.get("currency"), known)
 

@@ -1,4 +1,4 @@
-"""The name of this machine that stands in records and in what lasts."""
+"""The name of this machine in records and in what survives a boot."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +14,6 @@ def instance_of(effective: Mapping[str, Any]) -> str:
         found = chosen.provider.instance_of(chosen.site.dmi)
     except NobodyError:
         return ""
-    except Exception:  # noqa: BLE001 - foreign code: whatever it raises, the guard has a name of its own
+    except Exception:  # noqa: BLE001 - foreign code: whatever it raises, the guard has another name
         return ""
     return f"{chosen.name}:{found}" if found else ""

@@ -1,4 +1,4 @@
-"""How this command was started, for whoever is told to type the next one."""
+"""How this command was started, to suggest the next one."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ NAME = "costguard"
 
 
 def invoked() -> str:
-    """What to type for `costguard` in this folder: the bare name where PATH leads here, else the path that was used."""
+    """What to type for `costguard` here: the bare name where PATH leads to it, else the path that was used."""
     program = sys.argv[0]
     if os.path.basename(program) != NAME:  # python -m costguard, or a program that uses this one
         return f"{as_typed(sys.executable)} -m {NAME}" if sys.executable else NAME
@@ -20,6 +20,6 @@ def invoked() -> str:
 
 
 def as_typed(path: str) -> str:
-    """A path as people type it: from here where it lies below, quoted where a shell needs it."""
+    """A path as people type it: relative where it is below this folder, quoted for a shell."""
     inside = os.path.relpath(path)
     return shlex.quote(path if inside.startswith(os.pardir) else inside if os.sep in inside else f".{os.sep}{inside}")

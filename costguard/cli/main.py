@@ -23,25 +23,19 @@ class Verb(NamedTuple):
 
 VERBS: Mapping[str, Verb] = {
     "run": Verb("costguard.cli.run:command", "Guard this machine."),
-    "status": Verb("costguard.cli.status:command", "Say why the machine is still up, and what would stop it."),
-    "history": Verb(
-        "costguard.cli.history:command", "Show what was seen and done: the hours of each day, and every incident."
-    ),
-    "doctor": Verb(
-        "costguard.cli.doctor:command", "Say whether this machine is guarded, and what to do where it is not."
-    ),
-    "hold": Verb("costguard.cli.hold:command", "Postpone an action: costguard hold 2h."),
+    "status": Verb("costguard.cli.status:command", "Show why the machine is still up, and what would stop it."),
+    "history": Verb("costguard.cli.history:command", "Show the hours of each day and every incident."),
+    "doctor": Verb("costguard.cli.doctor:command", "Check whether this machine is guarded, and say what is missing."),
+    "hold": Verb("costguard.cli.hold:command", "Postpone a stop: costguard hold 2h."),
     "release": Verb("costguard.cli.release:command", "End a hold early."),
-    "stop": Verb("costguard.cli.stop:command", "End this machine now; or ask its cloud whether the bill has ended."),
-    "permissions": Verb(
-        "costguard.cli.permissions:command", "Print the rights that a cloud action needs, and the least policy."
-    ),
+    "stop": Verb("costguard.cli.stop:command", "Stop this machine now, or check whether its bill has ended."),
+    "permissions": Verb("costguard.cli.permissions:command", "Print the rights that a cloud action needs."),
     "notify": Verb("costguard.cli.notify:command", "Send a test message over every channel."),
-    "detach": Verb("costguard.cli.driver:detach", "Let go of the driver, so that it can be exchanged."),
-    "attach": Verb("costguard.cli.driver:attach", "Take the driver up again."),
+    "detach": Verb("costguard.cli.driver:detach", "Release the GPU driver, so that it can be upgraded."),
+    "attach": Verb("costguard.cli.driver:attach", "Use the GPU driver again."),
     "demo": Verb("costguard.cli.demo:command", "Watch it decide, without a GPU or a cloud account."),
-    "replay": Verb("costguard.cli.replay:command", "Say what it would have decided on a recording."),
-    "record": Verb("costguard.cli.record:command", "Write a recording of this machine's GPUs."),
+    "replay": Verb("costguard.cli.replay:command", "Show what it would have decided on a recording."),
+    "record": Verb("costguard.cli.record:command", "Record what this machine's GPUs do."),
     "config": Verb("costguard.cli.config:command", "Write, check or show the configuration."),
 }
 """The overview is printed from this table, so that it costs no import."""
@@ -71,7 +65,7 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the options before the verb, and keep everything that was written for `invoke`."""
+        """Parse the options before the verb, and keep the whole command line for `invoke`."""
         written = list(args)
         try:
             context = super().make_context(info_name, args, parent, **extra)
@@ -91,29 +85,25 @@ class LazyGroup(click.Group):
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            _let_go()
-            place = error.filename or "the output"
-            fail(
-                CostguardError(
-                    f"{place} could not be written: {error.strerror}", "make room, then run it again", REFUSED
-                )
-            )
+            _drop_output()
+            message = f"{error.filename or 'the output'} could not be written: {error.strerror}"
+            fail(CostguardError(message, "free some space, then run it again", REFUSED))
 
 
-def _let_go() -> None:
-    """What waits for standard output is dropped: at the end of the process it would fail a second time."""
+def _drop_output() -> None:
+    """Drop what waits for standard output; it would fail again when the process ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def _explain(error: click.UsageError, written: Sequence[str]) -> NoReturn:
-    """End with words about wrong usage, or with click's own page."""
+    """Explain wrong usage, or leave it to click's own page."""
     from costguard.cli.wrong import explain
 
-    if (words := explain(error, written)) is None:
+    if (explained := explain(error, written)) is None:
         raise error
-    fail(words)
+    fail(explained)
 
 
 def fail(error: CostguardError) -> NoReturn:
@@ -127,7 +117,7 @@ def fail(error: CostguardError) -> NoReturn:
 @click.group(name="costguard", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="costguard", message="%(prog)s %(version)s")
 def main() -> None:
-    """Stop GPU machines that earn nothing any more, and never stop work.
+    """Stop idle GPU machines, and never stop work.
 
-    It starts in dry run: messages say what would be done, and nothing is stopped until the mode is live.
+    It starts in dry run: messages say what would happen, and nothing is stopped until the mode is live.
     """

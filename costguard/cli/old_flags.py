@@ -1,4 +1,4 @@
-"""Flags of the tools that people come from, and how costguard spells the same. Read only after a wrong option."""
+"""Flags of other tools, and what costguard calls them. Read only after a wrong option."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Spelling(NamedTuple):
-    """``ours`` is what to write, {} stands for the value; ``unit`` is what a bare number of theirs lacks, ``note`` what differs."""
+    """``ours`` is what to write, with {} for the value; ``unit`` that of their bare numbers; ``note`` what differs."""
 
     ours: str
     unit: str = ""
@@ -25,6 +25,10 @@ _BELOW = _set("kill_threshold", "%", "5%")
 _LOOKS = _set("interval", "s", "10s")
 _GPUS = _set("gpu_devices", "", "0,1")
 _ALL_OR_ANY = _set("aggregate", "", "any")
+_SAMPLES = Spelling("--set kill_duration=5m", note="samples times seconds")
+_DELAY = Spelling("--set delay=1m", note="samples times seconds")
+_READINGS = Spelling("", note="`costguard status --watch` shows every reading")
+_NO_SIGNAL = Spelling("", note="costguard signals no program; set its action with kill_action")
 
 THEIRS: Mapping[str, Spelling] = {
     # GPU Sentinel
@@ -40,19 +44,19 @@ THEIRS: Mapping[str, Spelling] = {
     "--threshold-percentage": _BELOW,
     "-s": _LOOKS,
     "--sample-freq": _LOOKS,
-    "-n": Spelling("--set kill_duration=5m", note="samples times seconds"),
-    "--num-samples": Spelling("--set kill_duration=5m", note="samples times seconds"),
-    "-d": Spelling("--set delay=1m", note="samples times seconds"),
-    "--delay-samples": Spelling("--set delay=1m", note="samples times seconds"),
+    "-n": _SAMPLES,
+    "--num-samples": _SAMPLES,
+    "-d": _DELAY,
+    "--delay-samples": _DELAY,
     "-a": _ALL_OR_ANY,
     "--all-or-any": _ALL_OR_ANY,
-    "-x": Spelling("", note="`costguard status --watch` shows every reading"),
-    "--debug": Spelling("", note="`costguard status --watch` shows every reading"),
-    "--signal-name": Spelling("", note="costguard signals no program: its action is kill_action"),
-    "--signal-children": Spelling("", note="costguard signals no program: its action is kill_action"),
+    "-x": _READINGS,
+    "--debug": _READINGS,
+    "--signal-name": _NO_SIGNAL,
+    "--signal-children": _NO_SIGNAL,
     # gpu_mon
     "-c": Spelling("--config {}", example="FILE", note="in TOML; `costguard config init` writes a sample"),
-    # what the others of the field call it
+    # other tools of the field
     "--idle-timeout": _QUIET,
     "--idle-time": _QUIET,
     "--idle-duration": _QUIET,
@@ -75,7 +79,7 @@ THEIRS: Mapping[str, Spelling] = {
     "--startup-grace": _set("boot_grace", "s", "20m"),
     "--max-lifetime": _set("deadline.lifetime", "s", "7d"),
     "--down": Spelling("--set kill_action=terminate"),
-    "--dry-run": Spelling("--mode dry-run", note="as it is without --live"),
+    "--dry-run": Spelling("--mode dry-run", note="the default"),
     "--force": Spelling("--live"),
     "--verbose": Spelling("", note="`costguard status` says why the machine is up"),
     "-v": Spelling("", note="`costguard status` says why the machine is up; --version is written out"),
@@ -85,7 +89,7 @@ THEIRS: Mapping[str, Spelling] = {
 
 
 def ours(flag: str, arguments: Sequence[str], command: str) -> str:
-    """The hint for a flag of another tool, for `command`, with the value that stands after it; empty for a flag that nobody has."""
+    """The hint for a flag of another tool: what to write for `command`, with its value; empty for an unknown flag."""
     name = flag if not flag.startswith("--") else flag.lower().replace("_", "-")
     spelling = THEIRS.get(name) or _option(name)
     if spelling is None:
@@ -99,7 +103,7 @@ def ours(flag: str, arguments: Sequence[str], command: str) -> str:
 
 
 def _option(name: str) -> Spelling | None:
-    """An option of the configuration that was written as a flag: ``--grace``, ``--hold-max``, ``--deadline.lease``."""
+    """An option of the configuration, written as a flag: ``--grace``, ``--hold-max``, ``--deadline.lease``."""
     from costguard.config.options import OPTIONS
 
     wanted = name.removeprefix("--").replace("-", "_")

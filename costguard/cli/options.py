@@ -1,4 +1,4 @@
-"""Options that several verbs share, with one meaning each."""
+"""Options that several verbs share."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ Arguments = dict[str, object]
 
 
 def folder(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """A folder that is there or can be made; what may not be looked into is told by whoever needs it."""
+    """A folder that exists or can be created; the verb itself reports one that it cannot read."""
     if value is None:
         return None
     if not value.strip():
@@ -35,7 +35,7 @@ def folder(_context: click.Context, _parameter: click.Parameter, value: str | No
 
 
 def join(options: dict[str, Any]) -> Arguments:
-    """Take the options of `configuration` out of those that click found, as one value."""
+    """Take the options of `configuration` out of those that click parsed, as one value."""
     given: Arguments = {name: options.pop(name) for name in ("config", "preset", "mode", "state_dir")}
     given["set"] = list(options.pop("assignments"))
     if options.pop("live"):
@@ -46,10 +46,7 @@ def join(options: dict[str, Any]) -> Arguments:
 
 
 def configuration(command: Callable[Concatenate[Arguments, P], R]) -> Callable[P, R]:
-    """The options that choose a configuration: --config --preset --mode --live --set --state-dir.
-
-    The command gets them joined, as its first argument.
-    """
+    """The options that choose a configuration; the command gets them joined, as its first argument."""
 
     @functools.wraps(command)
     def joined(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,12 +54,7 @@ def configuration(command: Callable[Concatenate[Arguments, P], R]) -> Callable[P
 
     decorated: Callable[P, R] = joined
     for option in (
-        click.option(
-            "--state-dir",
-            callback=folder,
-            metavar="FOLDER",
-            help="Where this agent keeps its state; one agent per folder.",
-        ),
+        click.option("--state-dir", callback=folder, metavar="FOLDER", help="Where this agent keeps its state."),
         click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set one option: grace=5m."),
         click.option("--live", is_flag=True, help="The same as --mode live."),
         click.option("--mode", metavar="MODE", help="dry-run (the default) or live."),

@@ -1,4 +1,4 @@
-"""Find the agent that a verb talks to, and ask it."""
+"""Find the agent that a verb talks to, and send it a request."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -21,49 +21,61 @@ def state_dir(command: F) -> F:
     return click.option("--state-dir", callback=options.folder, metavar="FOLDER", help=text)(command)
 
 
-def request(folder: str | None, asked: Mapping[str, object], timeout: float = 10.0) -> dict[str, Any]:
-    """The answer of the agent of this user or, when there is none, of the machine's (root's).
+def request(folder: str | None, command: Mapping[str, object], timeout: float = 10.0) -> dict[str, Any]:
+    """The reply of this user's agent or, when there is none, of the machine's (root's).
 
     Raises CostguardError (exit code 3) when no agent answers.
     """
     tried: list[str] = []
     for runtime in places(folder, os.environ, os.geteuid()):
         try:
-            return ask(runtime, dict(asked), timeout)
+            return ask(runtime, dict(command), timeout)
         except AgentUnreachableError as error:
             if not isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
                 raise
             tried.append(runtime)
     where = " or ".join(tried)
-    hint = "start one with `costguard run`, or name another one's folder with --state-dir"
-    named = f" (of the folder {_looked(folder)})" if folder else ""
-    words = f"no costguard agent runs at {where}{named}; unless another one does, nothing stops this machine when it is idle"
-    raise CostguardError(words, hint, REFUSED)
+    hint = "start one with `costguard run`, or name the folder of another one with --state-dir"
+    named = f" (for the folder {_looked(folder)})" if folder else ""
+    message = f"no costguard agent runs at {where}{named}; without one, nothing stops this machine when it is idle"
+    raise CostguardError(message, hint, REFUSED)
 
 
 def _looked(folder: str) -> str:
-    """The folder as it was understood, and whether this user sees into it."""
+    """The folder as it was resolved, and whether this user may read it."""
     state = resolve(folder, os.environ).state
     shut = os.path.isdir(state) and not os.access(state, os.R_OK | os.X_OK)
-    return f"{state}, which this user may not look into" if shut else state
+    return f"{state}, which this user may not read" if shut else state
 
 
-def change(folder: str | None, asked: Mapping[str, object], timeout: float = 10.0) -> dict[str, Any]:
-    """As `request`, for what changes something: without an answer, nobody knows whether it did."""
+def change(
+    folder: str | None,
+    command: Mapping[str, object],
+    timeout: float = 10.0,
+    *,
+    hint: str = "see `costguard status` for what happens now",
+) -> dict[str, Any]:
+    """As `request`, for a change; raises CostguardError (exit code 3, ``hint``) also when the agent refuses it.
+
+    Without a reply it is unknown whether the change took effect.
+    """
     try:
-        return request(folder, asked, timeout)
+        reply = request(folder, command, timeout)
     except AgentUnreachableError as error:
-        words = f"{error.message}; the {asked['command']} may take effect all the same"
-        raise CostguardError(words, "see with `costguard status` once it answers", REFUSED) from error
+        message = f"{error.message}; the {command['command']} may take effect all the same"
+        raise CostguardError(message, "see `costguard status` once it answers", REFUSED) from error
+    if not reply.get("done"):
+        raise CostguardError(str(reply.get("words")), hint, REFUSED)
+    return reply
 
 
 def places(folder: str | None, environment: Mapping[str, str], uid: int) -> list[str]:
     """The runtime directories to try, in order."""
     found = [resolve(folder, environment, uid).runtime]
     if uid != 0 and not folder:
-        found.append("/run/costguard")  # where root's agent is; its socket is open to everybody
+        found.append("/run/costguard")  # root's agent; any user may connect to its socket
     elif uid != 0 and folder:
         found.append(found[0].replace(resolve(None, environment, uid).runtime, "/run/costguard", 1))
     if folder and (signed := runtime_of(resolve(folder, environment, uid).state)) and signed not in found:
-        found.append(signed)  # another user's agent keeps its socket where that user's agents do
+        found.append(signed)  # another user's agent, whose socket is among those of that user
     return found

@@ -1,4 +1,4 @@
-"""``costguard record``: write down what the GPUs do, without guarding anything."""
+"""``costguard record``: record what the GPUs do, without guarding anything."""
 
 import json
 import os
@@ -22,36 +22,38 @@ if TYPE_CHECKING:
     from costguard.engine.observation import Device, Reading
     from costguard.replay.formats.recording import Writer
 
-PATIENCE, FIRST_PATIENCE = 10.0, 30.0
-"""Seconds within which the reader must answer; then it is ended and started anew, and what it owed is unknown.
+ANSWER_SECONDS, FIRST_ANSWER_SECONDS = 10.0, 30.0
+"""Deadline of the reader; then it is killed and restarted, and the reading is unknown.
 
 The first answer takes longer: without persistence mode the driver needs 1 to 3 s for each GPU.
 """
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends a recording: a person, a service manager, and a terminal that is closed."""
+"""What ends a recording: a person, a service manager, and a closed terminal."""
 
-NO_HARDWARE = "No NVIDIA GPU on this machine: there is nothing to record, so costguard ends here (exit code 0)."
+NO_HARDWARE = "No NVIDIA GPU on this machine, so there is nothing to record: costguard exits with code 0."
 
-LONGEST = 10 * 365 * 86400.0
+LONGEST_SECONDS = 10 * 365 * 86400.0
 
 
 @click.command()
-@click.option("--out", required=True, metavar="FILE", help="Where to write; packed when the name ends in .gz.")
-@click.option("--interval", default="10s", show_default=True, metavar="DURATION", help="Between two looks, 0.1s to 1h.")
-@click.option("--duration", metavar="DURATION", help="How long; without it, until Ctrl-C.")
+@click.option("--out", required=True, metavar="FILE", help="Where to write; compressed when the name ends in .gz.")
+@click.option(
+    "--interval", default="10s", show_default=True, metavar="DURATION", help="Time between two looks, 0.1s to 1h."
+)
+@click.option("--duration", metavar="DURATION", help="How long. Default: until Ctrl-C.")
 @click.option("--sysfs", default="/sys", hidden=True)
 def command(out: str, interval: str, duration: str | None, sysfs: str) -> None:
-    """Write what every GPU of this machine does to FILE, for `costguard replay`.
+    """Record what every GPU of this machine does to FILE, for `costguard replay`.
 
-    Load, signs of work and what could not be read, with the reason; no policy and no decision. Ctrl-C ends it, and the file
-    is whole. An existing file is never overwritten. On a machine without NVIDIA hardware it says so and ends with exit code 0.
+    Load, signs of work, and what could not be read and why; no policy and no decision. Ctrl-C ends it and leaves a complete
+    file. An existing file is never overwritten. On a machine without NVIDIA hardware it says so and exits with code 0.
     """
     from costguard.cli.hardware import nvidia_hardware
 
     every, length = _durations(interval, duration)
     if out == "-":
-        raise click.UsageError("--out names a file; standard output is none")
+        raise click.UsageError("--out must be a file, not standard output")
     if nvidia_hardware({"sysfs": sysfs}) is False:
         click.echo(NO_HARDWARE)
         return
@@ -75,7 +77,7 @@ def _durations(interval: str, duration: str | None) -> tuple[float, float]:
     from costguard.config.values import seconds, spoken_seconds
 
     try:
-        every, length = seconds(interval), spoken_seconds(duration) if duration else LONGEST
+        every, length = seconds(interval), spoken_seconds(duration) if duration else LONGEST_SECONDS
     except ValueError as error:
         raise click.UsageError(f"{error}; allowed: a duration such as 10s, 30m, 1h30m or 8h") from None
     if not 0.1 <= every <= 3600.0:
@@ -91,27 +93,27 @@ def _created(out: str, every: float) -> "Writer":
     try:
         return Writer(out, time.time(), every)
     except FileExistsError:
-        raise CostguardError(f"{out} exists and was left alone", "Name another file with --out.") from None
+        raise CostguardError(f"{out} exists and was left alone", "name another file with --out") from None
     except OSError as error:
-        raise CostguardError(f"{out} cannot be written: {error.strerror}", "Name another file with --out.") from None
+        raise CostguardError(f"{out} cannot be written: {error.strerror}", "name another file with --out") from None
 
 
 def _conclude(out: str, recorder: "_Recorder", trouble: OSError | None) -> None:
-    """Say what there is; a recording without a single look is none."""
+    """Report what was recorded; a recording without a single look is removed."""
     name = shlex.quote(out)
     if trouble is not None:
-        words = f"{out} could not be written on: {trouble.strerror}; the recording ends there"
-        raise CostguardError(words, f"`costguard replay {name}` reads what was written before that.")
+        message = f"writing {out} failed: {trouble.strerror}; the recording ends there"
+        raise CostguardError(message, f"`costguard replay {name}` reads what was written before")
     if not recorder.looks:
         with suppress(OSError):
             os.unlink(out)
-        why = recorder.words or "it ended before the first look"
-        raise CostguardError(f"nothing was recorded, and {out} was removed: {why}", "See `costguard doctor`.", REFUSED)
+        why = recorder.problem or "it ended before the first look"
+        raise CostguardError(f"nothing was recorded, and {out} was removed: {why}", "see `costguard doctor`", REFUSED)
     click.echo(f"{out}: {several(recorder.looks, 'look')}. Next: {invoked()} replay {name}")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End once; whoever asks again does not disturb the end."""
+    """End once; a second signal does not disturb the end."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -119,7 +121,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """A line is written as a whole: a signal that comes meanwhile takes effect afterwards."""
+    """Write a line as a whole: a signal takes effect afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         yield
@@ -128,26 +130,26 @@ def _undisturbed() -> Iterator[None]:
 
 
 class _Recorder:
-    """Asks one NVML reader, tick by tick, and writes what it says."""
+    """Asks one NVML reader, tick by tick, and writes its answers."""
 
     def __init__(self, writer: "Writer", sysfs: str) -> None:
         self._writer = writer
         self._learnt: dict[str, object] = {}
         self._job = NvmlJob(sysfs=sysfs, learnt=self._learnt)
         self._process: Child | None = None
-        self._stuck: list[Child] = []  # killed, and not gone
+        self._stuck: list[Child] = []  # killed, but still there
         self._number = 0
         self._devices: dict[str, Device] = {}
-        self._answered = False  # whether the process that runs now has answered
-        self.words = ""
+        self._answered = False  # whether the present process has answered
+        self.problem = ""
 
     @property
     def looks(self) -> int:
-        """How many were written."""
+        """How many looks were written."""
         return self._writer.ticks
 
     def run(self, every: float, length: float) -> None:
-        """Look in a steady rhythm; the clock counts suspended time, as the guard's does."""
+        """Look at fixed intervals; the clock counts suspended time, as the guard's does."""
         start = _now()
         due = start
         while due < start + length:
@@ -155,7 +157,7 @@ class _Recorder:
                 time.sleep(min(wait, 1.0))
             at = _now()
             self._look(at - start)
-            due = max(due + every, _now())  # after a look that took longer, a new rhythm
+            due = max(due + every, _now())  # after a slow look the intervals start anew
 
     def _look(self, after: float) -> None:
         from costguard.agent import decode
@@ -173,11 +175,11 @@ class _Recorder:
                 if answer.get("error") or not keys:
                     self._tell(str(answer.get("error") or "no GPU was found"))
                 else:
-                    self.words = ""
+                    self.problem = ""
         except (KeyError, TypeError, ValueError) as error:
             readings = {}
-            self._tell(f"the reader's answer makes no sense ({error})")
-        missing = Unknown("not listed any more" if readings else self.words)
+            self._tell(f"internal error: malformed answer of the reader ({error}); please report it")
+        missing = Unknown("no longer listed" if readings else self.problem)
         devices = list(self._devices.values())
         if devices:
             with _undisturbed():
@@ -186,10 +188,10 @@ class _Recorder:
                 if answer is None:
                     self._writer.flush()  # the next look may take long
 
-    def _tell(self, words: str) -> None:
-        if words != self.words:
-            self.words = words
-            click.echo(f"note: {words}", err=True)
+    def _tell(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            click.echo(f"note: {problem}", err=True)
 
     # -- the reader ------------------------------------------------------------------------------------------
 
@@ -199,7 +201,7 @@ class _Recorder:
         try:
             process = self._process or self._start()
             process.send({"read": self._number})
-            end = time.monotonic() + (PATIENCE if self._answered else FIRST_PATIENCE)
+            end = time.monotonic() + (ANSWER_SECONDS if self._answered else FIRST_ANSWER_SECONDS)
             while True:
                 answer = json.loads(process.line(end))
                 if isinstance(answer, dict) and "last_words" in answer:
@@ -210,7 +212,7 @@ class _Recorder:
                     self._learnt |= answer.get("learnt", {})
                     return answer
         except EndedError:
-            self._tell(self.words or "the reader ended; it is started anew")
+            self._tell(self.problem or "the reader ended; it is restarted")
         except SilentError:
             self._tell("the reader does not answer")
         except (OSError, ValueError) as error:
@@ -223,20 +225,20 @@ class _Recorder:
 
         self._stuck = [process for process in self._stuck if process.wait(0.0) is None]
         if len(self._stuck) >= UNREAPED_LIMIT:
-            raise ValueError("readers hang in the driver and cannot be killed; no further one is started")
+            raise ValueError("readers hang in the driver and cannot be killed; no new one is started")
         self._answered = False
         self._process = Child("nvml", environment=os.environ)
         self._process.send(self._job)
         return self._process
 
     def _kill(self) -> None:
-        """End the reader at once; one that cannot be killed is left to the kernel."""
+        """Kill the reader; one that cannot be killed is left to the kernel."""
         process, self._process = self._process, None
         if process is not None and not process.kill(1.0):
             self._stuck.append(process)
 
     def end(self) -> OSError | None:
-        """End the reader and close the file; what went wrong with the last of it."""
+        """Kill the reader and close the file; returns an error of the last write."""
         self._kill()
         try:
             self._writer.close()

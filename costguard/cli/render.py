@@ -1,4 +1,4 @@
-"""Pieces of the screen that `status` and `demo` share."""
+"""Pieces of the screen that verbs share."""
 
 import io
 import sys
@@ -12,7 +12,7 @@ from costguard.engine.words import clock, duration
 from costguard.people import with_names
 
 PLAIN_WIDTH = 100
-"""Columns when nobody can say how wide the reader's screen is."""
+"""Columns where the width of the screen is unknown."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -37,7 +37,7 @@ COLOURS = {
 def console(file: TextIO | None = None) -> Console:
     """The screen: colours and its own width on a terminal, 100 plain columns elsewhere.
 
-    NO_COLOR is heeded by the library. What the encoding cannot say becomes a question mark, never an error.
+    The library obeys NO_COLOR. What the encoding lacks becomes a question mark, never an error.
     """
     file = file or sys.stdout
     if isinstance(file, io.TextIOWrapper):
@@ -47,12 +47,12 @@ def console(file: TextIO | None = None) -> Console:
 
 
 def can_move(screen: Console) -> bool:
-    """Whether pictures can be drawn in place: a terminal that knows how to, and whose encoding has blocks."""
+    """Whether the terminal can draw in place, in an encoding that has blocks."""
     return screen.is_terminal and not screen.is_dumb_terminal and screen.encoding.startswith("utf")
 
 
 def show(screen: Console, thing: RenderableType) -> None:
-    """Print it; where nobody looks at a screen, without the blanks that fill its lines."""
+    """Print it; outside a terminal without trailing blanks."""
     if screen.is_terminal:
         screen.print(thing)
         return
@@ -60,12 +60,12 @@ def show(screen: Console, thing: RenderableType) -> None:
         screen.print(thing)
     for line in capture.get().splitlines():
         screen.file.write(line.rstrip() + "\n")
-    screen.file.flush()  # a reader that has gone, or a full disk, shows here, where it can be told
+    screen.file.flush()  # a closed pipe or a full disk fails here, where it can be reported
 
 
-def clean(words: object) -> str:
-    """Words of other people without control characters, which could rewrite the screen, and with the names of users."""
-    return with_names("".join(c if c.isprintable() else " " for c in str(words)).strip())
+def clean(text: object) -> str:
+    """Foreign text without control characters, which could rewrite the screen, and with the names of users."""
+    return with_names("".join(c if c.isprintable() else " " for c in str(text)).strip())
 
 
 def bar(load: float | None, width: int, style: str = "", *, unicode: bool = True) -> Text:
@@ -95,7 +95,7 @@ def spark(loads: Sequence[float | None], width: int, colour: str = "green") -> T
 
 
 def percent(load: float | None) -> str:
-    """``62 %``; a question mark for unknown."""
+    """``62 %``, or ``unknown``."""
     return "unknown" if load is None else f"{load * 100:.0f} %"
 
 
@@ -107,9 +107,8 @@ def moment(wall: float, now: float) -> str:
 
 
 def sentence(words: str, state: str) -> Text:
-    """The one sentence, with its state word in colour."""
-    words = clean(words)
-    text = Text(words, style="bold")
-    if words.startswith(state):
+    """The engine's sentence, with its state in colour."""
+    text = Text(clean(words), style="bold")
+    if text.plain.startswith(state):
         text.stylize(f"bold reverse {COLOURS.get(state, 'white')}", 0, len(state))
     return text

@@ -1,4 +1,4 @@
-"""``costguard run``: check the configuration, say what will happen, become the guard."""
+"""``costguard run``: check the configuration, print what will happen, become the guard."""
 
 import os
 from contextlib import suppress
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from costguard.config.paths import Paths
 
 ASK_SECONDS = 2.0
-"""Patience with an agent that may run already."""
+"""How long to wait for an agent that may run already."""
 
-NO_HARDWARE = "No NVIDIA GPU on this machine: there is nothing to watch, so costguard ends here (exit code 0)."
+NO_HARDWARE = "No NVIDIA GPU on this machine, so there is nothing to watch: costguard exits with code 0."
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("program", nargs=-1, metavar="")
 @options.configuration
 def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
-    """Watch the GPUs and stop this machine when it earns nothing any more.
+    """Watch the GPUs, and stop this machine when it is idle.
 
-    Runs until it is stopped. Without --live it only says what it would do. On a machine without NVIDIA
-    hardware it says so and ends with exit code 0; with another agent on the same folder it ends with 3.
+    It runs until it is stopped. Without --live it only says what it would do. On a machine without NVIDIA
+    hardware it says so and exits with code 0; with another agent on the same folder, with code 3.
     """
     from costguard.cli.hardware import nvidia_hardware
     from costguard.cli.instance import instance_of
@@ -38,20 +38,17 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     from costguard.trust import clean
 
     if program:
-        words = f"`costguard run` guards this machine and starts no program, so {program[0]} would not run"
-        raise CostguardError(words, f"start {program[0]} by itself, and `costguard run` beside it or as a service")
+        message = f"`costguard run` guards this machine and starts no program, so {program[0]} would not run"
+        raise CostguardError(message, f"start {program[0]} by itself, and `costguard run` beside it or as a service")
     loaded = load(_absolute(arguments), os.environ, run_by=os.geteuid())
     if nvidia_hardware(loaded.settings.host.model_dump(mode="json")) is False:
         _say(NO_HARDWARE)
-        ServiceManager(os.environ).tell(
-            f"READY=1\nSTATUS={NO_HARDWARE}"
-        )  # an end before READY counts as a failed start
+        # an exit before READY counts as a failed start
+        ServiceManager(os.environ).tell(f"READY=1\nSTATUS={NO_HARDWARE}")
         return
     mode, idle, *_rest = summary(loaded.settings)
-    if not _taken(loaded.paths):  # else the guard says who it is, and this would be untrue
-        about = (
-            f"Settings from {origin(loaded)}; state in {loaded.paths.state}. `costguard config check` says all of it."
-        )
+    if not _taken(loaded.paths):  # else the guard names the other agent, and this would be untrue
+        about = f"Settings: {origin(loaded)}; state in {loaded.paths.state}. For details: `costguard config check`."
         _say(f"costguard watches this machine. {mode}", idle, about)
     effective = build(loaded)
     environment, left_out = clean(os.environ, os.geteuid())
@@ -61,13 +58,13 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     except OSError as error:
         raise CostguardError(
             f"the guard could not be started ({_named(error)}); nothing watches this machine",
-            "see whether Python and costguard are still where they were installed, then install again",
+            "check that Python and costguard are still where they were installed, or install again",
             1,
         ) from error
 
 
 def _say(*lines: str) -> None:
-    """Tell it now or never: a pipe that nobody reads must not keep the machine without its guard."""
+    """Print it or drop it: a pipe that nobody reads must not keep the machine without its guard."""
     from costguard.host.console import Console
 
     with suppress(OSError):  # no standard output at all
@@ -78,7 +75,7 @@ def _say(*lines: str) -> None:
 
 
 def _taken(paths: "Paths") -> bool:
-    """Whether another agent answers for these folders, so that this one will end at their lock."""
+    """Whether another agent has these folders, so that this one will fail at their lock."""
     from costguard.host.client import AgentBusyError, AgentUnreachableError, ask
     from costguard.host.lock import runtime_of
 
@@ -96,18 +93,18 @@ def _taken(paths: "Paths") -> bool:
 
 
 def _named(error: OSError) -> str:
-    """Which file it is about; the name is lost when the error comes from execve(2)."""
+    """The error with its file; execve(2) does not name it."""
     from costguard.process.command_lines import command_lines
 
     return f"{error.strerror}: {error.filename or command_lines()['guard'][0]}"
 
 
 def _own_variables() -> dict[str, str]:
-    """What a reload needs of the environment."""
+    """The part of the environment that a reload needs."""
     return {name: value for name, value in os.environ.items() if name.startswith("COSTGUARD_")}
 
 
 def _absolute(arguments: options.Arguments) -> options.Arguments:
-    """The guard reads them again at a reload, wherever it is then."""
+    """With absolute paths, since a reload happens in another folder."""
     paths = {name: os.path.abspath(str(arguments[name])) for name in ("config", "state_dir") if arguments[name]}
     return arguments | paths

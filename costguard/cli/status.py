@@ -14,11 +14,11 @@ from costguard.errors import CostguardError
 @click.option("--watch", is_flag=True, help="Keep showing it until Ctrl-C.")
 @click.option(
     "--every", default=2.0, show_default=True, type=click.FloatRange(0.1, 3600.0), metavar="SECONDS",
-    help="How often --watch asks.",
+    help="How often --watch updates.",
 )  # fmt: skip
 @reach.state_dir
 def command(*, as_json: bool, watch: bool, every: float, state_dir: str | None) -> None:
-    """Say why this machine is still up, what would stop it and when, and who can change that.
+    """Show why this machine is still up, what would stop it and when, and who can change that.
 
     Exit code 3 when no agent answers.
     """
@@ -37,7 +37,7 @@ def command(*, as_json: bool, watch: bool, every: float, state_dir: str | None) 
 
 
 def _watch(state_dir: str | None, every: float, *, as_json: bool) -> None:
-    """Ask again and again. The first time somebody must answer; later a silence is shown and waited out."""
+    """Poll the agent. It must answer the first time; later, a silence is shown and waited out."""
     from costguard.cli.render import can_move, console
 
     screen = console()
@@ -52,15 +52,15 @@ def _watch(state_dir: str | None, every: float, *, as_json: bool) -> None:
 
 
 def _lines(report: dict[str, object], state_dir: str | None, every: float, *, as_json: bool) -> None:
-    """Not a terminal: one line for every sentence that says something else, or JSON for every answer."""
+    """Outside a terminal: one line for every new sentence, or JSON for every answer."""
     before = ""
     while True:
-        words = str(report.get("sentence"))
+        sentence = str(report.get("sentence"))
         if as_json:
             emit("status", idle_cost.added(report), lines=True)
-        elif words != before:
-            click.echo(words)
-            before = words
+        elif sentence != before:
+            click.echo(sentence)
+            before = sentence
         time.sleep(every)
         report = reach.request(state_dir, {"command": "status"})
 
@@ -74,7 +74,7 @@ def _screen(report: dict[str, object], state_dir: str | None, every: float) -> N
     from costguard.cli.status_view import view
 
     screen = console()
-    hint = Text(f"\nasked every {every:g} s · Ctrl-C ends this view, not the agent", style="dim")
+    hint = Text(f"\nupdated every {every:g} s · Ctrl-C ends this view, not the agent", style="dim")
     with Live(console=screen, screen=True, auto_refresh=False) as live:
         while True:
             live.update(Group(view(report, screen), hint), refresh=True)
@@ -82,6 +82,8 @@ def _screen(report: dict[str, object], state_dir: str | None, every: float) -> N
             try:
                 report = reach.request(state_dir, {"command": "status"})
             except CostguardError as error:
-                lost = Text(f"NO ANSWER: {clean(error.message)}; what stands below is old\n", style="bold red")
-                live.update(Group(lost, view(report, screen)), refresh=True)  # first: a small terminal cuts the end off
+                lost = Text(f"NO ANSWER: {clean(error.message)}; the view below is old\n", style="bold red")
+                live.update(
+                    Group(lost, view(report, screen)), refresh=True
+                )  # on top: a small terminal cuts off the end
                 time.sleep(every)

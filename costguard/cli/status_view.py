@@ -1,4 +1,4 @@
-"""The status for people: what is seen, what keeps the machine up, what would stop it, who can change that."""
+"""The status for people: what the GPUs do, what keeps the machine up, what would stop it, who can change that."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -31,15 +31,15 @@ WISHES = {
     "would": "dry run, it would have been done",
     "cannot": "refused",
     "failed": "failed and given up",
-    "withdrawn": "taken back, nothing was done",
-    "unknown": "nobody can tell whether it was done",
+    "withdrawn": "cancelled, nothing was done",
+    "unknown": "outcome unknown",
 }
-"""What became of it, by its code."""
+"""The outcome of a requested stop, by its code."""
 
-NEW_HOLDS = "there are new ones when work was seen"
+NEW_HOLDS = "work on a GPU renews it"
 
 NARROW = 70
-"""Columns below which a table of GPUs would lose letters."""
+"""Columns below which a table of GPUs does not fit."""
 
 
 def view(report: Report, screen: Console) -> RenderableType:
@@ -62,14 +62,14 @@ def _rule(report: Report) -> Text:
 
 
 def judged(report: Report) -> str:
-    """Which load decides: that of every GPU, of any one, or the mean."""
+    """Whose load decides: every GPU's, any GPU's, or the mean."""
     policy = _policy(report)
     chosen = "selected GPU" if policy.gpu_devices and not policy.ends_machine else "GPU"
     return {"mean": f"the mean of the {chosen}s", "any": f"any {chosen}"}.get(policy.judges, f"every {chosen}")
 
 
 def _policy(report: Report) -> Policy:
-    """The agent's rules; of another version's, the fields that are known here."""
+    """The agent's rules; of an agent of another version, the fields known here."""
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in report.get("policy", {}).items()
@@ -114,7 +114,7 @@ def _rows(report: Report) -> Iterator[_Row]:
 
 
 def _paragraph(gpu: _Row) -> Iterator[RenderableType]:
-    """One GPU on a screen that has no room for a table."""
+    """One GPU on a screen that is too narrow for a table."""
     load = "" if gpu.load is None else f", load {percent(gpu.load)}"
     yield Text(gpu.label)
     yield Padding(Text(gpu.state, style=gpu.colour) + Text(load), (0, 0, 0, 2))
@@ -124,7 +124,7 @@ def _paragraph(gpu: _Row) -> Iterator[RenderableType]:
 def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Keeps it up", [Text(words) for words in keeps_up(report)]
     if found := findings(report):
-        yield "To know", [Text(words) for words in found]
+        yield "Notes", [Text(words) for words in found]
     yield "Would stop it", [Text(words) for words in would_stop(report)]
     if words := idle_cost.words(report):
         yield "Idle cost", [Text(clean(words))]
@@ -132,21 +132,20 @@ def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
     if report["plans"]:
         yield "Plans", [line for plan in report["plans"] for line in _plan(plan)]
     if words := wish(report):
-        yield "Asked for", [Text(words)]
-    troubles = _troubles(report)
-    if troubles:
-        yield "Troubles", [Text(words, style=BAD) for words in troubles]
+        yield "Requested", [Text(words)]
+    if problems := _problems(report):
+        yield "Problems", [Text(words, style=BAD) for words in problems]
     yield "Agent", [Text(words, style="dim") for words in _agent(report)]
 
 
 def findings(report: Report) -> list[str]:
-    """What the reader found out about a GPU, while it is so."""
+    """What the reader reports about a GPU, while it lasts."""
     gpus: Sequence[Report] = report["gpus"]
     return [f"{_short(gpu)}: {clean(gpu['finding_words'])}" for gpu in gpus if gpu.get("finding")]
 
 
 def keeps_up(report: Report) -> list[str]:
-    """Everything that stands between this machine and its end, as far as is seen now."""
+    """Everything that keeps this machine from being stopped now."""
     gpus: Sequence[Report] = report["gpus"]
     lines = [f"held by {_hold(hold, report['time'])}" for hold in report["holds"]]
     lines += [f"{clean(veto['source'])}: {clean(veto['reason'])}" for veto in report["vetoes"]]
@@ -155,20 +154,20 @@ def keeps_up(report: Report) -> list[str]:
     if not gpus:
         lines.append("no GPU has been read yet")
     elif not lines and report["state"] == "STARTING":
-        lines.append("it started a short while ago, and is left alone after a start")
+        lines.append("it has just started and is left alone")
     elif not lines and report["state"] == "HELD":
-        lines.append("a hold of the administrator, or the cloud's own notice (see the sentence above)")
+        lines.append("an administrator's hold, or the cloud's own notice (see above)")
     elif not lines and not report["armed"]:
-        lines.append("no work was seen since boot, so an idle time does not count yet")
+        lines.append("no work was seen since boot, so idle time does not count yet")
     if not lines:
         lines.append(f"nothing: {_idle(report)}")
     if report["mode"] != "live":
-        lines.append("dry run: nothing is stopped, whatever is decided")
+        lines.append("dry run: nothing is ever stopped")
     return lines
 
 
 def _busy(report: Report) -> list[str]:
-    """What the GPUs themselves have against a stop, by the load that decides."""
+    """The GPUs that prevent a stop, by the load that decides."""
     gpus = [gpu for gpu in report["gpus"] if gpu.get("judged", True)] or report["gpus"]
     unknown = [f"{_short(gpu)} cannot be read, and unknown is never idle" for gpu in gpus if gpu["state"] == "unknown"]
     working = [f"{_short(gpu)} works{_by(report, gpu)}" for gpu in gpus if gpu["state"] == "works"]
@@ -182,14 +181,14 @@ def _busy(report: Report) -> list[str]:
 
 
 def _by(report: Report, gpu: Report) -> str:
-    """That a GPU works by one weak sign alone, and for how long that has been all there is."""
+    """That a GPU shows only a weak sign of work, and for how long."""
     if report.get("weak_since") is None or not gpu["signs"]:
         return ""
-    return f", by one weak sign alone for {duration(report['time'] - report['weak_since'])}: {clean(gpu['signs'][0])}"
+    return f", only by a weak sign for {duration(report['time'] - report['weak_since'])}: {clean(gpu['signs'][0])}"
 
 
 def _idle(report: Report) -> str:
-    """That nothing of the GPUs stands in the way, in the same terms."""
+    """That no GPU prevents a stop, by the load that decides."""
     policy, limit = _policy(report), share(report["threshold"])
     if policy.judges == "any":
         return f"{', '.join(_short(gpu) for gpu in report['gpus'] if gpu['state'] == 'quiet')} below {limit}"
@@ -197,10 +196,10 @@ def _idle(report: Report) -> str:
 
 
 def would_stop(report: Report) -> list[str]:
-    """The reasons that could end this machine, each with its time."""
+    """The reasons that could stop this machine, each with its time."""
     now, incident = report["time"], report["incident"]
     if report["phase"] in {"DONE", "FAILED"} or (incident and report["phase"] != "WARNING"):
-        return [f"{report['action']}: see the sentence above"]
+        return [f"{report['action']}: see above"]
     if incident:
         title = TITLES.get(incident["reason"], clean(incident["reason"]))
         if incident["due"] is None:
@@ -209,35 +208,37 @@ def would_stop(report: Report) -> list[str]:
             ]
         return [f"{report['action']} at {moment(incident['due'], now)}, reason: {title}{_told(incident)}"]
     refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
-    lines = [f"as things are, {report['action']} cannot be carried out (see Plans)"] if refused else []
+    lines = [f"{report['action']} cannot be carried out now (see Plans)"] if refused else []
     coming = [(reason, report[f"{reason.name}_at"]) for reason in OWN if report.get(f"{reason.name}_at") is not None]
     lines += [_coming(reason, at, report) for reason, at in coming]
     if all(reason.by_date for reason, _at in coming):
-        lines.append("nothing that is seen now; a GPU that works or cannot be read stops the clock")
+        lines.append("nothing now; a GPU that works or cannot be read stops the clock")
     return lines
 
 
 def _coming(reason: Reason, at: float, report: Report) -> str:
-    """When people would be warned for one reason, and what keeps that from happening."""
+    """When one reason would warn people, and what would prevent that."""
     policy, now = _policy(report), report["time"]
-    when = "as soon as nothing keeps it up" if at < now else f"at {moment(at, now)}"
+    when = "as soon as nothing else keeps it up" if at < now else f"at {moment(at, now)}"
     if not reason.by_date:
         unless = ", if nothing works until then"
     else:
-        unless = ", whatever works" if policy.stop_busy else "; work that goes on is waited for"
-    return f"{reason.outlook(policy)}: people are warned {when}{unless}"
+        unless = ", even during work" if policy.stop_busy else ", but not during work"
+    return f"{reason.outlook(policy)}: warning {when}{unless}"
 
 
 def _warning(report: Report) -> str:
     """How far the warning has come."""
     tries = report["incident"].get("tries", 0)
     return (
-        "it is being sent" if tries <= 1 else f"nobody has got it yet, try {tries} of {_policy(report).warn_attempts}"
+        "it is being sent"
+        if tries <= 1
+        else f"it has reached nobody yet, try {tries} of {_policy(report).warn_attempts}"
     )
 
 
 def _told(incident: Report) -> str:
-    """Who got the warning, as the delivery says; nothing where none was needed or nobody knows yet."""
+    """Who got the warning; empty where none was needed or that is not known yet."""
     if incident.get("unreached"):
         return f"; {unreached(incident['tries'])}"
     return f"; warned over {clean(incident['reached'])}" if incident.get("reached") else ""
@@ -245,13 +246,13 @@ def _told(incident: Report) -> str:
 
 def who(report: Report) -> list[str]:
     """Which command changes it, and for whom."""
-    more = "anybody on this machine: `costguard hold 2h --reason WHY` postpones it"
+    more = "any user of this machine: `costguard hold 2h --reason WHY` postpones it"
     if report.get("hold_left", 1.0) < 1.0:
-        more = f"root: `costguard hold 2h`; the holds of users add up to hold.total already ({NEW_HOLDS})"
+        more = f"root: `costguard hold 2h`; users' hold time (hold.total) is used up; {NEW_HOLDS}"
     if report["holds"]:
-        return ["the owner of a hold and root: `costguard release` ends it", more]
+        return ["the owner of a hold, or root: `costguard release` ends it", more]
     if report["phase"] in {"DONE", "FAILED"}:
-        return ["root: `costguard release` makes it watch again, and work on a GPU does"]
+        return ["root: `costguard release` makes it watch again; so does work on a GPU"]
     return [more]
 
 
@@ -266,13 +267,13 @@ def _plan(plan: Report) -> Iterator[RenderableType]:
 
 
 def wish(report: Report) -> str:
-    """What became of a stop that a person asked for within the last day; empty when there was none."""
+    """The outcome of a stop that a person requested within the last day; empty when there was none."""
     last, now = report.get("wish"), report["time"]
     if not last or now - (last["ended"] or now) > DAY:
         return ""
-    asked = f"{clean(last['owner'])} asked at {moment(last['asked'], now)} to stop this machine"
+    asked = f"{clean(last['owner'])} requested a stop at {moment(last['asked'], now)}"
     detail = f" ({clean(last['words'])})" if last["words"] else ""
-    again = "; to try again: `costguard stop`" if last["fate"] in {"failed", "withdrawn"} else ""
+    again = "; to retry: `costguard stop`" if last["fate"] in {"failed", "withdrawn"} else ""
     return f"{asked}: {WISHES.get(last['fate'], clean(last['fate']))}{detail}{again}"
 
 
@@ -282,7 +283,7 @@ def _hold(hold: Report, now: float) -> str:
     return f"{clean(hold['owner'])} until {until}" + (f": {reason}" if reason else "")
 
 
-def _troubles(report: Report) -> list[str]:
+def _problems(report: Report) -> list[str]:
     agent = report["agent"]
     words = [f"{clean(subject)}: {clean(text)}" for subject, text in agent["troubles"].items()]
     silent = agent["now"] - agent["ticked"]
@@ -308,9 +309,9 @@ def _agent(report: Report) -> Iterator[str]:
     if words := cost(report):
         yield words
     yield f"settings: {agent.get('origin') or agent['source'] or 'the built-in defaults'}"
-    if milder := agent.get("milder"):
-        shown = [f"{name} {_setting(name, value)}" for name, value in milder.items()]
-        yield f"tags of the machine make milder: {', '.join(shown)}"
+    if relaxed := agent.get("milder"):
+        shown = [f"{name} {_setting(name, value)}" for name, value in relaxed.items()]
+        yield f"relaxed by instance tags: {', '.join(shown)}"
     yield f"state: {agent['state_dir']}"
 
 

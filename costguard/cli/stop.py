@@ -1,4 +1,4 @@
-"""``costguard stop``: end this machine now, by the same way as the agent; or ask its cloud whether it ended."""
+"""``costguard stop``: stop this machine now, as the agent would; or ask its cloud whether the bill has ended."""
 
 import json
 import os
@@ -18,36 +18,36 @@ from costguard.host.identity import escape_hatch
 
 ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")
 AGENT_SECONDS = 900.0
-"""How long the agent may take from the wish to the request: it plans anew, and tries again what certainly failed."""
+"""How long the agent may take until the cloud has the request: it plans anew, and retries what certainly failed."""
 
 SILENT_SECONDS = 20.0
-"""How long it may not answer meanwhile: it may be started again, or end together with the machine."""
+"""How long it may be silent meanwhile: it may restart, or end with the machine."""
 
-TITLES = {"failed": "failed, and is given up", "withdrawn": "taken back, nothing was done"}
+TITLES = {"failed": "failed and given up", "withdrawn": "cancelled, nothing was done"}
 HINTS = {
-    "failed": "the machine is billed on: run `costguard stop` again, or end it in the cloud's console",
-    "withdrawn": "to stop it all the same: `costguard stop` again",
+    "failed": "the bill goes on: run `costguard stop` again, or stop the machine in the cloud's console",
+    "withdrawn": "to stop it anyway, run `costguard stop` again",
 }
-POLL = 0.5
+POLL_SECONDS = 0.5
 FATES = {"acted": "done", "cannot": "refused", "would": "refused", "failed": "failed", "withdrawn": "withdrawn"}
-"""What became of a wish, in the words of this command."""
+"""The outcome of a requested stop, as this command reports it."""
 
 NOTHING_DONE = "nothing was done"
 
 
 @click.command()
 @options.configuration
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--action", type=click.Choice(ACTIONS), help="Another action than kill_action.")
 @click.option(
-    "--verify", metavar="RECEIPT", help="Ask the cloud about this receipt (text, file or - for standard input)."
+    "--verify", metavar="RECEIPT", help="Check this receipt with the cloud (text, file, or - for standard input)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(arguments: options.Arguments, *, yes: bool, action: str | None, verify: str | None, as_json: bool) -> None:
-    """End this machine now, whatever the GPUs do; or, with --verify, say from anywhere whether a bill has ended.
+    """Stop this machine now, whatever the GPUs do; or, with --verify, check from anywhere whether a bill has ended.
 
     It shows what would happen, asks, and prints a receipt. Exit code 0: the request was accepted, or the bill has
-    ended; 3: refused, not ended, or a dry run. Give it the options that `run` was given.
+    ended; 3: refused, not ended, or a dry run. Use the same options as for `run`.
     """
     if verify is not None:
         from costguard.cli.verify import check
@@ -60,7 +60,7 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
     effective = load_effective({**arguments, "set": given}, os.environ)
     report = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
     if report is not None:
-        effective |= report["agent"].get("place", {})  # it knows where it runs, whatever this command was told
+        effective |= report["agent"].get("place", {})  # it knows where it runs, whatever the options say
     chosen = action or (report or {}).get("policy", effective["policy"])["kill_action"]
     ask = _Question(yes=yes, as_json=as_json)
     try:
@@ -71,46 +71,42 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
             fate = _directly(effective, report, chosen, ask)
     except CostguardError as error:
         if as_json and error.exit_code == REFUSED:
-            _print({"accepted": False, **_refused(chosen, error)})
+            emit("stop", {"accepted": False, **_refused(chosen, error)})
         raise
     _tell(fate, as_json=as_json)
 
 
 class _PlanError(CostguardError):
-    """The plan does not allow it, or is not carried out; ``plan`` has its verdict and its findings."""
+    """The plan does not allow it, or is a dry run; ``plan`` has its verdict and findings."""
 
-    def __init__(self, words: str, hint: str, plan: Mapping[str, Any]) -> None:
-        super().__init__(words, hint, REFUSED)
+    def __init__(self, message: str, hint: str, plan: Mapping[str, Any]) -> None:
+        super().__init__(message, hint, REFUSED)
         self.plan = plan
 
 
 def _refused(action: str, error: CostguardError) -> dict[str, Any]:
-    """What was not done, and why: *failed* where nobody could say whether it may be, so that trying again may help."""
+    """What was not done, and why: *failed* where the plan could not be checked, so that a retry may help."""
     plan = error.plan if isinstance(error, _PlanError) else {}
     status = "failed" if plan.get("verdict") == "failed" else "refused"
     return {"action": action, "status": status, "detail": error.message, "hint": error.hint, "proof": "", "plan": plan}
 
 
-def _print(fate: Mapping[str, Any]) -> None:
-    emit("stop", fate)
-
-
 class _Question:
-    """Shows what would happen and asks; on standard error, so that the answer alone is on standard output."""
+    """Shows what would happen and asks for confirmation; on standard error, so that standard output has only the answer."""
 
     def __init__(self, *, yes: bool, as_json: bool) -> None:
         self._yes = yes
         self._as_json = as_json
 
-    def __call__(self, lines: Iterator[str], question: str) -> None:
-        """Raises CostguardError when the answer is no, or nobody is there to give one."""
+    def __call__(self, lines: Iterable[str], question: str) -> None:
+        """Raises CostguardError when the answer is no, or there is no terminal."""
         if not (self._yes and self._as_json):
             for line in lines:
                 click.echo(line, err=True)
         if self._yes:
             return
         if not sys.stdin.isatty():
-            raise CostguardError(f"nobody is there to be asked; {NOTHING_DONE}", "say it beforehand: --yes", USAGE)
+            raise CostguardError(f"no terminal to ask for confirmation; {NOTHING_DONE}", "confirm with --yes", USAGE)
         if not click.confirm(question, default=False, err=True):
             raise CostguardError(NOTHING_DONE, "", REFUSED)
 
@@ -130,26 +126,23 @@ def _may(effective: Mapping[str, Any], report: Mapping[str, Any] | None, action:
     if hold:
         raise CostguardError(f"the administrator holds this machine: {hold}", "ask who set admin.hold", REFUSED)
     if hatch := escape_hatch(effective["host"]["procfs"]):
-        words = f"the kernel parameter {hatch} keeps this machine up"
-        raise CostguardError(words, "start it without the parameter, or end it in the cloud's console", REFUSED)
+        message = f"the kernel parameter {hatch} keeps this machine up"
+        raise CostguardError(message, "boot without the parameter, or stop the machine in the cloud's console", REFUSED)
     if action not in ACTIONS:
-        words = f"kill_action is {action!r}, which does not end this machine"
-        raise CostguardError(words, "name one that does: `costguard stop --action stop`", USAGE)
+        message = f"kill_action is {action!r}, which does not stop this machine"
+        raise CostguardError(message, "name one that does: `costguard stop --action stop`", USAGE)
     if report is not None and report["phase"] in {"ACTING", "CONFIRMING"}:
-        words = "the agent is carrying out an action already"
-        raise CostguardError(words, "see `costguard status`", REFUSED)
+        raise CostguardError("the agent is already carrying out an action", "see `costguard status`", REFUSED)
 
 
 def _through_agent(arguments: options.Arguments, report: dict[str, Any], action: str, ask: _Question) -> dict[str, Any]:
-    """The agent does it: one incident, its history and its messages."""
+    """Let the agent do it: one incident, with its history and messages."""
     folder = str(arguments["state_dir"]) if arguments["state_dir"] else None
     plan = next((plan for plan in report["plans"] if plan["action"] == action), None)
     findings = [tuple(row) for row in plan["findings"]] if plan else []
     verdict = plan["verdict"] if plan else "not planned yet"
-    ask((*_plan(action, verdict, findings), *_seen(report)).__iter__(), f"Carry out `{action}` on this machine now?")
-    answer = reach.change(folder, {"command": "stop"})
-    if not answer.get("done"):
-        raise CostguardError(str(answer.get("words")), "see `costguard status` for what happens now", REFUSED)
+    ask([*_plan(action, verdict, findings), *_seen(report)], f"Carry out `{action}` on this machine now?")
+    reach.change(folder, {"command": "stop"})
     return follow(lambda: reach.request(folder, {"command": "status"}), action)
 
 
@@ -160,19 +153,19 @@ def follow(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Any]:
-    """Look at the agent until it says what became of the wish; why it takes longer goes to standard error."""
+    """Poll the agent until it reports the outcome; why it takes longer goes to standard error."""
     began = heard = clock()
-    words = "the agent has not said what became of it; `costguard status` shows it"
-    fate: dict[str, Any] = {"action": action, "status": "unknown", "detail": words, "proof": ""}
+    detail = "the agent has not reported the outcome; see `costguard status`"
+    fate: dict[str, Any] = {"action": action, "status": "unknown", "detail": detail, "proof": ""}
     told = ""
     while clock() - began < AGENT_SECONDS:
-        pause(POLL)
+        pause(POLL_SECONDS)
         try:
             report = status()
         except CostguardError as error:
             if clock() - heard < SILENT_SECONDS:
                 continue
-            return fate | {"detail": f"the agent answers no more: {error.message}"}
+            return fate | {"detail": f"the agent no longer answers: {error.message}"}
         heard = clock()
         wish, incident = report.get("wish") or {}, report["incident"]
         if incident is not None and incident["reason"] == PERSON:
@@ -182,10 +175,10 @@ def follow(
                 return fate | {"status": "accepted" if incident["proof"] else "unknown"}
             if incident["detail"] and incident["detail"] != told and not wish.get("fate"):
                 told = incident["detail"]
-                click.echo(f"{incident['action']} failed, and is tried again: {told}", err=True)
+                click.echo(f"{incident['action']} failed and is tried again: {told}", err=True)
         if wish.get("fate"):
             return fate | {"status": FATES.get(wish["fate"], "unknown"), "detail": wish["words"] or fate["detail"]}
-        if incident is None or incident["reason"] != PERSON:  # another agent than the one that was asked
+        if incident is None or incident["reason"] != PERSON:  # not the agent that was asked
             return fate | {"status": "withdrawn", "detail": str(report["sentence"])}
     return fate
 
@@ -193,28 +186,43 @@ def follow(
 def _directly(
     effective: Mapping[str, Any], report: Mapping[str, Any] | None, action: str, ask: _Question
 ) -> dict[str, Any]:
-    """No agent does it: a worker of this command's own."""
+    """Do it without the agent, in a worker of this command."""
     from costguard.cli.attempt import Attempt, job
-    from costguard.cli.tag_override import keeping_up
 
-    if tag := keeping_up(effective):
-        words = f"a tag keeps this machine up: {tag}; {NOTHING_DONE}"
-        raise CostguardError(words, "remove the tag, or end it in the cloud's console", REFUSED)
+    if tag := _tag_override(effective):
+        message = f"a tag keeps this machine up: {tag}; {NOTHING_DONE}"
+        raise CostguardError(message, "remove the tag, or stop the machine in the cloud's console", REFUSED)
     with Attempt(job(effective, action, f"uid {os.geteuid()}")) as attempt:
         plan = attempt.plan()
         known = {"verdict": plan.verdict, "findings": [finding._asdict() for finding in plan.findings]}
         lines = (*_plan(action, plan.verdict, plan.findings), *_seen(report))
         if not plan.may_act:
             texts = [finding.text for finding in plan.findings]
-            words = "\n  ".join([f"{action} {_verdict(plan.verdict)}; {NOTHING_DONE}:", *texts])
+            message = "\n  ".join([f"{action} {_verdict(plan.verdict)}; {NOTHING_DONE}:", *texts])
             hint = next((finding.hint for finding in plan.findings if finding.hint), "see `costguard doctor`")
-            raise _PlanError(words, hint, known)
+            raise _PlanError(message, hint, known)
         if effective["policy"]["mode"] != "live":
             for line in lines:
                 click.echo(line, err=True)
-            raise _PlanError(f"DRY RUN: {NOTHING_DONE}", "to do it: `costguard stop --live`", known)
-        ask(iter(lines), f"Carry out `{action}` on this machine now?")
+            raise _PlanError(f"DRY RUN: {NOTHING_DONE}", "to stop it: `costguard stop --live`", known)
+        ask(lines, f"Carry out `{action}` on this machine now?")
         return {"action": action, "receipt": {}, "plan": known} | attempt.go().as_json
+
+
+def _tag_override(effective: Mapping[str, Any]) -> str:
+    """The instance tag that keeps this machine up, read without an agent; empty when there is none, or the cloud is silent."""
+    from costguard.cloud.access import CloudAccess
+    from costguard.cloud.choose import choose
+    from costguard.readers.cloud.tags import asks
+
+    if effective["cloud"].get("tags") == "off":
+        return ""
+    try:
+        chosen = choose(CloudAccess.of(effective))
+        tags = chosen.provider.tags(chosen.site)
+    except Exception:  # noqa: BLE001 - foreign code, and a service that may be away: the plan that follows says what is wrong
+        return ""
+    return next((str(reason) for reason, _left in asks(tags, time.time())), "")
 
 
 def _verdict(verdict: str) -> str:
@@ -230,9 +238,9 @@ def _plan(action: str, verdict: str, findings: Iterable[tuple[str, str, str]]) -
 
 
 def _seen(report: Mapping[str, Any] | None) -> Iterator[str]:
-    """What speaks against it: nothing of this stops a person, but nobody should be surprised."""
+    """What speaks against a stop: it does not prevent one, but nobody should be surprised."""
     if report is None:
-        yield "No agent runs, so nobody can say whether the GPUs work at this moment."
+        yield "No agent runs, so it is unknown whether the GPUs are working."
         return
     for gpu in report["gpus"]:
         if gpu["state"] != "quiet":
@@ -247,20 +255,20 @@ def _tell(fate: Mapping[str, Any], *, as_json: bool) -> None:
     status = fate["status"]
     good = status in {"accepted", "done", "pending"}
     if as_json:
-        _print({"accepted": good, **fate})
+        emit("stop", {"accepted": good, **fate})
         if not good:
             raise SystemExit(REFUSED)
         return
     if not good:
-        words = f"{fate['action']}: {TITLES.get(status, status)}: {fate['detail']}"
-        hint = HINTS.get(
-            status, "look in the cloud's console whether the machine is still billed, and see `costguard doctor`"
-        )
-        raise CostguardError(words, hint, REFUSED)
+        message = f"{fate['action']}: {TITLES.get(status, status)}: {fate['detail']}"
+        check = "check in the cloud's console whether the machine is still billed; see `costguard doctor`"
+        raise CostguardError(message, HINTS.get(status, check), REFUSED)
     proof = f" (proof: {fate['proof']})" if fate["proof"] else ""
-    click.echo(f"{'accepted' if status == 'accepted' else status}: {fate['action']}{proof}")
+    click.echo(f"{status}: {fate['action']}{proof}")
     if fate.get("receipt"):
-        click.echo("Accepted is not closed. The receipt, for `costguard stop --verify RECEIPT` on another machine:")
+        click.echo(
+            "Accepted is not closed. Check it with `costguard stop --verify RECEIPT` on another machine. The receipt:"
+        )
         click.echo(json.dumps(fate["receipt"], separators=(",", ":")))
 
 

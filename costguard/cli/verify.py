@@ -2,7 +2,6 @@
 
 import os
 import sys
-from typing import NoReturn
 
 import click
 
@@ -16,7 +15,7 @@ from costguard.plans import Result
 
 
 def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
-    """Say what the cloud shows; exit code 0 when the bill has ended, 3 when not or when nobody can tell."""
+    """Print what the cloud shows; exit code 0 when the bill has ended, 3 when it has not or that is unknown."""
     from costguard.config import load_effective
 
     found = _receipt(given)
@@ -52,12 +51,12 @@ def _receipt(given: str) -> dict[str, str]:
     except OSError as error:
         raise CostguardError(f"{given} cannot be read: {error.strerror}", _HINT, USAGE) from error
     except UnicodeDecodeError as error:
-        raise CostguardError("this is no receipt: it is no text", _HINT, USAGE) from error
+        raise CostguardError("this is not a receipt: it is not text", _HINT, USAGE) from error
     except ValueError as error:
-        raise CostguardError(f"this is no receipt: {error}", _HINT, USAGE) from error
+        raise CostguardError(f"this is not a receipt: {error}", _HINT, USAGE) from error
 
 
-_HINT = "a receipt stands in the message that announced the stop, and in `costguard history ID`; it begins with {"
+_HINT = "the message of the stop and `costguard history ID` show the receipt; it begins with {"
 
 
 def _provider(found: dict[str, str], listed: list[str]) -> Provider:
@@ -79,12 +78,9 @@ def _ask(provider: Provider, site: Site, found: dict[str, str]) -> Result:
     try:
         return provider.verify(site, found)
     except CloudError as error:
-        _cannot(error)
+        message = f"the cloud could not be asked: {error}; whether the bill has ended is unknown"
+        hint = error.hint or "check that this machine's credentials may read the other machine"
+        raise CostguardError(message, hint, REFUSED) from error
     except ImportError as error:
-        words = f"the library for {provider.name} is not installed ({error})"
-        raise CostguardError(words, _extra(found), USAGE) from error
-
-
-def _cannot(error: CloudError) -> NoReturn:
-    hint = error.hint or "see that this machine has credentials that may look at the other one"
-    raise CostguardError(f"the cloud could not be asked: {error}; whether the bill has ended is unknown", hint, REFUSED)
+        message = f"the library for {provider.name} is not installed ({error})"
+        raise CostguardError(message, _extra(found), USAGE) from error

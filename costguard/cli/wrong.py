@@ -1,4 +1,4 @@
-"""Wrong usage in words: what is wrong with the command line, and what to write instead. Imported only then."""
+"""Explain wrong usage: what is wrong with the command line, and what to write instead. Imported only then."""
 
 import difflib
 import re
@@ -23,63 +23,61 @@ _MEANT = {
     "policy": "permissions", "iam": "permissions", "init": "config init", "configure": "config init",
     "simulate": "replay", "backtest": "replay", "explain": "status",
 }  # fmt: skip
-"""What other tools call it."""
+"""What other tools call our verbs."""
 
 _LATER = {
     "exec": "costguard guards a machine and starts no program yet: start yours beside `costguard run`",
-    "fill": "lending idle GPUs is not there yet",
+    "fill": "lending idle GPUs is not possible yet",
     "install": "the README shows how to install the service: `costguard run` guards until then",
     "uninstall": "the README shows how to remove it",
     "import": "there is no import yet: `costguard config init --preset NAME` starts from the rules of another tool",
     "notify": "there is no such verb yet: `costguard doctor` says whom a warning would reach",
 }
-"""Verbs that people have read of, and that this version lacks."""
+"""Verbs of the documentation that this version lacks."""
 
 
 def explain(error: click.UsageError, arguments: Sequence[str]) -> CostguardError | None:
-    """The same error in words, with the next command; None where click's own page is the answer."""
+    """The same error, explained, with the next command; None where click's own page is the answer."""
     if isinstance(error, _NO_ARGUMENTS):
         return None
     command = error.ctx.command_path if error.ctx else "costguard"
-    helping = f"`{command} --help` lists what there is"
     if isinstance(error, click.NoSuchOption):
         return _option(error, command, arguments)
     if isinstance(error, click.MissingParameter):
         return _missing(error, command)
     if isinstance(error, click.BadParameter):
         named = error.param.get_error_hint(error.ctx).strip("'") if error.param and error.ctx else "the value"
-        return CostguardError(f"{named}: {_plain(error.message)}", f"`{command} --help` says what is allowed")
+        return CostguardError(f"{named}: {_plain(error.message)}", f"`{command} --help` shows what is allowed")
     group = error.ctx.command if error.ctx else None
     if isinstance(group, click.Group) and error.ctx is not None:
         return _verb(error.ctx, group, command, arguments)
-    return CostguardError(_plain(error.message, command), helping)
+    return CostguardError(_plain(error.message, command), f"`{command} --help` lists what there is")
 
 
 def _plain(message: str, command: str = "") -> str:
-    """The words of click as people say it."""
+    """A message of click in plain English."""
     message = re.sub(
         r"is not in the range ([\d.]+)<=x<=([\d.]+)", r"is out of range; allowed: \1 to \2", message.rstrip(".")
     )
-    message = re.sub(r"is not a valid (float|integer)( range)?", "is no number", message)
+    message = re.sub(r"is not a valid (float|integer)( range)?", "is not a number", message)
     return re.sub(r"^Got unexpected extra arguments? \((.*)\)$", rf"`{command}` does not take \1", message)
 
 
 def _option(error: click.NoSuchOption, command: str, arguments: Sequence[str]) -> CostguardError:
-    words = f"`{command}` has no option {error.option_name}"
-    known = [name for each in (error.ctx.command.params if error.ctx else ()) for name in each.opts if name[0] == "-"]
+    message = f"`{command}` has no option {error.option_name}"
+    params = error.ctx.command.params if error.ctx else ()
+    known = [name for param in params for name in param.opts if name[0] == "-"]
     if hint := ours(error.option_name, arguments, command if "--set" in known else "costguard run"):
-        return CostguardError(words, hint)
+        return CostguardError(message, hint)
     close = difflib.get_close_matches(error.option_name, known, 1)
     meant = f"; did you mean {close[0]}?" if close else ""
-    more = "; `--set KEY=VALUE` sets what has none" if "--set" in known else ""
-    return CostguardError(words + meant, f"`{command} --help` lists its options{more}")
+    more = "; `--set KEY=VALUE` sets any other" if "--set" in known else ""
+    return CostguardError(message + meant, f"`{command} --help` lists its options{more}")
 
 
 def _missing(error: click.MissingParameter, command: str) -> CostguardError:
     if command.endswith(" hold"):
-        return CostguardError(
-            "hold for how long? The time is missing", "such as `costguard hold 2h`, at most 24h by default"
-        )
+        return CostguardError("hold for how long? The time is missing", "`costguard hold 2h`; at most 24h by default")
     param = error.param
     name = (param.opts[0] if isinstance(param, click.Option) else param.human_readable_name) if param else "a value"
     metavar = f" {param.metavar}" if isinstance(param, click.Option) and param.metavar else ""
@@ -89,11 +87,11 @@ def _missing(error: click.MissingParameter, command: str) -> CostguardError:
 
 def _verb(context: click.Context, group: click.Group, command: str, arguments: Sequence[str]) -> CostguardError:
     known = group.list_commands(context)
-    said = next((each for each in arguments if not each.startswith("-") and each != context.info_name), "")
-    helping = f"`{command} --help` lists what there is"
-    words = f"there is no `{command} {said}`"
-    if context.parent is None and said in _LATER and said not in known:
-        return CostguardError(words, _LATER[said])
-    meant = _MEANT.get(said.lower(), "") if context.parent is None else ""
-    meant = meant or next(iter(difflib.get_close_matches(said.lower(), known, 1)), "")
-    return CostguardError(words + (f"; did you mean `{command} {meant}`?" if meant else ""), helping)
+    verb = next((word for word in arguments if not word.startswith("-") and word != context.info_name), "")
+    message = f"there is no `{command} {verb}`"
+    if context.parent is None and verb in _LATER and verb not in known:
+        return CostguardError(message, _LATER[verb])
+    meant = _MEANT.get(verb.lower(), "") if context.parent is None else ""
+    meant = meant or next(iter(difflib.get_close_matches(verb.lower(), known, 1)), "")
+    message += f"; did you mean `{command} {meant}`?" if meant else ""
+    return CostguardError(message, f"`{command} --help` lists what there is")

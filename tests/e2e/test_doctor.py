@@ -88,7 +88,7 @@ def test_a_dry_run_would_be_guarded_and_says_how_to_change_that(agent: Agent) ->
     agent.environment |= environment
     done = doctor(agent, *COMMANDED, procfs)
     assert done.returncode == 4, done.stdout
-    assert done.stdout.splitlines()[-1].startswith("WOULD BE GUARDED in live mode; now it is a dry run")
+    assert done.stdout.splitlines()[-1].startswith("WOULD BE GUARDED in live mode; this is a dry run")
     found = facts(agent, *COMMANDED, procfs)
     assert (found["guarded"], found["verdict"]) == (False, "WOULD BE GUARDED")
     assert found["why"] == ["mode is dry-run: it warns, and stops nothing"]

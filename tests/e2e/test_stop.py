@@ -128,9 +128,9 @@ def test_for_people_it_says_the_same_in_words(machine: Machine) -> None:
         (("stop", "--live", "--yes"), ("kill_action=end_process",), 2, "--action stop"),
         (("stop", "--live", "--yes"), ("grace=nonsense",), 2, "grace"),
         (("stop", "--verify", "/no/such/file"), (), 2, "cannot be read"),
-        (("stop", "--verify", "{}"), (), 2, "no receipt"),
+        (("stop", "--verify", "{}"), (), 2, "not a receipt"),
         (("stop", "--verify", ""), (), 2, "there is no receipt in it"),
-        (("stop", "--verify", sys.executable), (), 2, "it is no text"),
+        (("stop", "--verify", sys.executable), (), 2, "it is not text"),
     ],
 )
 def test_what_is_refused_sends_nothing(

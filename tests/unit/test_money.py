@@ -148,7 +148,7 @@ def test_history_without_a_price_says_so(tmp_path: Path) -> None:
     """Hours are there all the same, no amount is 0, and it says how to get one."""
     recorded(tmp_path, price_per_hour=None, saved=None)
     said = history(tmp_path).stdout
-    assert "What this costs is not known" in said
+    assert "The price is unknown" in said
     assert "about" not in said
     assert "6.0 h" in said
     day = json.loads(history(tmp_path, "--json").stdout)["days"][0]

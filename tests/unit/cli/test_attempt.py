@@ -17,7 +17,7 @@ def test_the_record_of_it_names_the_machine(tmp_path: object, action: str) -> No
     )
     made = job(effective, action, "uid 7")
     assert made.instance
-    assert (made.job, made.asks, made.reason, made.sentence) == ("act", True, PERSON, "uid 7 said `costguard stop`")
+    assert (made.job, made.asks, made.reason, made.sentence) == ("act", True, PERSON, "uid 7 ran `costguard stop`")
     assert made.attempt.endswith("a")
     assert made.incident == made.attempt[:-1] + "i"
     assert from_line(Context, to_line(made)) == made

@@ -164,7 +164,7 @@ def test_a_countdown_tells_its_end_its_reason_and_whom_the_warning_reached(told:
 
 
 @pytest.mark.parametrize(
-    ("tries", "words"), [(1, "it is being sent"), (2, "nobody has got it yet, try 2 of 3")],
+    ("tries", "words"), [(1, "it is being sent"), (2, "it has reached nobody yet, try 2 of 3")],
 )  # fmt: skip
 def test_a_warning_that_nobody_got_yet_has_no_time(tries: int, words: str) -> None:
     """The countdown begins when it was delivered."""
@@ -177,7 +177,7 @@ def test_every_phase_can_be_shown(phase: str) -> None:
     """Whatever the machine is in, the status is told and the sentence explains it."""
     text = shown(phase=phase, state=phase, incident=incident(), sentence=f"{phase}: why.")
     assert text.startswith(f"{phase}: why.\n")
-    assert "stop: see the sentence above" in text
+    assert "stop: see above" in text
 
 
 def test_vetoes_troubles_and_silence_are_told() -> None:
@@ -205,7 +205,7 @@ def test_what_the_machine_costs_is_shown_as_messages_say_it() -> None:
 
 def test_a_reason_to_stop_that_passed_is_not_in_the_past() -> None:
     """A window that is over while something stands in the way is told as such."""
-    assert "people are warned as soon as nothing keeps it up" in shown(idle_at=NOW - 60.0)
+    assert "warning as soon as nothing else keeps it up" in shown(idle_at=NOW - 60.0)
 
 
 def test_no_gpu_yet() -> None:
@@ -274,24 +274,24 @@ def test_one_restart_is_no_plural() -> None:
 
 @pytest.mark.parametrize(
     ("fate", "words"),
-    [("", "under way"), ("failed", "given up (503); to try again: `costguard stop`"), ("withdrawn", "taken back")],
+    [("", "under way"), ("failed", "given up (503); to retry: `costguard stop`"), ("withdrawn", "cancelled")],
 )
 def test_what_became_of_a_stop_by_hand_stays_in_sight_for_a_day(fate: str, words: str) -> None:
     """Who asked, when, and how it ended; a day later it is history."""
     wish = {"owner": "ann (uid 7)", "asked": NOW - 60.0, "fate": fate, "words": "503" if fate == "failed" else ""}
     text = " ".join(shown(wish={**wish, "ended": NOW - 30.0 if fate else None}).split())
-    assert re.search(r"Asked for ann \(uid 7\) asked at \d\d:\d\d[^:]* to stop this machine: ", text)
+    assert re.search(r"Requested ann \(uid 7\) requested a stop at \d\d:\d\d.*: ", text)
     assert words in text
-    assert "Asked for" not in shown(wish={**wish, "fate": "failed", "ended": NOW - 90000.0})
+    assert "Requested" not in shown(wish={**wish, "fate": "failed", "ended": NOW - 90000.0})
 
 
 def test_who_may_release_and_that_no_hold_is_left() -> None:
     """A hold is its owner's and root's to end; what would be refused is not advised."""
     hold = {"owner": "ann (uid 7)", "reason": "", "until": NOW + 600.0, "uid": 7}
-    assert "the owner of a hold and root: `costguard release` ends it" in shown(holds=[hold], state="HELD")
+    assert "the owner of a hold, or root: `costguard release` ends it" in shown(holds=[hold], state="HELD")
     words = " ".join(shown(hold_left=0.0).split())
-    assert "root: `costguard hold 2h`; the holds of users add up to hold.total already" in words
-    assert "anybody on this machine: `costguard hold 2h" in shown(hold_left=600.0)
+    assert "root: `costguard hold 2h`; users' hold time (hold.total) is used up" in words
+    assert "any user of this machine: `costguard hold 2h" in shown(hold_left=600.0)
     assert "root: `costguard release` makes it watch again" in shown(phase="DONE", done="cannot", state="DONE")
 
 
