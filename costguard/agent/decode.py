@@ -11,9 +11,14 @@ def message(data: bytes) -> dict[str, Any] | None:
     """A line that is one JSON object; None for anything else, however deeply it is nested."""
     if data[:8] == b'{"same":':  # what a reader at rest says: the one line that comes in every tick
         parts = data[8:-1].split(b",")
-        if len(parts) == 3 and parts[1][:7] == b'"read":' and parts[2][:5] == b'"at":':
+        if len(parts) >= 3 and parts[1][:7] == b'"read":' and parts[2][:5] == b'"at":':
             try:
-                return {"same": int(parts[0]), "read": int(parts[1][7:]), "at": float(parts[2][5:])}
+                found: dict[str, Any] = {"same": int(parts[0]), "read": int(parts[1][7:]), "at": float(parts[2][5:])}
+                if len(parts) == 3:
+                    return found
+                if len(parts) == 5 and parts[3][:10] == b'"unsaid":[' and parts[4][-1:] == b"]":
+                    found["unsaid"] = [int(parts[3][10:]), float(parts[4][:-1])]
+                    return found
             except ValueError:
                 return None
     try:

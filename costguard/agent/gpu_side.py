@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costguard.agent import decode
-from costguard.agent.reader import HANDED, NOT_YET, ReaderProcess
+from costguard.agent.reader import HANDED, NOT_YET, ReaderProcess, Rhythm
 from costguard.engine.events import Devices, Finding
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.rules import Rules
@@ -63,6 +63,8 @@ class GpuSide:
         self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
         self._unseen: dict[str, str] = {}  # why they could not read a GPU
         self._observed = 0.0  # when the last observation was made
+        self.stood: float | None = None
+        """When the reader saw once more what the last answer says, and left that unsaid until the one that is observed now."""
         self._met: dict[str, Device] = {}  # the devices that they told of
         self._place: Mapping[str, Any] = config.get("host", {})
         left = {name: handed[name] for name in HANDED if isinstance(handed.get(name), dict)}
@@ -100,7 +102,7 @@ class GpuSide:
         """Whether the reader answered since it was last asked."""
         return self._answer is not None
 
-    def ask(self, now: float, *, look: bool, then: tuple[float, float] | None = None) -> None:
+    def ask(self, now: float, *, look: bool, then: Rhythm | None = None) -> None:
         """Ask for a reading; ``look`` and ``then`` as in `Reader.ask`."""
         self._answer = None
         self.reader.ask(now, look=look, then=then)
@@ -166,6 +168,7 @@ class GpuSide:
 
     def _observe(self, now: float) -> tuple[Observation, Devices | None]:
         answer, met = self._answer, None
+        self.stood = self._unsaid(answer, now)
         if answer is None:
             return self._blind(), None
         if "same" in answer:
@@ -190,6 +193,14 @@ class GpuSide:
         found = Observation(gpus, seen)
         self._whole = answer.get("read"), found
         return found, met
+
+    def _unsaid(self, answer: Mapping[str, Any] | None, now: float) -> float | None:
+        """The second of a reading before this answer that was as the last one, where the guard knows which that was."""
+        unsaid = answer.get("unsaid") if answer is not None else None
+        if not isinstance(unsaid, list) or len(unsaid) != 2 or unsaid[0] != self._whole[0]:
+            return None
+        at = unsaid[1]
+        return at if type(at) is float and self._observed < at < now else None
 
     def _blind(self) -> Observation:
         self.found = {}

@@ -17,6 +17,7 @@ from costguard.agent.heartbeat import Heartbeat
 from costguard.agent.jitter import Jitter, share
 from costguard.agent.memory import Memory, Readers, ground
 from costguard.agent.preflight import Preflight
+from costguard.agent.reader import Rhythm
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.report import report
@@ -52,6 +53,12 @@ BUGS_WITHIN = 86400.0
 
 URGENT = frozenset((WARNING, ACTING, CONFIRMING))
 """Phases in which each reading is asked for."""
+
+HOLE = 3.0
+"""Intervals without a tick after which a new rhythm begins, where every second reading may stay unsaid: one that hangs is noticed within them."""
+
+CALM = 6.0
+"""Intervals: so far away the next decision must be for the reader to leave every second reading unsaid."""
 
 EMPTY = Observation((), ())
 
@@ -102,6 +109,7 @@ class Loop:
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
         self._reading = False
+        self._calm = False  # whether the last tick found the next decision far away
         self._due_at: float | None = None  # when something is due beside reader and tick; None: to be worked out
         self._logged: tuple[tuple[str, ...], float] = (("",), 0.0)
         self._logged_of: Core | None = None  # whose sentence is the logged one; another one at the least change
@@ -203,6 +211,7 @@ class Loop:
         if waits or self._now >= until:
             self._due()
             self._due_at = None
+            self._heed_rhythm()
             until = self._until()
         if self.exit_code is not None:
             return ()
@@ -212,15 +221,24 @@ class Loop:
         return events
 
     def _heed_rhythm(self) -> None:
-        """The reader may come by itself while no countdown runs; else each reading is asked for, and closer."""
+        """The reader may come by itself while no countdown runs; else each reading is asked for, and closer.
+
+        It may leave every second reading unsaid while the engine decides nothing in between.
+        """
         reader = self.eyes.reader
-        if reader.alone and (self._last.state.core.phase in URGENT or reader.every != self.policy.interval):
+        if not reader.alone:
+            return
+        core = self._last.state.core
+        soon = core.unchanged_until < reader.deadline if reader.pairs else self._calm and not self.cloud.asks
+        if soon or core.phase in URGENT or reader.every != self.policy.interval:
             reader.lapse()
 
-    def _rhythm(self) -> tuple[float, float] | None:
-        """From when on, and how often, the reader may come by itself; what lies in the past is left out at both ends."""
+    def _rhythm(self) -> Rhythm | None:
+        """How the reader may come by itself after this question; what lies in the past is left out at both ends."""
         interval = self.policy.interval
-        return None if self._last.state.core.phase in URGENT else (self._next_tick + interval, interval)
+        if self._last.state.core.phase in URGENT:
+            return None
+        return Rhythm(self._next_tick + interval, interval, self._calm and not self.cloud.asks)
 
     def _due(self) -> None:
         instant = self.host.clock()
@@ -248,20 +266,25 @@ class Loop:
 
     def _tick(self, now: Instant) -> None:
         self._reading = False
-        interval = self.policy.interval
+        interval, before = self.policy.interval, self.seen
         if self.eyes.reader.alone and self.cloud.asks:  # else it was asked when the reader was
             self.cloud.ask(now.boot)
             self._due_at = None
-        if now.boot >= self._next_tick + interval:  # after a hole (a suspend, a stall) begin a new rhythm
-            self._next_tick = now.boot + interval
-        elif now.boot >= self._next_tick:  # an answer that no tick waited for comes between two beats
-            self._next_tick += interval
         self.seen, devices = self.eyes.observe(now.boot, rules_of(self.policy))
+        stood = self.eyes.stood
+        if stood is not None:
+            self._stood(stood, now, before)
+        late = now.boot - self._next_tick
+        if late >= (HOLE if self._calm else 1.0) * interval:  # after a hole (a suspend, a stall) begin a new rhythm
+            self._next_tick = now.boot + interval
+        elif late >= 0.0:  # an answer that no tick waited for comes between two beats
+            self._next_tick += interval * (late // interval + 1.0)
         if devices is not None:
             self._step(devices)
         if vetoes := self._hatch + self.cloud.vetoes(now.boot):
             self.seen = self.seen._replace(vetoes=vetoes)
-        self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced))
+        self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced, stood))
+        self._calm = self._last.state.core.unchanged_until > now.boot + CALM * interval
         if self.eyes.found:
             for finding in self.eyes.findings(now.boot):
                 self._step(finding)
@@ -272,6 +295,12 @@ class Loop:
         if self.memory.commit_due(now.boot):
             self._due_at = None
             self.memory.commit(self._last.state, now)
+
+    def _stood(self, at: float, now: Instant, seen: Observation) -> None:
+        """Count the tick that the reader left unsaid at that second, for it saw what was seen before."""
+        ago = now.boot - at
+        then = Instant(at, now.mono - ago, now.wall - ago, now.synced)
+        self.history.tick(then, self._last, seen, self.policy.interval)
 
     def _beat(self, at: float, wall: float) -> None:
         """A sign of life, while every reader answers."""

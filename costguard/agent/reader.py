@@ -5,7 +5,7 @@ One rule for all of them: hung means SIGKILL, never wait, readings unknown, star
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from costguard.agent import decode
 from costguard.host.ports import Host, SpawnFailed
@@ -44,16 +44,42 @@ DETACHED = "detached on request; `costguard attach` ends that"
 """Why nothing is read while a driver is exchanged."""
 
 
-class _Rhythm:
-    """What a reader answers without being asked: the number of the next answer, when it is due, every how many seconds."""
+class Rhythm(NamedTuple):
+    """When a reader may read without being asked: from a moment on, every so many seconds.
 
-    __slots__ = ("due", "every", "number")
+    ``pairs``: of two readings in a row it may leave one unsaid that is as the one before.
+    """
 
-    def __init__(self, number: int, due: float, every: float) -> None:
-        self.number, self.due, self.every = number, due, every
+    due: float
+    every: float
+    pairs: bool = False
 
-    def go_on(self, now: float) -> None:
-        self.number += 1
+
+class _Course:
+    """What a reader answers without being asked: the number of its next reading, and when that is due."""
+
+    __slots__ = ("due", "every", "number", "pairs")
+
+    def __init__(self, number: int, rhythm: Rhythm) -> None:
+        self.number = number
+        self.due, self.every, self.pairs = rhythm
+
+    @property
+    def said_by(self) -> float:
+        """When it says something at the latest."""
+        return self.due + self.every if self.pairs else self.due
+
+    @property
+    def last(self) -> int:
+        """The number that what it says next may have at most."""
+        return self.number + 1 if self.pairs else self.number
+
+    def fits(self, number: object, *, unsaid: bool) -> bool:
+        """Whether this is the number of what comes next; ``unsaid``: after a reading that it did not tell."""
+        return number == (self.last if unsaid else self.number)
+
+    def go_on(self, number: int, now: float) -> None:
+        self.number = number + 1
         if now >= self.due:
             self.due += self.every * ((now - self.due) // self.every + 1)
 
@@ -84,8 +110,8 @@ class ReaderProcess:
         """What the last line said, where it was an answer that was not taken."""
         self.error = ""  # why the last answer names no GPU
         self._asked: tuple[int, float] | None = None  # sequence number and deadline
-        self._rhythm: _Rhythm | None = None  # while it answers by itself
-        self._missed: int | None = None  # the number of an answer that should have come by itself, and did not
+        self._course: _Course | None = None  # while it answers by itself
+        self._missed: _Course | None = None  # of an answer that should have come by itself, and did not
         self._alone_from = 0.0  # when it may be left to itself again
         self._answered_once = False
         self._pause = FIRST_PAUSE
@@ -95,11 +121,10 @@ class ReaderProcess:
         self._usually = within
         self.restarts = -1
 
-    def ask(self, now: float, *, look: bool = False, then: tuple[float, float] | None = None) -> None:
+    def ask(self, now: float, *, look: bool = False, then: Rhythm | None = None) -> None:
         """Ask for a reading, starting the process if need be; `waiting` says whether a tick should wait for it.
 
-        ``look``: with a look at which devices there are, which is otherwise a rare one. ``then``: a moment, and the seconds
-        between further ones, at which it may read without being asked.
+        ``look``: with a look at which devices there are, which is otherwise a rare one. ``then``: how it may go on by itself.
         """
         if self._asked is not None:
             return
@@ -113,8 +138,8 @@ class ReaderProcess:
         self._within = self._usually if self._answered_once else START_WITHIN
         request = b'{"read":%d,"look":true}' if look else b'{"read":%d}'
         if then is not None and now >= self._alone_from:
-            request = b'{"read":%%d,"then":[%.3f,%r]}' % (then[0], then[1])
-            self._rhythm = _Rhythm(self._sequence, *then)
+            request = b'{"read":%%d,"then":[%.3f,%r%s]}' % (then.due, then.every, b",2" if then.pairs else b"")
+            self._course = _Course(self._sequence, then)
         if self.child is None or not self._host.send(self.child, request % self._sequence):
             self._lost(now, "the reader takes no more requests")
             return
@@ -132,21 +157,26 @@ class ReaderProcess:
     @property
     def alone(self) -> bool:
         """Whether the next answer comes without being asked for."""
-        return self._rhythm is not None and self._asked is None
+        return self._course is not None and self._asked is None
 
     @property
     def every(self) -> float:
-        """The seconds between answers that come without being asked for."""
-        return self._rhythm.every if self._rhythm is not None else 0.0
+        """The seconds between readings that come without being asked for."""
+        return self._course.every if self._course is not None else 0.0
+
+    @property
+    def pairs(self) -> bool:
+        """Whether it may leave every second one unsaid."""
+        return self._course is not None and self._course.pairs
 
     def lapse(self) -> None:
         """Wait for no answer that was not asked for; the next question ends them.
 
         One that crosses that question is `refused`, and what it holds of work is not lost with it.
         """
-        if self._rhythm is not None and self._asked is None:
-            self._sequence = self._rhythm.number
-        self._rhythm = None
+        if self._course is not None and self._asked is None:
+            self._sequence = self._course.last
+        self._course = None
 
     @property
     def healthy(self) -> bool:
@@ -158,7 +188,7 @@ class ReaderProcess:
         """When the answer under way is late."""
         if self._asked is not None:
             return self._asked[1]
-        return self._rhythm.due + COMES_WITHIN if self._rhythm is not None else float("inf")
+        return self._course.said_by + COMES_WITHIN if self._course is not None else float("inf")
 
     def detach(self) -> None:
         """Let the process take leave of the driver and end, and start none until `attach`."""
@@ -188,16 +218,16 @@ class ReaderProcess:
             self._keep(answer)
         self.refused, late = answer, False
         if "at" in answer:
-            if not self._due(answer.get("read"), answer["at"], now):
+            if not self._due(answer, now):
                 return None
         elif self._asked is None or answer.get("read") != self._asked[0] or "same" in answer:
             return None
         else:
             late = now >= self._asked[1]
         self._asked = self._missed = None
-        if self._rhythm is not None:
-            self._sequence = self._rhythm.number
-            self._rhythm.go_on(now)
+        if self._course is not None:
+            self._sequence = max(int(answer["read"]), self._course.number)  # less than that: of one that was missed
+            self._course.go_on(self._sequence, now)
         self._answered_once = True
         self.error = str(answer.get("error") or "")[:300]
         if late:  # the guard itself stood still meanwhile: the reading may be as old as that
@@ -210,10 +240,10 @@ class ReaderProcess:
         self.refused = None
         return answer
 
-    def _due(self, number: object, at: object, now: float) -> bool:
+    def _due(self, answer: Mapping[str, Any], now: float) -> bool:
         """Whether an answer that nobody asked for is the one that is due, or that was missed, and fresh."""
-        alone = self._rhythm.number if self._rhythm is not None and self._asked is None else self._missed
-        if alone is None or number != alone:
+        course, at = self._course if self._asked is None and self._course is not None else self._missed, answer["at"]
+        if course is None or not course.fits(answer.get("read"), unsaid="unsaid" in answer):
             return False
         fresh = isinstance(at, int | float) and now - self._usually < at <= now + COMES_WITHIN
         if not fresh:  # the guard itself stood still meanwhile: it asks for another one
@@ -245,8 +275,8 @@ class ReaderProcess:
         if now < self.deadline:
             return False
         if self._asked is None:
+            self._missed, self._alone_from = self._course, now + ALONE_AGAIN
             self.lapse()
-            self._missed, self._alone_from = self._sequence, now + ALONE_AGAIN
             return False
         self._lost(now, f"the reader did not answer within {self._within:.0f} s and was killed")
         return True
@@ -275,7 +305,7 @@ class ReaderProcess:
 
     def _lost(self, now: float, why: str) -> None:
         self.words = DETACHED if self.detached else why
-        self._asked = self._missed = self._rhythm = None
+        self._asked = self._missed = self._course = None
         if self.child is not None:
             self._host.kill(self.child)
             self.child = None

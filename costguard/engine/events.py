@@ -9,7 +9,8 @@ class Tick(NamedTuple):
     """One observation. ``suspended`` is boot clock minus monotonic clock; it jumps on a resume.
 
     ``wall`` is the date in seconds since the epoch, ``synced`` whether it can be trusted (None:
-    cannot tell); dates act only when it is not False.
+    cannot tell); dates act only when it is not False. ``stood``: when the reader saw once more what the tick before
+    this one showed, where that was no tick of its own; None for most.
     """
 
     at: float
@@ -17,6 +18,7 @@ class Tick(NamedTuple):
     wall: float = 0.0
     suspended: float = 0.0
     synced: bool | None = None
+    stood: float | None = None
 
 
 class Devices(NamedTuple):

@@ -50,6 +50,8 @@ def step(state: State, event: Event, policy: Policy) -> Step:
     """
     rules = rules_of(policy)
     if type(event) is Tick:
+        if event.stood is not None and state.at < event.stood <= min(event.at, state.at + rules.gap):
+            state = State(event.stood, state.gpus, state.tracks, state.core)  # as after a tick that changed nothing
         quick = _unchanged(state, event, rules)
         if quick is not None:
             return Step(quick, (), Sentence(quick, rules, event.wall))
@@ -72,7 +74,7 @@ _judged: tuple[object, ...] = (None,) * 4
 def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
     """The state after a tick that changes nothing but the time; None when it might change more."""
     before, gpus, tracks, core = state  # at once: every name that is looked up counts here
-    at, seen, wall, suspended, synced = tick
+    at, seen, wall, suspended, synced, _stood = tick
     _began, _started, asleep, wall_then, wall_at, trusted = core.clocks
     if (
         at >= core.unchanged_until

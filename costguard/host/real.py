@@ -16,9 +16,9 @@ from costguard.host.control import Control
 from costguard.host.poller import READ, Poller
 from costguard.host.ports import HostEvent, Signal
 
-NAP_SECONDS = 20.0
+NAP_SECONDS = 32.0
 """Longest wait for events. The kernel's timer stops while the machine is suspended, so a longer one would notice a
-resume late; one shorter than a tick would wake the guard for nothing."""
+resume late; one shorter than two ticks would wake the guard for nothing."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _IGNORED = (signal.SIGPIPE, signal.SIGTTOU)  # TTOU: a write to a terminal must not stop a background guard

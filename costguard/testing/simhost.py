@@ -73,6 +73,9 @@ class Watch:
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """The reader answered: [key, load or None, signs, covered seconds, words] for each GPU."""
 
+    def unsaid(self, now: Instant) -> None:
+        """It kept that answer to itself, for the guard hears of it with the next one."""
+
     def announced(self, now: Instant, answer: dict[str, Any]) -> None:
         """The cloud reader answered."""
 

@@ -95,6 +95,9 @@ class Reader(Program):
         self.busy_until = 0.0
         self.turn = 0  # another line ends what was to come by itself
         self.told: tuple[int, float, list[list[object]]] = (0, 0.0, [])  # the last whole answer: number, time, GPUs
+        self.pairs = False  # whether it may leave every second reading unsaid that is as the one before
+        self.unsaid: tuple[int, float] | None = None
+        self.slept = 0.0
 
     def line(self, data: bytes) -> None:
         """Answer a read, or misbehave."""
@@ -105,7 +108,8 @@ class Reader(Program):
             return
         self.read(asked["read"])
         if "then" in asked:
-            at, every = asked["then"]
+            at, every = asked["then"][:2]
+            self.pairs, self.slept = asked["then"][2:] == [2], self.world.slept
             self.come(asked["read"] + 1, at + self.world.boot_zero, every, self.turn)
 
     def read(self, number: int, at: float | None = None) -> None:
@@ -152,7 +156,7 @@ class Reader(Program):
             return
         delay = max(delay, self.busy_until - self.world.now + 0.02)  # one after the other
         self.busy_until = self.world.now + delay
-        self.host.later(self.child, delay, lambda: self.write(0.0, self.answer(number, fault, at)))
+        self.host.later(self.child, delay, lambda: self.say(self.answer(number, fault, at), fault))
 
     def nonsense(self, number: int) -> dict[str, Any]:
         """An answer of the right form with impossible values."""
@@ -168,7 +172,7 @@ class Reader(Program):
         )
         return {"read": number, "gpus": [gpu], "counters": choice(({}, None, 7, {key: "x"}))}
 
-    def answer(self, number: int, fault: str, at: float | None) -> dict[str, Any] | bytes:
+    def answer(self, number: int, fault: str, at: float | None) -> dict[str, Any]:
         """What the GPUs show at this moment."""
         now, machine = self.world.now, self.world.machine
         keys = list(enumerate(machine.keys))
@@ -209,9 +213,21 @@ class Reader(Program):
             self.told = number, now, gpus
             return message
         if not fault and message.keys() <= {"read", "gpus", "counters"} and self.same(now, gpus):
-            return b'{"same":%d,"read":%d,"at":%a}' % (self.told[0], number, at)
+            return {"same": self.told[0], "read": number, "at": at}
         self.told = number, now, gpus
         return {**message, "at": at}
+
+    def say(self, message: dict[str, Any], fault: str) -> None:
+        """Write an answer, or leave it unsaid: of two short ones in a row the first, where the machine did not sleep."""
+        if self.pairs and self.unsaid is None and "same" in message:
+            slept, self.slept = self.slept, self.world.slept
+            if slept == self.slept:
+                self.unsaid = message["same"], message["at"]
+                self.host.watch.unsaid(self.world.instant())
+                return
+        if self.unsaid is not None and fault != "wrong_seq":  # which nobody believes
+            message["unsaid"], self.unsaid = self.unsaid, None
+        self.write(0.0, message)
 
     def same(self, now: float, gpus: list[list[object]]) -> bool:
         """Whether the last whole answer said that, and not long ago."""

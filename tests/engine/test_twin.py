@@ -4,6 +4,7 @@ import json
 import os
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import example, given, settings
 
 from costguard.engine import (
@@ -386,6 +387,42 @@ HALF, FULL = (Known(0.3), Known(0.3)), (Known(0.9), Known(0.9))
 def test_a_tick_that_is_let_pass_would_have_changed_nothing(policy: Policy, now: float, deeds: list[Deed]) -> None:
     """Same effects, same state, same sentence, at every step of every life, also a hair from the moment of a decision."""
     live(policy, now, deeds)
+
+
+@given(st.sampled_from(POLICIES), st.lists(DEEDS, max_size=25), BOTH, st.integers(1, 9))
+@settings(max_examples=LIVES // 4)
+def test_a_tick_that_stood_is_one_that_was_let_pass(
+    policy: Policy, deeds: list[Deed], both: tuple[Reading, Reading], last: int
+) -> None:
+    """Where nothing is to be decided in between, two ticks that saw the same are one that says so: same state, effects, sentence."""
+    twins = live(policy, 0.0, deeds)
+    twins.stay(both, last, None)
+    state, rules = twins.quick, rules_of(policy := twins.policy)
+    first, second = twins.now + policy.interval, twins.now + 2 * policy.interval
+    seen = Observation(twins.keys, twins.readings[: len(twins.keys)], twins.vetoes, twins.quiet_host)
+    if state.core.unchanged_until <= second or policy.interval > rules.gap:
+        return
+    then = Tick(first, seen, twins.wall + policy.interval, twins.suspended, twins.synced)
+    now = Tick(second, seen, twins.wall + 2 * policy.interval, twins.suspended, twins.synced)
+    twice, once = step(step(state, then, policy).state, now, policy), step(state, now._replace(stood=first), policy)
+    assert (same(once.state), once.effects, str(once.sentence)) == (
+        same(twice.state),
+        twice.effects,
+        str(twice.sentence),
+    )
+
+
+@pytest.mark.parametrize("stood", [-5.0, 0.0, 9.99, 10.0, 14.9, 15.1, 3600.0])
+def test_what_stood_bridges_no_hole(stood: float) -> None:
+    """A momentary value stands for one and a half intervals, whoever says so; and no time goes backwards."""
+    twins = live(BASE, 0.0, WORKED)
+    before, at = twins.quick.at, twins.now + 20.0
+    seen = Observation(twins.keys, (QUIET, QUIET))
+    tick = Tick(at, seen, twins.wall + 20.0, twins.suspended, True, before + stood)
+    found, hole = step(twins.quick, tick, BASE), step(twins.quick, tick._replace(stood=None), BASE)
+    bridges = 5.0 <= stood <= 15.0
+    assert (same(found.state) == same(hole.state)) is not bridges
+    assert found.state.tracks == twins.quick.tracks if bridges else found.state.tracks == hole.state.tracks
 
 
 LEADS_TO: dict[str, tuple[Policy, list[Deed]]] = {

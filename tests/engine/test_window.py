@@ -149,7 +149,7 @@ def test_a_date_that_cannot_be_trusted_stops_nothing() -> None:
     )
 )
 def test_ticks_before_the_forecast_change_nothing(stretches: list[tuple[Reading, int]]) -> None:
-    """While readings stay equal, nothing but the time changes before `core.next`: those ticks need no thought."""
+    """While readings stay equal, nothing but the time changes before `core.unchanged_until`: those ticks need no thought."""
     world = World(BASE, 1, checked=False)
     for reading, count in stretches:
         for _ in range(count):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from costguard.readers.nvml.reader import EXIT_FAILED, Lines, Reader, Rhythm, _rhythm, boottime, serve
+from costguard.readers.nvml.reader import EXIT_FAILED, Lines, Reader, Rhythm, _rhythm, asleep, boottime, serve
 from costguard.testing.nvml import Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, TICK, Answer, World, loads, running, settle, words
 
@@ -492,13 +492,76 @@ def test_further_answers_are_numbered_dated_and_short_while_nothing_is_new(world
     assert all(set(one["counters"]) == set(KEYS) for one in heard.heard if "counters" in one)
 
 
+def paired(
+    world: World, readings: int, *, asleep: "Callable[[], float]" = asleep, util: tuple[int, int] = (0, 0)
+) -> list[Any]:
+    """What is said of so many readings, 10 s apart, of two of which in a row one may stay unsaid, and in answer to a question then.
+
+    ``util``: before which reading GPU 0 is put to work, and how much.
+    """
+    world.script.set(power=120, processes=[Process(4)])
+    due = world.clock.boottime() + 100.0
+    when, use = util
+
+    class Busy(Talk):
+        def next(self, until: float | None = None) -> dict[str, Any] | None:
+            if when and len(self.until) == when + 1:
+                world.script.set(0, util=use)
+            return super().next(until)
+
+    heard = Busy(
+        {"sysfs": str(world.sysfs), "devfs": str(world.folder / "dev")},
+        {"read": 5, "then": [due, 10.0, 2]},
+        *[{}] * readings,
+        {"read": 90},
+    )
+    serve(heard, world.clock.boottime, asleep)  # type: ignore[arg-type] # as above
+    return [{**one, "at": round((one["at"] - due) / 10.0, 2)} if "at" in one else one for one in heard.heard]
+
+
+def test_of_two_readings_that_say_the_same_one_stays_unsaid(world: World) -> None:
+    """Each is told of under its number: by itself, or with the next, whatever that is; counters come as ever."""
+    start = world.clock.boottime() + 100.0
+    _, *further, last = paired(world, 41)
+    told, numbers = 5, []
+    for one in (*further, last):
+        if "unsaid" in one:
+            number, at = one["unsaid"]
+            numbers.append(6 + round((at - start) / 10.0))
+            assert number == told
+        numbers.append(one["read"])
+        told = one["read"] if "gpus" in one else told
+        assert one.get("same", told) == told
+    assert numbers == [*range(6, 47), 90]
+    assert len(further) <= 26
+    assert sum("counters" in one for one in further) >= 3
+
+
+def test_a_machine_that_naps_is_told_of_each_time(world: World) -> None:
+    """Two naps between two words of the reader would be one to the guard, and perhaps a resume."""
+    naps = iter([*[0.0] * 9, *map(float, range(1, 60))])
+    further = paired(world, 40, asleep=lambda: next(naps))[1:-1]
+    assert ["unsaid" in one for one in further].count(True) >= 4
+    assert not [one for one in further[-10:] if "unsaid" in one]
+
+
+@pytest.mark.parametrize("when", [10, 11])
+def test_work_is_said_at_once_with_what_was_unsaid(world: World, when: int) -> None:
+    """One of the two after a reading that nobody has heard of yet."""
+    further = paired(world, 14, util=(when, 80))[1:]
+    work = next(one for one in further if "gpus" in one and one["gpus"][0][1])
+    assert work["at"] == when - 1
+    before = further[further.index(work) - 1]
+    assert work["read"] - before["read"] == (2 if "unsaid" in work else 1)
+
+
 @pytest.mark.parametrize(
     ("request_", "rhythm"),
     [
         ({"read": 7, "then": [MOST * 2, 10.0]}, False), ({"read": 7, "then": [-MOST, 10.0]}, False), ({"read": 7, "then": [1e12, 10]}, True),
         ({"read": 7, "then": [1e12, 0.05]}, True), ({"read": 7, "then": [1e12, 0.049]}, False), ({"read": 7, "then": [1e12, 3600]}, True),
         ({"read": 7, "then": [1e12, 3600.1]}, False), ({"read": 7, "then": [1e12, True]}, False), ({"read": 7, "then": [True, 10.0]}, False),
-        ({"read": 7, "then": [1e12, 10.0, 1]}, False), ({"read": 7, "then": [1e12]}, False), ({"read": 7, "then": (1e12, 10.0)}, False),
+        ({"read": 7, "then": [1e12, 10.0, 1]}, True), ({"read": 7, "then": [1e12, 10.0, 2, 2]}, False), ({"read": 7, "then": [1e12]}, False), ({"read": 7, "then": (1e12, 10.0)}, False),
         ({"read": "7", "then": [1e12, 10.0]}, False), ({"then": [1e12, 10.0]}, False), ({"read": 7}, False), ({"read": 7, "then": ["x", 10.0]}, False),
         ({"read": 7, "then": [float("nan"), 10.0]}, False), ({"read": 7, "then": [1e12, float("nan")]}, False),
     ],

@@ -110,6 +110,7 @@ class Judge(Watch):
         self.may_wish: float | None = None  # may be carried out
         self.dates: dict[float, float] = {}
         self._look: Look | None = None
+        self._kept: Look | None = None  # one that the reader has not told yet
         self.unread: set[int] = set()  # GPUs that an answer since the last tick did not read, which no tick took
         self.dues = Dues(self)
         self.tidings, self.letters, self.wishes = Tidings(self), Letters(self), Wishes(self)
@@ -264,7 +265,7 @@ class Judge(Watch):
         if self._look is not None:  # killed in the midst of a tick, which may have been saved
             self.arming.tick(self._look.at, self._look.seen, self.law, sure=False)
         self.arming.restarted()
-        self._look = None
+        self._look = self._kept = None
         self.may_wish = None
         self._keep_wish()
         start = self.story.world.start()
@@ -342,9 +343,15 @@ class Judge(Watch):
         """The reader answered."""
         look = self.sights.add(self.at, gpus)
         if self._look is not None:  # no tick took that one: its work counts in the next
+            self._kept = None  # with which it came
             self.unread |= {gpu for gpu, before in enumerate(self._look.seen) if before is None}
             look = look._replace(seen=tuple(map(_busier, look.seen, self._look.seen)))
         self._look = look
+
+    def unsaid(self, now: Instant) -> None:
+        """The reader kept to itself that all is as before: seen, and a tick, when the guard hears of it."""
+        self._kept, self._look = self._look, None
+        self.sights.looks.pop()
 
     def announced(self, now: Instant, answer: dict[str, Any]) -> None:
         """The cloud reader answered."""
@@ -394,8 +401,8 @@ class Judge(Watch):
             return
         if self.story.loop is not None and self.story.loop.troubles.get("bug"):
             raise Violation(f"a bug: {self.story.loop.troubles['bug']}")
-        at, look = self.at, self._look
-        self._look = None
+        at, look, kept = self.at, self._look, self._kept
+        self._look = self._kept = None
         self.processes.tick()
         self.wishes.tick()
         if now.synced is False:
@@ -412,6 +419,11 @@ class Judge(Watch):
         since, unread, self.unread = at - (self.ticks[-1] if self.ticks else self.guard_at), self.unread, set()
         surely = tuple(None if gpu in unread and one and one[2] < since else one for gpu, one in enumerate(seen))
         armed = self.arming.maybe, self.arming.surely
+        if kept is not None and not doubtful:
+            self.arming.tick(kept.at, kept.seen, self.law, sure=True)
+            self.rest.tick(kept.at, kept.seen, self.law, kept.seen)
+            self.sights.looks.insert(len(self.sights.looks) - 1, kept)
+            self.ticks.append(kept.at)
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
         if self.arming.maybe > armed[0]:  # the machine counts as working
             self.stops.clear()

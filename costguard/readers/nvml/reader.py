@@ -11,7 +11,8 @@ First line: `NvmlJob`, with ``counters`` as ``{key:[seconds since boot, millijou
 - ``{"read":n,"then":[at,every]}`` likewise, and then unasked, under the numbers after that, at the second ``at`` of the boot
   clock and each ``every`` seconds after it, until the next line comes. Such an answer has ``"at"``, the second at which it was
   read, and is just ``{"same":m,"read":n,"at":seconds}`` where it says what the last whole one, that with the number m, said, but
-  for small numbers in its words, and for signs of work beside a load that is work; with the ``"counters"`` of all GPUs every two minutes, and a whole one every ten, at least;
+  for small numbers in its words, and for signs of work beside a load that is work; with the ``"counters"`` of all GPUs every two minutes, and a whole one every ten, at least.
+  ``"then":[at,every,2]``: of two such short answers in a row the first is left out, and whatever is said next has ``"unsaid":[m,seconds]``;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
 
 Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone or said so;
@@ -69,6 +70,7 @@ _COUNTED_EVERY = (
     120.0  # seconds after which an answer holds the counters, which a guard that begins anew bridges its gap with
 )
 _RHYTHMS = (0.05, 3600.0)  # seconds between two answers that nobody asked for, at least and at most
+_NAP = 0.05  # seconds asleep that two readings of the clocks cannot make by themselves
 _GROUPS = 2  # of GPUs, by the moment at which what is rare is done
 _MOST = 1 << 64  # what no counter and no clock reaches
 # Not cured by a fresh process: the GPU cannot, may not, or needs a reset.
@@ -132,6 +134,8 @@ class Reader:
         self._blind = 0  # reads in a row that failed for every GPU in a way that a fresh process may cure
         self.told = 0
         """The number of the last answer that says everything."""
+        self.unsaid: tuple[int, float] | None = None
+        """When it saw once more what the answer with that number says, and has told nobody yet."""
         self.failed = False
         """Whether only a fresh process can do better."""
         self._begin()
@@ -185,6 +189,8 @@ class Reader:
         self.told = number if isinstance(number, int) else 0
         self._whole_due, self._counted_due = now + _WHOLE_EVERY, now + _COUNTED_EVERY
         answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
+        if self.unsaid is not None:
+            answer["unsaid"], self.unsaid = self.unsaid, None
         findings = [
             (key, code, words)
             for key, slot in self._slots.items()
@@ -365,14 +371,35 @@ def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def asleep() -> float:
+    """Seconds that the machine has been suspended in this boot."""
+    return boottime() - time.monotonic()
+
+
 class Rhythm:
-    """When answers are due that nobody asks for, and their numbers."""
+    """When readings are due that nobody asks for, and their numbers; ``pairs``: of two short answers in a row the first is left out."""
 
-    __slots__ = ("due", "every", "number")
+    __slots__ = ("_asleep", "_slept", "due", "every", "number", "pairs")
 
-    def __init__(self, number: int, due: float, every: float, now: float) -> None:
-        self.number, self.due, self.every = number, due, every
+    def __init__(
+        self,
+        number: int,
+        due: float,
+        every: float,
+        now: float,
+        *,
+        pairs: bool = False,
+        asleep: "Callable[[], float]" = asleep,
+    ) -> None:
+        self.number, self.due, self.every, self.pairs = number, due, every, pairs
+        self._asleep, self._slept = asleep, asleep()
         self.go_on(now)
+
+    def awake(self) -> bool:
+        """Whether the machine has not slept since this was asked last: two naps are two, and the guard is to see each."""
+        slept = self._asleep()
+        nap, self._slept = slept - self._slept, slept
+        return nap < _NAP
 
     def go_on(self, now: float) -> None:
         """To the next one; what was missed is left out."""
@@ -381,15 +408,17 @@ class Rhythm:
             self.due += self.every * (late // self.every + 1)
 
 
-def _rhythm(request: dict[str, object], now: float) -> Rhythm | None:
+def _rhythm(request: dict[str, object], now: float, asleep: "Callable[[], float]" = asleep) -> Rhythm | None:
     """What is wanted after the answer to this request."""
     number, then = request.get("read"), request.get("then")
-    if not isinstance(number, int) or not isinstance(then, list) or len(then) != 2:
+    if not isinstance(number, int) or not isinstance(then, list) or len(then) not in (2, 3):
         return None
-    due, every = then
+    due, every = then[:2]
     if type(due) not in (int, float) or type(every) not in (int, float):
         return None
-    return Rhythm(number, due, every, now) if abs(due) < _MOST and _RHYTHMS[0] <= every <= _RHYTHMS[1] else None
+    if not (abs(due) < _MOST and _RHYTHMS[0] <= every <= _RHYTHMS[1]):
+        return None
+    return Rhythm(number, due, every, now, pairs=then[2:] == [2], asleep=asleep)
 
 
 def _answer(reader: Reader, request: dict[str, object], now: float) -> dict[str, object] | None:
@@ -401,18 +430,26 @@ def _answer(reader: Reader, request: dict[str, object], now: float) -> dict[str,
     return None
 
 
-def _further(reader: Reader, number: int, lines: "Lines", now: float) -> None:
-    """Answer without having been asked."""
+def _further(reader: Reader, rhythm: Rhythm, lines: "Lines", now: float) -> None:
+    """Answer without having been asked, or leave it for the next time."""
+    number, unsaid = rhythm.number, reader.unsaid
     answer = reader.news(number, now)
     if answer is not None:
         lines.write({**answer, "at": now})
+    elif rhythm.pairs and unsaid is None and rhythm.awake():
+        reader.unsaid = reader.told, now
     elif (counters := reader.counted(now)) is not None:
-        lines.write({"same": reader.told, "read": number, "at": now, "counters": counters})
-    else:
+        more = {} if unsaid is None else {"unsaid": unsaid}
+        lines.write({"same": reader.told, "read": number, "at": now, "counters": counters, **more})
+        reader.unsaid = None
+    elif unsaid is None:
         lines.send(b'{"same":%d,"read":%d,"at":%.3f}' % (reader.told, number, now))
+    else:
+        lines.send(b'{"same":%d,"read":%d,"at":%.3f,"unsaid":[%d,%.3f]}' % (reader.told, number, now, *unsaid))
+        reader.unsaid = None
 
 
-def serve(lines: "Lines", clock: "Callable[[], float]" = boottime) -> int:
+def serve(lines: "Lines", clock: "Callable[[], float]" = boottime, asleep: "Callable[[], float]" = asleep) -> int:
     """Answer until the guard is gone or the driver has failed; the exit code."""
     line = lines.next()
     if line is None:
@@ -424,12 +461,12 @@ def serve(lines: "Lines", clock: "Callable[[], float]" = boottime) -> int:
     rhythm: Rhythm | None = None
     while (request := lines.next(None if rhythm is None else rhythm.due)) is not None:
         if rhythm is not None and not request:
-            _further(reader, rhythm.number, lines, clock())
+            _further(reader, rhythm, lines, clock())
             rhythm.go_on(clock())
         else:
             if (answer := _answer(reader, request, clock())) is not None:
                 lines.write(answer)
-            rhythm = _rhythm(request, clock())
+            rhythm = _rhythm(request, clock(), asleep)
         if "detach" in request:
             return 0
         if reader.failed and (rhythm is not None or "read" in request):

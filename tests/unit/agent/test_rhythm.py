@@ -9,7 +9,7 @@ import pytest
 from costguard.agent import reader
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.loop import Loop
-from costguard.agent.reader import ANSWER_WITHIN
+from costguard.agent.reader import ANSWER_WITHIN, Rhythm
 from costguard.engine.observation import Known
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
@@ -68,7 +68,7 @@ def test_a_hung_reader_delays_a_tick_by_no_more_than_its_answer_time() -> None:
     """Neither the hung read nor any restart stops the ticks: what cannot be read is said in time."""
     watch = beats(Driver())
     gaps = [after - before for before, after in zip(watch.at, watch.at[1:], strict=False)]
-    assert max(gaps) <= INTERVAL + ANSWER_WITHIN + 0.1
+    assert max(gaps) <= 2 * INTERVAL + ANSWER_WITHIN + 0.1
     assert not all(known for _, known, _ in watch.seen)
 
 
@@ -128,7 +128,7 @@ class Asked(SimHost):
 
     def __init__(self, machine: Machine, faults: Faults | None = None, *, until: float) -> None:
         super().__init__(machine, seed=3, until=until, watch=Beats(), faults=faults or Faults())
-        self.asked: list[tuple[float, dict[str, object]]] = []
+        self.asked: list[tuple[float, dict[str, Any]]] = []
         self.started: list[float] = []
         self.killed: list[float] = []
 
@@ -165,11 +165,11 @@ RESTS = [Phase(9**9, 0.0)]
 
 
 def test_a_reader_at_rest_is_asked_once() -> None:
-    """Then it comes by itself, tick for tick, and wakes the guard but once in each."""
+    """Then it comes by itself and wakes the guard but once in two readings, once the engine is known to have nothing to decide."""
     host = Asked(Machine(gpus=8, script=RESTS), until=900.0)
     host.live(kill_duration=3600.0)
-    assert len(host.asked) == 1
-    assert len(host.beats.at) == 60
+    assert [line["then"][1:] for _, line in host.asked] == [[INTERVAL], [INTERVAL, 2]]
+    assert len(host.beats.at) <= 36, "with a whole answer every two minutes"
     assert all(known for _, known, _ in host.beats.seen)
 
 
@@ -199,7 +199,7 @@ def test_a_slow_answer_is_used_and_its_reader_lives() -> None:
     host.live(kill_duration=3600.0)
     assert host.killed == [host.killed[-1]], "at the end of the guard alone"
     assert all(known for _, known, _ in host.beats.seen)
-    assert max(b - a for a, b in pairwise(host.beats.at)) <= INTERVAL + 5.0
+    assert max(b - a for a, b in pairwise(host.beats.at)) <= 2 * INTERVAL + 5.0
 
 
 @pytest.mark.parametrize("away", [40.0, 7200.0])
@@ -232,14 +232,14 @@ def test_a_reader_that_dies_between_two_ticks_leaves_nothing_known() -> None:
         306.0, lambda: host.expire(host.beats.loop.eyes.reader.child or 0, 0.0, -9) if host.beats.loop else None
     )
     host.live(kill_duration=3600.0)
-    (unknown,) = {at for at, known, _ in host.beats.seen if not known}
-    assert 306.0 < unknown - 20.0 <= 306.0 + INTERVAL
+    unknown = min(at for at, known, _ in host.beats.seen if not known)
+    assert 306.0 <= unknown - 20.0 <= 306.0 + INTERVAL
 
 
 def reader_of(host: SimHost) -> reader.ReaderProcess:
     """A reader that was asked, and answered."""
     watched = reader.ReaderProcess(host, "nvml", NvmlJob)
-    watched.ask(100.0, then=(110.0, 10.0))
+    watched.ask(100.0, then=Rhythm(110.0, 10.0))
     assert watched.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5) is not None
     assert watched.alone
     return watched
@@ -280,7 +280,7 @@ def test_the_same_as_what_was_not_taken_is_asked_for() -> None:
     eyes = GpuSide(
         host, effective(), Loop(host, effective(), host.start()).last.state, {}, lambda *_: None, detached=False
     )
-    eyes.ask(100.0, look=False, then=(110.0, 10.0))
+    eyes.ask(100.0, look=False, then=Rhythm(110.0, 10.0))
     assert eyes.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5)
     first, _ = eyes.observe(100.5, RULES)
     assert eyes.line(b'{"same":1,"read":2,"at":110.0}', 110.1)
