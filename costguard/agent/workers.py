@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, Release
@@ -15,6 +15,9 @@ from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import Draft, TellJob, Told
 from costguard.plans import Plan
 from costguard.process.wire import to_line
+
+if TYPE_CHECKING:
+    from costguard.agent.redelivery import Redelivery
 
 REACHED_LIMIT = 500
 """Characters of who was reached by a message; they are kept in the state."""
@@ -44,7 +47,7 @@ class Circumstances(NamedTuple):
 class Worker:
     """One process and what the engine expects of it."""
 
-    __slots__ = ("effect", "findings", "kind", "receipt", "reported", "task")
+    __slots__ = ("effect", "findings", "job", "kind", "receipt", "reported", "task")
 
     def __init__(self, effect: str, kind: str, task: "Task[ActionAnswer] | Task[Told]") -> None:
         self.effect = effect
@@ -53,6 +56,7 @@ class Worker:
         self.reported = False
         self.findings: tuple[tuple[str, str, str], ...] = ()
         self.receipt = ""
+        self.job: TellJob | None = None  # of a message
 
 
 class Workers:
@@ -63,6 +67,7 @@ class Workers:
         self.config = config
         self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # what has its moment later, by effect id
         self._running: list[Worker] = []
+        self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
         self.price: Mapping[
             str, object
         ] = {}  # what the last plan that asked the cloud for it heard of this machine's price
@@ -102,7 +107,11 @@ class Workers:
             {**settings, **places},
             deadlines.DELIVERY_SECONDS,
         )
-        return self._run(Worker(effect.id, "tell", Task(self._host, "notify", Told)), job, now, deadlines.TELL.killed)
+        if self._redelivery is not None:
+            self._redelivery.overtaken(draft.facts.get("incident"))
+        worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
+        worker.job = job
+        return self._run(worker, job, now, deadlines.TELL.killed)
 
     def _run(self, worker: Worker, job: NamedTuple, now: float, within: float) -> Outcome | None:
         try:
@@ -148,6 +157,8 @@ class Workers:
         """What a worker wrote, or its end; when it had not reported, that is its outcome."""
         worker = next((worker for worker in self._running if worker.task.owns(event.child)), None)
         if worker is None:
+            if self._redelivery is not None and self._redelivery.owns(event.child):
+                self._redelivery.take(event, now)
             return None
         if isinstance(event, Ended):
             self._running.remove(worker)
@@ -165,6 +176,8 @@ class Workers:
 
     def late(self, now: float) -> list[Outcome]:
         """Kill what is past its deadline."""
+        if self._redelivery is not None:
+            self._redelivery.run(now)
         late = [worker for worker in self._running if worker.task.late(now)]
         self._running = [worker for worker in self._running if worker.task.running]
         return [self._lost(worker, now, NOT_IN_TIME) for worker in late if not worker.reported]
@@ -173,11 +186,13 @@ class Workers:
     def deadline(self) -> float:
         """When the next worker is late, or has to be started."""
         moments = [at for at, _ in self._waiting.values()]
+        moments += [self._redelivery.deadline] if self._redelivery is not None else []
         return min([worker.task.deadline for worker in self._running] + moments, default=float("inf"))
 
     def owns(self, child: int) -> bool:
         """Whether this child is a worker."""
-        return any(worker.task.owns(child) for worker in self._running)
+        again = self._redelivery is not None and self._redelivery.owns(child)
+        return again or any(worker.task.owns(child) for worker in self._running)
 
     def _drop(self, worker: Worker) -> None:
         worker.task.stop()
@@ -208,15 +223,26 @@ class Workers:
                 within = min(saving, max(1.0, effect.seconds))
                 return "save", deadlines.save(saving).killed, base._replace(job="hook", deadline=within)
 
-    @staticmethod
-    def _told(worker: Worker, answer: Told, now: float) -> Outcome:
+    def _told(self, worker: Worker, answer: Told, now: float) -> Outcome:
         worker.reported = True
+        if answer.reached and answer.failed and worker.job is not None:
+            self._again(worker.job, answer, now)
         reached = "; ".join(f"{name}: {whom}" if whom else name for name, whom in answer.reached.items())
         failed = "; ".join(
             [f"{name}: {why}" for name, why in answer.failed.items()] + [answer.error] * bool(answer.error)
         )
         status = "delivered" if answer.reached else "failed"
         return Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT])
+
+    def _again(self, job: TellJob, answer: Told, now: float) -> None:
+        """A channel beyond this machine did not take what others took; a terminal is gone with whoever sat there."""
+        beyond = {name: why for name, why in answer.failed.items() if name in self.config["notify"].get("channels", ())}
+        if self._redelivery is None:
+            from costguard.agent.redelivery import Redelivery
+
+            self._redelivery = Redelivery(self._host)
+        self._redelivery.attempts = int(self.config["notify"].get("attempts") or 3)
+        self._redelivery.told(job, answer._replace(failed=beyond), now)
 
     def _acted(self, worker: Worker, answer: ActionAnswer, now: float) -> Outcome | None:
         if answer.plan is not None:

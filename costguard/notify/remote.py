@@ -131,7 +131,7 @@ def send(message: Message, url: str, end: float) -> Sent:
 
 def _plugin(url: str) -> Any:  # noqa: ANN401 - apprise is not typed
     """What sends there; None where apprise cannot use the address."""
-    return Apprise.instantiate(url, asset=AppriseAsset(secure_logging=True, async_mode=False, http_redirects=False))
+    return Apprise.instantiate(url, asset=AppriseAsset(secure_logging=True, async_mode=False))
 
 
 def _unusable(schema: str) -> Sent:

@@ -1,0 +1,96 @@
+"""A message that one channel took and another did not: it is sent again to the others, while it is still true.
+
+A message that nobody took is the engine's own matter: it counts as not told, and is repeated to all.
+"""
+
+from typing import NamedTuple
+
+from costguard.agent.task import NEVER, NOT_IN_TIME, Task, TaskError
+from costguard.engine import deadlines
+from costguard.host.ports import Ended, Host, Line, SpawnFailed
+from costguard.notify.job import TellJob, Told
+
+PAUSE_SECONDS, PAUSE_LONGEST_SECONDS = 60.0, 900.0
+QUEUE_LIMIT = 20
+"""Messages that wait; with more the oldest is given up."""
+
+
+class Pending(NamedTuple):
+    """A message that waits for its next try, and how often it was tried."""
+
+    job: TellJob
+    tries: int
+    at: float
+
+
+class Redelivery:
+    """The messages that wait, of which one at a time is sent. ``attempts``: tries for each in all."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._task = Task(host, "notify", Told)
+        self._queue: list[Pending] = []
+        self._sending: Pending | None = None
+        self.attempts = 3
+
+    def told(self, job: TellJob, answer: Told, now: float, tries: int = 1) -> None:
+        """Keep a warning, or what is graver, for the channels that did not take it, where another one did."""
+        lost = tuple(name for name in job.channels if name in answer.failed and name not in answer.reached)
+        if not lost or job.message.level == "info":
+            return
+        if tries >= self.attempts:
+            self._say(f"{', '.join(lost)}: given up after {tries} tries: {answer.failed[lost[0]]}", job)
+            return
+        pause = min(PAUSE_SECONDS * 2.0 ** (tries - 1), PAUSE_LONGEST_SECONDS)
+        self._queue = [*self._queue, Pending(job._replace(channels=lost), tries, now + pause)][-QUEUE_LIMIT:]
+
+    def overtaken(self, incident: object) -> None:
+        """A later message of an incident says what holds now: earlier ones are not sent any more."""
+        if incident:
+            self._queue = [one for one in self._queue if one.job.message.facts.get("incident") != incident]
+
+    @property
+    def deadline(self) -> float:
+        """When `run` must be called next."""
+        if self._task.running:
+            return self._task.deadline
+        return min([one.at for one in self._queue], default=NEVER)
+
+    def owns(self, child: int) -> bool:
+        """Whether this child sends a message again."""
+        return self._task.owns(child)
+
+    def run(self, now: float) -> None:
+        """Send what is due; end what is late."""
+        if self._task.late(now):
+            self._failed(NOT_IN_TIME, now)
+        ripe = next((one for one in self._queue if one.at <= now), None)
+        if ripe is None or self._task.running:
+            return
+        self._queue.remove(ripe)
+        self._sending = ripe
+        try:
+            self._task.start(ripe.job, now + deadlines.TELL.killed)
+        except SpawnFailed as error:
+            self._failed(str(error), now)
+
+    def take(self, event: Line | Ended, now: float) -> None:
+        """What came of it."""
+        try:
+            answer = self._task.only(event)
+        except TaskError as error:
+            self._failed(str(error), now)
+            return
+        sent, self._sending = self._sending, None
+        assert sent is not None  # it is what the task was started for
+        if answer.reached:
+            self._say(f"{', '.join(answer.reached)}: arrived at try {sent.tries + 1}", sent.job)
+        self.told(sent.job, answer, now, sent.tries + 1)
+
+    def _failed(self, message: str, now: float) -> None:
+        sent, self._sending = self._sending, None
+        if sent is not None:
+            self.told(sent.job, Told(failed=dict.fromkeys(sent.job.channels, message)), now, sent.tries + 1)
+
+    def _say(self, message: str, job: TellJob) -> None:
+        self._host.say(f"message {job.message.id} ({job.message.kind}): {message}")

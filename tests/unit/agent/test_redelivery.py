@@ -1,0 +1,151 @@
+"""A channel that failed while another took the message gets it later, as often as configured, and as long as it is true."""
+
+import json
+from typing import Any
+
+import pytest
+
+from costguard.agent.jitter import Jitter
+from costguard.agent.redelivery import QUEUE_LIMIT
+from costguard.agent.workers import Workers
+from costguard.engine import deadlines
+from costguard.engine.effects import Tell
+from costguard.host.ports import SpawnFailed
+from tests.unit.agent.crew import begin, ended, wrote
+
+NOW = 100.0
+WARNING = Tell("m1", "warning", "critical", {"incident": "i1"})
+CONFIG: dict[str, Any] = {
+    "policy": {"mode": "live"}, "paths": {"runtime": "/run/x"},
+    "notify": {"local": ["wall"], "channels": {"team": {"urls": "env:A"}, "mail": {"urls": "env:B"}}, "attempts": 3},
+}  # fmt: skip
+
+
+class Port:
+    """Processes of which only what is asked of them is known, and a journal."""
+
+    def __init__(self) -> None:
+        self.jobs: list[dict[str, Any]] = []
+        self.killed: list[int] = []
+        self.journal: list[str] = []
+        self.full = False
+
+    def spawn(self, program: str, job: bytes) -> int:
+        assert program == "notify"
+        if self.full:
+            raise SpawnFailed("no room for another process")
+        self.jobs.append(json.loads(job))
+        return len(self.jobs)
+
+    def kill(self, child: int) -> None:
+        self.killed.append(child)
+
+    def say(self, line: str) -> None:
+        self.journal.append(line)
+
+
+class Crew:
+    """A guard's workers, driven by hand."""
+
+    def __init__(self, **notify: object) -> None:
+        self.port = Port()
+        config = {**CONFIG, "notify": {**CONFIG["notify"], **notify}}
+        self.workers = Workers(self.port, config, Jitter("x", attended=False))  # type: ignore[arg-type] # of a host it uses these
+
+    def told(self, effect: Tell, now: float, reached: dict[str, str], failed: dict[str, str]) -> None:
+        """A message, and what came of it."""
+        assert begin(self.workers, effect, now) is None
+        self.answers(now, reached, failed)
+
+    def answers(self, now: float, reached: dict[str, str], failed: dict[str, str]) -> None:
+        """The worker that was started last says so, and ends."""
+        child = len(self.port.jobs)
+        wrote(self.workers, child, json.dumps({"reached": reached, "failed": failed}).encode(), now)
+        ended(self.workers, child, 0, now)
+
+    @property
+    def channels(self) -> list[list[str]]:
+        """To which channels each message went."""
+        return [job["channels"] for job in self.port.jobs]
+
+
+def test_the_channel_that_failed_gets_it_after_a_minute_and_the_others_not_again() -> None:
+    """The same message, with its id; when it arrives, the journal says so."""
+    crew = Crew()
+    crew.told(WARNING, NOW, {"wall": "1 terminal", "mail": "E-Mail"}, {"team": "HTTP 503"})
+    assert crew.workers.deadline == NOW + 60.0
+    assert crew.workers.late(NOW + 59.0) == []
+    assert len(crew.port.jobs) == 1
+    assert crew.workers.late(NOW + 60.0) == []
+    assert crew.channels[1] == ["team"]
+    assert crew.port.jobs[1]["message"]["id"] == "m1"
+    assert crew.workers.owns(2)
+    crew.answers(NOW + 61.0, {"team": "Slack"}, {})
+    assert crew.port.journal == ["message m1 (warning): team: arrived at try 2"]
+    assert crew.workers.deadline == float("inf")
+
+
+def test_it_is_given_up_after_as_many_tries_as_configured() -> None:
+    """With growing pauses; then the journal says why."""
+    crew = Crew(attempts=3)
+    crew.told(WARNING, NOW, {"wall": "x"}, {"team": "HTTP 503"})
+    crew.workers.late(NOW + 60.0)
+    crew.answers(NOW + 60.0, {}, {"team": "HTTP 503"})
+    assert crew.workers.deadline == NOW + 180.0
+    crew.workers.late(NOW + 180.0)
+    crew.answers(NOW + 180.0, {}, {"team": "HTTP 500"})
+    assert crew.port.journal == ["message m1 (warning): team: given up after 3 tries: HTTP 500"]
+    assert (len(crew.port.jobs), crew.workers.deadline) == (3, float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("effect", "reached", "failed"),
+    [
+        (WARNING, {"wall": "x", "team": "y", "mail": "z"}, {}),
+        (WARNING, {}, {"team": "HTTP 503"}),
+        (WARNING, {"team": "x"}, {"wall": "nobody"}),
+        (WARNING, {"team": "one of two"}, {"team": "the other"}),
+        (Tell("m1", "held", "info", {}), {"wall": "x"}, {"team": "HTTP 503"}),
+    ],
+)
+def test_what_is_not_sent_again(effect: Tell, reached: dict[str, str], failed: dict[str, str]) -> None:
+    """What arrived; what reached nobody, which the engine repeats; a terminal; a part of a channel; what is no warning."""
+    crew = Crew()
+    crew.told(effect, NOW, reached, failed)
+    assert crew.workers.deadline == float("inf")
+
+
+def test_a_later_message_of_the_incident_overtakes_it() -> None:
+    """Nobody reads that the machine will stop after it was cancelled; another incident is another matter."""
+    crew = Crew()
+    crew.told(WARNING, NOW, {"wall": "x"}, {"team": "HTTP 503"})
+    crew.told(Tell("m9", "warning", "critical", {"incident": "i9"}), NOW + 1.0, {"wall": "x"}, {"team": "HTTP 503"})
+    crew.told(Tell("m2", "cancelled", "info", {"incident": "i1"}), NOW + 5.0, {"wall": "x", "team": "y"}, {})
+    crew.workers.late(NOW + 61.0)
+    assert [job["message"]["id"] for job in crew.port.jobs] == ["m1", "m9", "m2", "m9"]
+
+
+def test_a_worker_that_hangs_or_cannot_be_started_is_a_try() -> None:
+    """It is ended in its time, and the pause grows as after any failure."""
+    crew = Crew()
+    crew.told(WARNING, NOW, {"wall": "x"}, {"team": "HTTP 503"})
+    crew.workers.late(NOW + 60.0)
+    late = NOW + 60.0 + deadlines.TELL.killed
+    assert crew.workers.deadline == late
+    crew.workers.late(late)
+    assert crew.port.killed == [2]
+    assert crew.workers.deadline == late + 120.0
+    crew.port.full = True
+    crew.workers.late(late + 120.0)
+    assert crew.port.journal == ["message m1 (warning): team: given up after 3 tries: no room for another process"]
+
+
+def test_a_service_that_is_away_for_long_fills_no_memory() -> None:
+    """The latest messages are kept."""
+    crew = Crew()
+    for number in range(QUEUE_LIMIT + 5):
+        crew.told(Tell(f"m{number}", "finding", "warning", {}), NOW, {"wall": "x"}, {"team": "HTTP 503"})
+    assert crew.workers._redelivery is not None
+    assert [one.job.message.id for one in crew.workers._redelivery._queue] == [
+        f"m{n}" for n in range(5, QUEUE_LIMIT + 5)
+    ]
