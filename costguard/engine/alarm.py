@@ -1,7 +1,7 @@
 """What delays a stop and is no work that anybody could see is told: unknown (I6), ever more rarely, and one weak sign alone."""
 
 from costguard.engine.deadlines import DOUBLINGS
-from costguard.engine.idleness import idle_at, idle_floor, unused_after, unused_at, works_now
+from costguard.engine.idleness import idle_floor, quiet_enough_at, unused_after, works_now
 from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import in_boot_grace, obstacle
@@ -12,7 +12,7 @@ from costguard.engine.window import NEVER, Track, busy_seconds, quiet_at, tolera
 
 
 def would_have_stopped_at(core: Core, rules: Rules, track: Track | None) -> float:
-    """When the window would have been clear by this track: ``shadow``, had everything unknown been quiet; or ``strong``."""
+    """When the window would have been quiet by this track: known work, as if everything unknown had been quiet; or strong work."""
     if track is None:
         return NEVER
     idle = quiet_at(track, idle_floor(core, rules), rules.policy.kill_duration, rules.tolerance)
@@ -30,7 +30,7 @@ def delayed(state: State, rules: Rules, would: float) -> bool:
         return False
     if obstacle(core, rules) or in_boot_grace(state, rules):
         return False
-    return min(idle_at(state, rules), unused_at(state, rules)) > state.at
+    return quiet_enough_at(state, rules) > state.at
 
 
 def raise_alarm(turn: Turn) -> None:
@@ -60,35 +60,27 @@ def timed(alarm: Alarm, rules: Rules) -> Alarm:
 
 def waiting(alarm: Alarm | None, until: float) -> Alarm | None:
     """Something else delays the stop from now on. Who was told of an alarm hears of its end, once it is over."""
-    if alarm is None or not alarm.told or alarm.next == NEVER:
-        return alarm if alarm is not None and alarm.told else None
-    return alarm._replace(next=NEVER, lasted=alarm.lasted + until - alarm.since)
+    if alarm is None or not alarm.told:
+        return None
+    return alarm if alarm.next == NEVER else alarm._replace(next=NEVER, lasted=alarm.lasted + until - alarm.since)
 
 
 def _since(turn: Turn) -> float:
     """Since when unknown has been what delays a stop; NEVER when it is not."""
-    core, rules, at = turn.core, turn.rules, turn.at
+    core, rules, at, alarm = turn.core, turn.rules, turn.at, turn.core.alarms.unknown
     if core.signals.unknown_since is not None:
         return core.signals.unknown_since
-    if core.alarms.unknown is not None and core.alarms.unknown.next < NEVER and _but_for_a_blip(core, rules, at):
-        return core.alarms.unknown.since if delayed(turn.state, rules, at) else NEVER
+    if alarm is not None and alarm.next < NEVER and _but_for_a_burst(core, rules, at):
+        return alarm.since if delayed(turn.state, rules, at) else NEVER
     would = would_have_stopped_at(core, rules, core.signals.known_work)
     # a hold, a veto or a latch may have delayed the stop before: only what is unknown from now on counts
     return max(would, at - rules.policy.interval) if delayed(turn.state, rules, would) else NEVER
 
 
-def _blip(core: Core, rules: Rules, at: float) -> bool:
-    """Whether there is load in this tick that the window tolerates: it neither ends an alarm nor begins it anew."""
-    seen = core.signals.known_work
-    return seen is not None and seen.busy and busy_seconds(seen, rules.policy.kill_duration, at) <= rules.tolerance
-
-
-def _but_for_a_blip(core: Core, rules: Rules, at: float) -> bool:
-    """Whether there is load in this tick, and the window is clear all the same, had everything unknown been quiet."""
-    seen, policy = core.signals.known_work, rules.policy
-    if seen is None or not seen.busy:
-        return False
-    return tolerates(seen, idle_floor(core, rules), policy.kill_duration, rules.tolerance, at)
+def _but_for_a_burst(core: Core, rules: Rules, at: float) -> bool:
+    """Whether there is load in this tick, and the window is quiet all the same, had everything unknown been quiet."""
+    work, window = core.signals.known_work, rules.policy.kill_duration
+    return work is not None and work.busy and tolerates(work, idle_floor(core, rules), window, rules.tolerance, at)
 
 
 def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
@@ -97,14 +89,13 @@ def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
     Unknown that ended before it delayed anything is over too. A hold, a veto or a reload ends nothing.
     """
     core, rules, at = turn.core, turn.rules, turn.at
-    seen = core.signals.known_work
-    if seen is not None and seen.busy:
-        nothing = not _blip(core, rules, at)
+    work = core.signals.known_work
+    if work is not None and work.busy:  # a burst that the window tolerates neither ends an alarm nor begins it anew
+        nothing = busy_seconds(work, rules.policy.kill_duration, at) > rules.tolerance
     else:
-        would, first = would_have_stopped_at(core, rules, seen), not alarm.lasted and core.fresh != "reload"
+        would, first = would_have_stopped_at(core, rules, work), not alarm.lasted and core.fresh != "reload"
         nothing = would == NEVER or (first and would > at)
-    clear = min(idle_at(turn.state, rules), unused_at(turn.state, rules)) <= at
-    over = clear or nothing or core.phase not in {WATCHING, WARNING}
+    over = nothing or quiet_enough_at(turn.state, rules) <= at or core.phase not in {WATCHING, WARNING}
     if not over:
         return waiting(alarm, at)
     if alarm.told:
@@ -114,66 +105,61 @@ def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
 
 
 def _tell(turn: Turn, alarm: Alarm) -> None:
-    core, price = turn.core, turn.rules.policy.price_per_hour
-    seconds = alarm.lasted + turn.at - alarm.since
-    unknown = [
-        label(core, key) for key, track in zip(turn.gpus, turn.tracks, strict=True) if track.unknown_since is not None
-    ]
+    core, seconds = turn.core, alarm.lasted + turn.at - alarm.since
+    gpus = zip(turn.gpus, turn.tracks, strict=True)
     turn.tell(
         "unknown_alarm",
         "critical",
         unknown_seconds=seconds,
-        unknown_gpus=unknown,
+        unknown_gpus=[label(core, key) for key, track in gpus if track.unknown_since is not None],
         lacking=unmatched_names(core, turn.gpus) if core.selection.unmatched else "",
-        money=None if price is None else seconds / 3600.0 * price,
+        money=turn.cost(seconds),
     )
 
 
-def alone(core: Core) -> bool:
+def only_weak_sign(core: Core) -> bool:
     """Whether all that shows work is one weak sign: no load, and no sign of a second kind."""
-    return (
-        core.signals.strong_work is not None
-        and not core.signals.strong_work.busy
-        and core.signals.work is not None
-        and core.signals.work.busy
-    )
+    strong, work = core.signals.strong_work, core.signals.work
+    return strong is not None and not strong.busy and work is not None and work.busy
+
+
+def but_for_weak_at(core: Core, rules: Rules) -> float:
+    """When the machine would have been stopped, had single weak signs been quiet."""
+    return would_have_stopped_at(core, rules, core.signals.strong_work)
 
 
 def raise_weak(turn: Turn, before: Core, readings: tuple[Reading, ...]) -> None:
     """Begin, tell, repeat daily or end: one weak sign alone has kept the machine up for a whole window."""
     core, rules, at, weak = turn.core, turn.rules, turn.at, turn.core.alarms.weak_sign
-    old, now = before.signals.strong_work, core.signals.strong_work
-    worked = (
-        old is not None and now is not None and old.busy and not now.busy and now.since - old.since > rules.tolerance
-    )
-    if worked or core.phase != WATCHING or min(idle_at(turn.state, rules), unused_at(turn.state, rules)) <= at:
+    watching, seen = core.phase == WATCHING, only_weak_sign(core) and works_now(turn.state)
+    worked = _worked(before.signals.strong_work, core.signals.strong_work, rules)
+    if worked or not watching or quiet_enough_at(turn.state, rules) <= at:
         weak = None
-    seen = alone(core) and works_now(turn.state)
-    if weak is None and seen and core.phase == WATCHING:
+    if weak is None and seen and watching:
         weak = Alarm(at, next=at + rules.policy.kill_duration)
-    elif weak is not None and at >= weak.next and seen and delayed(turn.state, rules, weak_would(core, rules)):
+    elif weak is not None and seen and at >= weak.next and delayed(turn.state, rules, but_for_weak_at(core, rules)):
         _tell_weak(turn, weak, readings)
         weak = weak._replace(next=at + DAY_SECONDS)
     if weak != core.alarms.weak_sign:
         turn.alarms = turn.alarms._replace(weak_sign=weak)
 
 
-def weak_would(core: Core, rules: Rules) -> float:
-    """When the machine would have been stopped, had single weak signs been quiet."""
-    return would_have_stopped_at(core, rules, core.signals.strong_work)
+def _worked(old: Track | None, new: Track | None, rules: Rules) -> bool:
+    """Whether work that ends with this tick was more than a burst."""
+    if old is None or new is None or not old.busy or new.busy:
+        return False
+    return new.since - old.since > rules.tolerance
 
 
 def _tell_weak(turn: Turn, weak: Alarm, readings: tuple[Reading, ...]) -> None:
-    seconds, price = turn.at - weak.since, turn.rules.policy.price_per_hour
-    shown = [
-        (key, reading.signs) for key, reading in zip(turn.gpus, readings, strict=True) if isinstance(reading, Known)
-    ]
-    key, signs = next((key, signs) for key, signs in shown if signs)
+    known = [(key, reading.signs) for key, reading in zip(turn.gpus, readings, strict=True) if type(reading) is Known]
+    key, signs = next((key, signs) for key, signs in known if signs)
+    seconds = turn.at - weak.since
     turn.tell(
         "weak_sign",
         "warning",
         gpu=label(turn.core, key),
         sign=signs[0],
         weak_seconds=seconds,
-        money=None if price is None else seconds / 3600.0 * price,
+        money=turn.cost(seconds),
     )

@@ -43,7 +43,7 @@ What people read is derived from facts: `STARTING` (nothing read yet, or within 
 def document() -> str:
     """The whole page."""
     reasons = "".join(f"| {' | '.join(reason.cells)} |\n" for reason in REASONS)
-    phases = "".join(f"| {t.before} | {t.after} | {t.when} |\n" for t in TRANSITIONS)
+    phases = "".join(f"| {before} | {after} | {when} |\n" for before, after, when in TRANSITIONS)
     return HEAD + OBSTACLES + reasons + PHASES + phases
 
 

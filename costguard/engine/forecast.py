@@ -1,7 +1,7 @@
 """When the next decision could fall, so that what changes nothing in between may be skipped."""
 
-from costguard.engine.alarm import alone, delayed, weak_would, would_have_stopped_at
-from costguard.engine.idleness import idle_at, unused_at, work_seen, works_now
+from costguard.engine.alarm import but_for_weak_at, delayed, only_weak_sign, would_have_stopped_at
+from costguard.engine.idleness import idle_at, quiet_enough_at, work_seen, works_now
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
 from costguard.engine.obstacles import may_warn_at
 from costguard.engine.overdue import period_over, waits_for_work
@@ -26,36 +26,37 @@ def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) ->
     core = state.core
     if core.phase not in {WATCHING, DONE, FAILED}:
         return -NEVER
-    times = [
-        core.plans.check_at,
-        core.ending.remind_at,
-        core.ending.retry_at,
-        _arming(state, rules),
-        _alarm(state, rules),
-    ]
-    if core.people.holds:
-        times.extend([hold.until for hold in core.people.holds])
+    times = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at]
+    times += [_arming(state, rules), _alarm(state, rules), *[hold.until for hold in core.people.holds]]
     if core.notice.due is not None:
         times.append(core.notice.due + NOTICE_KEPT_SECONDS)
     if rules.policy.budget is not None:
         times.append(_ahead(state.at + period_over(core, rules) - wall, state.at))
-    if core.phase != WATCHING:
-        if any(track.busy for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
-            return -NEVER
-        if core.alarms.weak_sign is not None:
-            return -NEVER
-        incident = core.incident
-        if incident is not None and incident.by_person and incident.announcement.effect:
-            times.append(core.ending.since + HEARD_WITHIN_SECONDS)
-        return min(*times, _ahead(idle_at(state, rules), state.at))
-    moment = Moment(state, rules, wall, synced)
-    times += [begins(reason, moment) for reason in OWN]
-    times.append(_weak(state, rules))
-    if waits_for_work(state, rules, wall, synced=synced):
-        times.append(core.alarms.deadline_at)
+    watching = core.phase == WATCHING
+    return min(*times, _watching(state, rules, wall, synced=synced) if watching else _latched(state, rules))
+
+
+def _watching(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+    """When a reason could begin, or what is told beside them; work forgives stops and holds at any moment."""
+    core = state.core
     if (core.ledger.stops or core.people.charged) and works_now(state):
         return -NEVER
-    return min(times)
+    moment = Moment(state, rules, wall, synced)
+    waits = waits_for_work(state, rules, wall, synced=synced)
+    told = core.alarms.deadline_at if waits else NEVER
+    return min(told, _weak(state, rules), *[begins(reason, moment) for reason in OWN])
+
+
+def _latched(state: State, rules: Rules) -> float:
+    """When DONE or FAILED could end: at any moment while work is seen."""
+    core, incident = state.core, state.core.incident
+    if any(track.busy for track in state.tracks) or rules.judges_mean or work_seen(state, rules):
+        return -NEVER
+    if core.alarms.weak_sign is not None:
+        return -NEVER
+    idle = _ahead(idle_at(state, rules), state.at)
+    unheard = incident is not None and incident.by_person and incident.announcement.effect
+    return min(idle, core.ending.since + HEARD_WITHIN_SECONDS) if unheard else idle
 
 
 def _arming(state: State, rules: Rules) -> float:
@@ -67,28 +68,28 @@ def _arming(state: State, rules: Rules) -> float:
 
 def _alarm(state: State, rules: Rules) -> float:
     """When the alarm could begin, be told or end."""
-    core = state.core
-    if core.alarms.unknown is not None and core.signals.unknown_since is None and core.phase in {DONE, FAILED}:
-        return -NEVER  # nothing is delayed any more: the alarm ends with the next tick
-    over = NEVER
-    if core.alarms.unknown is not None:
-        if core.signals.unknown_since is None and core.signals.known_work is not None and core.signals.known_work.busy:
-            return -NEVER  # a blip, until it is too long to be one
-        over = min(idle_at(state, rules), unused_at(state, rules))
-        if core.alarms.unknown.next < NEVER:
-            return min(core.alarms.unknown.next, over)
-    would = would_have_stopped_at(core, rules, core.signals.known_work)
+    core, alarm, over = state.core, state.core.alarms.unknown, NEVER
+    work, known = core.signals.known_work, core.signals.unknown_since is None
+    if alarm is not None:
+        if known and core.phase in {DONE, FAILED}:
+            return -NEVER  # nothing is delayed any more: the alarm ends with the next tick
+        if known and work is not None and work.busy:
+            return -NEVER  # a burst, until it is too long to be one
+        over = quiet_enough_at(state, rules)
+        if alarm.next < NEVER:
+            return min(alarm.next, over)
+    would = would_have_stopped_at(core, rules, work)
     return min(over, _delay(state, rules, max(would, may_warn_at(core, rules))))
 
 
 def _weak(state: State, rules: Rules) -> float:
     """When a weak sign that is alone could begin to count, or be told."""
-    core = state.core
-    if not (alone(core) and works_now(state)):
+    core, weak = state.core, state.core.alarms.weak_sign
+    if not (only_weak_sign(core) and works_now(state)):
         return NEVER
-    if core.alarms.weak_sign is None:
+    if weak is None:
         return -NEVER
-    return _delay(state, rules, max(core.alarms.weak_sign.next, weak_would(core, rules), may_warn_at(core, rules)))
+    return _delay(state, rules, max(weak.next, but_for_weak_at(core, rules), may_warn_at(core, rules)))
 
 
 def _delay(state: State, rules: Rules, moment: float) -> float:

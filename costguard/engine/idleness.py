@@ -55,6 +55,11 @@ def unused_at(state: State, rules: Rules) -> float:
     return NEVER if after is None or work is None else quiet_at(work, -NEVER, after, rules.tolerance)
 
 
+def quiet_enough_at(state: State, rules: Rules) -> float:
+    """When the machine counts as idle or as unused if nothing changes."""
+    return min(idle_at(state, rules), unused_at(state, rules))
+
+
 def unknown_at(state: State, rules: Rules) -> float:
     """When *unknown too long* becomes a reason, if nothing changes (opt-in)."""
     core, after = state.core, rules.policy.unknown_stop_after

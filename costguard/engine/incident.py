@@ -73,7 +73,7 @@ def _watching(turn: Turn) -> None:
     """Begin an incident when a reason holds; a deadline that passed while work goes on is told, at most daily."""
     if reason := reasons.choose(turn.moment):
         open_incident(turn, reason)
-    elif turn.at >= turn.alarms.deadline_at and overdue.waits_for_work(
+    elif turn.at >= turn.core.alarms.deadline_at and overdue.waits_for_work(
         turn.state, turn.rules, turn.wall, synced=turn.synced
     ):
         turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE.name)
@@ -177,13 +177,8 @@ def _latched(turn: Turn, incident: Incident | None) -> None:
         if incident is not None and incident.announcement.effect:
             announce(turn, incident.announcement.attempts + 1)
         else:
-            _remind(turn, incident)
-
-
-def _remind(turn: Turn, incident: Incident | None) -> None:
-    price, detail = turn.rules.policy.price_per_hour, incident.detail if incident else ""
-    money = None if price is None else (turn.at - turn.ending.since) / 3600.0 * price
-    turn.tell("reminder", "critical", done=turn.ending.done, error=detail, money=money)
+            detail, money = incident.detail if incident else "", turn.cost(turn.at - ending.since)
+            turn.tell("reminder", "critical", done=ending.done, error=detail, money=money)
 
 
 def _work_ends(turn: Turn, incident: Incident | None) -> bool:

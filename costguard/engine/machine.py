@@ -29,7 +29,7 @@ from costguard.engine.rules import (
 from costguard.engine.state import UNDATED, Core, State
 from costguard.engine.tracks import above_arm, is_strong, observe
 from costguard.engine.turn import Turn, label
-from costguard.engine.window import NEVER
+from costguard.engine.window import NEVER, Track
 
 WORK_FORGIVES_SECONDS = 60.0
 """Seconds of uninterrupted work after which earlier stops no longer count as *repeated*."""
@@ -88,35 +88,40 @@ def _unchanged(state: State, tick: Tick, rules: Rules) -> State | None:
     ):
         return None
     global _judged  # noqa: PLW0603  # a memory of one: at rest these are the same objects in each tick
-    judged = _judged
-    if seen.readings is judged[0] and tracks is judged[1] and core is judged[2] and rules is judged[3]:
+    known_readings, known_tracks, known_core, known_rules = _judged
+    if seen.readings is known_readings and tracks is known_tracks and core is known_core and rules is known_rules:
         return State(at, gpus, tracks, core)
-    limit, heeds, top = rules.quiet_threshold, rules.heeds_signs, 0.0
-    for reading, track in zip(seen.readings, tracks, strict=True):
-        if type(reading) is Known:
-            load = reading.load
-            if (0.0 <= load < limit and not (heeds and reading.signs)) is track.busy or track.unknown_since is not None:
-                return None
-            if load > top:  # noqa: PLR1730 - a call of max() costs five times as much, and this is the hot path
-                top = load
-        elif track.unknown_since is None:
-            return None
-    if rules.judges_mean:
+    if rules.judges_mean or not _levels_stay(seen.readings, tracks, core, rules):
         return None
-    strong = core.signals.strong_work
-    if strong is not None and (top >= limit or (_busy(core) and is_strong(seen.readings, rules))) is not strong.busy:
-        return None
-    if core.signals.armed_at is None and rules.policy.arm_duration is not None:
-        simple = not rules.by_mean and len(core.selection.picked) == len(tracks)
-        above = top > rules.policy.arm_threshold if simple else above_arm(seen.readings, core.selection.picked, rules)
-        if above is (core.signals.above_arm_since is None):
-            return None
     _judged = seen.readings, tracks, core, rules
     return State(at, gpus, tracks, core)
 
 
-def _busy(core: Core) -> bool:
-    return core.signals.work is not None and core.signals.work.busy
+def _levels_stay(readings: tuple[Reading, ...], tracks: tuple[Track, ...], core: Core, rules: Rules) -> bool:
+    """Whether every signal stays as it is: that of each GPU, that of signs, and the one that arms."""
+    limit, heeds, top, signals = rules.quiet_threshold, rules.heeds_signs, 0.0, core.signals
+    for reading, track in zip(readings, tracks, strict=True):
+        if type(reading) is Known:
+            load = reading.load
+            if (0.0 <= load < limit and not (heeds and reading.signs)) is track.busy or track.unknown_since is not None:
+                return False
+            if load > top:  # noqa: PLR1730 - a call of max() costs five times as much, and this is the hot path
+                top = load
+        elif track.unknown_since is None:
+            return False
+    strong = signals.strong_work
+    if strong is not None and (top >= limit or _more_than_one_sign(core, readings, rules)) is not strong.busy:
+        return False
+    if signals.armed_at is not None or rules.policy.arm_duration is None:
+        return True
+    simple = not rules.by_mean and len(core.selection.picked) == len(tracks)
+    above = top > rules.policy.arm_threshold if simple else above_arm(readings, core.selection.picked, rules)
+    return above is not (signals.above_arm_since is None)
+
+
+def _more_than_one_sign(core: Core, readings: tuple[Reading, ...], rules: Rules) -> bool:
+    work = core.signals.work
+    return work is not None and work.busy and is_strong(readings, rules)
 
 
 def _tick(state: State, tick: Tick, rules: Rules) -> Step:
@@ -138,20 +143,20 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     if not state.gpus and not turn.core.clocks.started and tick.suspended >= RESUME_JUMP_SECONDS:
         # the machine slept in this boot, and the state that knew when is lost (I9)
         turn.clocks = turn.clocks._replace(started=tick.at)
-    seen = observe(State(state.at, state.gpus, state.tracks, turn.core), tick, rules)
+    seen, readings, restarted = observe(state._replace(core=turn.core), tick, rules)
     turn.gpus, turn.tracks, turn.core = seen.gpus, seen.tracks, seen.core
     contiguous = bool(state.gpus) and gap <= rules.gap
-    _arm(turn, seen.readings, state.at if contiguous else tick.at - rules.policy.interval, hole=not contiguous)
+    _arm(turn, readings, state.at if contiguous else tick.at - rules.policy.interval, hole=not contiguous)
     _expire(turn)
     _date_stops(turn)
     _budget(turn)
     raise_alarm(turn)
-    raise_weak(turn, state.core, seen.readings)
+    raise_weak(turn, state.core, readings)
     preflight(turn)
     incident.advance(
         turn,
         # a boot has no past to bridge; within the boot a lost state is a hole
-        bridged=state.core.fresh != "lost" and (bridged(gap, rules, restarted=seen.restarted) or first),
+        bridged=state.core.fresh != "lost" and (bridged(gap, rules, restarted=restarted) or first),
         watched=bridged(gap, rules, restarted=False) or first,
     )
     turn.core = turn.core._replace(
@@ -164,11 +169,11 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
 
 def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool) -> None:
     """Armed once the load stayed above the threshold for long enough; armed for the rest of the boot."""
-    duration, old = turn.rules.policy.arm_duration, turn.signals
+    duration, old = turn.rules.policy.arm_duration, turn.core.signals
     began = None if hole else old.above_arm_since
     armed_at = old.armed_at
     if armed_at is None and duration is not None:
-        if duration <= 0 or above_arm(readings, turn.selection.picked, turn.rules):
+        if duration <= 0 or above_arm(readings, turn.core.selection.picked, turn.rules):
             began = since if began is None else began
             armed_at = turn.at if reached(turn.at, began + duration) else None
         else:
@@ -177,50 +182,46 @@ def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool)
         turn.signals = old._replace(above_arm_since=began, armed_at=armed_at)
     work = old.known_work  # work beside a GPU that cannot be read is work
     worked = work is not None and work.busy and turn.at - work.since >= WORK_FORGIVES_SECONDS
-    if (turn.ledger.stops or turn.people.charged) and (worked or (armed_at == turn.at and duration)):
-        turn.ledger = turn.ledger._replace(stops=())
+    if (turn.core.ledger.stops or turn.core.people.charged) and (worked or (armed_at == turn.at and duration)):
+        turn.ledger = turn.core.ledger._replace(stops=())
         people.forgive(turn)
 
 
 def _expire(turn: Turn) -> None:
     """Holds end by themselves; a notice that did not come true is forgotten."""
-    holds, due = turn.people.holds, turn.notice.due
+    holds, due = turn.core.people.holds, turn.core.notice.due
     left = tuple(hold for hold in holds if hold.until > turn.at)
     if len(left) < len(holds):
-        turn.people = turn.people._replace(holds=left)
+        turn.people = turn.core.people._replace(holds=left)
         if not left:
             last = max(holds, key=lambda hold: hold.until)
             turn.tell("hold_ended", "info", owner=last.owner, hold=last.reason)
     if due is not None and turn.at > due + NOTICE_KEPT_SECONDS:
-        turn.notice = turn.notice._replace(due=None)
+        turn.notice = turn.core.notice._replace(due=None)
 
 
 def _date_stops(turn: Turn) -> None:
     """A stop of which nobody knew the date counts from the first date that is sure: later than it was, so longer."""
-    stops = turn.ledger.stops
+    stops = turn.core.ledger.stops
     if turn.synced and UNDATED in stops:
-        turn.ledger = turn.ledger._replace(stops=tuple(turn.wall if date == UNDATED else date for date in stops))
+        turn.ledger = turn.core.ledger._replace(stops=tuple(turn.wall if date == UNDATED else date for date in stops))
 
 
 def _budget(turn: Turn) -> None:
     """A new budget period begins: what earlier ones cost no longer counts."""
-    policy, ledger, clocks = turn.rules.policy, turn.ledger, turn.clocks
+    policy, ledger, clocks = turn.rules.policy, turn.core.ledger, turn.core.clocks
     if policy.budget is None or turn.synced is False:
         return
     ran = turn.at - clocks.suspended
     if not ledger.spent_since:
         # what was spent before there was a budget belongs to none
-        turn.ledger = ledger._replace(spent_since=turn.wall, spent=-_cost(turn, ran))
+        turn.ledger = ledger._replace(spent_since=turn.wall, spent=-(turn.cost(ran) or 0.0))
         return
     periods = (turn.wall - ledger.spent_since) // policy.budget_period
     if periods >= 1:
         since = ledger.spent_since + periods * policy.budget_period
         awake = min(turn.wall - since, turn.at - clocks.started)  # of the new period; `started`: no longer than awake
-        turn.ledger = ledger._replace(spent_since=since, spent=-_cost(turn, max(0.0, ran - awake)))
-
-
-def _cost(turn: Turn, seconds: float) -> float:
-    return seconds / 3600.0 * (turn.rules.policy.price_per_hour or 0.0)
+        turn.ledger = ledger._replace(spent_since=since, spent=-(turn.cost(max(0.0, ran - awake)) or 0.0))
 
 
 def _other(turn: Turn, event: Event) -> None:
@@ -228,7 +229,7 @@ def _other(turn: Turn, event: Event) -> None:
     match event:
         case Devices():
             # the next tick selects by the new names
-            turn.selection = turn.selection._replace(devices=event.devices, picked=())
+            turn.selection = turn.core.selection._replace(devices=event.devices, picked=())
         case Began():
             restart.begin_again(turn, event)
         case Outcome():

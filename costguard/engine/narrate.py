@@ -3,9 +3,9 @@
 from costguard.engine import obstacles, overdue
 from costguard.engine.reasons import OWN, Moment, begins, reason_of
 from costguard.engine.rules import Rules
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, Core, Incident, State
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
 from costguard.engine.turn import action_of, label
-from costguard.engine.window import NEVER
+from costguard.engine.window import NEVER, Track
 from costguard.engine.words import clock, duration, percent, several
 
 GPUS_NAMED = 8
@@ -71,71 +71,70 @@ class Sentence:
         state, core, rules = self._state, self._state.core, self._rules
         if not state.gpus:
             return "none", "no GPU has been read yet"
-        # what the action does not go by blocks nothing, and is not named
-        judged = [
-            (key, t)
-            for i, (key, t) in enumerate(zip(state.gpus, state.tracks, strict=True))
-            if i in core.selection.judged
-        ]
         if core.selection.unmatched:
             return "lacking " + " ".join(core.selection.unmatched), unmatched_names(core, state.gpus)
-        unknown = [label(core, key) for key, t in judged if t.unknown_since is not None]
+        # what the action does not go by blocks nothing, and is not named
+        judged = [(state.gpus[i], state.tracks[i]) for i in core.selection.judged]
+        unknown = [label(core, key) for key, track in judged if track.unknown_since is not None]
         if unknown:
-            since = (
-                f" for {duration(state.at - core.signals.unknown_since)}"
-                if core.signals.unknown_since is not None
-                else ""
-            )
-            return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{since}, {self._despite()}"
-        if rules.judges_mean and core.signals.mean is not None and core.signals.mean.unknown_since is None:
-            since, limit = duration(state.at - core.signals.mean.since), percent(rules.quiet_threshold)
-            if core.signals.mean.busy:
-                return "works mean", f"the mean of the GPUs is not below {limit}"
-            return "quiet", f"the mean of the GPUs is below {limit} for {since}"
-        busy = [label(core, key) for key, t in judged if t.busy]
+            return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{self._despite()}"
+        mean = core.signals.mean
+        if rules.judges_mean and mean is not None and mean.unknown_since is None:
+            return self._mean(mean)
+        busy = [label(core, key) for key, track in judged if track.busy]
         if busy and (not rules.judges_any or len(busy) == len(judged)):
             return "works " + " ".join(busy), f"{_some(busy)} {'works' if len(busy) == 1 else 'work'}"
-        heeded = [veto for veto in core.vetoes if not veto.hatch]  # a hatch is named as what comes of it
-        if heeded:
-            veto = heeded[0]
-            return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
-        quiet = [(key, t.since) for key, t in judged if not t.busy]
-        since_quiet = max((since for _key, since in quiet), default=state.at)
-        everything = len(quiet) == len(state.gpus)
-        which = _all(len(quiet)) if everything else _some([label(core, key) for key, _since in quiet])
-        return "quiet", f"{which} {below(rules)} for {duration(state.at - since_quiet)}"
+        for veto in core.vetoes:
+            if not veto.hatch:  # a hatch is named as what comes of it
+                return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
+        return "quiet", self._quiet([(key, track.since) for key, track in judged if not track.busy])
+
+    def _mean(self, mean: Track) -> tuple[str, str]:
+        limit = percent(self._rules.quiet_threshold)
+        if mean.busy:
+            return "works mean", f"the mean of the GPUs is not below {limit}"
+        return "quiet", f"the mean of the GPUs is below {limit} for {duration(self._state.at - mean.since)}"
+
+    def _quiet(self, gpus: list[tuple[str, float]]) -> str:
+        """Which GPUs are quiet, and for how long all of them have been."""
+        state = self._state
+        since = max((since for _key, since in gpus), default=state.at)
+        everything = len(gpus) == len(state.gpus)
+        which = _all(len(gpus)) if everything else _some([label(state.core, key) for key, _since in gpus])
+        return f"{which} {below(self._rules)} for {duration(state.at - since)}"
 
     def _despite(self) -> str:
-        """What unknown means here: it keeps the machine up, unless a reason that it does not stop is at work."""
-        incident, phase = self._state.core.incident, self._state.core.phase
-        if incident is not None and reason_of(incident).by_date and phase in (WARNING, ACTING, CONFIRMING):
-            return "and the deadline has passed"
-        return "and unknown is never idle"
+        """For how long a GPU has been unknown; and that this keeps the machine up, unless a date is what it goes by."""
+        incident, since = self._state.core.incident, self._state.core.signals.unknown_since
+        dated = incident is not None and reason_of(incident).by_date and self._state.core.phase in OPEN
+        lasted = "" if since is None else f" for {duration(self._state.at - since)}"
+        return f"{lasted}, and {'the deadline has passed' if dated else 'unknown is never idle'}"
 
     def _next(self) -> str:
         """What would happen when, and who can change it."""
-        core = self._state.core
-        action = action_of(core.incident, self._rules)
+        core, rules = self._state.core, self._rules
+        action, detail = action_of(core.incident, rules), core.incident.detail if core.incident else ""
         if core.phase == WARNING:
             return self._countdown(action)
         if core.phase == ACTING:
             return f"{action} was requested and is under way"
         if core.phase == CONFIRMING:
-            lost = core.incident is not None and core.incident.detail
-            return f"{action} was requested; {'asking what became of it' if lost else 'waiting for proof'}"
+            return f"{action} was requested; {'asking what became of it' if detail else 'waiting for proof'}"
         if core.phase == FAILED:
-            detail = core.incident.detail if core.incident else ""
-            person = core.incident is not None and core.incident.by_person
-            then = "given up: run `costguard stop` again" if person else f"next try at {self._at(core.ending.retry_at)}"
-            by = f" (held by {core.people.holds[-1].owner})" if core.people.holds else ""
-            return f"{action} FAILED ({detail}); THE BILL GOES ON; {then}{by}"
+            return f"{action} FAILED ({detail}); THE BILL GOES ON; {self._after_failure()}"
         if core.phase == DONE:
-            detail = f" ({core.incident.detail})" if core.incident and core.incident.detail else ""
-            return ON_DONE[core.ending.done].format(action=action) + detail + "; watching goes on when work is seen"
-        if words := obstacles.obstacle(core, self._rules):
-            held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, self._rules)
-            return words + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
+            done = ON_DONE[core.ending.done].format(action=action)
+            return done + (f" ({detail})" if detail else "") + "; watching goes on when work is seen"
+        if obstacle := obstacles.obstacle(core, rules):
+            held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, rules)
+            return obstacle + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
         return self._outlook(action)
+
+    def _after_failure(self) -> str:
+        core = self._state.core
+        person = core.incident is not None and core.incident.by_person
+        then = "given up: run `costguard stop` again" if person else f"next try at {self._at(core.ending.retry_at)}"
+        return then + (f" (held by {core.people.holds[-1].owner})" if core.people.holds else "")
 
     def _countdown(self, action: str) -> str:
         core, rules = self._state.core, self._rules

@@ -18,7 +18,7 @@ REPEATED_STOPS = 2
 
 def preflight(turn: Turn) -> None:
     """At the start and daily: may every configured action, and what would it do?"""
-    plans = turn.plans
+    plans = turn.core.plans
     if turn.at < plans.check_at or turn.core.phase in {ACTING, CONFIRMING}:  # a machine that stops can do nothing else
         return
     since = turn.at if plans.checking_since is None else plans.checking_since  # a restart makes nobody wait anew

@@ -104,10 +104,8 @@ def _closed(turn: Turn, incident: Incident) -> None:
     """The machine was stopped, and runs again: for how long it was off, and what that saved at most."""
     stopped, started = turn.clocks.wall or None, None if turn.synced is False else turn.wall
     off = started - stopped if stopped and started and started > stopped else None  # else one of them is wrong
-    price, limit = turn.rules.policy.price_per_hour, turn.rules.policy.saving_limit
-    saved = None
-    if price is not None and off is not None:  # an estimate, for at most so long as the owner lets it count
-        saved = (off if limit is None else min(off, limit)) / 3600.0 * price
+    limit = turn.rules.policy.saving_limit  # for at most so long the owner lets the estimate count
+    saved = None if off is None else turn.cost(off if limit is None else min(off, limit))
     dates: dict[str, object] = {"off_seconds": off, "stopped_wall": stopped, "started_wall": started}
     turn.tell("closed", "info", incident=incident.id, proof=incident.proof, saved=saved, **dates)
 

@@ -1,28 +1,16 @@
 """From one observation to what every signal has done over time."""
 
-from typing import NamedTuple
-
 from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.overdue import work_over_seconds
 from costguard.engine.rules import CLOCK_NOISE_SECONDS, Rules
-from costguard.engine.state import Clocks, Core, Selection, State
+from costguard.engine.state import Clocks, Core, Selection, Signals, State
 from costguard.engine.window import Track, advance, become_unknown, begin, never_known
 
 ANEW = frozenset({"reload", "resume"})
 """After these, what was seen before counts no more."""
 
 NOT_LISTED = Unknown("not listed any more")
-
-
-class Seen(NamedTuple):
-    """The tracks after a tick. ``restarted`` says whether the history of some judged GPU began anew."""
-
-    gpus: tuple[str, ...]
-    tracks: tuple[Track, ...]
-    readings: tuple[Reading, ...]
-    core: Core
-    restarted: bool
 
 
 def is_busy(reading: Known, rules: Rules) -> bool:
@@ -50,8 +38,8 @@ def above_arm(readings: tuple[Reading, ...], picked: tuple[int, ...], rules: Rul
     return bool(loads) and len(loads) == len(picked) and sum(loads) / len(loads) > threshold
 
 
-def observe(state: State, tick: Tick, rules: Rules) -> Seen:
-    """Carry every track over one tick."""
+def observe(state: State, tick: Tick, rules: Rules) -> tuple[State, tuple[Reading, ...], bool]:
+    """Carry every track over one tick; also the readings in their order, and whether a judged GPU's history began anew."""
     gpus, readings = _line_up(state.gpus, tick.observation)
     core = state.core
     if gpus != state.gpus or not core.selection.picked:
@@ -75,7 +63,7 @@ def observe(state: State, tick: Tick, rules: Rules) -> Seen:
         if restarted and position in core.selection.judged:
             fresh_since.append(track.known_since)
     core = _machine(core, tuple(tracks), readings, tick, before, rules, max(fresh_since, default=None))
-    return Seen(gpus, tuple(tracks), readings, core, bool(fresh_since))
+    return State(tick.at, gpus, tuple(tracks), core), readings, bool(fresh_since)
 
 
 def _line_up(known: tuple[str, ...], observation: Observation) -> tuple[tuple[str, ...], tuple[Reading, ...]]:
@@ -160,8 +148,12 @@ def _machine(
     """The machine as a whole: its clocks and vetoes, and what its signals have done over time."""
     policy, at, seen, window = rules.policy, tick.at, tick.observation, rules.policy.kill_duration
     picked, judged, unmatched = core.selection[1:]
-    unknown = not judged or bool(unmatched) or any(tracks[i].unknown_since is not None for i in judged)
-    busy = any(tracks[i].busy and tracks[i].unknown_since is None for i in judged)
+    unknown, busy = not judged or bool(unmatched), False
+    for i in judged:
+        if tracks[i].unknown_since is not None:
+            unknown = True
+        elif tracks[i].busy:
+            busy = True
     known_work = _known_work(core, at, before, rules, busy=busy)
     if core.fresh in ANEW:
         core = _forget(core)
@@ -177,13 +169,15 @@ def _machine(
         mean = _follow(mean, high, before, window, unknown=unknown, restarted=restarted, start=look, at=at)
     strong = _go_on(old.strong_work, busy and is_strong(readings, rules), before, window, before)
     watched = old.host if at - before <= rules.gap else None
-    signals = old._replace(
+    signals = Signals(
         work=work,
         mean=mean,
         known_work=known_work,
         strong_work=strong if rules.heeds_signs else None,
         host=_go_on(watched, seen.quiet_host is not True, before, window, at),
         unknown_since=None if not unknown else before if old.unknown_since is None else old.unknown_since,
+        above_arm_since=old.above_arm_since,
+        armed_at=old.armed_at,
     )
     clocks = _clocks(core.clocks, tick)
     return core._replace(signals=signals, clocks=clocks, vetoes=seen.vetoes, quiet_host=seen.quiet_host)

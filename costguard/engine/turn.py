@@ -60,17 +60,17 @@ class Turn:
         self.synced = synced
         self.effects: list[Effect] = []
 
-    clocks = Part[Clocks]()
-    selection = Part[Selection]()
-    signals = Part[Signals]()
-    alarms = Part[Alarms]()
-    ending = Part[Ending]()
-    people = Part[People]()
-    notice = Part[Interruption]()
-    plans = Part[Plans]()
-    ledger = Part[Ledger]()
-    announcement = Part[Announcement]("incident")
-    attempt = Part[Attempt]("incident")
+    clocks: "Part[Clocks]" = Part()
+    selection: "Part[Selection]" = Part()
+    signals: "Part[Signals]" = Part()
+    alarms: "Part[Alarms]" = Part()
+    ending: "Part[Ending]" = Part()
+    people: "Part[People]" = Part()
+    notice: "Part[Interruption]" = Part()
+    plans: "Part[Plans]" = Part()
+    ledger: "Part[Ledger]" = Part()
+    announcement: "Part[Announcement]" = Part("incident")
+    attempt: "Part[Attempt]" = Part("incident")
 
     @property
     def state(self) -> State:
@@ -106,6 +106,11 @@ class Turn:
     def expect(self, seconds: float) -> None:
         """What is under way counts as failed when nothing was heard of it for so long."""
         self.incident = self.incident._replace(outcome_deadline=self.at + seconds)
+
+    def cost(self, seconds: float) -> float | None:
+        """What the machine costs in so much time; None where nobody knows its price."""
+        price = self.rules.policy.price_per_hour
+        return None if price is None else seconds / 3600.0 * price
 
     def serial(self, prefix: str) -> str:
         """A new effect or incident id; ids of another boot differ by the boot id."""

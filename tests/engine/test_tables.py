@@ -30,12 +30,12 @@ def test_the_page_is_printed_from_the_code() -> None:
 
 def test_every_phase_can_be_left_and_is_in_the_table() -> None:
     """No phase is a trap: every one has a way out, and WATCHING can be reached from every one."""
-    assert {t.before for t in TRANSITIONS} == {t.after for t in TRANSITIONS} == PHASES
+    assert {before for before, _, _ in TRANSITIONS} == {after for _, after, _ in TRANSITIONS} == PHASES
     reach = {WATCHING}
     for _ in PHASES:
-        reach |= {t.before for t in TRANSITIONS if t.after in reach}
+        reach |= {before for before, after, _ in TRANSITIONS if after in reach}
     assert reach == PHASES
-    assert len({(t.before, t.after) for t in TRANSITIONS}) == len(TRANSITIONS)
+    assert len({(before, after) for before, after, _ in TRANSITIONS}) == len(TRANSITIONS)
 
 
 def test_a_way_that_is_not_in_the_table_is_refused() -> None:
