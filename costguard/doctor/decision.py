@@ -1,4 +1,4 @@
-"""What the engine decides now: the agent's own word, or what an agent that was started now would say."""
+"""What the engine decides now: the agent's decision, or the one that an agent started now would make."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 from costguard.agent import decode
 from costguard.agent.loop import policy_from
-from costguard.doctor.finding import CheckResult
+from costguard.doctor.finding import CheckResult, bad, note, warn
 from costguard.engine.events import Devices, Tick
 from costguard.engine.machine import step
 from costguard.engine.observation import Observation
@@ -14,7 +14,7 @@ from costguard.engine.saved import initial
 
 
 def gpus(report: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Every expected GPU: key, label, known, load, words."""
+    """Every expected GPU: key, label, known, load, words (its evidence)."""
     if report is not None:
         wanted = ("key", "label", "known", "load", "words")
         return [{name: gpu[name] for name in wanted} for gpu in report["gpus"]]
@@ -28,7 +28,7 @@ def gpus(report: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> Sequenc
 
 
 def sentence(report: Mapping[str, Any] | None, effective: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
-    """The engine's sentence; empty where nothing can be decided (no configuration, no reading)."""
+    """The engine's sentence; empty without a configuration or a reading."""
     if report is not None:
         return str(report["sentence"])
     if not effective or not answer.get("gpus"):
@@ -46,35 +46,34 @@ def sentence(report: Mapping[str, Any] | None, effective: Mapping[str, Any], ans
 def checks(
     report: Mapping[str, Any] | None, effective: Mapping[str, Any], answer: Mapping[str, Any]
 ) -> Iterator[CheckResult]:
-    """The sentence, and a state in which nothing would be stopped whatever the GPUs do."""
+    """The sentence, and whatever would prevent a stop even if the GPUs were idle."""
     words = sentence(report, effective, answer)
     if report is None:
         if not effective:
-            yield CheckResult("note", "without rules or an answer of the agent nobody can say what is decided")
+            yield note("unknown without a valid configuration or an answer of the agent")
         elif words:
-            yield CheckResult("note", f"an agent that was started now would say: {words}")
+            yield note(f"an agent started now would say: {words}")
         return
     stuck = report["phase"] == "FAILED" or report["done"] in {"cannot", "unknown"}
     yield CheckResult(
         "bad" if stuck else "ok",
         words,
-        "`costguard release` as root makes it watch again; see Actions" if stuck else "",
+        "`sudo costguard release` makes it watch again; see Actions" if stuck else "",
     )
     if report.get("admin_hold"):
-        text = f"the administrator holds this machine without an end: {report['admin_hold']}"
-        yield CheckResult("bad", text, "take `hold` out of [admin] when it may be stopped again")
+        text = f"the administrator holds this machine indefinitely: {report['admin_hold']}"
+        yield bad(text, "remove `hold` from [admin] when it may be stopped again")
     for veto in report["vetoes"]:
         if veto.get("hatch"):
-            text = f"{veto['source']}: {veto['reason']}: nothing is stopped while that stands"
-            yield CheckResult("bad", text, "take it away when the machine may be stopped again")
+            text = f"{veto['source']}: {veto['reason']}; it blocks every stop"
+            yield bad(text, "remove it when the machine may be stopped again")
     for hold in report["holds"]:
         until = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(hold["until"])) if hold["until"] else "?"
-        yield CheckResult(
-            "note",
+        yield note(
             f"held by {hold['owner']} until {until}: {hold['reason']}",
-            "its owner or root ends it: `costguard release`",
+            "its owner or root can end it: `costguard release`",
         )
     policy = effective.get("policy", {})
     if not report["armed"] and not stuck and policy.get("unused_after", 0) is None:
-        text = "no work was seen since boot and unused_after is off: an instance that never works is never stopped"
-        yield CheckResult("warn", text, 'set unused_after = "4h"')
+        text = "no work was seen since boot and unused_after is off: a machine that never works is never stopped"
+        yield warn(text, 'set unused_after = "4h"')

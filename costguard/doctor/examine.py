@@ -1,4 +1,4 @@
-"""The whole examination: everything that must hold so that this machine is guarded, in the order of a hand over."""
+"""The whole examination: everything that must hold so that this machine is guarded."""
 
 import os
 import sys
@@ -8,28 +8,28 @@ from typing import Any, NamedTuple
 
 from costguard.agent.digest import digest
 from costguard.doctor import decision, hardware, holders, package, service
-from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict
+from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
 from costguard.notify import tested
 
-LATE = 60.0
-"""Seconds without a look, or three intervals, after which an agent counts as hanging."""
+HANGS_SECONDS = 60.0
+"""An agent without a look for this long, and for three intervals, counts as hanging."""
 
 DEFAULT_PLACES = {"procfs": "/proc", "sysfs": "/sys", "devfs": "/dev"}
 
 
 class AgentAnswer(NamedTuple):
-    """What the agent answered: its status, or why there is none. ``silent``: one runs, and does not answer."""
+    """The agent's status, or why there is none (``problem``). ``silent``: an agent runs but does not answer."""
 
     report: Mapping[str, Any] | None
-    words: str
+    problem: str
     hint: str
     silent: bool = False
 
 
 class Configuration(NamedTuple):
-    """What `run` would read: the effective configuration, or the problems."""
+    """The effective configuration that `run` would use, or its problems."""
 
     effective: Mapping[str, Any] | None
     problems: tuple[str, ...]
@@ -37,22 +37,22 @@ class Configuration(NamedTuple):
 
 
 Loader = Callable[[Sequence[str], Mapping[str, str]], Configuration]
-"""Reads a configuration as `run` does, from the options of its command line and its environment."""
+"""Loads a configuration as `run` does, from its command-line options and its environment."""
 
-DRY = "mode is dry-run: it warns, and stops nothing"
+DRY = "mode is dry-run: it warns but stops nothing"
 
 
 def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[str, str], as_run: Loader) -> Report:
-    """Look at everything. Takes some seconds, and half a minute when a driver hangs."""
+    """Check everything. Takes some seconds, or half a minute when a driver hangs."""
     effective = judged(configuration, agent)
     places = _places(effective, agent)
     found = hardware.look(places)
-    # an agent's own readings are shown: a second reader could hang in a sick driver as well, or keep it from unloading
+    # with an agent its own readings are shown: a second reader could hang too, or keep the driver from unloading
     answer = hardware.probe(places) if agent.report is None and found.present is not False else {}
     seen = decision.gpus(agent.report, answer)
     scan = holders.scan(places["procfs"])
     planned = plans(effective, agent.report) if not agent.silent else []
-    rules = effective if not agent.silent else {}  # nobody knows what a silent agent would decide
+    rules = effective if not agent.silent else {}  # what a silent agent would decide is unknown
     by_minor = _names(holders.addresses(places["procfs"]), seen)
     by = service.look(agent.report["agent"]["pid"], places["procfs"], environ) if agent.report else service.NOBODY
     sections = (
@@ -67,9 +67,9 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
         ReportSection("Messages", tuple(_messages(effective, places, agent.report))),
         ReportSection("Decision", tuple(decision.checks(agent.report, rules, answer))),
     )
-    bad = tuple(check.text for section in sections for check in section.checks if check.level == "bad")
+    missing = tuple(check.text for section in sections for check in section.checks if check.level == "bad")
     dry = bool(effective) and not agent.silent and effective["policy"]["mode"] != "live"
-    verdict: Verdict = "NOT GUARDED" if bad else "WOULD BE GUARDED" if dry else "GUARDED"
+    verdict: Verdict = "NOT GUARDED" if missing else "WOULD BE GUARDED" if dry else "GUARDED"
     facts = {
         "gpus": seen,
         "holders": [{**holder._asdict(), "gpus": [by_minor(m) for m in holder.minors]} for holder in scan.holders],
@@ -83,19 +83,19 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
         ),
         "sentence": decision.sentence(agent.report, rules, answer),
     }
-    return Report(verdict, ((DRY,) if dry else ()) + bad, sections, facts)
+    return Report(verdict, ((DRY,) if dry else ()) + missing, sections, facts)
 
 
 def _places(effective: Mapping[str, Any], agent: AgentAnswer) -> dict[str, str]:
-    """Where the machine shows itself: as configured, else as the agent looks at it."""
+    """Where the host's files are: as configured, else as the agent has them."""
     host = effective.get("host") or (agent.report["agent"]["place"]["host"] if agent.report else {})
     return {**DEFAULT_PLACES, **{name: where for name, where in host.items() if name in DEFAULT_PLACES}}
 
 
 def judged(given: Configuration, agent: AgentAnswer) -> Mapping[str, Any]:
-    """What decides about this machine: the rules of a running agent, whatever a file says; else the file's.
+    """What decides about this machine: the rules of a running agent, else the file's; empty when there is neither.
 
-    Empty when there is neither. Places and settings of actions are the file's in both cases.
+    Everything but the rules is the file's in both cases.
     """
     effective = given.effective or {}
     if agent.report is None:
@@ -105,7 +105,7 @@ def judged(given: Configuration, agent: AgentAnswer) -> Mapping[str, Any]:
 
 def _plans(planned: Sequence[PlanShown], actions: Sequence[str], agent: AgentAnswer) -> Iterator[CheckResult]:
     if agent.silent:
-        yield CheckResult("note", "what the agent may do is not known while it does not answer")
+        yield note("unknown while the agent does not answer")
         return
     report = agent.report or {}
     yield from plan_checks(planned, actions, BootTimes(report.get("time", time.time()), report.get("started")))
@@ -118,28 +118,26 @@ def _configuration(
     check = f"`costguard config check {given.source}`" if given.source else "`costguard config check`"
     if given.effective is None:
         level: Level = "warn" if report and by.options is not None else "bad"
-        goes_on = "; the agent goes on with the one it has, and would not start again" if report else ""
-        yield CheckResult(
-            level, f"the configuration has problems{goes_on}:", f"{check} says the same after every change"
-        )
+        goes_on = "; the agent keeps its present one, but would not start again" if report else ""
+        yield CheckResult(level, f"the configuration has problems{goes_on}:", f"after a correction: {check}")
         for problem in given.problems:
-            yield CheckResult("note", problem)
+            yield note(problem)
         return
-    yield CheckResult("ok", f"valid: {given.effective.get('origin') or given.source or 'the built-in defaults'}")
+    yield ok(f"valid: {given.effective.get('origin') or given.source or 'the built-in defaults'}")
     if report and (report["agent"]["source"] or "") != given.source:
         running = report["agent"]["source"] or "no file"
-        yield CheckResult("note", f"the agent works with {running}", "give doctor the options that `run` was given")
+        yield note(f"the agent uses {running}", "use the same options for doctor as for `run`")
     if report and (others := unlike(report["agent"], given.effective)):
-        text = f"the agent runs with other values than this configuration: {'; '.join(others)}"
-        hint = f"load it: {_reload(by, report)}; or give doctor the options that `run` was given"
-        yield CheckResult("warn", text, hint)
+        text = f"the agent's values differ from this configuration: {'; '.join(others)}"
+        hint = f"load it: {_reload(by, report)}; or use the same options for doctor as for `run`"
+        yield warn(text, hint)
     if agent.silent:
         return
     if effective["policy"]["mode"] == "live":
-        yield CheckResult("ok", "mode is live: what is decided is done")
+        yield ok("mode is live: decisions are carried out")
     else:
-        where = f'set mode = "live" in {given.source}' if given.source else "give `run` the option --live"
-        yield CheckResult("warn", DRY, f"{where}, then {_reload(by, report)}" if given.source and report else where)
+        where = f'set mode = "live" in {given.source}' if given.source else "run with --live"
+        yield warn(DRY, f"{where}, then {_reload(by, report)}" if given.source and report else where)
 
 
 def _reload(by: service.ServiceUnit, report: Mapping[str, Any]) -> str:
@@ -147,7 +145,7 @@ def _reload(by: service.ServiceUnit, report: Mapping[str, Any]) -> str:
 
 
 def _after_boot(agent: AgentAnswer, by: service.ServiceUnit, as_run: Loader) -> Iterator[CheckResult]:
-    """Whether the guard comes back, under the same rules."""
+    """Whether the guard comes back with the same rules."""
     if agent.report is None:
         return
     yield from by.checks
@@ -156,48 +154,44 @@ def _after_boot(agent: AgentAnswer, by: service.ServiceUnit, as_run: Loader) -> 
     about = agent.report["agent"]
     again = as_run(by.options, by.variables)
     if again.effective is None:
-        text = f"{by.unit} would not start again: the configuration that it reads has problems"
-        yield CheckResult("bad", text, "correct them; the agent goes on with what it has until it ends")
+        text = f"{by.unit} would not start again: its configuration has problems"
+        yield bad(text, "correct them; until it ends, the agent keeps its present configuration")
         for problem in again.problems:
-            yield CheckResult("note", problem)
+            yield note(problem)
         return
     if others := unlike(about, again.effective):
-        text = f"{by.unit} would start with other values than the agent runs with: {'; '.join(others)}"
-        yield CheckResult("bad", text, f"load them, so that they are checked: {_reload(by, agent.report)}")
+        text = f"{by.unit} would start with other values than the agent's: {'; '.join(others)}"
+        yield bad(text, f"load and check them: {_reload(by, agent.report)}")
         return
     if not about.get("digest"):
-        text = (
-            "whether actions, messages, hooks and places are those that it would start with is not shown to this user"
-        )
-        yield CheckResult("bad", text, "`sudo costguard doctor`, or as the agent's own user")
+        text = "this user may not see whether it would start with the same actions, messages, hooks and paths"
+        yield bad(text, "`sudo costguard doctor`, or run it as the agent's user")
         return
-    yield CheckResult("ok", f"what it would start with is what runs: {again.effective.get('origin') or 'the defaults'}")
+    yield ok(f"it would start with the same configuration: {again.effective.get('origin') or 'the defaults'}")
     if again.effective["policy"]["mode"] != "live":
         live = as_run((*by.options, "--mode", "live"), by.variables)
         if live.effective is None:
-            yield CheckResult(
-                "bad", "in live mode it would not start: the configuration allows only a dry run", "correct it"
-            )
+            yield bad("it would not start in live mode: the configuration is valid only for a dry run", "correct it")
             for problem in live.problems:
-                yield CheckResult("note", problem)
+                yield note(problem)
 
 
 def unlike(about: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
-    """Where what an agent was configured with is not what a configuration says, in words."""
+    """Where an agent's configuration differs from another one."""
     found = differences(about.get("configured") or {}, written["policy"])
     if not found and about.get("digest") not in {None, digest(written)}:
-        return ["something beside the rules (actions, messages, hooks, places)"]
+        return ["something other than the rules (actions, messages, hooks, paths)"]
     return found
 
 
 _TIMES = frozenset(
     ("interval", "arm_duration", "kill_duration", "delay", "grace", "boot_grace", "unused_after", "unknown_alarm")
 ) | {"unknown_stop_after", "lifetime", "budget_period", "hold_max", "hold_total", "hold_per_user", "saving_limit"}
-"""Rules that are seconds."""
+"""Rules in seconds."""
 
 
 def differences(runs: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
-    """Where the agent's rules are not those of the configuration, in words; sorted by name."""
+    """Where the agent's rules differ from those of a configuration, by name."""
     return [
         f"{name} is {_written(name, runs[name])}, not {_written(name, written[name])}"
         for name in sorted(runs.keys() & written.keys())
@@ -218,45 +212,41 @@ def _written(name: str, value: object) -> str:
 def _agent(agent: AgentAnswer, by: service.ServiceUnit) -> Iterator[CheckResult]:
     report = agent.report
     if report is None:
-        yield CheckResult("bad", agent.words, agent.hint)
+        yield bad(agent.problem, agent.hint)
         return
     about = report["agent"]
     silent = about["now"] - about["ticked"]
-    if silent > max(LATE, 3.0 * about["interval"]):
-        restart = by.systemctl("restart") if by.unit else f"end it (`kill -9 {about['pid']}`) and start it again"
-        hint = f"{restart}, and see why: {by.journal}"
-        yield CheckResult("bad", f"the agent (pid {about['pid']}) last looked {duration(silent)} ago", hint)
+    if silent > max(HANGS_SECONDS, 3.0 * about["interval"]):
+        restart = by.systemctl("restart") if by.unit else f"kill it (`kill -9 {about['pid']}`) and start it again"
+        hint = f"{restart}; for the cause: {by.journal}"
+        yield bad(f"the agent (pid {about['pid']}) hangs: it last looked {duration(silent)} ago", hint)
     else:
         ago = f"looked {duration(silent)} ago, every {about['interval']:g} s"
-        yield CheckResult(
-            "ok", f"costguard {about['version']} runs, pid {about['pid']}, {ago}; state in {about['state_dir']}"
-        )
+        yield ok(f"costguard {about['version']} runs, pid {about['pid']}, {ago}; state in {about['state_dir']}")
     yield from _rented(about.get("cloud") or {})
     for subject, words in about["troubles"].items():
         text = words if words.startswith(subject) else f"{subject}: {words}"
         if subject == "nvml":
-            yield CheckResult("bad", text, hardware.advice(words))
+            yield bad(text, hardware.advice(words))
         else:
-            yield CheckResult("warn", text, f"see {by.journal}")
+            yield warn(text, f"see {by.journal}")
     if about["reader"] != "answers" and "nvml" not in about["troubles"]:
-        yield CheckResult("bad", f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
+        yield bad(f"the GPU reader: {about['reader']}", hardware.advice(str(about["reader"])))
     if about["unreaped"]:
         text = hanging(about["unreaped"])
-        yield CheckResult("warn", text, hardware.advice("hang"))
+        yield warn(text, hardware.advice("hang"))
 
 
 def _rented(cloud: Mapping[str, Any]) -> Iterator[CheckResult]:
-    """Which machine of which cloud this is, as far as its metadata service has said so."""
+    """The machine's identity in its cloud, as far as its metadata service told it."""
     who, price = cloud.get("identity"), cloud.get("price")
     if not who:
         return
     place = who["zone"] or who["region"]
-    words = f"{cloud['cloud']}: {who['instance']}, {who['type'] or 'of an unknown type'} in {place}"
+    text = f"{cloud['cloud']}: {who['instance']}, {who['type'] or 'of unknown type'} in {place}"
     if price:
-        words += (
-            f"; about {price['amount']:.2f} {price['currency']} an hour (list price of {price['date']}, an estimate)"
-        )
-    yield CheckResult("ok", words)
+        text += f"; about {price['amount']:.2f} {price['currency']} an hour (list price of {price['date']})"
+    yield ok(text)
 
 
 def _gpus(
@@ -271,13 +261,13 @@ def _gpus(
         yield CheckResult("warn" if seen else "bad", f"no GPU can be read: {words}", hardware.advice(words))
     for gpu in seen:
         if gpu["known"]:
-            yield CheckResult("ok", f"{gpu['label']}: {gpu['words']}")
+            yield ok(f"{gpu['label']}: {gpu['words']}")
         else:
             tolerated = effective.get("policy", {}).get("unknown_stop_after") is not None
             text = f"{gpu['label']} cannot be read ({gpu['words']}), and unknown is never idle"
             yield CheckResult("warn" if tolerated else "bad", text, hardware.advice(str(gpu["words"])))
     if not seen and not answer.get("error") and found.present is not False:
-        yield CheckResult("bad", "no GPU has been read yet", f"look again in a minute; then {by.journal}")
+        yield bad("no GPU has been read yet", f"check again in a minute, then {by.journal}")
 
 
 def _holders(scan: holders.Scan, by_minor: "_Namer") -> Iterator[CheckResult]:
@@ -285,22 +275,20 @@ def _holders(scan: holders.Scan, by_minor: "_Namer") -> Iterator[CheckResult]:
         held = ", ".join(by_minor(minor) for minor in holder.minors)
         where = f" in {holder.place}" if holder.place else ""
         watching = "; it only watches" if holder.monitor else ""
-        yield CheckResult("note", f"{held}: pid {holder.pid} {holder.name} of {holder.user}{where}{watching}")
+        yield note(f"{held}: pid {holder.pid} {holder.name} of {holder.user}{where}{watching}")
     if not scan.holders:
-        yield CheckResult("note", "no process that can be seen holds a GPU")
+        yield note("no visible process holds a GPU")
     if scan.hidden:
-        text = f"{several(scan.hidden, 'process', 'processes')} of other users could not be looked into"
-        yield CheckResult("note", text, "`sudo costguard doctor` sees all of them")
+        text = f"{several(scan.hidden, 'process', 'processes')} of other users cannot be inspected"
+        yield note(text, "`sudo costguard doctor` sees them all")
     if not scan.complete:
-        yield CheckResult(
-            "note", "there are very many processes; not all were looked into", "`sudo fuser -v /dev/nvidia*`"
-        )
+        yield note("too many processes: not all were inspected", "`sudo fuser -v /dev/nvidia*`")
 
 
 def _messages(
     effective: Mapping[str, Any], places: Mapping[str, str], report: Mapping[str, Any] | None
 ) -> Iterator[CheckResult]:
-    """Whether a warning would reach anybody at this moment, found as a delivery finds it. Nothing is sent."""
+    """Whether a warning would reach anybody now, found as a delivery finds it. Nothing is sent."""
     if "notify" not in effective:
         return
     channels = [*effective["notify"].get("local", ()), *effective["notify"].get("channels", ())]
@@ -311,9 +299,9 @@ def _messages(
             reached = reached or open_now[0].level == "ok"
             yield from open_now
         elif name == "terminal":
-            words = _terminal(places["procfs"], report)
-            reached = reached or words.startswith("terminal: the agent")
-            yield CheckResult("note", words)
+            text = _terminal(places["procfs"], report)
+            reached = reached or text.startswith("terminal: the agent")
+            yield note(text)
         else:
             own = _tested(effective, name)
             reached = reached or own.level == "ok"
@@ -321,35 +309,31 @@ def _messages(
     if not reached:
         tries = effective.get("policy", {}).get("warn_attempts", 3)
         after = several(tries, "try", "tries")
-        text = f"a warning would reach nobody now but the journal; after {after} the countdown goes on all the same"
+        text = f"a warning would reach only the journal now; after {after} the countdown goes on anyway"
         hint = "a `url` under [sink] gets a record of every incident in live mode"
         if "wall" not in channels:
             hint = f'add "wall" to local under [notify]; {hint}'
-        yield CheckResult("warn", text, hint)
+        yield warn(text, hint)
 
 
 def _tested(effective: Mapping[str, Any], name: str) -> CheckResult:
-    """Whether a person has seen a message arrive over a channel beyond this machine, with the settings of now."""
+    """Whether a test message arrived over a channel beyond this machine, with its present settings."""
     try_it = f"sudo costguard notify test --channel {name}"
     try:
         found = tested.last(effective["paths"]["state"], name, effective["notify"]["channels"][name])
     except PermissionError:
-        return CheckResult(
-            "note", f"{name}: this user may not see whether it was tested", "`sudo costguard doctor` sees it"
-        )
+        return note(f"{name}: this user may not see whether it was tested", "`sudo costguard doctor` sees it")
     if found is None:
-        return CheckResult(
-            "warn", f"{name}: never tested with these settings, so nobody knows whether messages arrive", try_it
-        )
+        return warn(f"{name}: never tested with these settings, so it is unknown whether messages arrive", try_it)
     arrived, at = found
     date = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
     if not arrived:
-        return CheckResult("warn", f"{name}: the test of {date} did not arrive", try_it)
-    return CheckResult("ok", f"{name}: a test arrived on {date}")
+        return warn(f"{name}: the test of {date} did not arrive", try_it)
+    return ok(f"{name}: a test arrived on {date}")
 
 
 def _uid(procfs: str, report: Mapping[str, Any] | None) -> int:
-    """Whose rights a delivery has: the agent's, else those of whoever asks."""
+    """Whose rights a delivery has: the agent's, else this user's."""
     try:
         return os.stat(f"{procfs}/{report['agent']['pid']}").st_uid if report else os.geteuid()
     except OSError:
@@ -357,16 +341,16 @@ def _uid(procfs: str, report: Mapping[str, Any] | None) -> int:
 
 
 def _wall(places: Mapping[str, str], uid: int) -> Iterator[CheckResult]:
-    """First whom it would reach, then each terminal that it would not."""
+    """First the terminals that it would reach, then each that it would not."""
     from costguard.notify.wall import counted, likely
 
-    found, troubles = likely(places["procfs"], places["devfs"], uid)
-    if found:
-        yield CheckResult("ok", f"wall: {counted(found, places['devfs'])} now")
+    reached, failed = likely(places["procfs"], places["devfs"], uid)
+    if reached:
+        yield ok(f"wall: {counted(reached, places['devfs'])} now")
     else:
-        yield CheckResult("note", "wall: nobody sits at a terminal of this machine now")
-    for path, words in troubles.items():
-        yield CheckResult("note", f"wall: {path} {words}")
+        yield note("wall: nobody is logged in at a terminal of this machine now")
+    for path, reason in failed.items():
+        yield note(f"wall: {path}: {reason}")
 
 
 def _terminal(procfs: str, report: Mapping[str, Any] | None) -> str:
@@ -375,7 +359,7 @@ def _terminal(procfs: str, report: Mapping[str, Any] | None) -> str:
     try:
         target = os.readlink(f"{procfs}/{report['agent']['pid']}/fd/2")
     except OSError:
-        return "terminal: whether the agent has one can be seen by root and its own user"
+        return "terminal: only root and the agent's user can see whether it has one"
     return (
         f"terminal: the agent's is {target}"
         if target.startswith(("/dev/pts/", "/dev/tty"))

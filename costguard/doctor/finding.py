@@ -5,30 +5,46 @@ from typing import Any, Literal, NamedTuple
 
 Level = Literal["ok", "note", "warn", "bad"]
 Verdict = Literal["GUARDED", "WOULD BE GUARDED", "NOT GUARDED"]
-"""Proven in live mode; proven but for the mode, which is a dry run; not proven."""
+"""Proven; proven but for the mode, which is a dry run; not proven."""
 
 
 class CheckResult(NamedTuple):
-    """One thing that was looked at.
-
-    ``bad``: because of it this machine is not guarded; ``warn``: something is wrong, and it is guarded all the same.
-    ``hint`` names what to do, with the command where there is one.
-    """
+    """One check. ``hint`` says what to do, with the command where there is one."""
 
     level: Level
     text: str
     hint: str = ""
 
 
+def ok(text: str, hint: str = "") -> CheckResult:
+    """As it should be."""
+    return CheckResult("ok", text, hint)
+
+
+def note(text: str, hint: str = "") -> CheckResult:
+    """Good to know."""
+    return CheckResult("note", text, hint)
+
+
+def warn(text: str, hint: str = "") -> CheckResult:
+    """Something is wrong, but the machine is guarded."""
+    return CheckResult("warn", text, hint)
+
+
+def bad(text: str, hint: str = "") -> CheckResult:
+    """Because of this the machine is not guarded."""
+    return CheckResult("bad", text, hint)
+
+
 class ReportSection(NamedTuple):
-    """Several checks of one subject."""
+    """The checks of one subject."""
 
     name: str
     checks: tuple[CheckResult, ...]
 
 
 class Report(NamedTuple):
-    """All sections, and what follows. ``why`` is everything that is missing; ``facts`` are the same things as values for programs."""
+    """All sections, and the verdict. ``why`` is everything that is missing; ``facts`` are the same for programs."""
 
     verdict: Verdict
     why: tuple[str, ...]
@@ -37,5 +53,5 @@ class Report(NamedTuple):
 
     @property
     def guarded(self) -> bool:
-        """Whether this machine is really stopped when nothing works on it, as far as can be proven."""
+        """Whether it is proven that this machine is stopped when it is idle."""
         return self.verdict == "GUARDED"

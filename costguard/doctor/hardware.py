@@ -1,11 +1,11 @@
-"""What GPUs there are, whether the driver answers, and what to do about one that cannot be read."""
+"""Which GPUs there are, whether the driver answers, and what to do about a GPU that cannot be read."""
 
 import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from costguard.doctor.finding import CheckResult
+from costguard.doctor.finding import CheckResult, bad, note, ok, warn
 from costguard.process.child import first_answer
 from costguard.readers.nvml.job import NvmlJob
 from costguard.readers.nvml.pci import Bus
@@ -18,25 +18,25 @@ _CODE = re.compile(r"NVML (\d+)")
 _DMESG = "sudo dmesg | grep -e NVRM -e Xid"
 
 ADVICE = {
-    1: f"the reader starts anew by itself; if it stays: {_DMESG}",
-    3: "it shows no activity that can be read (MIG, vGPU or an old driver): `nvidia-smi -q -d UTILIZATION` shows the same",
+    1: f"the reader restarts by itself; if the error stays: {_DMESG}",
+    3: "its activity cannot be read (MIG, vGPU or an old driver): `nvidia-smi -q -d UTILIZATION` shows the same",
     4: "run costguard as root, or let its user open the devices: `ls -l /dev/nvidia*`",
     9: "load the driver: `sudo modprobe nvidia`, then `nvidia-smi`",
     12: "install the driver's library (libnvidia-ml.so.1) of the kernel module's version; in a container, use NVIDIA's "
     "runtime with NVIDIA_DRIVER_CAPABILITIES=utility",
     13: "the driver is too old for this reading: `nvidia-smi` names its version",
-    15: f"it fell off the bus; other GPUs work on. See `{_DMESG}`, then reboot when no job runs",
+    15: f"it fell off the bus; other GPUs keep working. See `{_DMESG}`, then reboot when no job runs",
     16: "it needs a reset: `sudo nvidia-smi --gpu-reset` when nothing uses it, or reboot",
-    17: "the system keeps the device from costguard: a service needs `DeviceAllow=char-nvidia* rw`, a container its devices",
-    18: "the driver was upgraded under the running system; jobs go on, new programs fail: reboot when no job runs",
-    27: "the driver still starts this GPU: look again in a minute with `costguard doctor`",
-    999: f"in a container: create it again, it lost its devices (or run costguard on the host). Otherwise: {_DMESG}",
+    17: "the system denies costguard the device: a service needs `DeviceAllow=char-nvidia* rw`, a container its devices",
+    18: "the driver was upgraded on the running system; jobs continue, new programs fail: reboot when no job runs",
+    27: "the driver is still starting this GPU: run `costguard doctor` again in a minute",
+    999: f"in a container: recreate it, it lost its devices (or run costguard on the host). Otherwise: {_DMESG}",
 }
 """What to do about an NVML code."""
 
 
 class Hardware(NamedTuple):
-    """What the bus and the driver say. ``present``: whether there is an NVIDIA GPU (None: cannot tell)."""
+    """What the bus and the driver show. ``present``: whether there is an NVIDIA GPU (None: unknown)."""
 
     present: bool | None
     addresses: tuple[str, ...]
@@ -53,54 +53,50 @@ def look(places: Mapping[str, str]) -> Hardware:
 
 
 def checks(found: Hardware, places: Mapping[str, str], *, read: bool = False) -> Iterator[CheckResult]:
-    """The bus, the driver, and the device nodes. ``read``: somebody reads GPUs all the same."""
+    """Check the bus, the driver and the device nodes. ``read``: GPUs were read in any case."""
     if found.addresses:
-        yield CheckResult("ok", f"NVIDIA GPUs on the PCI bus: {', '.join(found.addresses)}")
+        yield ok(f"NVIDIA GPUs on the PCI bus: {', '.join(found.addresses)}")
     elif found.present is False and not read:
-        yield CheckResult(
-            "bad", "no NVIDIA GPU on this machine: there is nothing to guard", "see what there is: `lspci -d 10de:`"
-        )
+        yield bad("no NVIDIA GPU on this machine, so there is nothing to guard", "see `lspci -d 10de:`")
     else:
-        yield CheckResult(
-            "note", "the PCI bus shows no NVIDIA GPU, and this machine may have one elsewhere", "`nvidia-smi -L`"
-        )
+        yield note("the PCI bus shows no NVIDIA GPU, but there may be one elsewhere", "`nvidia-smi -L`")
     for address in found.elsewhere:
-        yield CheckResult(
-            "note", f"{address} is not NVIDIA's driver's (passed on to a virtual machine, or nouveau); not watched"
+        yield note(
+            f"{address} is not bound to NVIDIA's driver (passed through to a virtual machine, or nouveau); not watched"
         )
     if found.driver:
-        yield CheckResult("ok", f"the driver's kernel module is {found.driver}")
+        yield ok(f"NVIDIA kernel module {found.driver}")
     elif found.addresses:
-        yield CheckResult("warn", f"no kernel module of NVIDIA shows in {places['procfs']}/driver/nvidia", ADVICE[9])
+        yield warn(f"the NVIDIA kernel module is not loaded ({places['procfs']}/driver/nvidia)", ADVICE[9])
     if found.addresses and not os.path.exists(os.path.join(places["devfs"], "nvidiactl")):
         text = f"{places['devfs']}/nvidiactl is missing: programs here cannot reach the driver"
-        yield CheckResult("warn", text, "`nvidia-smi` as root makes the devices; a container must be given them")
+        yield warn(text, "`sudo nvidia-smi` creates the devices; a container must be given them")
 
 
 def probe(places: Mapping[str, str], seconds: float = PROBE_SECONDS) -> dict[str, Any]:
-    """One reading by a process of its own, as the agent would make it; ``error`` says why there is none."""
+    """One reading in a child process, as the agent makes it; ``error`` says why there is none."""
     job = NvmlJob(sysfs=places["sysfs"], devfs=places["devfs"])
     answer = first_answer("nvml", [job, {"read": 1}], seconds)
     if answer is None:
         return {"error": f"the driver did not answer within {seconds:.0f} s; the reader was killed", "gpus": []}
     if "gpus" in answer:
         return answer
-    words = answer.get("last_words")
-    return {"error": "the reader ended without an answer" + (f": {words}" if words else ""), "gpus": []}
+    last = answer.get("last_words")
+    return {"error": "the reader ended without an answer" + (f": {last}" if last else ""), "gpus": []}
 
 
-def advice(words: str) -> str:
-    """What to do about a GPU that cannot be read, from the reader's words."""
-    code = _CODE.search(words)
+def advice(message: str) -> str:
+    """What to do about a GPU that cannot be read, from the reader's message."""
+    code = _CODE.search(message)
     if code and int(code[1]) in ADVICE:
         return ADVICE[int(code[1])]
-    if "did not answer" in words or "hang" in words:
-        return f"the driver hangs; jobs may work on, and only a reboot ends it. See `{_DMESG}`"
-    if "detached" in words:
-        return "it was let go for work on the driver; `sudo costguard attach` takes it back"
-    if "not listed" in words:
+    if "did not answer" in message or "hang" in message:
+        return f"the driver hangs; jobs may continue, but only a reboot fixes it. See `{_DMESG}`"
+    if "detached" in message:
+        return "the driver was released with `costguard detach`; `sudo costguard attach` uses it again"
+    if "not listed" in message:
         return f"the driver lost it: {_DMESG}"
-    return f"see what the driver says: `nvidia-smi`, and {_DMESG}"
+    return f"see `nvidia-smi` and `{_DMESG}`"
 
 
 def _text(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Which processes hold which GPU, from /proc: also those that the driver does not list.
+"""Which processes hold which GPU, from /proc, including those that the driver does not list.
 
 Sources: proc_pid_fd(5), proc_pid_cgroup(5); character device 195 is NVIDIA's (Documentation/admin-guide/devices.txt).
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 SCAN_SECONDS = 5.0
-"""A machine with very many processes is not looked through to the end."""
+"""Limit of the search, on a machine with very many processes."""
 
 MAJOR = 195
 NO_GPU_MINOR = 250  # 255 nvidiactl, 254 nvidia-modeset: the driver, but no GPU
@@ -42,12 +42,12 @@ class Holder(NamedTuple):
     name: str
     user: str
     minors: tuple[int, ...]
-    place: str  # the container, job or service, in words
+    place: str  # the container, job or service
     monitor: bool  # known to hold a GPU without working on it
 
 
 class Scan(NamedTuple):
-    """Every holder that could be seen. ``hidden`` processes of other users could not be looked into."""
+    """Every visible holder, and the number of ``hidden`` processes of other users."""
 
     holders: tuple[Holder, ...]
     hidden: int
@@ -55,7 +55,7 @@ class Scan(NamedTuple):
 
 
 def scan(procfs: str, seconds: float = SCAN_SECONDS) -> Scan:
-    """Look through all processes. Reads nothing that a hung file system or process could hold up."""
+    """Inspect all processes. Reads nothing that a hung file system or process could block."""
     end = time.monotonic() + seconds
     users = _users()
     found: list[Holder] = []
@@ -75,7 +75,7 @@ def scan(procfs: str, seconds: float = SCAN_SECONDS) -> Scan:
 
 
 def addresses(procfs: str) -> Mapping[int, str]:
-    """PCI address by device minor, as the driver says it; empty without a driver."""
+    """PCI address by device minor, from the driver; empty without one."""
     found = {}
     root = f"{procfs}/driver/nvidia/gpus"
     for address in _names(root):
@@ -94,7 +94,7 @@ def place(cgroup: str) -> str:
 
 
 def _minors(folder: str) -> tuple[int, ...]:
-    """Raises PermissionError for a process that may not be looked into."""
+    """Raises PermissionError for a process that may not be inspected."""
     found = set()
     try:
         names = os.listdir(folder)
@@ -109,7 +109,7 @@ def _minors(folder: str) -> tuple[int, ...]:
         except OSError:
             continue
         if "nvidia" not in target and not target.startswith("/dev/"):
-            continue  # no device, and asking a hung network file system would hang as well
+            continue  # not a device, and a stat on a hung network file system would hang
         number = _minor(path, target)
         if number is not None:
             found.add(number)
@@ -131,7 +131,7 @@ def _holder(procfs: str, pid: int, minors: tuple[int, ...], users: Mapping[int, 
         uid = os.stat(f"{procfs}/{pid}").st_uid
     except OSError:
         uid = -1
-    # the command line of a process in the kernel's hands may not be readable; of no other name is it needed
+    # reading the command line of a hung process may block, so only that of a Python is read
     ours = name.startswith("python") and READER in _text(f"{procfs}/{pid}/cmdline")
     shown = "costguard (reader)" if ours else name
     group = place(_text(f"{procfs}/{pid}/cgroup"))
@@ -139,7 +139,7 @@ def _holder(procfs: str, pid: int, minors: tuple[int, ...], users: Mapping[int, 
 
 
 def _users() -> Mapping[int, str]:
-    """Login names of this machine alone: a directory service on the network could hang."""
+    """Local login names only: a directory service on the network could hang."""
     found: dict[int, str] = {}
     for line in _text("/etc/passwd", 1 << 20).splitlines():
         fields = line.split(":")

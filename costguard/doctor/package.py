@@ -1,4 +1,4 @@
-"""Which costguard this is, and whether another vendor's package of the same bare name stands in its way."""
+"""Which costguard this is, and whether another vendor's package of the same name is in its way."""
 
 import os
 import sys
@@ -6,25 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import distributions
 
 import costguard
-from costguard.doctor.finding import CheckResult
+from costguard.doctor.finding import CheckResult, ok, warn
 
 OURS, THEIRS = "costguard-agent", "costguard"
 """Distributions: ours, and the bare name, which belongs to another vendor's tool on the package index."""
 
 
 def checks(path: Sequence[str], environ: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Look at the import path and at PATH."""
+    """Check the import path and PATH."""
     home = os.path.dirname(os.path.abspath(costguard.__file__))
     version = ".".join(map(str, sys.version_info[:3]))
-    yield CheckResult("ok", f"{OURS} {costguard.__version__} in {home}, Python {version}")
+    yield ok(f"{OURS} {costguard.__version__} in {home}, Python {version}")
     yield from _distributions(path)
     for folder in dict.fromkeys(os.path.realpath(entry or os.curdir) for entry in path):
         other = os.path.join(folder, "costguard")
         if os.path.isfile(os.path.join(other, "__init__.py")) and not _same(other, home):
-            yield CheckResult(
-                "warn",
-                f"another package named costguard is in {other}; which one a program gets depends on its import path",
-                f"see whose it is, and take it away: {sys.executable} -m pip uninstall {THEIRS}",
+            yield warn(
+                f"another package named costguard is in {other}; the import path decides which one a program gets",
+                f"if it is not needed, remove it: {sys.executable} -m pip uninstall {THEIRS}",
             )
     yield from _commands(environ)
 
@@ -32,9 +31,8 @@ def checks(path: Sequence[str], environ: Mapping[str, str]) -> Iterator[CheckRes
 def _distributions(path: Sequence[str]) -> Iterator[CheckResult]:
     for found in distributions(path=[entry or os.curdir for entry in path]):
         if (found.metadata["Name"] or "").lower() == THEIRS:
-            yield CheckResult(
-                "warn",
-                f"the distribution {THEIRS} {found.version} is installed; it is another vendor's, not this tool, "
+            yield warn(
+                f"the distribution {THEIRS} {found.version} is installed; it is another vendor's tool, "
                 "and both write to the same folder",
                 f"{sys.executable} -m pip uninstall {THEIRS} && {sys.executable} -m pip install --force-reinstall {OURS}",
             )
@@ -48,7 +46,7 @@ def _commands(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     ours = os.path.join(os.path.dirname(sys.executable), "costguard")
     if found and os.path.exists(ours) and not _same(found[0], ours):
         text = f"`costguard` in your PATH is {found[0]}, not the one of this Python ({ours})"
-        yield CheckResult("warn", text, f"`{found[0]} --version` says which one it is; type {ours} for this one")
+        yield warn(text, f"`{found[0]} --version` says which one it is; type {ours} for this one")
 
 
 def _same(one: str, other: str) -> bool:

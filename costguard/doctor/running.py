@@ -1,12 +1,12 @@
-"""The agent's process as it runs: which Python, since when; what a unit would start is compared with it."""
+"""The agent's process: which Python, started when; compared with what a unit would start."""
 
 import os
 import re
 import time
 from typing import NamedTuple
 
-SLACK = 1.0
-"""Seconds by which the date of a file and that of a start may lie apart."""
+SLACK_SECONDS = 1.0
+"""Tolerance between the date of a file and that of a start."""
 
 _SHEBANG = re.compile(r"#!\s*(\S+)")
 _LONG = re.compile(r"#!/bin/sh\n'''exec' (?:\"([^\"\n]+)\"|(\S+)) \"\$0\"")
@@ -14,18 +14,18 @@ _LONG = re.compile(r"#!/bin/sh\n'''exec' (?:\"([^\"\n]+)\"|(\S+)) \"\$0\"")
 
 
 class Running(NamedTuple):
-    """None, or empty, where it cannot be seen."""
+    """The process; empty or None where it is hidden."""
 
     python: str
     started: float | None
 
     def since(self, path: str) -> bool:
         """Whether a file, a folder or a link was changed after the start."""
-        return self.started is not None and _changed(path) > self.started + SLACK
+        return self.started is not None and _changed(path) > self.started + SLACK_SECONDS
 
 
 def running(pid: int, procfs: str) -> Running:
-    """The process as procfs shows it."""
+    """Read the process from procfs."""
     try:
         with open(f"{procfs}/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
             python = file.read(1 << 14).partition("\0")[0]
@@ -35,7 +35,7 @@ def running(pid: int, procfs: str) -> Running:
 
 
 def python_of(program: str) -> str:
-    """The Python that a program starts: itself, or what its first line names; empty for anything else."""
+    """The Python that runs a program: itself, or the one in its first line; empty for other programs."""
     if os.path.basename(program).startswith("python"):
         return program
     try:
@@ -59,7 +59,7 @@ def _place(path: str) -> tuple[str, str]:
 
 
 def _started(path: str) -> float | None:
-    """The date of a start, by today's clock."""
+    """The date of a start, by the present clock."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             ticks = int(file.read(4096).rpartition(")")[2].split()[19])
@@ -69,7 +69,7 @@ def _started(path: str) -> float | None:
 
 
 def _changed(path: str) -> float:
-    """When a file, or the link that leads to it, was last changed; 0 where there is none."""
+    """When a file, or the link to it, last changed; 0 where there is none."""
     dates = [0.0]
     for look in (os.stat, os.lstat):
         try:

@@ -1,4 +1,4 @@
-"""Who starts the agent again after a boot, proven by files: a unit of systemd, or a container's restart policy."""
+"""What starts the agent again after a boot, proven by files: a systemd unit, or a container's restart policy."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import costguard
-from costguard.doctor.finding import CheckResult
+from costguard.doctor.finding import CheckResult, bad, ok
 from costguard.doctor.holders import place
 from costguard.doctor.running import Running, python_of, running, same_python
 from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment, environment_files
@@ -19,21 +19,19 @@ SHIPPED = os.path.join(os.path.dirname(os.path.abspath(costguard.__file__)), "da
 """The unit file that comes with this package."""
 
 SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where systemd looks for programs (systemd.exec(5), ``Environment=PATH=`` changes it)."""
+"""Systemd's search path (systemd.exec(5); ``Environment=PATH=`` changes it)."""
 
 DOCKER = "/var/lib/docker"
 RESTARTING = frozenset(("always", "on-failure"))
-"""Values of Restart= with which a unit starts again after every failure (systemd.service(5))."""
+"""Values of Restart= that restart a unit after every failure (systemd.service(5))."""
 
 INTENDED = frozenset(("0", "2", "3"))
-"""Exit codes of `run` after which a new start would not help: an intended end, a wrong configuration, a second agent."""
+"""Exit codes of `run` after which a restart does not help: intended, wrong configuration, second agent."""
 
 RESTARTS = frozenset(("always", "unless-stopped"))
-"""Restart policies with which docker starts a container again after a boot."""
+"""Docker's restart policies that start a container after a boot."""
 
-OUTSIDE = (
-    "as root on the host, `costguard doctor --state-dir` with the agent's folder sees the restart policy of docker"
-)
+OUTSIDE = "on the host, `sudo costguard doctor --state-dir FOLDER` sees the container's restart policy"
 
 _IN_CONTAINER = ("/.dockerenv", "/run/.containerenv")
 _USER = re.compile(r"/user@(\d+)\.service/")
@@ -41,9 +39,9 @@ _DOCKER = re.compile(r"docker[-/]([0-9a-f]{64})")
 
 
 class ServiceUnit(NamedTuple):
-    """What runs the agent. ``unit`` is empty where it is no unit of systemd; ``proven``: it starts it after a boot too.
+    """What runs the agent. ``unit`` is empty where that is not a systemd unit.
 
-    ``options`` and ``variables`` are those of its ``costguard run``; None where they are not known.
+    ``options`` and ``variables`` are those of its ``costguard run``; None where they are unknown.
     """
 
     unit: str
@@ -54,27 +52,27 @@ class ServiceUnit(NamedTuple):
 
     @property
     def proven(self) -> bool:
-        """Whether nothing speaks against it."""
+        """Whether it provably starts the agent after a boot."""
         return all(check.level != "bad" for check in self.checks)
 
     def systemctl(self, verb: str) -> str:
-        """A command for this unit, as its owner types it."""
+        """A systemctl command for this unit, as its owner types it."""
         return f"`systemctl --user {verb} {self.unit}`" if self.user else f"`sudo systemctl {verb} {self.unit}`"
 
     @property
     def journal(self) -> str:
-        """Where what the agent says can be read."""
+        """Where to read the agent's log."""
         if not self.unit:
-            return "what the agent says on its standard error"
+            return "the agent's standard error"
         return f"`journalctl {'--user ' if self.user else ''}-u {self.unit}`"
 
 
 NOBODY = ServiceUnit("", user=False, checks=())
-"""Without an agent there is nothing that could run it."""
+"""Without an agent nothing runs it."""
 
 
 def look(pid: int, procfs: str, environ: Mapping[str, str], docker: str = DOCKER) -> ServiceUnit:
-    """Who started the process, whether that starts it after a boot too, and how."""
+    """What started the process, and whether and how it does so after a boot."""
     group = _group(f"{procfs}/{pid}/cgroup")
     if within := _DOCKER.search(group):
         return ServiceUnit("", user=False, checks=(_container(within[1], docker, environ),))
@@ -82,37 +80,33 @@ def look(pid: int, procfs: str, environ: Mapping[str, str], docker: str = DOCKER
     if not where and any(os.path.exists(f"{procfs}/{pid}/root{path}") for path in _IN_CONTAINER):
         where = "a container"
     if where and not where.startswith("service"):
-        text = f"it runs in {where}, and whether anything starts that after a boot cannot be seen from here"
-        return ServiceUnit("", user=False, checks=(CheckResult("bad", text, OUTSIDE),))
+        text = f"it runs in {where}; from inside, it is unknown what starts that after a boot"
+        return ServiceUnit("", user=False, checks=(bad(text, OUTSIDE),))
     owner = _USER.search(group)
     names = [name for name in group.split("/") if name.endswith(".service") and not name.startswith("user@")]
     if names:
         return _of_unit(names[-1], int(owner[1]) if owner else None, environ, running(pid, procfs))
-    text = "it is not run as a service: after a reboot, or when it ends, nobody starts it again"
-    return ServiceUnit("", user=False, checks=(CheckResult("bad", text, install(environ)),))
+    text = "it does not run as a service: nothing restarts it after a reboot or a failure"
+    return ServiceUnit("", user=False, checks=(bad(text, install(environ)),))
 
 
 def install(environ: Mapping[str, str]) -> str:
-    """How costguard becomes a service here; names only what exists."""
+    """How to make costguard a service here; names only what exists."""
     if units(environ).path(NAME):
-        return "run it as the service that is installed: `sudo systemctl enable --now costguard`, after ending this one"
+        return "stop this agent, then enable the installed service: `sudo systemctl enable --now costguard`"
     if not os.path.isdir("/run/systemd/system") and "SYSTEMD_UNIT_PATH" not in environ:
-        return (
-            "have the service manager of this machine start it; seen are units of systemd and docker's restart policies"
-        )
+        return "have the service manager of this machine start it; doctor knows systemd units and docker's restart policies"
     if not os.path.exists(SHIPPED):
-        return "write a unit of systemd that starts `costguard run`, and enable it"
-    found = os.path.join(os.path.dirname(sys.executable), "costguard")
-    named = (
-        f", after its ExecStart= was made to name {found}" if shutil.which("costguard", path=SEARCHED) is None else ""
-    )
-    steps = f"`sudo cp {SHIPPED} /etc/systemd/system/`, then `sudo systemctl enable --now costguard`{named}"
-    return f"make it a service: {steps}"
+        return "write a systemd unit that starts `costguard run`, and enable it"
+    steps = f"`sudo cp {SHIPPED} /etc/systemd/system/`"
+    if shutil.which("costguard", path=SEARCHED) is None:
+        steps += f", set its ExecStart= to {os.path.join(os.path.dirname(sys.executable), 'costguard')}"
+    return f"make it a service: {steps}, then `sudo systemctl enable --now costguard`"
 
 
 def units(environ: Mapping[str, str], uid: int | None = None, *, fleeting: bool = False) -> Units:
-    """The unit files of the system's manager, or of a user's, that are there after a boot; ``fleeting``: those that are not."""
-    if given := environ.get("SYSTEMD_UNIT_PATH"):  # systemd's own way to look elsewhere
+    """The unit files of the system or of a user that survive a boot; ``fleeting``: those that do not."""
+    if given := environ.get("SYSTEMD_UNIT_PATH"):  # systemd's own override
         return Units([] if fleeting else given.split(os.pathsep))
     kind = "system" if uid is None else "user"
     folders = [folder.format(kind) for folder in (FLEETING if fleeting else LASTING)]
@@ -124,53 +118,49 @@ def units(environ: Mapping[str, str], uid: int | None = None, *, fleeting: bool 
 
 
 def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Running) -> ServiceUnit:
-    """The unit that runs the agent now, judged by the files that are read at the next boot."""
+    """The unit that runs the agent now, judged by the files that the next boot reads."""
     found = units(environ, uid)
     service = ServiceUnit(unit, user=uid is not None, checks=())
-    bad = list(_not_at_boot(service, found, uid, environ))
+    problems = list(_not_at_boot(service, found, uid, environ))
     settings = found.settings(unit)
-    bad += _restarts(service, settings)
+    problems += _restarts(service, settings)
     for key, values in settings.items():
         if values and key.startswith(("Condition", "Assert", "ExecCondition")):
-            text = f"{unit} starts only where {key}={values[-1]} holds, and nobody can tell whether it will at the next boot"
-            bad.append(
-                CheckResult("bad", text, f"`{'' if service.user else 'sudo '}systemctl edit {unit}` can take it back")
-            )
+            text = f"{unit} starts only where {key}={values[-1]} holds, which is unknown for the next boot"
+            problems.append(bad(text, f"`{'' if service.user else 'sudo '}systemctl edit {unit}` can remove it"))
     try:
         variables = environment(settings)
         options: list[str] | None = run_options(command(settings, variables), variables, agent.python)
     except UnclearError as error:
         variables, options = {}, None
         if found.path(unit):
-            text = f"{unit} does not provably start `costguard run` again: {error}"
-            bad.append(CheckResult("bad", text, f"see its files: {service.systemctl('cat').replace('sudo ', '')}"))
+            text = f"it is not proven that {unit} starts `costguard run` again: {error}"
+            problems.append(bad(text, f"see its files: {service.systemctl('cat').replace('sudo ', '')}"))
     if found.path(unit):
-        bad += _changed(service, [*found.files(unit), *environment_files(settings)], agent)
-    good = CheckResult("ok", f"{unit} runs it, and starts it at every boot ({found.path(unit)})")
+        problems += _changed(service, [*found.files(unit), *environment_files(settings)], agent)
+    good = ok(f"{unit} starts it at every boot ({found.path(unit)})")
     given = None if options is None else tuple(options)
-    return service._replace(checks=tuple(bad) or (good,), options=given, variables=variables)
+    return service._replace(checks=tuple(problems) or (good,), options=given, variables=variables)
 
 
 def _restarts(service: ServiceUnit, settings: Mapping[str, list[str]]) -> list[CheckResult]:
-    """Whether it comes back when it ends by a failure, whichever that is."""
+    """Whether it restarts after every kind of failure."""
     unit, how = service.unit, (settings.get("Restart") or ["no"])[-1]
     edit = service.systemctl("edit")
     if how == "no":
-        text = f"{unit} has no Restart=, so the guard stays away when it ends by a failure"
+        text = f"{unit} has no Restart=, so the guard stays down after a failure"
     elif how not in RESTARTING:
-        text = f"{unit} has Restart={how}, so the guard stays away after some failures"
+        text = f"{unit} has Restart={how}, so the guard stays down after some failures"
     else:
         kept = _words(settings, "RestartPreventExitStatus") - INTENDED
         kept |= _words(settings, "SuccessExitStatus") - INTENDED if how == "on-failure" else set()
         if not kept:
             return []
-        text = f"{unit} is not started again after {', '.join(sorted(kept))} (RestartPreventExitStatus=, SuccessExitStatus=)"
-        return [
-            CheckResult(
-                "bad", text, f"{edit}: [Service] RestartPreventExitStatus= and SuccessExitStatus= without these"
-            )
-        ]
-    return [CheckResult("bad", text, f"{edit}: [Service] Restart=on-failure")]
+        text = (
+            f"{unit} does not restart after {', '.join(sorted(kept))} (RestartPreventExitStatus=, SuccessExitStatus=)"
+        )
+        return [bad(text, f"{edit}: [Service] RestartPreventExitStatus= and SuccessExitStatus= without these")]
+    return [bad(text, f"{edit}: [Service] Restart=on-failure")]
 
 
 def _words(settings: Mapping[str, list[str]], key: str) -> set[str]:
@@ -178,41 +168,41 @@ def _words(settings: Mapping[str, list[str]], key: str) -> set[str]:
 
 
 def _changed(service: ServiceUnit, files: Sequence[str], agent: Running) -> list[CheckResult]:
-    """A unit that was changed after the start has not been seen to start: as another user, without the devices, or at all."""
+    """A unit that was changed after the start is not proven to start: its user or devices may be wrong."""
     if agent.started is None:
-        text = f"when the agent was started cannot be seen, so nobody can tell whether {service.unit} still starts like that"
-        return [CheckResult("bad", text, "`sudo costguard doctor`")]
+        text = f"the agent's start time is hidden, so {service.unit} may have changed since"
+        return [bad(text, "`sudo costguard doctor`")]
     later = [path for path in files if agent.since(path)]
     if not later:
         return []
-    text = f"{service.unit} was changed after the agent was started ({', '.join(later[:3])}), so nobody has seen that it starts like that"
-    return [CheckResult("bad", text, f"{service.systemctl('restart')} shows it")]
+    text = f"{service.unit} was changed after the agent was started ({', '.join(later[:3])}), so it is not proven that it still starts"
+    return [bad(text, f"{service.systemctl('restart')} proves it")]
 
 
 def _not_at_boot(service: ServiceUnit, found: Units, uid: int | None, environ: Mapping[str, str]) -> list[CheckResult]:
     unit = service.unit
     if not found.path(unit):
-        text = f"{unit}, which runs it, has no unit file that is there after a boot"
-        return [CheckResult("bad", text, install(environ))]
+        text = f"{unit}, which runs it, has no unit file that survives a boot"
+        return [bad(text, install(environ))]
     for each in (found, units(environ, uid, fleeting=True)):
         if each.masked(unit):
-            text = f"{unit} is masked ({each.path(unit)}): nothing can start it again"
-            return [CheckResult("bad", text, service.systemctl("unmask"))]
+            text = f"{unit} is masked ({each.path(unit)}), so nothing can start it"
+            return [bad(text, service.systemctl("unmask"))]
     if not found.starts_at_boot(unit):
-        text = f"{unit} is not enabled: after a reboot nobody starts the guard"
-        return [CheckResult("bad", text, service.systemctl("enable"))]
+        text = f"{unit} is not enabled: nothing starts the guard after a reboot"
+        return [bad(text, service.systemctl("enable"))]
     name = _home(uid)[0] if uid is not None else ""
     if uid is not None and not os.path.exists(f"/var/lib/systemd/linger/{name}"):
-        text = f"{unit} belongs to {name or f'uid {uid}'}, whose services start with a login and end with it"
-        return [CheckResult("bad", text, f"`sudo loginctl enable-linger {name or uid}`")]
+        text = f"{unit} belongs to {name or f'uid {uid}'}, whose services run only while that user is logged in"
+        return [bad(text, f"`sudo loginctl enable-linger {name or uid}`")]
     return []
 
 
 def run_options(words: list[str], variables: dict[str, str], python: str) -> list[str]:
-    """What follows ``costguard run`` in a command line; raises UnclearError for one that cannot start, or starts something else.
+    """The options of ``costguard run`` in a command line; raises UnclearError when it starts nothing, or something else.
 
-    ``variables`` are those that it gets; env(1) adds to them. ``python`` is the agent's own: what else bears the name of
-    costguard is another installation, or none.
+    ``variables`` are those that it gets; env(1) adds to them. ``python`` is the agent's own: a ``costguard`` of another
+    Python is another installation.
     """
     if os.path.basename(words[0]) == "env":
         _program(words[0], variables)
@@ -231,9 +221,9 @@ def run_options(words: list[str], variables: dict[str, str], python: str) -> lis
     if words[1:2] != ["run"]:
         raise UnclearError(f"its ExecStart= starts `{' '.join(words[:2])}`")
     if not same_python(found := python_of(program), python):
-        runs = python or "a Python that cannot be seen"
+        runs = python or "an unknown Python"
         raise UnclearError(
-            f"its ExecStart= starts {program} ({found or 'no Python program'}), and the agent runs on {runs}"
+            f"its ExecStart= starts {program} ({found or 'not a Python program'}), but the agent runs on {runs}"
         )
     return words[2:]
 
@@ -251,10 +241,9 @@ def _module(words: list[str]) -> int:
 def _program(name: str, variables: Mapping[str, str]) -> str:
     path = shutil.which(name, path=variables.get("PATH") or SEARCHED)
     if path is None:
-        where = (
-            "does not exist" if os.path.isabs(name) else "is in none of the folders where systemd looks for programs"
+        raise UnclearError(
+            f"{name} does not exist" if os.path.isabs(name) else f"{name} is not in systemd's search path"
         )
-        raise UnclearError(f"{name} {where}")
     return path
 
 
@@ -266,19 +255,19 @@ def _container(number: str, docker: str, environ: Mapping[str, str]) -> CheckRes
         policy = ""
     name = f"docker container {number[:12]}"
     if policy in RESTARTS and units(environ).starts_at_boot("docker.service"):
-        return CheckResult("ok", f"{name} runs it, and docker starts that at every boot (restart policy {policy})")
+        return ok(f"{name} runs it, and docker starts it at every boot (restart policy {policy})")
     if policy in RESTARTS:
-        text = f"{name} runs it, and docker itself is not started at boot"
-        return CheckResult("bad", text, "`sudo systemctl enable docker`")
+        text = f"{name} runs it, but docker itself does not start at boot"
+        return bad(text, "`sudo systemctl enable docker`")
     if not policy:
-        text = f"it runs in {name}, whose restart policy cannot be seen from here"
-        return CheckResult("bad", text, OUTSIDE)
-    text = f"{name} runs it with the restart policy {policy}: after a reboot nobody starts it again"
-    return CheckResult("bad", text, f"`docker update --restart unless-stopped {number[:12]}`")
+        text = f"it runs in {name}, whose restart policy is unknown from inside"
+        return bad(text, OUTSIDE)
+    text = f"{name} runs it with the restart policy {policy}: nothing restarts it after a reboot"
+    return bad(text, f"`docker update --restart unless-stopped {number[:12]}`")
 
 
 def _group(path: str) -> str:
-    """The control group: of systemd's own tree where there are several (cgroup v1)."""
+    """The control group; with cgroup v1, the one in systemd's own tree."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
@@ -289,7 +278,7 @@ def _group(path: str) -> str:
 
 
 def _home(uid: int) -> tuple[str, str]:
-    """Name and home of a user of this machine; a directory service on the network could hang."""
+    """Name and home of a local user; a directory service on the network could hang."""
     try:
         with open("/etc/passwd", encoding="utf-8", errors="replace") as file:
             rows = [line.rstrip("\n").split(":") for line in file]

@@ -1,6 +1,6 @@
 """What systemd's files say about a unit: masked, started at boot, with which command and environment.
 
-The files are what counts after a boot, so no manager is asked. Sources: systemd.unit(5), systemd.service(5),
+After a boot only the files count, so no manager is asked. Sources: systemd.unit(5), systemd.service(5),
 systemd.exec(5), systemd.syntax(7).
 """
 
@@ -12,40 +12,40 @@ from collections.abc import Mapping, Sequence
 from costguard.engine.words import several
 
 ROOT = "default.target"
-"""What a manager starts at boot."""
+"""The target that a manager starts at boot."""
 
 MOST_UNITS = 5000
-"""A set of unit files that wants more than these is not followed to its end."""
+"""Limit of the search through what units want."""
 
 LASTING = (
     "/etc/systemd/{0}.control", "/etc/systemd/{0}", "/usr/local/lib/systemd/{0}", "/usr/lib/systemd/{0}",
     "/lib/systemd/{0}",
 )  # fmt: skip
-"""Where units lie that are there after a boot, the strongest first; the field is ``system`` or ``user``."""
+"""Folders of units that survive a boot, in order of precedence; the field is ``system`` or ``user``."""
 
 FLEETING = ("/run/systemd/{0}.control", "/run/systemd/transient", "/run/systemd/{0}")
-"""Where units lie that end with this boot."""
+"""Folders of units that end with this boot."""
 
 _PULLS = ("Wants", "Requires", "BindsTo", "Upholds")
 _OF_UNIT = re.compile(r"Condition|Assert|(?:Wants|Requires|BindsTo|Upholds)$")
-"""What counts in [Unit]; everything else that is read here counts in [Service] alone, and elsewhere says nothing."""
+"""Directives of [Unit]; all others that are read here belong to [Service]."""
 
 _PREFIXES = "@-:+!|"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 class UnclearError(Exception):
-    """What a unit does cannot be told from its files; the words say why."""
+    """What a unit does is not clear from its files; the message says why."""
 
 
 class Units:
-    """The unit files of one manager, in its folders, the strongest first."""
+    """The unit files of one manager, in its folders, in order of precedence."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = [folder for folder in dict.fromkeys(folders) if os.path.isdir(folder)]
 
     def path(self, name: str) -> str:
-        """The file that counts for a unit; empty when there is none."""
+        """The effective file of a unit; empty when there is none."""
         for wanted in filter(None, (name, _template(name))):
             for folder in self._folders:
                 if os.path.lexists(found := f"{folder}/{wanted}"):
@@ -78,9 +78,9 @@ class Units:
         return False
 
     def settings(self, name: str) -> Mapping[str, list[str]]:
-        """Its directives, those of drop-ins included: the values of each in order; an empty one takes back earlier ones.
+        """Its directives with those of drop-ins: the values of each in order; an empty one clears earlier ones.
 
-        One that stands in a section where systemd does not know it does not count.
+        A directive in the wrong section does not count.
         """
         found: dict[str, list[str]] = {}
         for path in (self.path(name), *self._drop_ins(name)):
@@ -94,12 +94,12 @@ class Units:
         return found
 
     def files(self, name: str) -> list[str]:
-        """What a unit is made of: its file, its drop-ins, and the folders in which those lie."""
+        """Its file, its drop-ins, and the folders of those."""
         drop_ins = self._drop_ins(name)
         return [self.path(name), *drop_ins, *dict.fromkeys(os.path.dirname(path) for path in drop_ins)]
 
     def _names(self, name: str) -> set[str]:
-        """The unit's own name, and the one that its file is a link to."""
+        """The unit's own name, and the name of the file that it links to."""
         path = self.path(name)
         target = os.path.basename(os.path.realpath(path)) if path else ""
         return {name, target} if "." in target and "@." not in target else {name}
@@ -112,13 +112,13 @@ class Units:
                     for entry in _listed(path := f"{folder}/{name}.{kind}"):
                         linked.setdefault(entry, f"{path}/{entry}")
         settings = self.settings(unit)
-        written = [each for key in _PULLS for value in settings.get(key, ()) for each in value.split()]
+        written = [wanted for key in _PULLS for value in settings.get(key, ()) for wanted in value.split()]
         return [entry for entry, path in linked.items() if _counts(path)] + written
 
     def _drop_ins(self, name: str) -> list[str]:
         kind = name.rpartition(".")[2]
         found: dict[str, str] = {}
-        names = sorted(self._names(name), key=lambda each: each != name)
+        names = sorted(self._names(name), key=lambda known: known != name)
         for wanted in filter(None, (*names, _template(name), *_prefixes(name), kind)):
             for folder in self._folders:
                 for entry in _listed(path := f"{folder}/{wanted}.d"):
@@ -128,13 +128,13 @@ class Units:
 
 
 def environment(settings: Mapping[str, list[str]]) -> dict[str, str]:
-    """The variables that the unit gives its program; raises UnclearError for a file of them that cannot be read."""
+    """The environment of the unit's program; raises UnclearError for an EnvironmentFile that cannot be read."""
     found: dict[str, str] = {}
     for line in settings.get("Environment", ()):
         found.update(word.partition("=")[::2] for word in _split(line) if "=" in word)
     for line, path in zip(settings.get("EnvironmentFile", ()), environment_files(settings), strict=True):
         if any(sign in path for sign in "*?["):
-            raise UnclearError(f"its EnvironmentFile {path} may be any number of files")
+            raise UnclearError(f"its EnvironmentFile {path} is a pattern")
         try:
             with open(path, encoding="utf-8") as file:
                 lines = file.read(1 << 20).splitlines()
@@ -144,7 +144,7 @@ def environment(settings: Mapping[str, list[str]]) -> dict[str, str]:
             raise UnclearError(f"its EnvironmentFile {path} does not exist, so it does not start") from error
         except (OSError, UnicodeDecodeError) as error:
             raise UnclearError(f"its EnvironmentFile {path} cannot be read by this user") from error
-        for text in (each.strip() for each in lines):
+        for text in map(str.strip, lines):
             if text and text[0] not in "#;" and "=" in text:
                 name, _, value = text.partition("=")
                 found[name.strip()] = " ".join(_split(value))
@@ -152,12 +152,12 @@ def environment(settings: Mapping[str, list[str]]) -> dict[str, str]:
 
 
 def environment_files(settings: Mapping[str, list[str]]) -> list[str]:
-    """The paths of the files with variables."""
+    """The paths of its EnvironmentFile= directives."""
     return [line.removeprefix("-").strip().strip('"') for line in settings.get("EnvironmentFile", ())]
 
 
 def command(settings: Mapping[str, list[str]], variables: Mapping[str, str]) -> list[str]:
-    """The command line that the unit starts; raises UnclearError where its files do not say it."""
+    """The command line that the unit starts; raises UnclearError where it is not clear from the files."""
     lines = settings.get("ExecStart", ())
     if len(lines) != 1:
         raise UnclearError(f"it has {several(len(lines), 'ExecStart= line')}")
@@ -173,7 +173,7 @@ def command(settings: Mapping[str, list[str]], variables: Mapping[str, str]) -> 
         else:
             words.append(_VARIABLE.sub(lambda name: variables.get(name[1], ""), plain))
     if "@" in line[: len(line) - len(bare)]:
-        del words[1:2]  # the name that the program is told
+        del words[1:2]  # argv[0] of the program
     if not words:
         raise UnclearError("its ExecStart= is empty")
     return words
@@ -186,18 +186,18 @@ def _template(name: str) -> str:
 
 
 def _prefixes(name: str) -> list[str]:
-    """``a-b-.service`` and ``a-.service`` for ``a-b-c.service``: drop-ins of these count for it."""
+    """``a-b-.service`` and ``a-.service`` for ``a-b-c.service``: their drop-ins apply too."""
     stem, _, kind = name.rpartition(".")
     parts = stem.split("-")[:-1]
     return [f"{'-'.join(parts[:number])}-.{kind}" for number in range(len(parts), 0, -1)]
 
 
 def _counts(link: str) -> bool:
-    """Whether an entry of a ``.wants`` folder is heeded: a link, and neither to /dev/null nor to an empty file."""
+    """Whether an entry of a ``.wants`` folder counts: a link, but not to /dev/null or an empty file."""
     try:
         return os.path.islink(link) and os.path.realpath(link) != os.devnull and os.stat(link).st_size > 0
     except OSError:
-        return os.path.islink(link)  # one that leads nowhere still names its unit
+        return os.path.islink(link)  # a dangling link still names its unit
 
 
 def _split(line: str) -> list[str]:

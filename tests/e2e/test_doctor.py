@@ -91,7 +91,7 @@ def test_a_dry_run_would_be_guarded_and_says_how_to_change_that(agent: Agent) ->
     assert done.stdout.splitlines()[-1].startswith("WOULD BE GUARDED in live mode; this is a dry run")
     found = facts(agent, *COMMANDED, procfs)
     assert (found["guarded"], found["verdict"]) == (False, "WOULD BE GUARDED")
-    assert found["why"] == ["mode is dry-run: it warns, and stops nothing"]
+    assert found["why"] == ["mode is dry-run: it warns but stops nothing"]
 
 
 @pytest.mark.parametrize("action", ["reboot", pytest.param("end_process", marks=pytest.mark.thorough)])
@@ -117,7 +117,7 @@ def test_an_agent_that_nobody_starts_again_guards_nothing(agent: Agent) -> None:
     planned(agent)
     found = facts(agent, *LIVE, f"host.procfs={agent.folder / 'none'}")
     assert (found["verdict"], len(found["why"])) == ("NOT GUARDED", 1)
-    assert "it is not run as a service" in found["why"][0]
+    assert "it does not run as a service" in found["why"][0]
 
 
 def test_a_file_that_was_broken_since_the_start_guards_nothing(agent: Agent) -> None:
@@ -132,7 +132,7 @@ def test_a_file_that_was_broken_since_the_start_guards_nothing(agent: Agent) -> 
     agent.environment |= environment
     assert facts(agent, procfs)["verdict"] == "GUARDED", "doctor takes the file that the agent was given"
     for text, words in (
-        (written + '[hooks]\npre_stop = ["true"]\n', "something beside the rules"),
+        (written + '[hooks]\npre_stop = ["true"]\n', "something other than the rules"),
         ('mode = "live\n', "would not start again"),
     ):
         file.write_text(text)

@@ -135,7 +135,7 @@ def broken(bench: Bench, what: str) -> str:
         return "command: cannot be carried out"
     if what == "no plan":
         report["plans"] = []
-        return "not known yet"
+        return "not checked yet"
     if what == "failed":
         report["phase"] = "FAILED"
         return report["sentence"]  # type: ignore[no-any-return]  # the engine's words
@@ -268,21 +268,21 @@ TAKES_AWAY: dict[str, tuple[Callable[[Bench], object], str]] = {
     ),
     "no check passed for days": (
 stale,
-        "no check has passed since",
+        "its plan passed 2d ago",
     ),
     "a fall-back was never planned": (
-        lambda bench: (bench.report or {})["policy"].update(fallback=["shutdown"]), "shutdown: whether it may be",
+        lambda bench: (bench.report or {})["policy"].update(fallback=["shutdown"]), "shutdown: not checked yet",
     ),
-    "the unit is gone": (lambda bench: bench.unit.unlink(), "no unit file that is there after a boot"),
+    "the unit is gone": (lambda bench: bench.unit.unlink(), "no unit file that survives a boot"),
     "the unit is disabled": (unlink, "costguard.service is not enabled"),
     "the unit is wanted by what does not start": (unreached, "costguard.service is not enabled"),
     "the unit is masked": (mask, "costguard.service is masked"),
     "the unit is empty": (lambda bench: bench.unit.write_text(""), "costguard.service is masked"),
     "the unit is of this boot alone": (only_now, "run-u7.service, which runs it, has no unit file"),
-    "the agent is no service": (other_unit, "it is not run as a service"),
+    "the agent is no service": (other_unit, "it does not run as a service"),
     "the agent is in a container": (
         lambda bench: bench.cgroup.write_text(f"0::/system.slice/docker-{'ab' * 32}.scope\n"),
-        "whose restart policy cannot be seen from here",
+        "whose restart policy is unknown from inside",
     ),
     "the agent is in a pod": (
         lambda bench: bench.cgroup.write_text(f"0::/kubepods.slice/cri-containerd-{'ab' * 32}.scope\n"),
@@ -293,7 +293,7 @@ stale,
     ),
     "the program is not where systemd looks": (
         lambda bench: write_unit(bench.unit, "Environment=PATH=/nonexistent", "/usr/bin/env costguard run"),
-        "costguard is in none of the folders",
+        "costguard is not in systemd's search path",
     ),
     "the unit starts something else": (
         lambda bench: write_unit(bench.unit, exec_start="/bin/sh -c 'costguard run'"), "its ExecStart= starts /bin/sh",
@@ -311,17 +311,17 @@ stale,
         lambda bench: drop_in(bench, "[Unit]\nConditionPathExists=/dev/nvidia0"), "only where ConditionPathExists=",
     ),
     "the program is another costguard": (
-        lambda bench: write_unit(bench.unit, exec_start=script(bench, "#!/bin/sh\nexit 0\n") + " run"), "no Python program",
+        lambda bench: write_unit(bench.unit, exec_start=script(bench, "#!/bin/sh\nexit 0\n") + " run"), "not a Python program",
     ),
     "the program is the costguard of another Python": (
         lambda bench: write_unit(bench.unit, exec_start=script(bench, "#!/nonexistent/bin/python3\n") + " run"),
-        "(/nonexistent/bin/python3), and the agent runs on",
+        "(/nonexistent/bin/python3), but the agent runs on",
     ),
     "PATH finds another costguard": (
         lambda bench: write_unit(
             bench.unit, f"Environment=PATH={Path(script(bench, '#!/bin/sh')).parent}:/usr/bin", "/usr/bin/env costguard run"
         ),
-        "no Python program",
+        "not a Python program",
     ),
     "another Python has that module": (lambda bench: bench.run_by("/opt/x/bin/python3"), "runs on /opt/x/bin/python3"),
     "a program is told -m": (
@@ -331,9 +331,9 @@ stale,
         lambda bench: bench.started_in(-3600.0), "was changed after the agent was started",
     ),
     "the start cannot be seen": (
-        lambda bench: (bench.cgroup.parent / "stat").unlink(), "when the agent was started cannot be seen",
+        lambda bench: (bench.cgroup.parent / "stat").unlink(), "start time is hidden",
     ),
-    "its environment may be any file": (environment_file, "may be any number of files"),
+    "its environment may be any file": (environment_file, "is a pattern"),
     "a copy lies where links count": (copied, "costguard.service is not enabled"),
     "it is wanted in a wrong section": (wanted_elsewhere, "costguard.service is not enabled"),
     "a drop-in of its family starts something else": (common_drop_in, "its ExecStart= starts /bin/true"),
@@ -345,11 +345,11 @@ stale,
         lambda bench: drop_in(bench, "Restart=no\n[Unit]\nRestart=always"), "has no Restart=",
     ),
     "a failure is no reason to restart": (
-        lambda bench: drop_in(bench, "RestartPreventExitStatus=2 3 SIGKILL"), "not started again after SIGKILL",
+        lambda bench: drop_in(bench, "RestartPreventExitStatus=2 3 SIGKILL"), "does not restart after SIGKILL",
     ),
-    "a failure counts as a success": (lambda bench: drop_in(bench, "SuccessExitStatus=1"), "not started again after 1"),
+    "a failure counts as a success": (lambda bench: drop_in(bench, "SuccessExitStatus=1"), "does not restart after 1"),
     "the rest of the configuration is not shown": (
-        lambda bench: set_agent(bench, digest=None), "is not shown to this user",
+        lambda bench: set_agent(bench, digest=None), "this user may not see whether",
     ),
     "nobody restarts it": (lambda bench: drop_in(bench, "Restart=no"), "has no Restart="),
     "it would start with other rules": (
@@ -359,7 +359,7 @@ stale,
         lambda bench: set_after(bench, kill_action="stop"), "kill_action is 'command', not 'stop'",
     ),
     "it would start with another command": (
-        lambda bench: set_agent(bench, digest="00000000"), "something beside the rules",
+        lambda bench: set_agent(bench, digest="00000000"), "something other than the rules",
     ),
     "it would not start": (lambda bench: setattr(bench, "after", None), "costguard.service would not start again"),
     "the reader does not answer": (lambda bench: set_agent(bench, reader="it ended with 3"), "the GPU reader: it ended"),
@@ -401,12 +401,12 @@ def test_a_dry_run_would_be_guarded(bench: Bench) -> None:
         rules["mode"] = "dry-run"
     report = bench.examine()
     assert (report.verdict, report.guarded) == ("WOULD BE GUARDED", False)
-    assert report.why == ("mode is dry-run: it warns, and stops nothing",)
+    assert report.why == ("mode is dry-run: it warns but stops nothing",)
     whole, refuse = bench.as_run, Configuration(None, ("kill_duration: too short for live",), "")
     bench.as_run = lambda options, environment: refuse if "live" in options else whole(options, environment)  # type: ignore[method-assign]  # another answer to the same question
     report = bench.examine()
     assert report.verdict == "NOT GUARDED"
-    assert "in live mode it would not start" in str(report.why)
+    assert "it would not start in live mode" in str(report.why)
 
 
 @pytest.mark.parametrize("long", [False, True])
@@ -523,7 +523,7 @@ def test_an_agent_that_does_not_answer_is_not_described(bench: Bench) -> None:
     assert not report.guarded
     text = str(report.sections)
     assert "an agent that was started now" not in text
-    assert "not known while it does not answer" in text
+    assert "unknown while the agent does not answer" in text
     assert report.facts["plans"] == []
     assert report.facts["sentence"] == ""
 
@@ -556,9 +556,7 @@ def test_nobody_to_be_warned_is_told(bench: Bench) -> None:
     report = bench.examine()
     assert report.guarded
     assert report.facts["reached"] is False
-    assert "a warning would reach nobody now but the journal; after 3 tries the countdown goes on" in str(
-        report.sections
-    )
+    assert "a warning would reach only the journal now; after 3 tries the countdown goes on" in str(report.sections)
     assert 'add "wall"' not in str(report.sections), "it is there"
     device = os.stat(line).st_rdev
     (bench.folder / "proc/50").mkdir()

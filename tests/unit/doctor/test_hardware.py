@@ -70,7 +70,7 @@ def test_every_known_failure_has_its_own_advice(code: int) -> None:
     [
         ("the reader did not answer within 5 s and was killed", "the driver hangs"),
         ("readers hang in the driver and cannot be killed; no further one is started", "only a reboot"),
-        ("detached on request; `costguard attach` ends that", "takes it back"),
+        ("detached on request; `costguard attach` ends that", "uses it again"),
         ("not listed any more", "dmesg"),
         ("failed (NVML 12345, Init)", "nvidia-smi"),
         ("", "nvidia-smi"),
