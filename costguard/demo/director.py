@@ -1,4 +1,4 @@
-"""Runs the real loop on the simulated machine and tells a stage what happens."""
+"""Runs the real loop on the simulated machine and passes what happens to a stage."""
 
 import re
 from collections import deque
@@ -9,27 +9,27 @@ from costguard.agent.report import report
 from costguard.demo import story
 from costguard.engine.state import DONE
 from costguard.host.ports import Instant
-from costguard.notify.compose import Text, compose
+from costguard.notify.compose import compose
 from costguard.testing.simhost import Machine, SimHost, Watch, effective
 
-COLUMN = 180.0
-"""Virtual seconds that one column of the history stands for."""
+COLUMN_SECONDS = 180.0
+"""Virtual time in one column of the history."""
 
 COLUMNS = 60
 _PRIORITY = re.compile(r"^<\d>")
 
 
 class DemoLine(NamedTuple):
-    """Something that the agent said, at a date; ``kind`` is *journal* or the kind of a message."""
+    """A journal line or a message of the agent, at a date; ``kind`` is *journal* or the kind of a message."""
 
     wall: float
     kind: str
-    words: str
+    text: str
     body: str = ""
 
 
 class Spell(NamedTuple):
-    """What was seen during one act. Seconds."""
+    """What was seen during one act, in seconds."""
 
     worked: float = 0.0
     quiet: float = 0.0
@@ -43,7 +43,7 @@ class Spell(NamedTuple):
 
 
 class DayAccount(NamedTuple):
-    """The whole day: what was seen in each act, and the date at which the agent would have acted."""
+    """The whole day: what was seen in each act, and when the agent would have acted."""
 
     spells: dict[str, Spell]
     began: float
@@ -64,7 +64,7 @@ class DayAccount(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """Everything there is to see at one moment."""
+    """Everything to see at one moment."""
 
     act: story.Act
     wall: float
@@ -72,11 +72,11 @@ class Scene(NamedTuple):
     history: tuple[tuple[float | None, ...], ...]
     journal: tuple[DemoLine, ...]
     message: DemoLine | None
-    would_act: float | None  # the date of the decision, once it fell
+    would_act: float | None  # the date of the decision, once it was made
 
 
 class Stage(Protocol):
-    """Who shows it. ``every``: seconds of the show between two scenes."""
+    """What shows it. ``every``: seconds between two scenes."""
 
     every: float
 
@@ -84,14 +84,14 @@ class Stage(Protocol):
         """An act begins."""
 
     def line(self, line: DemoLine) -> None:
-        """The agent said something."""
+        """A journal line or a message."""
 
     def draw(self, scene: Scene, shown: float) -> None:
-        """Show a moment that is due ``shown`` seconds after the curtain rose; this may sleep."""
+        """Show a moment that is due ``shown`` seconds after the start; may sleep."""
 
 
 class Director(Watch):
-    """Looks on while the loop runs, and keeps the account. ``play`` runs the whole day."""
+    """Watches the loop and keeps the account. ``play`` runs the whole day."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -99,7 +99,7 @@ class Director(Watch):
             Machine(2, story.script(), counters=False),
             seed=1,
             start_wall=story.start_wall(),
-            until=story.LENGTH + 15.0,  # the last look of the day is taken
+            until=story.LENGTH + 15.0,  # includes the last look of the day
             watch=self,
         )
         self.loop: Loop | None = None
@@ -127,26 +127,26 @@ class Director(Watch):
     # -- what the simulated host calls -----------------------------------------------------------------------
 
     def said(self, now: Instant, line: str) -> None:
-        """A line of the journal; the kind of a message stands before its sentence."""
-        words = _PRIORITY.sub("", line)
-        kind, colon, rest = words.partition(": ")
-        told = DemoLine(now.wall, "journal", rest if colon and kind.islower() else words)
-        if not self._journal or self._journal[-1].words != told.words:
-            self._journal.append(told)
-            self.stage.line(told)
+        """A line of the journal, without the kind of a message before its sentence."""
+        text = _PRIORITY.sub("", line)
+        kind, colon, rest = text.partition(": ")
+        entry = DemoLine(now.wall, "journal", rest if colon and kind.islower() else text)
+        if not self._journal or self._journal[-1].text != entry.text:
+            self._journal.append(entry)
+            self.stage.line(entry)
 
     def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
-        """A message as people get it; here it always reaches them."""
+        """A message as people get it; here it always arrives."""
         del delivered
-        text: Text = compose(message["kind"], {"machine": story.MACHINE, **message["facts"]})
-        told = DemoLine(now.wall, message["kind"], text.title, text.body)
+        text = compose(message["kind"], {"machine": story.MACHINE, **message["facts"]})
+        entry = DemoLine(now.wall, message["kind"], text.title, text.body)
         if message["kind"] == "warning":
             spell = self._spells[self._act]
             self._spells[self._act] = spell._replace(warnings=spell.warnings + 1)
         if message["kind"] == "would_act":
             self._would_act = now.wall
-        self._message = told
-        self.stage.line(told)
+        self._message = entry
+        self.stage.line(entry)
 
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """The loads, for the history."""
@@ -157,7 +157,7 @@ class Director(Watch):
                 known = [value for value in values if value is not None]
                 past.append(sum(known) / len(known) if len(known) == len(values) else None)
             self._column = []
-            self._column_ends = now.boot + COLUMN
+            self._column_ends = now.boot + COLUMN_SECONDS
 
     def turned(self, now: Instant, until: float) -> None:
         """The loop waits: count what was seen, and draw when it is time."""

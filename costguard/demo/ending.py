@@ -1,4 +1,4 @@
-"""The account at the end, and what to do next."""
+"""The account of the day, and what to do next."""
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -9,29 +9,34 @@ from rich.text import Text
 from costguard.demo import story
 from costguard.demo.director import DayAccount
 from costguard.demo.story import MINUTE
-from costguard.demo.words import hours
 from costguard.engine.words import clock, duration, several
 
 
+def hours(seconds: float) -> str:
+    """``24h 00m``: always in hours, so that durations of one day can be compared at a glance."""
+    minutes = round(seconds / 60)
+    return f"{minutes // 60}h {minutes % 60:02}m"
+
+
 def following(command: str) -> list[tuple[str, str]]:
-    """What to type next and what it does; ``command`` is how `costguard` is typed here."""
+    """What to type next and why; ``command`` is how `costguard` is typed here."""
     return [
         (f"{command} config init --path costguard.toml", "write a commented configuration"),
-        (f"{command} config check costguard.toml", "say in plain words what it will do"),
-        (f"{command} run --config costguard.toml", "on a GPU machine: guard it; dry run, so nothing is stopped"),
-        (f"{command} status", "while that runs: why it is still up, what would stop it"),
+        (f"{command} config check costguard.toml", "explain what it will do"),
+        (f"{command} run --config costguard.toml", "on a GPU machine: guard it (dry run, nothing is stopped)"),
+        (f"{command} status", "meanwhile: see why it is still up, and what would stop it"),
     ]
 
 
 def facts(account: DayAccount) -> list[tuple[str, str, str]]:
-    """(what, how long, remark) of the day; hours are facts of the simulation."""
+    """(what, how long, remark) of the day."""
     total = account.total
     ran, worked, unknown = (MINUTE * round(seconds / MINUTE) for seconds in (total.length, total.worked, total.unknown))
     rows = [
         ("the machine ran", hours(ran), ""),
         ("GPUs worked", hours(worked), ""),
         ("all GPUs were quiet", hours(ran - worked - unknown), ""),
-        ("a GPU could not be read", hours(unknown), "unknown, never taken for idle"),
+        ("a GPU could not be read", hours(unknown), "unknown is never idle"),
     ]
     if account.would_act is not None:
         money = account.saved / story.HOUR * story.PRICE
@@ -41,17 +46,15 @@ def facts(account: DayAccount) -> list[tuple[str, str, str]]:
 
 
 def morals(account: DayAccount) -> list[str]:
-    """What it did not stop, and why; from what was counted, not from what was planned."""
+    """What it did not stop, and why; from the account, not from the script."""
     download, training = account.spells["download"], account.spells["training"]
     stopped = sum(spell.warnings for name, spell in account.spells.items() if name != story.ACTS[-1].name)
     if stopped:
-        return [
-            f"{several(stopped, 'warning')} came while there was work to do: that is a fault of costguard, please report it."
-        ]
+        return [f"{several(stopped, 'warning')} came during work: this is a bug in costguard, please report it."]
     return [
-        f"The download was left alone: {duration(download.quiet)} at 0 %, but no work had been seen since boot.",
-        f"The training was left alone: {duration(training.quiet)} of pauses, each shorter than the hour that it takes.",
-        "The GPU that could not be read was never taken for idle: its clock began anew when it could be read again.",
+        f"The download was left alone: {duration(download.quiet)} at 0 %, but no work seen since boot.",
+        f"The training was left alone: {duration(training.quiet)} of pauses, each shorter than an hour.",
+        "The unreadable GPU never counted as idle: its clock restarted when it could be read again.",
     ]
 
 
@@ -63,12 +66,12 @@ def ending(account: DayAccount, command: str) -> RenderableType:
     table.add_column(style="dim")
     for what, length, remark in facts(account):
         table.add_row(what, length, remark)
-    lines = [Text(f"✔ {words}", style="green") for words in morals(account)]
+    lines = [Text(f"✔ {moral}", style="green") for moral in morals(account)]
     whole = Group(table, Text(), Text("It never stopped work", style="bold"), *lines)
     steps: list[Text] = []
     for typed, meaning in following(command):
         steps += [Text(f"  {typed}", style="bold cyan"), Text(f"      {meaning}")]
-    title = Text("the account of this day", style="bold")
+    title = Text("this day in numbers", style="bold")
     return Group(
         Panel(whole, title=title, title_align="left", box=box.ROUNDED, border_style="green", padding=(0, 1)),
         Text("Only the machine was simulated; loop, decisions and messages are the agent's own.", style="dim"),

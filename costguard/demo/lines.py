@@ -1,4 +1,4 @@
-"""The demonstration as plain lines, or as JSON, for whoever reads it elsewhere than on a terminal."""
+"""The demonstration as plain lines or JSON, outside a terminal."""
 
 import textwrap
 
@@ -14,7 +14,7 @@ WIDTH = 100
 
 
 class Plain:
-    """One line for each event; nothing is paced and nothing moves."""
+    """One line for each event, at once."""
 
     every = float("inf")
 
@@ -32,23 +32,22 @@ class Plain:
     def line(self, line: DemoLine) -> None:
         """A line of the journal, or a message with its body."""
         if line.kind == "journal":
-            _wrapped(f"{hour(line.wall)}  ", line.words)
+            _wrapped(f"{hour(line.wall)}  ", line.text)
             return
-        _wrapped("       | ", line.words)
-        for words in line.body.splitlines():
-            _wrapped("       | ", words)
+        for text in (line.text, *line.body.splitlines()):
+            _wrapped("       | ", text)
 
     def draw(self, scene: Scene, shown: float) -> None:
         """There are no pictures here."""
 
     def end(self, account: DayAccount) -> None:
         """The account and the next steps."""
-        click.echo("\nThe account of this day")
+        click.echo("\nThis day in numbers")
         for what, length, remark in facts(account):
             click.echo(f"  {what:<26} {length:>8}  {remark}".rstrip())
         click.echo("\nIt never stopped work")
-        for words in morals(account):
-            _wrapped("  - ", words)
+        for moral in morals(account):
+            _wrapped("  - ", moral)
         click.echo("\nOnly the machine was simulated; loop, decisions and messages are the agent's own.\n\nNext steps")
         for typed, meaning in following(self._command):
             click.echo(f"  {typed}\n      {meaning}")
@@ -66,16 +65,16 @@ class Json:
     def line(self, line: DemoLine) -> None:
         """The journal, or a message with its title and body."""
         if line.kind == "journal":
-            _dump(event="journal", at=line.wall, sentence=line.words)
+            _dump(event="journal", at=line.wall, sentence=line.text)
         else:
-            _dump(event="message", at=line.wall, kind=line.kind, title=line.words, body=line.body)
+            _dump(event="message", at=line.wall, kind=line.kind, title=line.text, body=line.body)
 
     def draw(self, scene: Scene, shown: float) -> None:
         """There are no pictures here."""
 
     def end(self, account: DayAccount) -> None:
-        """Hours are facts of the simulation, in seconds; money is an estimate and its price an assumption."""
-        spells = {name: {**spell._asdict()} for name, spell in account.spells.items()}
+        """Seconds are facts of the simulation; money is an estimate, and its price an assumption."""
+        spells = {name: spell._asdict() for name, spell in account.spells.items()}
         money = round(account.saved / story.HOUR * story.PRICE, 2)
         _dump(
             event="account",
@@ -91,6 +90,6 @@ def _dump(**event: object) -> None:
     emit("demo", event, lines=True)
 
 
-def _wrapped(first: str, words: str) -> None:
+def _wrapped(first: str, text: str) -> None:
     blank = first if "|" in first else " " * len(first)
-    click.echo(textwrap.fill(words, WIDTH, initial_indent=first, subsequent_indent=blank, break_long_words=False))
+    click.echo(textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=blank, break_long_words=False))

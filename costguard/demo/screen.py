@@ -13,18 +13,18 @@ from rich.text import Text
 
 from costguard.cli.render import COLOURS, bar, percent, sentence, spark
 from costguard.demo import story
-from costguard.demo.director import COLUMN, DemoLine, Scene
-from costguard.demo.words import hours
+from costguard.demo.director import COLUMN_SECONDS, DemoLine, Scene
+from costguard.demo.ending import hours
 from costguard.engine.words import duration, hour
 
 NARROW = 96
-"""Columns below which bars and history are shortened."""
+"""Columns below which bars and history are shorter."""
 
 TALL = 28
 """Rows below which there are no empty lines."""
 
 WIDEST = 104
-"""Longer lines are hard to read."""
+"""Columns at most; longer lines are hard to read."""
 
 
 class Screen:
@@ -61,7 +61,7 @@ class Screen:
 
 
 def draw(scene: Scene, screen: Console) -> RenderableType:
-    """One moment, fitted into the height of the terminal: what people get is cut first."""
+    """One moment, fitted into the height of the terminal; the panel at the bottom is cut first."""
     tall = screen.height >= TALL
     gap = [Text()] if tall else []
     words = sentence(scene.report["sentence"], scene.report["state"]).wrap(screen, screen.width)
@@ -75,7 +75,7 @@ def draw(scene: Scene, screen: Console) -> RenderableType:
 
 
 def _rows(screen: Console) -> int:
-    """Lines that are kept for the sentence, so that nothing below it jumps."""
+    """Lines reserved for the sentence, so that nothing below it jumps."""
     return 2 if screen.width >= NARROW else 3
 
 
@@ -108,7 +108,7 @@ def _head(scene: Scene) -> Panel:
 def _gpus(scene: Scene, width: int) -> Table:
     columns = 40 if width >= NARROW else 20
     table = Table.grid(padding=(0, 2, 0, 1))
-    ago = f"{duration(columns * COLUMN)} ago"
+    ago = f"{duration(columns * COLUMN_SECONDS)} ago"
     table.add_row("", "", "", Text(ago + "now".rjust(columns - len(ago)), style="dim"), "")
     for gpu, past in zip(scene.report["gpus"], scene.history, strict=False):
         state = str(gpu["state"])
@@ -125,7 +125,7 @@ def _gpus(scene: Scene, width: int) -> Table:
 
 
 def _clock(scene: Scene, width: int) -> Table:
-    """How far the clock has run that would end in a warning, or in the action."""
+    """The clock that leads to a warning, or the countdown to the action."""
     report, now = scene.report, scene.report["time"]
     size = 40 if width >= NARROW else 24
     table = Table.grid(padding=(0, 2, 0, 1))
@@ -158,7 +158,7 @@ def _idle_clock(scene: Scene, size: int) -> tuple[RenderableType, ...]:
     states = [gpu["state"] for gpu in report["gpus"]]
     title = Text("idle clock", style="bold")
     if "unknown" in states:
-        return title, Text("stopped: a GPU cannot be read, and unknown is never idle", style="magenta")
+        return title, Text("stopped: a GPU cannot be read; unknown is never idle", style="magenta")
     if "works" in states:
         return title, Text("stopped: work is seen", style="green")
     if report["idle_at"] is None:
@@ -171,7 +171,7 @@ def _idle_clock(scene: Scene, size: int) -> tuple[RenderableType, ...]:
 
 def _journal(scene: Scene) -> Panel:
     lines = [
-        Text(f"{hour(line.wall)}  ", style="dim", end="").append(line.words, style="default")
+        Text(f"{hour(line.wall)}  ", style="dim", end="").append(line.text, style="default")
         for line in list(scene.journal)[-5:]
     ]
     for line in lines:
@@ -181,10 +181,7 @@ def _journal(scene: Scene) -> Panel:
 
 
 def _message(line: DemoLine) -> Panel:
-    return message_panel(line, "what people get" if line.kind == "warning" else "what would follow")
-
-
-def message_panel(line: DemoLine, title: str) -> Panel:
     """A message as it was composed."""
-    body = Group(Text(line.words, style="bold yellow"), Text(line.body))
+    title = "what people get" if line.kind == "warning" else "what happens then"
+    body = Group(Text(line.text, style="bold yellow"), Text(line.body))
     return Panel(body, title=title, title_align="left", border_style="yellow", padding=(0, 1))

@@ -8,19 +8,17 @@ from costguard.testing.simmachine import Phase
 
 MINUTE, HOUR = 60.0, 3600.0
 LENGTH = 24 * HOUR
-"""Virtual seconds from boot to the moment at which somebody comes back."""
+"""Virtual time from boot until somebody comes back."""
 
 PRICE = 7.0
-"""USD an hour, an assumption: about what two-GPU cloud machines cost on demand."""
+"""USD an hour, an assumption: about what a cloud machine with two GPUs costs on demand."""
 
 ACTION = "shutdown"
 MACHINE = "gpu-box"
-PERSON = 1000
-"""The user id of whoever uses the machine; nobody logs in during this day."""
 
 
 class Act(NamedTuple):
-    """One act. ``seconds`` is how long it is shown, before `slow_down`; ``moral`` what costguard makes of it."""
+    """One act. ``seconds`` is how long it is shown; ``moral`` what costguard makes of it."""
 
     name: str
     title: str
@@ -35,7 +33,7 @@ ACTS = (
         "download",
         "Download",
         "A data set is fetched; the GPUs wait at 0 % for 75 minutes.",
-        "A plain idle timer of one hour would have ended this. costguard waits until work was seen.",
+        "A plain idle timer of one hour would have stopped this. costguard waits until it has seen work.",
         6.0,
     ),
     Act(
@@ -49,22 +47,22 @@ ACTS = (
         "crash",
         "Crash",
         "The training job dies, and GPU 1 cannot be read for 8 minutes.",
-        "What cannot be seen is unknown, and unknown is never idle: the clock waits.",
+        "An unreadable GPU is unknown, and unknown is never idle: the clock waits.",
         4.0,
     ),
     Act(
         "idleness",
         "Idleness",
         "Everybody has gone home. The machine is billed and does nothing.",
-        "Idle for an hour: people are warned, and ten minutes later it would be shut down.",
+        "Idle for an hour: people are warned; ten minutes later it would be shut down.",
         5.0,
     ),
 )
-"""In the order of the day; the names are those of the phases below."""
+"""In order; the names are those of the phases below."""
 
 
 def script() -> Iterator[Phase]:
-    """The truth about the machine, as its GPUs see it."""
+    """What the GPUs really do."""
     yield Phase(20 * MINUTE, 0.0, "boot")
     yield Phase(75 * MINUTE, 0.0, "download")
     both = Phase(45 * MINUTE, (0.96, 0.91), "training", jitter=0.04)
@@ -79,7 +77,7 @@ def script() -> Iterator[Phase]:
 
 
 def lengths() -> dict[str, float]:
-    """Virtual seconds of each act; the last one goes on until people are warned."""
+    """Virtual seconds of each act; the last one lasts until the warning."""
     found: dict[str, float] = {}
     for phase in script():
         found[phase.name] = found.get(phase.name, 0.0) + phase.seconds
@@ -87,7 +85,7 @@ def lengths() -> dict[str, float]:
 
 
 def start_wall() -> float:
-    """Half past eight in the morning, where the reader is; which day does not matter."""
+    """Half past eight in the morning, local time; the day does not matter."""
     return time.mktime((2026, 3, 2, 8, 30, 0, 0, 0, -1))
 
 
@@ -96,7 +94,7 @@ SPEEDS = {act.name: lengths()[act.name] / act.seconds for act in ACTS}
 
 COUNTDOWN = 10 * MINUTE / 5.0
 LAST_LOOK = 60.0
-"""Right after the decision the clock nearly stands still, for as long as `LOOK_FOR`."""
+"""Right after the decision the clock is nearly still, for `LOOK_FOR` seconds."""
 
 LOOK_FOR = 3.0
 NIGHT = 15 * HOUR / 3.0

@@ -1,10 +1,10 @@
-"""What was seen and done, kept for months: one-minute roll-ups and incidents, in one SQLite file.
+"""The history, kept for months: one-minute roll-ups and incidents, in one SQLite file.
 
-`rollup` runs inside the guard and is tiny; `writer` is the short-lived process that writes; `query` reads.
+`rollup` runs in the guard and is tiny; `writer` is the short-lived process that writes; `query` reads.
 """
 
 FILE = "history.sqlite"
 """The file's name in the state directory."""
 
 BY, USERS = "by", "users"
-"""The first entry of an event that a user of the machine caused: such events have a quota of their own."""
+"""The first entry of an event that a user of the machine caused; such events have their own quota."""

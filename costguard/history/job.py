@@ -1,4 +1,4 @@
-"""One batch of rows for the process that writes history: all that it needs to know of the guard, whose engine it does not import."""
+"""The job of the process that writes history: one batch of rows. It imports nothing of the engine."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 class GpuMinute(NamedTuple):
     """One GPU in one minute. ``known`` and ``unknown`` are seconds; loads are 0 to 1, None without a reading.
 
-    Seconds belong to the minute in which they ended, so a minute has more than 60 where ticks are rarer than that.
+    Seconds belong to the minute in which they ended, so a minute may have more than 60 between rare ticks.
     """
 
     minute: int  # its beginning, seconds since the epoch
@@ -28,7 +28,7 @@ class MachineMinute(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """Something that happened in an incident (empty for none) at a date; ``data`` is JSON."""
+    """An event of an incident (empty for none) at a date; ``data`` is JSON."""
 
     incident: str
     wall: float
@@ -37,7 +37,7 @@ class EventRow(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows on their way to the file at ``path``; what comes twice under one name (``batch``) is written once.
+    """Rows for the file at ``path``. Idempotent: a batch that comes twice under one name is written once.
 
     ``wall`` is the date of writing, ``dated`` whether the clock may be right.
     """

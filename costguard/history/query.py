@@ -1,4 +1,4 @@
-"""Read the history, also while the agent writes it or when there is none. Nothing here writes."""
+"""Read the history, also while the agent writes it. Nothing here writes."""
 
 import json
 import os
@@ -12,15 +12,14 @@ from urllib.parse import quote
 from costguard.errors import REFUSED, CostguardError
 from costguard.history import store
 
-WAIT = 5.0
-"""Seconds to wait for the writer, which needs a blink."""
-
+LOCK_SECONDS = 5.0
+"""How long to wait for the writer, which holds its lock for milliseconds."""
 
 _FACTS = "SELECT incident, wall, kind, instance, machine, data FROM events"
 
 
 class Event(NamedTuple):
-    """One recorded fact. ``kind``: phase, told, outcome, prepare, go, abandon, confirm, released, lost."""
+    """One recorded event. ``kind``: phase, told, outcome, prepare, go, abandon, confirm, released, lost."""
 
     incident: str
     wall: float
@@ -57,33 +56,30 @@ class HistoryError(CostguardError):
 
 @contextmanager
 def reading(path: str) -> Iterator[sqlite3.Connection]:
-    """The file, for reading only. Raises HistoryError, also for what goes wrong inside the block."""
+    """Open the file read-only. Raises HistoryError, also for SQLite errors inside the block."""
     try:
         os.stat(path)
     except PermissionError:
         hint = "run it with sudo, or name a folder of your own with --state-dir"
-        raise HistoryError(f"{path}: this user may not look into its folder", hint, REFUSED) from None
+        raise HistoryError(f"{path}: permission denied for its folder", hint, REFUSED) from None
     except OSError:
-        words = f"there is no history at {path}"
-        hint = (
-            "an agent writes it from its first five minutes on: `costguard status`, or name its folder with --state-dir"
-        )
-        raise HistoryError(words, hint, REFUSED) from None
+        hint = "an agent writes it after five minutes: see `costguard status`, or name its folder with --state-dir"
+        raise HistoryError(f"there is no history at {path}", hint, REFUSED) from None
     try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=WAIT)) as database:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=LOCK_SECONDS)) as database:
             if (version := store.version_of(database)) != store.VERSION:
-                words = f"{path} is of version {version}, and this costguard reads version {store.VERSION}"
-                raise HistoryError(words, "read it with the costguard that wrote it: `costguard --version`", REFUSED)
+                message = f"{path} has version {version}, but this costguard reads version {store.VERSION}"
+                raise HistoryError(message, "read it with the costguard that wrote it", REFUSED)
             yield database
     except sqlite3.Error as error:
-        hint = "try it again with sudo; a damaged file is moved aside by the agent when it writes next"
+        hint = "try again with sudo; the agent moves a damaged file aside when it writes next"
         raise HistoryError(f"{path} cannot be read: {error}", hint, REFUSED) from error
 
 
 def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
-    """Every day from ``since`` (or the first that was recorded) until today, days without any record included.
+    """Every day from ``since`` (or the first record) until today, also those without a record.
 
-    What came before the first record within its quarter of an hour, and what is not written down yet, is left out.
+    The part of a quarter of an hour before the first record, or not written yet, is left out.
     """
     rows = database.execute(
         "SELECT start, works, quiet, unknown FROM quarters WHERE start >= ? AND start <= ? ORDER BY start", (since, now)
@@ -108,7 +104,7 @@ def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
 
 
 def first(database: sqlite3.Connection, since: float) -> float:
-    """The date of the first record from ``since`` on; 0 when there is none. A quarter of an hour begins with its first minute."""
+    """The date of the first record from ``since`` on, to the minute; 0 when there is none."""
     quarter, minute, event = (
         database.execute(f"SELECT min({column}) FROM {table} WHERE {column} >= ?", (since,)).fetchone()[0]  # noqa: S608 - of the pairs below
         for column, table in (("start", "quarters"), ("minute", "minutes"), ("wall", "events"))
@@ -119,7 +115,7 @@ def first(database: sqlite3.Connection, since: float) -> float:
 
 
 def events(database: sqlite3.Connection, since: float, incident: str | None = None) -> list[Event]:
-    """Recorded facts in the order in which they happened: of one incident, or of every one that went on after ``since``."""
+    """Events in order: of one incident, or of all that went on after ``since``, with those of no incident."""
     if incident is not None:
         rows = database.execute(f"{_FACTS} WHERE incident = ? ORDER BY id", (incident,))
     else:
@@ -136,12 +132,12 @@ def find(database: sqlite3.Connection, name: str) -> str:
     if len(found) == 1:
         return found[0]
     if not known:
-        words = "no incident is recorded: no agent has warned or acted here"
+        message = "no incident is recorded: no agent has warned or acted here"
     elif found:
-        words = f"{name} is the end of several incidents: {', '.join(found)}"
+        message = f"{name} is the end of several incidents: {', '.join(found)}"
     else:
-        words = f"there is no incident {name}; the last ones are {', '.join(known[-3:])}"
-    raise HistoryError(words, "`costguard history` lists all of them", REFUSED)
+        message = f"there is no incident {name}; the last ones are {', '.join(known[-3:])}"
+    raise HistoryError(message, "`costguard history` lists them all", REFUSED)
 
 
 def loads(database: sqlite3.Connection, since: float, until: float) -> list[GpuSpan]:

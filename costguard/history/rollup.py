@@ -9,7 +9,7 @@ MINUTE = 60
 
 
 class Rollup:
-    """Takes every tick, gives whole minutes."""
+    """Counts every tick, and yields whole minutes."""
 
     def __init__(self) -> None:
         self._minute = 0
@@ -17,7 +17,7 @@ class Rollup:
         self._machine = [0.0, 0.0, 0.0]
         self._seen = Observation((), ())
         self._tracks: tuple[Track, ...] = ()
-        self._held = 0.0  # seconds of these two that are not counted yet
+        self._held = 0.0  # seconds of the last tick that are not counted yet
         self.gpus: list[GpuMinute] = []
         self.machine: list[MachineMinute] = []
 
@@ -27,7 +27,7 @@ class Rollup:
         if minute != self._minute:
             self.close()
             self._minute = minute
-        if seen.readings is self._seen.readings and state.tracks is self._tracks:  # as most ticks of a machine at rest
+        if seen.readings is self._seen.readings and state.tracks is self._tracks:  # most ticks of an idle machine
             self._held += seconds
             return
         self._count()
@@ -56,14 +56,14 @@ class Rollup:
         self._machine[0 if loud else 2 if blind or not self._tracks else 1] += seconds
 
     def redate(self, seconds: float) -> None:
-        """The clock was set: what waits here was dated by the one before, as after a boot with a clock that was wrong."""
+        """The clock was set by ``seconds``: move the waiting rows, which the wrong clock dated."""
         later = round(seconds / MINUTE) * MINUTE
         self._minute += later
         self.gpus = [row._replace(minute=row.minute + later) for row in self.gpus]
         self.machine = [row._replace(minute=row.minute + later) for row in self.machine]
 
     def close(self) -> None:
-        """End the minute under way; what it holds joins the rows."""
+        """End the current minute and add it to the rows."""
         self._count()
         for key, (known, unknown, low, load, high) in self._gpus.items():
             read = known > 0.0

@@ -1,4 +1,4 @@
-"""Hours that the machine was off after an action, and money, for each day. From recorded facts."""
+"""Hours that the machine was off after an action, and money, for each day. From recorded events."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,28 +9,27 @@ from costguard.money import Rate, rate
 
 
 class Off(NamedTuple):
-    """One day's share: seconds off after an action, which is a fact, and what they would have cost, an estimate (None: unknown)."""
+    """One day: seconds off after an action, and what they would have cost, an estimate (None: unknown)."""
 
     seconds: float
     saved: float | None
 
 
 def last_rate(events: Iterable[Event]) -> Rate | None:
-    """The price that was last told in a message of this history."""
+    """The last price in a message of this history."""
     found: Rate | None = None
     for event in events:
         if event.kind == "told" and isinstance(facts := event.data.get("facts"), Mapping):
             known = rate(facts.get("price_per_hour"), facts.get("currency"), {})
             if known is not None:
-                told = time.strftime("%Y-%m-%d", time.localtime(event.wall))
-                found = known._replace(origin=f"as the agent counted on {told}")
+                found = known._replace(origin=f"as used on {time.strftime('%Y-%m-%d', time.localtime(event.wall))}")
     return found
 
 
 def off_by_day(events: Iterable[Event], since: float) -> dict[str, Off]:
-    """From every closed incident, split at midnight of local time.
+    """The time off of every closed incident, split at local midnight.
 
-    Of each time off the first part counts as money, up to the owner's `saving_limit`: the message has that amount.
+    Only the first part of each counts as money, up to `saving_limit`: the message has that amount.
     """
     days: dict[str, Off] = {}
     for event in events:
@@ -59,14 +58,14 @@ def day_for_programs(day: Day, off: Off | None, price: Rate | None) -> dict[str,
 
 
 def saved(off: Off | None, price: Rate | None) -> dict[str, object] | None:
-    """What a time off would have cost, as the agent counted it then; null when it knew no price."""
+    """What a time off would have cost, as recorded; null when the price was unknown."""
     if off is None or off.saved is None or price is None:
         return None
     return {"amount": round(off.saved, 4), "currency": price.currency, "estimate": True}
 
 
 def _joined(first: Off | None, second: Off) -> Off:
-    """Two times of one day; money that is known of one alone stands for what is known."""
+    """Add two times of one day; unknown money counts as nothing where the other is known."""
     if first is None:
         return second
     known = [money for money in (first.saved, second.saved) if money is not None]

@@ -11,29 +11,29 @@ from costguard.history import BY, USERS
 from costguard.history.job import Batch
 
 VERSION = 1
-"""Of the tables (``PRAGMA user_version``); a file of another version is moved aside, never guessed at."""
+"""Of the tables (``PRAGMA user_version``); a file of another version is moved aside."""
 
-MINUTES_KEPT = 35 * 86400.0
-LONG_KEPT = 400 * 86400.0
-"""Seconds for which events and quarters of an hour are kept."""
+MINUTES_KEPT_SECONDS = 35 * 86400.0
+LONG_KEPT_SECONDS = 400 * 86400.0
+"""For events and quarters of an hour."""
 
-LARGEST = 256 << 20
-"""Bytes of the file; beyond it the oldest minutes go first."""
+MOST_BYTES = 256 << 20
+"""In a larger file the oldest minutes are deleted first."""
 
 EVENTS_KEPT = 50_000
 USERS_EVENTS_KEPT = 5_000
-"""Events of the guard, and those that users of the machine caused: however many these are, none of the others goes for them."""
+"""Events of the guard, and those that users caused: users cannot push out the guard's."""
 
 BATCHES_KEPT = 1000
 QUARTER = 900
-"""Seconds; every time zone of the world begins its days at a whole quarter."""
+"""Seconds; in every time zone a day begins at a whole quarter of an hour."""
 
-LOCKED_WITHIN = 1.0
-"""Seconds to wait for somebody who reads, which takes a blink. Everybody may read, and hold the file locked for ever with
-that: then the history goes on in a copy, which takes the file's place."""
+LOCK_SECONDS = 1.0
+"""How long to wait for readers. Any user may read, and so may lock the file for ever: then the history goes on in a copy,
+which takes the file's place."""
 
 _OF_USERS = json.dumps({BY: USERS}, separators=(",", ":"))[:-1] + "*"
-"""How the data of an event begins that a user caused; quotes of what people write are escaped in it."""
+"""The beginning of the data of a user's event; what people write cannot forge it, since quotes are escaped."""
 
 _SURPLUS = """
 DELETE FROM events WHERE (data GLOB ?) = ?
@@ -72,14 +72,14 @@ class VersionError(Exception):
 
 
 def save(batch: Batch) -> list[str]:
-    """Write one batch, whole or not at all, and once even when it comes twice.
+    """Write one batch, atomically and idempotently.
 
-    Gives notes to tell, such as that a damaged file was moved aside. Raises OSError and sqlite3.Error.
+    Returns notes for people, such as that a damaged file was moved aside. Raises OSError and sqlite3.Error.
     """
     path = batch.path
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     try:
-        _save_in_spite_of_readers(path, batch)
+        _save_despite_readers(path, batch)
     except VersionError as error:
         why = str(error)
     except sqlite3.DatabaseError as error:
@@ -93,7 +93,7 @@ def save(batch: Batch) -> list[str]:
     return [note]
 
 
-def _save_in_spite_of_readers(path: str, batch: Batch) -> None:
+def _save_despite_readers(path: str, batch: Batch) -> None:
     try:
         _save(path, batch)
     except sqlite3.OperationalError as error:
@@ -105,8 +105,8 @@ def _save_in_spite_of_readers(path: str, batch: Batch) -> None:
     try:
         _copy(path, copy)
         _save(copy, batch)
-        if os.path.lexists(f"{path}-journal"):  # half a transaction of the old file would be played into the new one
-            raise OSError(errno.EBUSY, "somebody keeps it locked", path)
+        if os.path.lexists(f"{path}-journal"):  # SQLite would roll it back into the new file
+            raise OSError(errno.EBUSY, "another process keeps it locked", path)
         os.rename(copy, path)
     finally:
         for left in (copy, f"{copy}-journal"):
@@ -115,11 +115,11 @@ def _save_in_spite_of_readers(path: str, batch: Batch) -> None:
 
 
 def _copy(path: str, copy: str) -> None:
-    """The file as its readers see it; whoever has it open goes on reading the old one."""
+    """Copy the file as readers see it; those who have it open keep the old one."""
     with suppress(FileNotFoundError):
         os.unlink(copy)
     os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-    with closing(sqlite3.connect(path, timeout=LOCKED_WITHIN, isolation_level=None)) as old:
+    with closing(sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)) as old:
         old.execute("VACUUM INTO ?", (copy,))
 
 
@@ -128,29 +128,29 @@ def _save(path: str, batch: Batch) -> None:
         database.execute("BEGIN IMMEDIATE")
         if database.execute("INSERT OR IGNORE INTO batches (id) VALUES (?)", (batch.batch,)).rowcount:
             _insert(database, batch)
-            if batch.dated:  # a wrong clock must not end what a right one has written
+            if batch.dated:  # a wrong clock must not delete what a right one has written
                 retain(database, batch.wall)
         database.execute("COMMIT")
 
 
 @contextmanager
 def opened(path: str) -> Iterator[sqlite3.Connection]:
-    """The file, made when it is missing; raises VersionError and sqlite3.Error. For the one writer."""
+    """Open the file for the one writer, and create it when it is missing; raises VersionError and sqlite3.Error."""
     if not os.path.exists(path):
-        # readable by all like the status: an auditor need not be root
+        # readable by all, like the status: an auditor need not be root
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-    with closing(sqlite3.connect(path, timeout=LOCKED_WITHIN, isolation_level=None)) as database:
+    with closing(sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)) as database:
         version = version_of(database)
         if version == 0 and not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             database.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
-            raise VersionError(f"is of an unknown version ({version}, this is {VERSION})")
+            raise VersionError(f"has an unknown version ({version}, this costguard uses {VERSION})")
         yield database
 
 
 def version_of(database: sqlite3.Connection) -> int:
-    """Which version the tables are of; 0 for an empty file."""
+    """The version of the tables; 0 for an empty file."""
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -167,10 +167,10 @@ def _insert(database: sqlite3.Connection, batch: Batch) -> None:
 
 
 def retain(database: sqlite3.Connection, wall: float) -> None:
-    """Delete what is old, and what is too much."""
-    database.execute("DELETE FROM minutes WHERE minute < ?", (wall - MINUTES_KEPT,))
-    database.execute("DELETE FROM quarters WHERE start < ?", (wall - LONG_KEPT,))
-    database.execute("DELETE FROM events WHERE wall < ?", (wall - LONG_KEPT,))
+    """Delete what is too old or too much."""
+    database.execute("DELETE FROM minutes WHERE minute < ?", (wall - MINUTES_KEPT_SECONDS,))
+    database.execute("DELETE FROM quarters WHERE start < ?", (wall - LONG_KEPT_SECONDS,))
+    database.execute("DELETE FROM events WHERE wall < ?", (wall - LONG_KEPT_SECONDS,))
     for users, kept in ((False, EVENTS_KEPT), (True, USERS_EVENTS_KEPT)):
         those = (_OF_USERS, users)
         database.execute(_SURPLUS, (*those, *those, kept))
@@ -178,7 +178,7 @@ def retain(database: sqlite3.Connection, wall: float) -> None:
     size, pages, free = (
         int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_size", "page_count", "freelist_count")
     )
-    if size * (pages - free) > LARGEST:
+    if size * (pages - free) > MOST_BYTES:
         first, last = database.execute("SELECT min(minute), max(minute) FROM minutes").fetchone()
         if first is not None:
             database.execute("DELETE FROM minutes WHERE minute <= ?", (first + (last - first) / 10,))
@@ -189,7 +189,7 @@ def _move_aside(path: str, why: str) -> str:
     while os.path.lexists(f"{path}.bad-{number}"):
         number += 1
     os.rename(path, f"{path}.bad-{number}")
-    journal = f"{path}-journal"  # it belongs to the old file; a new one must not be rolled back with it
+    journal = f"{path}-journal"  # it belongs to the old file and must not be rolled back into a new one
     if os.path.lexists(journal):
         os.rename(journal, f"{path}.bad-{number}-journal")
-    return f"{path} {why}: moved aside to {path}.bad-{number}; the history begins anew"
+    return f"{path} {why}: moved aside to {path}.bad-{number}; a new history begins"

@@ -1,4 +1,4 @@
-"""From recorded facts to what an auditor reads: one line per incident, and an incident as a story."""
+"""Turn recorded events into what an auditor reads: one line per incident, and an incident as a story."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,9 +9,9 @@ from costguard.engine.words import percent, several
 from costguard.history.query import Event
 
 RESULTS = {
-    "open": "not ended when last recorded",
-    "requested": "requested; what became of it is not recorded",
-    "asked": "requested; its worker was lost, and the world is being asked what became of it",
+    "open": "still open when last recorded",
+    "requested": "requested; the outcome is not recorded",
+    "asked": "requested; its worker was lost, and the outcome is being checked",
     "accepted": "accepted; the end of the machine is not recorded",
     "acted": "done",
     "would": "dry run: it would have been done",
@@ -20,7 +20,7 @@ RESULTS = {
     "failed": "FAILED",
     "cancelled": "cancelled",
     "held": "postponed",
-    "closed": "the machine went off and came back",
+    "closed": "the machine was off and came back",
 }
 """How an incident ended, by its code."""
 
@@ -42,7 +42,7 @@ class IncidentSummary(NamedTuple):
     proof: str
     delivered: int
     undelivered: int
-    unreached: bool = False  # nobody got the warning, and the countdown went on
+    unreached: bool = False  # the warning reached nobody, and the countdown went on
 
 
 class Entry(NamedTuple):
@@ -54,7 +54,7 @@ class Entry(NamedTuple):
 
 
 def summaries(events: Iterable[Event]) -> list[IncidentSummary]:
-    """Every incident of these facts, in the order of their beginnings."""
+    """Every incident of these events, in order of their beginning."""
     grouped: dict[str, list[Event]] = {}
     for event in events:
         if event.incident:
@@ -63,7 +63,7 @@ def summaries(events: Iterable[Event]) -> list[IncidentSummary]:
 
 
 def summary(events: Sequence[Event]) -> IncidentSummary:
-    """One incident from its facts (at least one)."""
+    """One incident from its events (at least one)."""
     known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof"), "")
     result, words = "open", ""
     delivered = undelivered = 0
@@ -74,7 +74,7 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
         facts = data.get("facts", data)
         fate_of_message = event.kind == "outcome" and data.get("effect") in tells
         for name in () if fate_of_message else known:
-            if name != "owner" or facts.get("reason") == PERSON:  # else it is the owner of a hold that it met
+            if name != "owner" or facts.get("reason") == PERSON:  # else the owner of a hold that stood against it
                 known[name] = str(facts.get(name) or known[name])
         if event.kind == "phase":
             result, words = _result(result, words, data)
@@ -124,7 +124,7 @@ def _told(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple
 
 
 def story(events: Iterable[Event]) -> list[Entry]:
-    """Every recorded fact in words."""
+    """Every event as an entry."""
     asked: dict[str, str] = {}  # effect id -> what it was
     entries = []
     for event in events:
@@ -148,11 +148,11 @@ def _entry(event: Event, asked: str) -> Entry:
     if event.kind == "outcome":
         return Entry(event.wall, *_outcome(data, asked))
     if event.kind == "go":
-        return Entry(event.wall, f"{action} was released, on these readings:", readings(data.get("readings")))
+        return Entry(event.wall, f"{action} was started, on these readings:", readings(data.get("readings")))
     title = {
-        "prepare": f"a worker for {action} plans, authenticates and waits for its release",
-        "confirm": f"asked what became of {action}",
-        "abandon": f"the waiting worker was ended; it had done nothing (attempt {data.get('effect')})",
+        "prepare": f"a worker plans {action}, authenticates and waits",
+        "confirm": f"checking the outcome of {action}",
+        "abandon": f"the waiting worker was stopped; it had done nothing (attempt {data.get('effect')})",
         "released": f"{data.get('owner')} ran `costguard release`",
         "lost": lost_rows(data),
     }.get(event.kind, event.kind)
@@ -160,12 +160,12 @@ def _entry(event: Event, asked: str) -> Entry:
 
 
 def lost_rows(data: Mapping[str, Any]) -> str:
-    """What was never written."""
+    """Rows that were never written."""
     return f"{several(int(data.get('rows') or 0), 'row')} of history lost: not written in time"
 
 
 def message(event: Event) -> tuple[str, tuple[str, ...]]:
-    """What people were told, as it was composed then: title and body."""
+    """A message as it was sent: title and body."""
     from costguard.notify.compose import compose
 
     data = event.data
@@ -175,7 +175,7 @@ def message(event: Event) -> tuple[str, tuple[str, ...]]:
 
 
 def readings(rows: object) -> tuple[str, ...]:
-    """Recorded readings, one line each."""
+    """Recorded readings, one a line."""
     if not isinstance(rows, list):
         return ()
     lines = []
@@ -209,5 +209,5 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
         return f"NOT delivered: {detail or 'no channel took it'}", (after,) if after else ()
     kind, _, action = asked.partition(" ")
     shown = f" (proof: {proof})" if proof else ""
-    what = "the worker says" if kind == "prepare" else "the check says" if kind == "confirm" else "outcome"
+    what = {"prepare": "the worker reports", "confirm": "the check reports"}.get(kind, "outcome")
     return f"{action}: {what}: {status}{shown}" + (f": {detail}" if detail else ""), lines

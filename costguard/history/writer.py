@@ -10,9 +10,9 @@ from costguard.process.worker import Done, serve
 
 
 def save(batch: Batch) -> Done:
-    """Write a batch; the notes tell of a file that had to be begun anew."""
+    """Write a batch; notes say when a new file was begun."""
     if not os.path.isabs(batch.path):
-        return Done(f"history is not written: {batch.path} is no absolute path")
+        return Done(f"history is not written: {batch.path} is not an absolute path")
     try:
         return Done("", tuple(store.save(batch)))
     except OSError as error:

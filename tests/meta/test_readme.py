@@ -135,7 +135,7 @@ class Rehearsal:
         pass
 
     def line(self, line: DemoLine) -> None:
-        self.said.append(line.words)
+        self.said.append(line.text)
 
     def draw(self, scene: Scene, shown: float) -> None:
         incident = scene.report["incident"]

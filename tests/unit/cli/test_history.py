@@ -68,7 +68,7 @@ def test_an_ordinary_user_reads_the_machines_history_or_hears_what_to_run(folder
     try:
         assert nearest(str(own), str(file)) == str(file)
         with (
-            pytest.raises(query.HistoryError, match="may not look into its folder") as caught,
+            pytest.raises(query.HistoryError, match="permission denied for its folder") as caught,
             query.reading(str(file)),
         ):
             pass

@@ -131,7 +131,7 @@ def test_a_missing_a_damaged_and_a_foreign_file_are_told(path: str) -> None:
     store.save(batch(path))
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 7")
-    with pytest.raises(query.HistoryError, match="is of version 7"), query.reading(path):
+    with pytest.raises(query.HistoryError, match="has version 7"), query.reading(path):
         pass
 
 

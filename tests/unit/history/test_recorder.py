@@ -157,8 +157,8 @@ def test_an_incident_is_recorded_from_its_warning_to_its_end() -> None:
         "told: the configured command on node will be run at",
         "delivered over wall: 1 terminal (pts/0)",
         "plan of command: go",
-        "command: the worker says: ready",
-        "command was released, on these readings:\nGPU 0 (Simulated GPU): 0 %",
+        "command: the worker reports: ready",
+        "command was started, on these readings:\nGPU 0 (Simulated GPU): 0 %",
         "command: outcome: done (proof: sim-",
     ):
         assert part in words

@@ -77,7 +77,7 @@ def test_a_wrong_clock_deletes_nothing(path: Path) -> None:
 @pytest.mark.parametrize("how", ["transaction", "lock"])
 def test_a_reader_that_never_ends_stops_no_writing(path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody may read, with an open transaction or a lock on every byte; who reads on sees what was there when he began."""
-    monkeypatch.setattr(store, "LOCKED_WITHIN", 0.01)
+    monkeypatch.setattr(store, "LOCK_SECONDS", 0.01)
     store.save(batch(path))
     with (
         closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as reader,
@@ -127,7 +127,7 @@ def test_what_users_cause_pushes_out_none_of_what_the_guard_did(path: Path, monk
 def test_the_file_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many events or too many bytes: the oldest go, whatever their age."""
     monkeypatch.setattr(store, "EVENTS_KEPT", 3)
-    monkeypatch.setattr(store, "LARGEST", 64 << 10)
+    monkeypatch.setattr(store, "MOST_BYTES", 64 << 10)
     start = int(NOW) - 1_000_000
     for number in range(10):
         gpus = [[start + 60 * (500 * number + i), "a", 60.0, 0.0, 0.0, 0.0, 0.0] for i in range(500)]
@@ -157,7 +157,7 @@ def test_another_version_is_moved_aside_and_told(path: Path) -> None:
     store.save(batch(path))
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 99")
-    assert "is of an unknown version (99, this is 1): moved aside" in store.save(batch(path))[0]
+    assert "has an unknown version (99, this costguard uses 1): moved aside" in store.save(batch(path))[0]
     assert rows(path.with_name("history.sqlite.bad-1"), "count(*) FROM minutes") == [(1,)]
 
 

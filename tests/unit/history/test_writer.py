@@ -37,7 +37,7 @@ def test_it_says_how_much_it_saved(tmp_path: Path) -> None:
         (b"nonsense", 2, "malformed job (it is not JSON)"),
         (b"[]", 2, "malformed job (it is not an object)"),
         (b'{"path":"/tmp/h","batch":"b"}', 2, "malformed job (instance is missing)"),
-        (to_line(batch("relative")), 1, "relative is no absolute path"),
+        (to_line(batch("relative")), 1, "relative is not an absolute path"),
         (to_line(batch("/dev/null/x")), 1, "history is not written: /dev/null/x"),
         (to_line(batch("/proc/costguard/x")), 1, "history is not written: /proc/costguard/x"),
     ],
