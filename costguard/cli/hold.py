@@ -1,20 +1,24 @@
 """``costguard hold``: postpone a stop."""
 
 import os
+import time
 from typing import Any
 
 import click
 
 from costguard.cli import reach
 from costguard.cli.answer import emit
-from costguard.config.values import spoken_seconds
+from costguard.config.values import moment, spoken_seconds
+from costguard.errors import CostguardError
 
 REASON_LENGTH = 200
 """Characters of a reason that the agent keeps."""
 
 
-def _length(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
+def _length(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
     """A time above zero with its unit (10m, 2h, 1h30m, 1d) in seconds; anything else is a usage error."""
+    if value is None:
+        return None
     try:
         length = spoken_seconds(value)
         why = f"{value!r} is not a time to hold"
@@ -25,23 +29,46 @@ def _length(_context: click.Context, _parameter: click.Parameter, value: str) ->
     return length
 
 
+def _end(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
+    """Seconds until a moment that is still to come; anything else is a usage error."""
+    if value is None:
+        return None
+    now = time.time()
+    try:
+        left = moment(value, now) - now
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; write a time such as 18:00, or a date such as 2027-01-31T18:00") from None
+    if left <= 0:
+        raise click.BadParameter(f"{value!r} has passed; write a time to come, such as 18:00")
+    return left
+
+
 @click.command()
-@click.argument("duration", callback=_length)
+@click.argument("duration", callback=_length, required=False)
+@click.option("--until", "end", callback=_end, metavar="TIME", help="Instead of DURATION: 18:00, or a date.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; others see it beside your name.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
-def command(*, duration: float, reason: str, as_json: bool, state_dir: str | None) -> None:
-    """Keep this machine up for DURATION (30m, 2h, 1h30m, 1d), whatever the GPUs do.
+def command(*, duration: float | None, end: float | None, reason: str, as_json: bool, state_dir: str | None) -> None:
+    """Keep this machine up for DURATION (30m, 2h, 1h30m, 1d), or until a TIME, whatever the GPUs do.
 
     Any user of the machine may do this; the configuration limits how long, for each user and in total. Exit
     code 3 when it is refused or too late.
     """
-    answer = reach.change(state_dir, {"command": "hold", "seconds": duration, "reason": reason[:REASON_LENGTH]})
+    seconds = duration if end is None else end
+    if seconds is None:
+        hint = "`costguard hold 2h`, or `costguard hold --until 18:00`; at most 24h by default"
+        raise CostguardError("hold for how long? The time is missing", hint)
+    if duration is not None and end is not None:
+        raise CostguardError(
+            "a duration and --until name two ends", "write one of them: `costguard hold --until 18:00`"
+        )
+    answer = reach.change(state_dir, {"command": "hold", "seconds": seconds, "reason": reason[:REASON_LENGTH]})
     report = reach.request(state_dir, {"command": "status"})
     if as_json:
         emit("hold", {"done": True, "words": answer["words"], "hold": _granted(report)})
         return
-    for line in told(report, duration):
+    for line in told(report, seconds):
         click.echo(line)
 
 

@@ -31,7 +31,6 @@ _LATER = {
     "install": "the README shows how to install the service: `costguard run` guards until then",
     "uninstall": "the README shows how to remove it",
     "import": "there is no import yet: `costguard config init --preset NAME` starts from the rules of another tool",
-    "notify": "there is no such verb yet: `costguard doctor` says whom a warning would reach",
 }
 """Verbs of the documentation that this version lacks."""
 
@@ -76,8 +75,6 @@ def _option(error: click.NoSuchOption, command: str, arguments: Sequence[str]) -
 
 
 def _missing(error: click.MissingParameter, command: str) -> CostguardError:
-    if command.endswith(" hold"):
-        return CostguardError("hold for how long? The time is missing", "`costguard hold 2h`; at most 24h by default")
     param = error.param
     name = (param.opts[0] if isinstance(param, click.Option) else param.human_readable_name) if param else "a value"
     metavar = f" {param.metavar}" if isinstance(param, click.Option) and param.metavar else ""

@@ -4,9 +4,10 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 _SECONDS: Mapping[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})")
 _NUMBER = r"\d+(?:\.\d+)?"
 _BARE = re.compile(_NUMBER)
 _PART = re.compile(rf"({_NUMBER})\s*([dhms])")
@@ -135,6 +136,25 @@ def names(value: object) -> tuple[str, ...]:
         if isinstance(part, bool) or not isinstance(part, int | str):
             raise ValueError(f"{part!r} is not text")
     return tuple(str(part).strip() for part in value)
+
+
+def moment(text: str, now: float) -> float:
+    """The date that a person means at ``now``: ``18:00`` is the next one by this machine's clock, ``2027-01-31 18:00`` that day's.
+
+    A date may carry its offset (RFC 3339). In seconds since the epoch; raises ValueError with what is wrong.
+    """
+    written = text.strip()
+    if found := _CLOCK.fullmatch(written):
+        today = datetime.fromtimestamp(now).replace(second=0, microsecond=0)  # noqa: DTZ006 - local, as people mean it
+        try:
+            day = today.replace(hour=int(found[1]), minute=int(found[2]))
+        except ValueError:
+            raise ValueError(f"{text!r} is no time of a day") from None
+        return day.timestamp() if day.timestamp() > now else (day + timedelta(days=1)).timestamp()
+    try:
+        return datetime.fromisoformat(written).timestamp()
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is neither a time of a day nor a date") from None
 
 
 def show_seconds(value: float) -> str:

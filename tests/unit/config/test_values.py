@@ -1,5 +1,10 @@
 """Durations, shares, dates and commands as people write them."""
 
+import re
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,3 +135,39 @@ def test_command_is_split_without_a_shell() -> None:
     assert values.command("echo 'a b' $HOME") == ("echo", "a b", "$HOME")
     with pytest.raises(ValueError, match="cannot be split"):
         values.command("echo 'a")
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A zone with summer time, from a rule: this machine may have no zone files."""
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize(
+    ("text", "now", "meant"),
+    [
+        ("18:00", "2026-11-22T17:59:59+01:00", "2026-11-22T18:00:00+01:00"),
+        ("18:00", "2026-11-22T18:00:00+01:00", "2026-11-23T18:00:00+01:00"),
+        (" 8:05 ", "2026-11-22T18:00:00+01:00", "2026-11-23T08:05:00+01:00"),
+        ("18:00", "2027-03-27T19:00:00+01:00", "2027-03-28T18:00:00+02:00"),
+        ("09:00", "2026-10-24T18:00:00+02:00", "2026-10-25T09:00:00+01:00"),
+        ("2027-01-31 18:00", "2026-11-22T18:00:00+01:00", "2027-01-31T18:00:00+01:00"),
+        ("2027-01-31T18:00:00Z", "2026-11-22T18:00:00+01:00", "2027-01-31T18:00:00+00:00"),
+    ],
+)
+def test_a_moment_is_the_next_one_by_the_clock_of_this_machine(text: str, now: str, meant: str) -> None:
+    """Today, or tomorrow where it has passed, also over a change of summer time; a date is what it says."""
+    when = datetime.fromisoformat(now).timestamp()
+    assert values.moment(text, when) == datetime.fromisoformat(meant).timestamp()
+
+
+@pytest.mark.parametrize("text", ["", "24:00", "18:60", "six", "18", "2h", "2027-13-01"])
+def test_what_is_no_moment(text: str) -> None:
+    """It is named, not guessed."""
+    with pytest.raises(ValueError, match=re.escape(repr(text))):
+        values.moment(text, 1.8e9)
