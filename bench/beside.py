@@ -121,13 +121,13 @@ def rare(place: World, interval: float) -> float:
     minutes = tuple(MachineMinute(minute * 60, 0.0, 60.0, 0.0) for minute in range(60))
     jobs = {
         "history": (
-            recorder.FLUSH_EVERY,
+            recorder.FLUSH_EVERY_SECONDS,
             [
                 to_line(Batch(str(place.folder / "rare.sqlite"), str(n), "", 0.0, True, gpus, minutes, ()))
                 for n in range(_TIMES)
             ],
         ),
-        "persist": (memory.COMMIT_EVERY, [to_line(PersistJob(str(place.folder / "rare.json"), "{}"))] * _TIMES),
+        "persist": (memory.COMMIT_EVERY_SECONDS, [to_line(PersistJob(str(place.folder / "rare.json"), "{}"))] * _TIMES),
         "clock": (clock.SYNCED_CHECK_SECONDS, [b""] * _TIMES),
     }
     return sum(interval / every * _mean_cpu_ms(program, lines) for program, (every, lines) in jobs.items())

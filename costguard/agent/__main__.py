@@ -1,7 +1,7 @@
 """The guard. `costguard run` starts it with the effective configuration on an inherited descriptor.
 
-Exit codes: what the loop says; 2 without a usable configuration; 3 when another agent holds the directory; 1 when
-something else holds its lock, so that the service manager tries again.
+Exit codes: the loop's; 2 without a usable configuration; 3 when another agent holds the directory; 1 when another
+process holds its lock, so that the service manager tries again.
 """
 
 import gc
@@ -21,15 +21,15 @@ class _Loop(Protocol):
 
 
 class LoopMaker(Protocol):
-    """`costguard.agent.loop.Loop`, or what a test drives the host with."""
+    """`costguard.agent.loop.Loop`, or a loop of a test."""
 
     def __call__(self, host: Host, config: dict[str, object], boot: files.Start) -> _Loop:
-        """Make the loop; effects begin with ``run``, which gives the exit code."""
+        """Make the loop; effects begin with ``run``, which returns the exit code."""
 
 
 def main() -> int:
     """Run the guard; its one argument is the descriptor of the configuration."""
-    from costguard.agent.loop import Loop  # here, so that tests can serve another loop
+    from costguard.agent.loop import Loop  # imported late, so that tests can serve another loop
 
     return serve(Loop)
 
@@ -39,7 +39,7 @@ def serve(make_loop: LoopMaker) -> int:
     try:
         config = _configuration(int(sys.argv[1]))
     except (IndexError, ValueError, OSError) as error:
-        sys.stderr.write(f"error: the guard got no configuration ({error})\nhint: start it with `costguard run`\n")
+        sys.stderr.write(f"error: the guard has no configuration ({error})\nhint: start it with `costguard run`\n")
         return 2
     _own_descriptors()
     return _guard(config, make_loop)
@@ -57,14 +57,12 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
         sys.stderr.write(f"error: {taken}\n")
         return 3
     except lock.HeldError as held:
-        sys.stderr.write(
-            f"error: nothing watches this machine: {held}\nhint: the service tries again in some seconds\n"
-        )
+        sys.stderr.write(f"error: this machine is not guarded: {held}\nhint: a service retries in a few seconds\n")
         return 1
     except lock.UnusableError as unusable:
         sys.stderr.write(
             f"error: {unusable}; without its lock two agents could act on one machine\n"
-            f"hint: make {runtime} writable for this user, or name another folder with --state-dir\n"
+            f"hint: make {runtime} writable for this user, or choose another directory with --state-dir\n"
         )
         return 2
     procfs = str(machine.get("procfs", "/proc"))
@@ -77,7 +75,7 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
     try:
         loop = make_loop(host, config, start)
         gc.collect()
-        gc.freeze()  # what start-up made is never garbage; each later collection is shorter by all of it
+        gc.freeze()  # objects of the start-up are never garbage; later collections skip them
         return loop.run()
     finally:
         host.close()
@@ -89,11 +87,11 @@ def _configuration(fd: int) -> dict[str, object]:
         value = json.loads(file.read())
     if isinstance(value, dict) and isinstance(value.get("paths"), dict) and isinstance(value.get("host"), dict):
         return value
-    raise ValueError("it lacks paths or host")
+    raise ValueError("no table `paths` or `host`")
 
 
 def _lock_state(state_dir: str, runtime: str, locks: list[int]) -> tuple[str, ...]:
-    """Two runtime directories may belong to one state directory; a disk that cannot be written stops nothing."""
+    """Lock the state directory too: two runtime directories may share it. A disk that cannot be written stops nothing."""
     try:
         locks.append(lock.acquire(state_dir, state_dir, private=False, runtime=runtime))
     except lock.UnusableError as unusable:
@@ -102,7 +100,7 @@ def _lock_state(state_dir: str, runtime: str, locks: list[int]) -> tuple[str, ..
 
 
 def _own_descriptors() -> None:
-    """Exactly 0, 1 and 2 open: a stray pipe kept open would hold up whoever waits for its end."""
+    """Leave exactly 0, 1 and 2 open: a process may wait for the end of an inherited pipe."""
     try:
         inherited = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:

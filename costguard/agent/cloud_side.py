@@ -1,14 +1,14 @@
-"""The guard's side of the cloud reader: what the cloud announces, what its tags ask for, and what the machine is.
+"""The guard's side of the cloud reader: notices, instance tags, identity and price of the machine.
 
-Nothing here decides: a notice becomes an event of the engine, a tag a veto of a reader.
+Nothing is decided here: a notice becomes an event of the engine, a tag a reader's veto.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
-from costguard.agent.jitter import share
+from costguard.agent.jitter import jitter_of
 from costguard.agent.reader import ReaderProcess
-from costguard.agent.tag_settings import milder
+from costguard.agent.tag_settings import relax
 from costguard.cloud.access import CloudAccess
 from costguard.engine.events import Event, Finding, Notice
 from costguard.engine.observation import Veto
@@ -17,79 +17,81 @@ from costguard.engine.window import NEVER
 from costguard.host.ports import Ended, Host, Instant, Line, Report
 from costguard.readers.cloud.job import CloudJob
 
-WITHIN = 30.0
-"""Seconds for one answer: a metadata service that does not answer is asked several times."""
+ANSWER_WITHIN_SECONDS = 30.0
+"""For one answer: a metadata service that does not answer is asked several times."""
 
-WAIT = 10.0
-"""Seconds over which the first question of a fleet that boots together is spread."""
+SPREAD_SECONDS = 10.0
+"""Over which the first requests of a fleet that boots together are spread."""
 
-NEAR = 900.0
-"""Seconds: what the cloud announces for later is told, and keeps nothing from being stopped until then."""
+NEAR_SECONDS = 900.0
+"""A notice for a later date is announced to people, and blocks no stop until then."""
 
-SOON = 30.0
-"""Seconds in which an announcement without a date is taken to come true; people are not told them as a date."""
+UNDATED_SECONDS = 30.0
+"""In which a notice without a date is taken to come true; people are not given this as a date."""
 
-TAKES = frozenset(("stop", "terminate", "hibernate", "reboot", "freeze"))
-"""Kinds of notices that take the machine away or interrupt it; others are told only."""
+INTERRUPTING = frozenset(("stop", "terminate", "hibernate", "reboot", "freeze"))
+"""Kinds of notices that end or interrupt the machine; others are only announced to people."""
 
-TAG = "tag of the machine"
+TAG = "instance tag"
+
+UNREADABLE = "cloud notices and instance tags cannot be read"
 
 PRICE_LIMIT = 1e5
-"""An hourly price above this is none."""
+"""An hourly price above this is not believed."""
 
 
 class CloudSide:
-    """One reader, while a cloud is configured and a plug-in knows this machine. ``tell`` takes *cloud* and words."""
+    """One reader, while a plug-in knows this machine. ``report`` gets the subjects *cloud* and *tags*."""
 
-    def __init__(self, host: Host, config: Mapping[str, Any], instance: str, tell: Report) -> None:
-        self._host, self._tell, self._instance = host, tell, instance
+    def __init__(self, host: Host, config: Mapping[str, Any], instance: str, report: Report) -> None:
+        self._host, self._report, self._instance = host, report, instance
         self.facts: dict[str, Any] = {}
-        self.settings: dict[str, Any] = {}  # what tags ask for
-        self._asked: dict[str, Any] = {}  # the price that a plan heard when it asked the cloud
+        self.settings: dict[str, Any] = {}  # from tags
+        self._plan_price: dict[str, Any] = {}  # from the last plan that asked the cloud for it
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
-        self._told: dict[str, float] = {}  # notices by id, and for when they were announced
+        self._announced: dict[str, float] = {}  # notices by id, and their dates on the boot clock
         self._reader: ReaderProcess | None = None
-        self._place: CloudAccess | None = None
+        self._access: CloudAccess | None = None
         self.adopt(config)
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration."""
         live = config.get("policy", {}).get("mode") == "live"
-        cloud = {**config.get("cloud", {}), "live": live}  # a question that has an effect is asked in live mode alone
-        place = CloudAccess.of({**config, "cloud": cloud})
-        if place == self._place:
+        cloud = {**config.get("cloud", {}), "live": live}  # a request with an effect is sent in live mode alone
+        access = CloudAccess.of({**config, "cloud": cloud})
+        if access == self._access:
             return
         self.stop()
-        heard = self.heard
-        self._place, self.facts, self.settings, self._vetoes = place, {}, {}, ()
-        if place.providers and cloud.get("provider") != "none" and cloud.get("metadata") != "never":
-            job = CloudJob(place, WAIT * share(self._instance))
-            self._reader = ReaderProcess(self._host, "cloud", lambda: job, within=WITHIN)
-        self.remember(heard)
+        memory = self.memory
+        self._access, self.facts, self.settings, self._vetoes = access, {}, {}, ()
+        if access.providers and cloud.get("provider") != "none" and cloud.get("metadata") != "never":
+            job = CloudJob(access, SPREAD_SECONDS * jitter_of(self._instance))
+            self._reader = ReaderProcess(self._host, "cloud", lambda: job, within=ANSWER_WITHIN_SECONDS)
+        self.remember(memory)
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What messages say of the machine beside the engine's facts."""
+    def message_facts(self) -> dict[str, Any]:
+        """Facts for messages, beside the engine's."""
         return {"price": self.price} if self.price else {}
 
     @property
     def price(self) -> dict[str, Any]:
-        """The best that is known of this machine's price: its Spot price, the lowest limit, the list price; else empty."""
-        known = [found for found in (self._asked, self.facts.get("price")) if isinstance(found, dict) and _sound(found)]
-        return min(known, key=lambda found: (found.get("kind") != "spot", found["amount"]), default={})
+        """The best known price of this machine: its Spot price, else the lowest of limit and list price; else empty."""
+        prices: list[dict[str, Any]] = list(filter(_believable, (self._plan_price, self.facts.get("price"))))
+        return min(prices, key=lambda price: (price.get("kind") != "spot", price["amount"]), default={})
 
-    def learn(self, price: Mapping[str, Any]) -> None:
-        """What a plan heard of this machine's price when it asked the cloud."""
-        self._asked = dict(price) or self._asked
+    def learn_price(self, price: Mapping[str, Any]) -> None:
+        """Take the price from a plan that asked the cloud; an empty one changes nothing."""
+        self._plan_price = dict(price) or self._plan_price
 
-    def milder(self, policy: Policy) -> Policy:
-        """The policy with what tags of the machine ask for, as far as that is milder."""
-        return milder(policy, self.settings) if self.settings else policy
+    def relaxed(self, policy: Policy) -> Policy:
+        """The policy, relaxed by instance tags."""
+        return relax(policy, self.settings) if self.settings else policy
 
     def priced(self, policy: Policy) -> Policy:
         """The policy with a price for the money in messages, where its owner named none.
 
-        What it costs at most is no price. A budget is the owner's, and so is the price that it counts with.
+        A limit is not a price. With a budget, the price is the owner's too.
         """
         price = self.price
         if policy.price_per_hour is not None or policy.budget is not None or not price or price.get("kind") == "limit":
@@ -97,23 +99,23 @@ class CloudSide:
         return policy._replace(price_per_hour=float(price["amount"]), currency=str(price.get("currency")))
 
     def remember(self, saved: Mapping[str, Any]) -> None:
-        """What an earlier process of this boot, or reader, heard of the tags, heeded until they can be read again; and the price."""
-        cloud = self._place.cloud if self._place else {}
-        self._asked = dict(saved.get("price") or {})
+        """Go on with the `memory` of an earlier process of this boot, or reader: its tags count until they are read again."""
+        cloud = self._access.cloud if self._access else {}
+        self._plan_price = dict(saved.get("price") or {})
         if self._reader is None or cloud.get("tags") == "off" or not saved:
             return
         self.settings = dict(saved["settings"]) if cloud.get("tag_settings") is True else {}
-        self._vetoes = tuple((Veto(TAG, str(words), hatch=True), float(end or NEVER)) for words, end in saved["asks"])
+        self._vetoes = tuple((Veto(TAG, str(text), hatch=True), float(end or NEVER)) for text, end in saved["asks"])
 
     @property
-    def heard(self) -> dict[str, Any]:
-        """What tags ask for, and the price, to be remembered over a restart; empty when there is nothing."""
+    def memory(self) -> dict[str, Any]:
+        """Tags and price, for `remember` after a restart; empty when there is nothing."""
         asks = [[veto.reason, None if end == NEVER else end] for veto, end in self._vetoes]
-        found = {"settings": self.settings, "asks": asks, **({"price": self._asked} if self._asked else {})}
-        return found if any(found.values()) else {}
+        saved = {"settings": self.settings, "asks": asks, **({"price": self._plan_price} if self._plan_price else {})}
+        return saved if any(saved.values()) else {}
 
     def vetoes(self, now: float) -> tuple[Veto, ...]:
-        """What tags of the machine ask for, and still do."""
+        """The vetoes of instance tags that have not ended."""
         return tuple([veto for veto, end in self._vetoes if now < end]) if self._vetoes else ()
 
     @property
@@ -126,7 +128,7 @@ class CloudSide:
         return self._reader is not None and self._reader.child == child
 
     @property
-    def asks(self) -> bool:
+    def has_reader(self) -> bool:
         """Whether there is a reader to ask."""
         return self._reader is not None
 
@@ -138,7 +140,7 @@ class CloudSide:
     def run(self, now: Instant) -> None:
         """End a reader that hangs."""
         if self._reader is not None and self._reader.late(now.boot):
-            self._tell("cloud", f"the cloud's announcements cannot be read: {self._reader.words}")
+            self._report("cloud", f"{UNREADABLE}: {self._reader.words}")
 
     def stop(self) -> None:
         """End the reader for good."""
@@ -147,12 +149,12 @@ class CloudSide:
             self._reader = None
 
     def take(self, event: Line | Ended, now: Instant) -> list[Event]:
-        """What the reader says, as events of the engine."""
+        """The reader's line as events of the engine."""
         if self._reader is None:
             return []
         if isinstance(event, Ended):
             self._reader.ended(event.code, now.boot)
-            self._tell("cloud", f"the cloud's announcements cannot be read: {self._reader.words}")
+            self._report("cloud", f"{UNREADABLE}: {self._reader.words}")
             return []
         answer = self._reader.line(event.data, now.boot)
         if answer is None:
@@ -161,38 +163,38 @@ class CloudSide:
             self.stop()
             return []
         try:
-            return self._understand(answer, now.boot)
+            return self._events(answer, now.boot)
         except (TypeError, ValueError, AttributeError, LookupError) as error:
-            self._tell("cloud", f"the cloud reader's answer makes no sense ({error})")
+            self._report("cloud", f"{UNREADABLE}: malformed answer from the cloud reader ({error})")
             return []
 
-    def _understand(self, answer: Mapping[str, Any], now: float) -> list[Event]:
+    def _events(self, answer: Mapping[str, Any], now: float) -> list[Event]:
         error = answer.get("error")
-        self._tell("cloud", f"the cloud's announcements cannot be read: {error}" if error else None)
+        self._report("cloud", f"{UNREADABLE}: {error}" if error else None)
         self.facts = {name: answer.get(name) for name in ("cloud", "identity", "price")}
-        if answer["asks"] is not None:  # else the tags could not be read yet, and what an earlier reader saw stays
+        if answer["asks"] is not None:  # else the tags could not be read yet, and those of an earlier reader stay
             self._vetoes = tuple(
-                (Veto(TAG, str(words), hatch=True), now + (left or NEVER)) for words, left in answer["asks"]
+                (Veto(TAG, str(text), hatch=True), now + (left or NEVER)) for text, left in answer["asks"]
             )
             self.settings = dict(answer["settings"])
-            self._tell("tags", "; ".join(map(str, answer["nonsense"])) or None)
-        return [event for each in answer["notices"] if (event := self._notice(str(answer["cloud"]), each, now))]
+            self._report("tags", "; ".join(map(str, answer["nonsense"])) or None)
+        return [event for row in answer["notices"] if (event := self._notice(str(answer["cloud"]), row, now))]
 
-    def _notice(self, cloud: str, given: list[Any], now: float) -> Event | None:
-        """A new announcement, one that was moved, or one that has come near."""
-        name, kind, due_in, words = str(given[0]), str(given[1]), given[2], str(given[3])
-        due = now + (SOON if due_in is None else float(due_in))
-        near = kind in TAKES and due - now <= NEAR
+    def _notice(self, cloud: str, row: list[Any], now: float) -> Event | None:
+        """The event for a notice that is new, was moved, or has come near."""
+        name, kind, due_in = str(row[0]), str(row[1]), row[2]
+        due = now + (UNDATED_SECONDS if due_in is None else float(due_in))
+        near = kind in INTERRUPTING and due - now <= NEAR_SECONDS
         key = f"{name} {near}"
-        before = self._told.get(key)
-        if before is not None and (due_in is None or abs(due - before) < SOON):
+        before = self._announced.get(key)
+        if before is not None and (due_in is None or abs(due - before) < UNDATED_SECONDS):
             return None
-        self._told[key] = due
-        text = f"{cloud} announces: {words}"
+        self._announced[key] = due
+        text = f"{cloud} announces: {row[3]}"
         return Notice(now, due, text, kind, due_in is not None) if near else Finding(now, cloud, "announced", text)
 
 
-def _sound(price: Mapping[str, Any]) -> bool:
-    """Whether a price can be one: from a plug-in, so nothing is believed."""
-    amount = price.get("amount")
+def _believable(price: object) -> TypeGuard[dict[str, Any]]:
+    """Whether this is a price: it comes from a plug-in, so everything is checked."""
+    amount = price.get("amount") if isinstance(price, dict) else None
     return isinstance(amount, int | float) and not isinstance(amount, bool) and 0 < amount < PRICE_LIMIT

@@ -1,4 +1,4 @@
-"""From what others wrote to what the engine takes: nothing that looks wrong passes as a value."""
+"""Decodes lines of readers and clients into values of the engine: nothing that looks wrong passes as a value."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,8 @@ from costguard.engine.observation import Device, Known, Reading, Unknown
 
 
 def message(data: bytes) -> dict[str, Any] | None:
-    """A line that is one JSON object; None for anything else, however deeply it is nested."""
-    if data[:8] == b'{"same":':  # what a reader at rest says: the one line that comes in every tick
+    """A line that is one JSON object; None for anything else, however deeply nested."""
+    if data[:8] == b'{"same":':  # the short answer: nothing changed; it comes in nearly every tick
         parts = data[8:-1].split(b",")
         if len(parts) >= 3 and parts[1][:7] == b'"read":' and parts[2][:5] == b'"at":':
             try:
@@ -29,9 +29,9 @@ def message(data: bytes) -> dict[str, Any] | None:
 
 
 def readings(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Reading, ...]]:
-    """The GPUs of an nvml answer and their readings. Raises ValueError, TypeError or KeyError for garbage."""
+    """The GPUs of an nvml answer and their readings. Raises ValueError, TypeError or KeyError for a malformed one."""
     gpus = answer["gpus"]
-    # the usual reading is made here, once for every GPU and tick; whatever looks unusual is looked at closely
+    # the usual reading is made here, once for every GPU and tick; an unusual one is checked closely
     seen: list[Reading] = [
         Known(load, tuple(signs), covers, words)
         if type(load) is float and 0.0 <= load <= 1.0 and type(covers) is float and covers >= 0.0
@@ -52,15 +52,15 @@ def _reading(load: object, signs: Sequence[str], covers: object, words: object) 
 
 
 def findings(answer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What people should know about a GPU: its key, a code, words. Raises ValueError or TypeError for garbage."""
-    return [(str(key), str(code), str(words)) for key, code, words in answer["findings"]]
+    """Findings about GPUs: key, code and text of each. Raises ValueError or TypeError for a malformed answer."""
+    return [(str(key), str(code), str(text)) for key, code, text in answer["findings"]]
 
 
 def devices(answer: Mapping[str, Any]) -> tuple[Device, ...]:
-    """The fixed facts of the GPUs, where the answer brings them."""
-    found = []
+    """The fixed facts of the GPUs, from an answer with ``info``."""
+    rows = []
     for key, facts in answer["info"].items():
         index = facts.get("index")
         name, uuid = str(facts.get("name") or ""), str(facts.get("uuid") or "")
-        found.append(Device(str(key), index if isinstance(index, int) else None, uuid, name))
-    return tuple(found)
+        rows.append(Device(str(key), index if isinstance(index, int) else None, uuid, name))
+    return tuple(rows)

@@ -1,86 +1,82 @@
-"""Commitments onto the disk: by a process of its own, since a disk may hang, and never by two at a time."""
+"""Writes the commitments to the disk: by a process of its own, since a disk may hang, and one at a time."""
 
 import os
 
 from costguard.agent.persist import PersistJob
-from costguard.agent.task import Task, TaskError
+from costguard.agent.task import Part, TaskError
 from costguard.host.files import COMMITMENTS, wrap
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.process.worker import Done
 
 WRITTEN_WITHIN_SECONDS = 30.0
 RETRY_SECONDS = 60.0
-"""Until a write that failed is tried again, with whatever is newest then."""
+"""Until a failed write is tried again, with whatever is newest then."""
 
-HANGS = "the state directory does not answer; holds and deadlines may not survive a reboot"
+HANGS = "the state directory does not respond; holds and deadlines may not survive a reboot"
 
 
-class Disk:
-    """Keeps the newest commitments until they are saved. ``tell`` takes *disk* and what is wrong, or None."""
+class Disk(Part[Done]):
+    """Keeps the newest commitments until they are written. ``report`` gets the subject *disk*."""
 
-    def __init__(self, host: Host, state_dir: str, instance: str, tell: Report) -> None:
-        self._path, self._instance, self._tell = os.path.join(state_dir, COMMITMENTS), instance, tell
-        self._writer = Task(host, "persist", Done)
+    def __init__(self, host: Host, state_dir: str, instance: str, report: Report) -> None:
+        super().__init__(host, "persist", Done, report)
+        self._path, self._instance = os.path.join(state_dir, COMMITMENTS), instance
         self._waiting: bytes | None = None  # newer than what is being written
         self._writing = b""
-        self._troubled = False
+        self._failing = False
         self._not_before = 0.0
 
     @property
     def deadline(self) -> float:
         """When `run` must be called next."""
-        return self._not_before if self._waiting is not None and not self._writer.running else self._writer.deadline
+        return self._not_before if self._waiting is not None and not self._task.running else self._task.deadline
 
     @property
     def pending(self) -> bool:
         """Whether something is still to be written, and can be."""
-        return self._writer.running or (self._waiting is not None and not self._troubled)
-
-    def owns(self, child: int) -> bool:
-        """Whether this child is the writer."""
-        return self._writer.owns(child)
+        return self._task.running or (self._waiting is not None and not self._failing)
 
     def save(self, data: bytes, now: Instant) -> None:
-        """Have these commitments (JSON) written, in place of all before them."""
+        """Have these commitments (JSON) written, in place of all earlier ones."""
         self._waiting = data
         self.run(now)
 
     def run(self, now: Instant) -> None:
         """Start a writer when there is something to write, end one that hangs."""
-        if self._writer.late(now.boot):
+        if self._task.late(now.boot):
             self._failed(now, HANGS)
-        elif not self._writer.running and self._waiting is not None and now.boot >= self._not_before:
+        elif not self._task.running and self._waiting is not None and now.boot >= self._not_before:
             self._write(now, self._waiting)
 
     def _write(self, now: Instant, data: bytes) -> None:
-        if self._writer.hung:  # a further one could also write older words later
+        if self._task.hung:  # it could still write its older data after a new one
             self._not_before = now.boot + RETRY_SECONDS
             return
         text = wrap("instance", self._instance, data).decode()
         try:
-            self._writer.start(PersistJob(self._path, text), now.boot + WRITTEN_WITHIN_SECONDS)
+            self._task.start(PersistJob(self._path, text), now.boot + WRITTEN_WITHIN_SECONDS)
         except SpawnFailed as error:
             self._failed(now, str(error))
             return
         self._writing, self._waiting = data, None
 
     def take(self, event: Line | Ended, now: Instant) -> None:
-        """What the writer says, and its end."""
+        """Report whether the writer wrote them; at its end write what came meanwhile."""
         try:
-            answer = self._writer.heard(event)
+            answer = self._task.answer(event)
         except TaskError as error:
             self._failed(now, f"the disk writer failed: {error}")
             return
         if answer is None:
-            self._not_before, self._troubled = 0.0, False
-            self._tell("disk", None)
+            self._not_before, self._failing = 0.0, False
+            self._report("disk", None)
             self.run(now)
         elif answer.error:
             self._failed(now, answer.error)
 
-    def _failed(self, now: Instant, words: str) -> None:
-        self._writer.stop()
+    def _failed(self, now: Instant, message: str) -> None:
+        self._task.stop()
         self._waiting = self._waiting or self._writing
-        self._troubled = True
+        self._failing = True
         self._not_before = now.boot + RETRY_SECONDS
-        self._tell("disk", words)
+        self._report("disk", message)

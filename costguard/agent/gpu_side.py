@@ -20,8 +20,8 @@ from costguard.readers.nvml.job import NvmlJob
 FIND_EVERY = 86400.0
 """Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
 
-NOTES = {"ghost": "a ghost, use that nothing makes", "suspect_hung": "the job may hang"}
-"""What a reader finds out about a GPU, in a few words."""
+NOTES = {"ghost": "ghost load: no process behind it", "suspect_hung": "the job may be hung"}
+"""Findings about a GPU in a few words."""
 
 SAY_EVERY = 60.0
 """Seconds between two lines of the journal about one GPU that cannot be read."""
@@ -37,7 +37,7 @@ _NONE = object(), Observation((), ())
 
 
 class GpuSide:
-    """One reader of GPUs and what it has said. ``tell`` takes *nvml* and what is wrong, or None."""
+    """One reader of GPUs and its answers. ``report`` gets the subject *nvml*."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class GpuSide:
         config: Mapping[str, Any],
         state: State,
         handed: Mapping[str, Any],
-        tell: Report,
+        report: Report,
         *,
         detached: bool,
     ) -> None:
-        self._host, self._tell = host, tell
+        self._host, self._report = host, report
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.selection.devices}
         self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
@@ -57,9 +57,7 @@ class GpuSide:
         """What is found out about a GPU now: a code and words."""
         self._said: dict[str, tuple[str, float]] = {}  # why a GPU cannot be read, as the journal has it, and since when
         self._answer: dict[str, Any] | None = None
-        self._whole: tuple[object, Observation] = (
-            _NONE  # the last answer that says everything: its number, what it says
-        )
+        self._whole: tuple[object, Observation] = _NONE  # number and content of the last answer that says everything
         self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
         self._unseen: dict[str, str] = {}  # why they could not read a GPU
         self._observed = 0.0  # when the last observation was made
@@ -180,10 +178,10 @@ class GpuSide:
                 met = self._meet((*self._met.values(), *(decode.devices(answer) if "info" in answer else ())), now)
                 self._met = {}
         except NONSENSE as error:
-            self.reader.words = f"the reader's answer makes no sense ({error})"
+            self.reader.words = f"malformed answer from the reader ({error})"
             return self._blind(), None
         self.found = self._find(answer) if "findings" in answer else {}
-        self._tell("nvml", f"no GPU can be read: {self.reader.error}" if self.reader.error else None)
+        self._report("nvml", f"no GPU can be read: {self.reader.error}" if self.reader.error else None)
         self._say(gpus, seen, now)
         if gpus != self._known:
             missing = tuple(key for key in self._known if key not in gpus)
@@ -205,7 +203,7 @@ class GpuSide:
     def _blind(self) -> Observation:
         self.found = {}
         if not self.reader.detached and (self.reader.words != NOT_YET or not self._known):
-            self._tell("nvml", f"no GPU can be read: {self.reader.words}")
+            self._report("nvml", f"no GPU can be read: {self.reader.words}")
         return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
 
     def _say(self, gpus: tuple[str, ...], seen: tuple[Reading, ...], now: float) -> None:

@@ -1,6 +1,6 @@
-"""When this machine asks its cloud, which throttles a fleet that asks together.
+"""Jitter of cloud requests: a cloud throttles a fleet that sends them together.
 
-Each machine has a moment of its own, from its id: no machine knows how many others there are, and none asks another.
+It comes from the instance id, so that machines spread without knowing of each other.
 """
 
 import zlib
@@ -12,43 +12,42 @@ from costguard.engine.effects import Check, Prepare
 from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.engine.state import PERSON
 
-ATTENDED = 10.0
-"""Seconds over which checks are spread while a person waits at the terminal of the agent."""
+ATTENDED_SPREAD_SECONDS = 10.0
+"""Over which checks are spread while a person waits at the terminal of the agent."""
+
+_MIX = 2654435761  # odd, and far from small multiples: neighbouring values end up far apart
 
 
-_MIX = 2654435761  # odd: what was near each other is far apart afterwards
+def jitter_of(instance: str, tries: int = 0) -> float:
+    """Stable jitter of this instance in [0, 1), another one for each further try.
 
-
-def share(instance: str, tries: int = 0) -> float:
-    """A number from 0 to 1 that is this machine's own: what a fleet does at once is spread by it.
-
-    Another one for each further try: machines that were throttled together do not meet again.
+    So machines that were throttled together do not retry together.
     """
     return zlib.crc32(instance.encode()) * pow(_MIX, tries, 2**32) % 2**32 / 2**32
 
 
 class Jitter:
-    """Those of one machine. ``attended``: a person started the agent at a terminal, and waits."""
+    """The jitter of one machine. ``attended``: a person started the agent at a terminal, and waits."""
 
     def __init__(self, instance: str, *, attended: bool) -> None:
         self._instance, self._attended = instance, attended
 
-    def of(self, effect: Check | Prepare, now: float, config: Mapping[str, Any], reason: str) -> float:
-        """The moment of the boot clock at which this effect is due. A person who stops the machine waits for nobody."""
+    def due_at(self, effect: Check | Prepare, now: float, config: Mapping[str, Any], reason: str) -> float:
+        """When to start this effect, on the boot clock. What a person asked for starts at once."""
         if effect.action not in CLOUD_ACTIONS or not config.get("providers") or reason == PERSON:
             return now
         cloud = config.get("cloud", {})
-        whole = float(cloud.get("spread") or 0.0)
-        if not whole:
+        spread = float(cloud.get("spread") or 0.0)
+        if not spread:
             return now
         if isinstance(effect, Prepare):
-            return now + share(self._instance) * float(cloud.get("action_spread") or 0.0)
-        return effect.since + share(self._instance, effect.tries) * self._width(effect, whole)
+            return now + jitter_of(self._instance) * float(cloud.get("action_spread") or 0.0)
+        return effect.since + jitter_of(self._instance, effect.tries) * self._spread_of(effect, spread)
 
-    def _width(self, check: Check, whole: float) -> float:
+    def _spread_of(self, check: Check, spread: float) -> float:
         """Seconds over which a fleet makes this check."""
         if self._attended:
-            return min(whole, ATTENDED)
+            return min(spread, ATTENDED_SPREAD_SECONDS)
         if check.tries:
             return deadlines.pause(check.tries)
-        return whole if check.known else whole * deadlines.EARLY_SHARE
+        return spread if check.known else spread * deadlines.EARLY_SHARE

@@ -6,7 +6,7 @@ One turn: ask the readers, wait for their answers or their deadline, step the en
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from costguard.agent import journal
 from costguard.agent.cloud_side import CloudSide
@@ -14,15 +14,16 @@ from costguard.agent.digest import digest
 from costguard.agent.disk import Disk
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.heartbeat import Heartbeat
-from costguard.agent.jitter import Jitter, share
-from costguard.agent.memory import Memory, Readers, ground
+from costguard.agent.jitter import Jitter, jitter_of
+from costguard.agent.memory import Memory, Readers, plan_basis
 from costguard.agent.preflight import Preflight
 from costguard.agent.reader import Rhythm
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.report import report
-from costguard.agent.requests import Requests, Said
+from costguard.agent.requests import Reply, Requests
 from costguard.agent.tag_settings import changes
+from costguard.agent.task import Part
 from costguard.agent.workers import Circumstances, Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Outcome, Tick
@@ -37,28 +38,28 @@ from costguard.host.files import Start
 from costguard.host.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.process.wire import to_line
 
-LOG_EVERY = 60.0
-"""A sentence that differs while the state is the same is logged at most so often, in seconds."""
+LOG_EVERY_SECONDS = 60.0
+"""While the state is the same, a changed sentence is logged at most this often."""
 
-LEAVE_WITHIN = 2.0
-LAST_WORDS = 5.0
-"""Seconds that a guard which ends waits for its files, and for messages that are on their way to people."""
+LEAVE_WITHIN_SECONDS = 2.0
+LAST_MESSAGES_SECONDS = 5.0
+"""How long a guard that ends waits for its files, and for messages on their way to people."""
 
 KEPT = ("paths", "environment")
 """What a reload leaves as it was at the start of the process."""
 
 BUGS_LIMIT = 10
-BUGS_WITHIN = 86400.0
-"""So many bugs survived within so many seconds, the process ends and the service manager starts another one."""
+BUGS_WITHIN_SECONDS = 86400.0
+"""After so many bugs in that time the process ends, and the service manager starts another one."""
 
 URGENT = frozenset((WARNING, ACTING, CONFIRMING))
 """Phases in which each reading is asked for."""
 
-HOLE = 3.0
-"""Intervals without a tick after which a new rhythm begins, where every second reading may stay unsaid: one that hangs is noticed within them."""
+HOLE_INTERVALS = 3.0
+"""Without a tick for so long a new rhythm begins, where the reader may leave out every second answer; a hung one is noticed sooner."""
 
-CALM = 6.0
-"""Intervals: so far away the next decision must be for the reader to leave every second reading unsaid."""
+CALM_INTERVALS = 6.0
+"""The next decision must be this far away for the reader to leave out every second answer."""
 
 EMPTY = Observation((), ())
 
@@ -69,28 +70,11 @@ def policy_from(config: Mapping[str, Any]) -> Policy:
     return Policy(**fields)
 
 
-class Part(Protocol):
-    """What the guard does beside watching, by child processes."""
-
-    @property
-    def deadline(self) -> float:
-        """When `run` must be called next."""
-
-    def owns(self, child: int) -> bool:
-        """Whether this child is one of its."""
-
-    def run(self, now: Instant) -> None:
-        """Do what is due, end what is late."""
-
-    def take(self, event: Line | Ended, now: Instant) -> None:
-        """What its child said, or its end."""
-
-
 class Loop:
     """One agent on one host. ``run`` returns the exit code."""
 
-    _next_tick: float  # from the begin of `run` on, as the next one
-    _now: float  # the boot clock when it was read last, at the begin of a turn
+    _next_tick: float  # set by `run`, as the next one
+    _now: float  # the boot clock as last read, at the beginning of a turn
 
     def __init__(self, host: Host, config: dict[str, Any], boot: Start) -> None:
         self.host = host
@@ -102,7 +86,7 @@ class Loop:
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
         self.cloud = CloudSide(host, config, boot.instance, self._trouble)
-        self.heartbeat = Heartbeat(host, config, share(boot.instance), self._trouble)
+        self.heartbeat = Heartbeat(host, config, jitter_of(boot.instance), self._trouble)
         self._hatch = (Veto("kernel parameter", boot.hatch, hatch=True),) if boot.hatch else ()
         self.seen = EMPTY
         self._requests = Requests(self)
@@ -110,29 +94,29 @@ class Loop:
         self.last_wall = host.clock().wall  # date of the last tick
         self._reading = False
         self._calm = False  # whether the last tick found the next decision far away
-        self._due_at: float | None = None  # when something is due beside reader and tick; None: to be worked out
+        self._due_at: float | None = None  # when something is due beside reader and tick; None: to be computed
         self._logged: tuple[tuple[str, ...], float] = (("",), 0.0)
-        self._logged_of: Core | None = None  # whose sentence is the logged one; another one at the least change
+        self._logged_of: Core | None = None  # whose sentence is the logged one; any change makes another core
         self.preflight = Preflight()
-        self._bugs: list[float] = []  # when each was survived
+        self._bugs: list[float] = []  # the moments of survived ones
         self._arrived: deque[HostEvent] = deque()
         self._events: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
-        self._saving: set[str] = set()  # pre-stop hooks that run because of an announcement
+        self._saving: set[str] = set()  # pre-stop hooks that run because of a cloud notice
         now = host.clock()
         self.memory = Memory(host, self.disk, config, self.configured, now.boot, self._trouble)
-        found = self.memory.restore(boot, now.boot, self._remember)
-        self.ruled = self.policy = self.cloud.milder(self.configured)
-        # how the engine begins again, before all
-        self._begin = deque(Began(now.boot, why, found.proven) for why in found.again)
-        self._last = Step(found.state, (), Sentence(found.state, rules_of(self.policy), now.wall))
-        self.eyes = GpuSide(host, config, found.state, found.handed, self._trouble, detached=found.detached)
+        saved = self.memory.restore(boot, now.boot, self._remember)
+        self.relaxed = self.policy = self.cloud.relaxed(self.configured)
+        # the first events of the engine, before any other
+        self._begin = deque(Began(now.boot, why, saved.proven) for why in saved.again)
+        self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
+        self.gpu_side = GpuSide(host, config, saved.state, saved.handed, self._trouble, detached=saved.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
-        self._parts: tuple[Part, ...] = (self.history, self.disk, self._reload, self.heartbeat)
+        self._parts: tuple[Part[Any], ...] = (self.history, self.disk, self._reload, self.heartbeat)
 
     def _remember(self, tags: dict[str, Any]) -> Policy:
         self.cloud.remember(tags)
-        return self.cloud.milder(self.configured)
+        return self.cloud.relaxed(self.configured)
 
     @property
     def last(self) -> Step:
@@ -140,13 +124,13 @@ class Loop:
         return self._last
 
     def ask(self, event: Event) -> None:
-        """A wish of a person, for the engine to grant or refuse."""
+        """Hand a request to the engine, which answers it."""
         self._step(event)
 
     def status(self, *, private: bool = False) -> dict[str, Any]:
-        """The decision, and how the agent itself is; ``private``: with a digest of all settings, for administrators."""
+        """The decision, and the agent itself; ``private``: with a digest of all settings, for administrators."""
         wall = self.host.clock().wall
-        decision = report(self.last, self.seen, self.policy, self.last_wall, self.eyes.found)
+        decision = report(self.last, self.seen, self.policy, self.last_wall, self.gpu_side.found)
         agent = {
             "pid": os.getpid(),
             "version": self.config.get("version", ""),
@@ -156,12 +140,14 @@ class Loop:
             "origin": self.config.get("origin") or self.config.get("source") or "the built-in defaults",
             "instance": self.boot.instance,
             "interval": self.policy.interval,
-            "cloud": {**self.cloud.facts, **self.cloud.told},
+            "cloud": {**self.cloud.facts, **self.cloud.message_facts},
             "place": {"host": self.config["host"], "cloud": self.config.get("cloud", {})},
             "configured": self.configured._asdict(),
-            "milder": changes(self.configured, self.ruled),
-            "reader_restarts": max(0, self.eyes.reader.restarts),
-            "reader": "answers" if self.eyes.reader.healthy else self.eyes.reader.error or self.eyes.reader.words,
+            "milder": changes(self.configured, self.relaxed),
+            "reader_restarts": max(0, self.gpu_side.reader.restarts),
+            "reader": "answers"
+            if self.gpu_side.reader.healthy
+            else self.gpu_side.reader.error or self.gpu_side.reader.words,
             "unreaped": self.host.unreaped("nvml"),
             "troubles": dict(self.troubles),
             "ticked": self.last_wall,
@@ -172,7 +158,7 @@ class Loop:
         return {**decision, "agent": agent}
 
     def flush(self) -> bool:
-        """Have the history written; whether something is still under way."""
+        """Have the history written; whether something is still to be written."""
         return self.history.flush(self.host.clock().boot)
 
     def run(self) -> int:
@@ -199,7 +185,7 @@ class Loop:
         if self._due_at is None:
             parts = [part.deadline for part in self._parts]
             self._due_at = min(self.workers.deadline, self.cloud.deadline, *parts)
-        reader = self.eyes.reader
+        reader = self.gpu_side.reader
         soonest = min(self._due_at, reader.deadline)
         return soonest if self._reading or reader.alone else min(soonest, self._next_tick)
 
@@ -207,7 +193,7 @@ class Loop:
         """Do what is due, then wait for what comes."""
         self._heed_rhythm()
         until = self._until()
-        waits = self._begin or (self._reading and not self.eyes.reader.waiting)  # what a bug left is behind a begin
+        waits = self._begin or (self._reading and not self.gpu_side.reader.waiting)  # what a bug left is behind a begin
         if waits or self._now >= until:
             self._due()
             self._due_at = None
@@ -225,11 +211,11 @@ class Loop:
 
         It may leave every second reading unsaid while the engine decides nothing in between.
         """
-        reader = self.eyes.reader
+        reader = self.gpu_side.reader
         if not reader.alone:
             return
         core = self._last.state.core
-        soon = core.unchanged_until < reader.deadline if reader.pairs else self._calm and not self.cloud.asks
+        soon = core.unchanged_until < reader.deadline if reader.pairs else self._calm and not self.cloud.has_reader
         if soon or core.phase in URGENT or reader.every != self.policy.interval:
             reader.lapse()
 
@@ -238,7 +224,7 @@ class Loop:
         interval = self.policy.interval
         if self._last.state.core.phase in URGENT:
             return None
-        return Rhythm(self._next_tick + interval, interval, self._calm and not self.cloud.asks)
+        return Rhythm(self._next_tick + interval, interval, self._calm and not self.cloud.has_reader)
 
     def _due(self) -> None:
         instant = self.host.clock()
@@ -252,12 +238,12 @@ class Loop:
         self.cloud.run(instant)
         for part in self._parts:
             part.run(instant)
-        reader = self.eyes.reader
+        reader = self.gpu_side.reader
         reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and not reader.alone and now >= self._next_tick:
             self.cloud.ask(now)
             # what appears on the bus while a countdown runs must be seen before anything is released
-            self.eyes.ask(now, look=self._last.state.core.phase in URGENT, then=self._rhythm())
+            self.gpu_side.ask(now, look=self._last.state.core.phase in URGENT, then=self._rhythm())
             self._reading = reader.waiting
             if not self._reading:
                 self._tick(self.host.clock())
@@ -267,15 +253,17 @@ class Loop:
     def _tick(self, now: Instant) -> None:
         self._reading = False
         interval, before = self.policy.interval, self.seen
-        if self.eyes.reader.alone and self.cloud.asks:  # else it was asked when the reader was
+        if self.gpu_side.reader.alone and self.cloud.has_reader:  # else it was asked when the reader was
             self.cloud.ask(now.boot)
             self._due_at = None
-        self.seen, devices = self.eyes.observe(now.boot, rules_of(self.policy))
-        stood = self.eyes.stood
+        self.seen, devices = self.gpu_side.observe(now.boot, rules_of(self.policy))
+        stood = self.gpu_side.stood
         if stood is not None:
             self._stood(stood, now, before)
         late = now.boot - self._next_tick
-        if late >= (HOLE if self._calm else 1.0) * interval:  # after a hole (a suspend, a stall) begin a new rhythm
+        if (
+            late >= (HOLE_INTERVALS if self._calm else 1.0) * interval
+        ):  # after a hole (a suspend, a stall) begin a new rhythm
             self._next_tick = now.boot + interval
         elif late >= 0.0:  # an answer that no tick waited for comes between two beats
             self._next_tick += interval * (late // interval + 1.0)
@@ -284,9 +272,9 @@ class Loop:
         if vetoes := self._hatch + self.cloud.vetoes(now.boot):
             self.seen = self.seen._replace(vetoes=vetoes)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced, stood))
-        self._calm = self._last.state.core.unchanged_until > now.boot + CALM * interval
-        if self.eyes.found:
-            for finding in self.eyes.findings(now.boot):
+        self._calm = self._last.state.core.unchanged_until > now.boot + CALM_INTERVALS * interval
+        if self.gpu_side.found:
+            for finding in self.gpu_side.findings(now.boot):
                 self._step(finding)
         self._beat(now.boot, now.wall)
         self.history.tick(now, self._last, self.seen, interval)
@@ -307,7 +295,7 @@ class Loop:
         if not self.heartbeat.due(at):
             return
         self._due_at = None
-        answering = self.eyes.answered and "nvml" not in self.troubles and "cloud" not in self.troubles
+        answering = self.gpu_side.answered and "nvml" not in self.troubles and "cloud" not in self.troubles
         facts = {"kind": "heartbeat", "instance": self.boot.instance, "state": self._last.sentence.word, "at": wall}
         self.heartbeat.tick(at, answering=answering, facts=facts)
 
@@ -337,13 +325,13 @@ class Loop:
         if core is not before:
             self._due_at = None
             self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
-        if isinstance(event, Outcome) and (found := self.preflight.heard(event, before)):
-            self._events.append(found)
-        if not self.memory.still(before, self._last.state, self.eyes.reader.handed.get("learnt")):
-            self.memory.follow(before, self._last.state, self._readers(), told=isinstance(event, Outcome))
+        if isinstance(event, Outcome) and (finding := self.preflight.finding(event, before)):
+            self._events.append(finding)
+        if not self.memory.still(before, self._last.state, self.gpu_side.reader.handed.get("learnt")):
+            self.memory.follow(before, self._last.state, self._readers(), outcome=isinstance(event, Outcome))
 
     def _readers(self) -> Readers:
-        return Readers(dict(self.eyes.reader.handed), self.eyes.reader.detached, self.cloud.heard)
+        return Readers(dict(self.gpu_side.reader.handed), self.gpu_side.reader.detached, self.cloud.memory)
 
     def _start(self, effect: Effect) -> None:
         at = self.host.clock().boot
@@ -352,8 +340,8 @@ class Loop:
             case Tell():
                 self.host.say(_PRIORITY[effect.level] + journal.line(effect, str(self._last.sentence)))
                 self._logged = (self._last.sentence.key, at)
-                seen = {"sentence": str(self._last.sentence), "readings": self._readings()}
-                outcome = self.workers.tell(effect, at, {**seen, **self.cloud.told})
+                facts = {"sentence": str(self._last.sentence), "readings": self._readings()}
+                outcome = self.workers.tell(effect, at, {**facts, **self.cloud.message_facts})
             case Check() | Prepare():
                 outcome = self.workers.submit(effect, at, self._circumstances())
             case Confirm():
@@ -369,13 +357,10 @@ class Loop:
             case Leave():
                 self.exit_code = effect.code
             case Answer():
-                lost = self.troubles.get("commitments")
-                words = (
-                    f"{effect.message}; NOT stored, so a restart of costguard loses it: {lost}"
-                    if lost
-                    else effect.message
-                )
-                self.host.answer(effect.client, to_line(Said(effect.done, words)))
+                message, trouble = effect.message, self.troubles.get("commitments")
+                if trouble:
+                    message += f"; NOT saved, a restart of costguard loses it: {trouble}"
+                self.host.answer(effect.client, to_line(Reply(effect.done, message)))
         if outcome is not None:
             self._hear(outcome)
 
@@ -388,30 +373,23 @@ class Loop:
         return Circumstances(reason, str(self._last.sentence), idle, gpus, core.instance)
 
     def _readings(self) -> list[list[object]]:
-        core = self._last.state.core
-        return [
-            [
-                label(core, key),
-                getattr(reading, "load", None),
-                "; ".join(
-                    filter(
-                        None,
-                        (self.eyes.note(key), reading.reason if isinstance(reading, Unknown) else reading.evidence),
-                    )
-                ),
-            ]
-            for key, reading in zip(self.seen.gpus, self.seen.readings, strict=True)
-        ]
+        """Label, load (None: unknown) and text of each GPU, for messages and records."""
+        core, rows = self._last.state.core, []
+        for key, reading in zip(self.seen.gpus, self.seen.readings, strict=True):
+            evidence = reading.reason if isinstance(reading, Unknown) else reading.evidence
+            text = "; ".join(filter(None, (self.gpu_side.note(key), evidence)))
+            rows.append([label(core, key), getattr(reading, "load", None), text])
+        return rows
 
     # -- what happens ----------------------------------------------------------------------------------------
 
     def _handle(self, event: HostEvent) -> None:
         instant = self.host.clock()
         now = self._now = instant.boot
-        if type(event) is Line and event.child == self.eyes.reader.child:
-            answer = self.eyes.line(event.data, now)
+        if type(event) is Line and event.child == self.gpu_side.reader.child:
+            answer = self.gpu_side.line(event.data, now)
             # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
-            if not self.eyes.reader.waiting and (self._reading or answer):
+            if not self.gpu_side.reader.waiting and (self._reading or answer):
                 self._tick(instant)
             return
         self._due_at = None
@@ -419,23 +397,23 @@ class Loop:
             case Line() | Ended():
                 self._child(event, instant)
             case Request():
-                if failed := self._requests.serve(event):
-                    self._trouble("request", failed)
+                if failure := self._requests.serve(event):
+                    self._trouble("request", failure)
             case Signal():
                 self._signal(event.name)
 
     def _child(self, event: Line | Ended, now: Instant) -> None:
-        """What a child said that is not the reader's answer, or its end."""
-        if isinstance(event, Ended) and event.child == self.eyes.reader.child:
-            self.eyes.reader.ended(event.code, now.boot)
+        """Hand a child's line, or its end, to whom the child belongs."""
+        if isinstance(event, Ended) and event.child == self.gpu_side.reader.child:
+            self.gpu_side.reader.ended(event.code, now.boot)
         elif self.cloud.owns(event.child):
-            for said in self.cloud.take(event, now):
-                self._step(said)
-            self._heed()
+            for cloud_event in self.cloud.take(event, now):
+                self._step(cloud_event)
+            self._apply_cloud_settings()
         elif self.workers.owns(event.child):
             self._take(self.workers.take(event, now.boot))
-            self.cloud.learn(self.workers.price)
-            self._price()
+            self.cloud.learn_price(self.workers.price)
+            self._apply_price()
         else:
             for part in self._parts:
                 if part.owns(event.child):
@@ -447,7 +425,7 @@ class Loop:
             self._work()
 
     def _hear(self, outcome: Outcome) -> None:
-        """Queue what became of an effect."""
+        """Queue the outcome of an effect."""
         if outcome.effect in self._saving:
             self._saving.discard(outcome.effect)
             self._trouble("hook", outcome.detail if outcome.status == "failed" else None)
@@ -460,7 +438,7 @@ class Loop:
             self.exit_code = 0
 
     def reload(self) -> str:
-        """Have the configuration checked; words for whoever asked."""
+        """Have the configuration checked. Returns a message for the user."""
         return self._reload.begin(self.config)
 
     def _adopt(self, effective: dict[str, Any]) -> None:
@@ -469,65 +447,62 @@ class Loop:
         self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
         self.configured = policy_from(effective)
         self.workers.config = self.config
-        for part in (self.cloud, self.heartbeat, self.eyes):
+        for part in (self.cloud, self.heartbeat, self.gpu_side):
             part.adopt(self.config)
-        known, self.memory.ground = self.memory.ground, ground(self.config)
-        self._rule(self.cloud.milder(self.configured), "reload", proven=known == self.memory.ground)
+        before_basis, self.memory.plan_basis = self.memory.plan_basis, plan_basis(self.config)
+        same_basis = before_basis == self.memory.plan_basis
+        self._change_policy(self.cloud.relaxed(self.configured), "reload", proven=same_basis)
 
-    def _heed(self) -> None:
-        """What the cloud said: its price, and settings that tags make milder."""
-        ruled = self.cloud.milder(self.configured)
-        if ruled != self.ruled:
-            self.host.say("<5>tags of the machine change settings: a full window and warning under them")
-            self._rule(ruled, "tags")
-        self._price()
+    def _apply_cloud_settings(self) -> None:
+        """Apply the price and the relaxed settings from instance tags; a changed policy starts a new window."""
+        relaxed = self.cloud.relaxed(self.configured)
+        if relaxed != self.relaxed:
+            self.host.say("<5>instance tags changed the settings: window and warning start anew")
+            self._change_policy(relaxed, "tags")
+        self._apply_price()
 
-    def _price(self) -> None:
-        """Count with the best price that is known; what is saved, and compared at a restart, stays without."""
-        priced = self.cloud.priced(self.ruled)
-        if priced != self.policy:  # else the same object stays, and what was worked out from it
+    def _apply_price(self) -> None:
+        """Count with the best known price; the policy that is saved, and compared at a restart, has none."""
+        priced = self.cloud.priced(self.relaxed)
+        if priced != self.policy:  # else the same object stays, and what is cached for it
             self.policy = priced
 
-    def _rule(self, policy: Policy, why: str, *, proven: bool = True) -> None:
-        """Go on under this policy, as after a reload; ``proven``: plans rest on nothing else than before."""
-        self.ruled = self.policy = policy
+    def _change_policy(self, policy: Policy, why: str, *, proven: bool = True) -> None:
+        """Go on under this policy, as after a reload; ``proven``: the basis of the plans is unchanged."""
+        self.relaxed = self.policy = policy
         self.memory.adopt(policy)
-        self.workers.abandon_all("check")  # under the rules of before: the engine asks anew for what still counts
+        self.workers.abandon_all("check")  # under the old rules: the engine asks anew for those that still count
         self._step(Began(self.host.clock().boot, why, proven))
 
     def drive(self, *, attach: bool) -> str:
-        """Take up the driver again, or let go of it so that it can be exchanged; words for whoever asked."""
-        if attach == (not self.eyes.reader.detached):
-            return "the driver was not let go" if attach else "the driver is let go already"
+        """Attach to the GPU driver, or detach from it so that it can be replaced. Returns a message for the user."""
+        if attach == (not self.gpu_side.reader.detached):
+            return "nothing to do: the GPU driver is attached" if attach else "the GPU driver is detached already"
         if attach:
-            self.eyes.attach()
+            self.gpu_side.attach()
         else:
-            self.eyes.reader.detach()
+            self.gpu_side.reader.detach()
         self.memory.save(self._last.state, self._readers())
-        return (
-            "the driver is taken up again"
-            if attach
-            else "the driver is let go; no GPU can be read until `costguard attach`"
-        )
+        return "GPU driver attached" if attach else "GPU driver detached; no GPU can be read until `costguard attach`"
 
-    def _trouble(self, subject: str, words: str | None) -> None:
-        """Say once that something of the guard itself fails, and once that it works again."""
+    def _trouble(self, subject: str, message: str | None) -> None:
+        """Log once that a part of the guard itself fails, and once (None) that it works again."""
         before = self.troubles.get(subject)
-        if words and words != before:
-            self.troubles[subject] = words
-            self.host.say(f"<3>{words}")
-        elif not words and before:
+        if message and message != before:
+            self.troubles[subject] = message
+            self.host.say(f"<3>{message}")
+        elif not message and before:
             del self.troubles[subject]
-            self.host.say(f"<5>{journal.again(subject)}")
+            self.host.say(f"<5>{journal.recovered(subject)}")
 
     def _log(self, at: float) -> bool:
-        """Log the sentence when it is another one; True when it was logged."""
+        """Log the sentence if it changed; whether it was logged."""
         sentence, state = self._last.sentence, self._last.state
         key, logged_at = self._logged
         if state.core is self._logged_of and (key[0] != STARTING or sentence.word == STARTING):
-            return False  # as most ticks: nothing but the time is new, and only a start is over by itself
+            return False  # as in most ticks: only the time is new, and only a start is over by itself
         self._logged_of = state.core if sentence.key == key else None
-        if sentence.key == key or (sentence.key[0] == key[0] and at - logged_at < LOG_EVERY):
+        if sentence.key == key or (sentence.key[0] == key[0] and at - logged_at < LOG_EVERY_SECONDS):
             return False
         self._logged = (sentence.key, at)
         self.host.say(f"<6>{sentence}")
@@ -536,10 +511,10 @@ class Loop:
     # -- beginning and end -----------------------------------------------------------------------------------
 
     def _survive(self, error: Exception) -> None:
-        """A bug: told. What waits to act is ended, and the engine begins again: a stop can only come later by that."""
+        """Report a bug, end what waits to act, and begin the engine again: that can only delay a stop."""
         now = self.host.clock()
         self._trouble("bug", journal.bug(error))
-        self._bugs = [at for at in self._bugs if now.boot - at < BUGS_WITHIN] + [now.boot]
+        self._bugs = [at for at in self._bugs if now.boot - at < BUGS_WITHIN_SECONDS] + [now.boot]
         if len(self._bugs) >= BUGS_LIMIT:
             self.host.save(b"{}")  # should the state be what the bug needs, the next process begins without it
             raise error
@@ -548,12 +523,12 @@ class Loop:
         self._next_tick = now.boot + self.policy.interval
 
     def _leave(self) -> None:
-        """A clean end: what is remembered is saved, what waits is let go, what acts finishes by itself."""
+        """End cleanly: save the state, end what waits; what acts finishes by itself."""
         self.host.service("STOPPING=1")
         now = self.host.clock()
         self.memory.save(self._last.state, self._readers())
         self.memory.commit(self._last.state, now)
-        self.eyes.reader.stop()
+        self.gpu_side.reader.stop()
         self.cloud.stop()
         self.workers.abandon_all("prepare", "check", "confirm")
         self._reload.abandon()
@@ -564,15 +539,15 @@ class Loop:
             for event in self.host.wait(until):
                 if isinstance(event, Line | Ended):
                     self._handle(event)
-                hurry = hurry or isinstance(event, Signal)  # asked a second time
+                hurry = hurry or isinstance(event, Signal)  # a second request to end
             self.history.run(now)
-        self.workers.abandon_all("tell", "prepare", "check", "confirm")  # what came in meanwhile may have begun some
-        self.host.say("<5>stopped; nothing watches this machine now")
+        self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events meanwhile may have started some
+        self.host.say("<5>stopped; this machine is not guarded any more")
 
     def _worth_waiting(self, since: float) -> float:
-        """Until when what is under way gets its time; 0 when there is nothing, or the time is over."""
-        limits = [LEAVE_WITHIN] if self.disk.pending or self.history.pending else []
-        limits += [LAST_WORDS] if self.workers.telling else []
+        """Until when to wait for files and messages; 0 when there are none, or the time is over."""
+        limits = [LEAVE_WITHIN_SECONDS] if self.disk.pending or self.history.pending else []
+        limits += [LAST_MESSAGES_SECONDS] if self.workers.telling else []
         until = since + max(limits, default=0.0)
         return until if until > self.host.clock().boot else 0.0
 

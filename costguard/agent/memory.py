@@ -1,7 +1,7 @@
-"""What the guard remembers of its engine: the state for a restart, and commitments that outlive a boot.
+"""Saves the engine's state for a restart, and commitments that outlive a boot.
 
-The state goes into memory (a runtime directory on tmpfs), the commitments there too and, by a process of their own,
-onto the disk, which may hang.
+The state goes into memory (a runtime directory on tmpfs); the commitments too and, through a process of their own, to
+the disk, which may hang.
 """
 
 import json
@@ -19,33 +19,33 @@ from costguard.engine.window import Track
 from costguard.host.files import Start
 from costguard.host.ports import Host, Instant, Report
 
-SAVE_EVERY = 30.0
-"""Seconds between saves of a state in which only windows and times moved."""
+SAVE_EVERY_SECONDS = 30.0
+"""Between saves of a state in which only windows and times moved."""
 
-STILL_EVERY = 120.0
-"""The same of one in which nothing but the time is new: what a guard that is killed then leaves unsaved, counters of energy bridge."""
+STILL_EVERY_SECONDS = 120.0
+"""The same when only the time is new: energy counters bridge what a guard that is killed then leaves unsaved."""
 
-COMMIT_EVERY = 3600.0
-"""Seconds between saves of the commitments (unused and running time) onto the disk: each costs a process."""
+COMMIT_EVERY_SECONDS = 3600.0
+"""Between saves of the commitments (unused and running time) to the disk: each costs a process."""
 
-COUNTED_EVERY = 600.0
+COUNTED_EVERY_SECONDS = 600.0
 """The same where running time counts against a budget or a lifetime."""
 
 SAME_SECONDS = 1.0
-"""By which two beginnings of unused time may differ and be the same."""
+"""Two beginnings of unused time that differ by less are the same."""
 
 UNUSABLE = (KeyError, TypeError, ValueError, AttributeError)
-"""What reading something that was never saved so may raise."""
+"""What reading a malformed document may raise."""
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes another one for each call
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes one for each call
 
-Heed = Callable[[dict[str, Any]], Policy]
+ApplyTags = Callable[[dict[str, Any]], Policy]
 
 
 class Restored(NamedTuple):
-    """What an earlier process left. ``again`` says why the engine begins again, in this order.
+    """What an earlier process left. ``again`` are the reasons for which the engine begins again, in this order.
 
-    ``proven``: what its plans rest on is as it was.
+    ``proven``: the basis of its plans is unchanged.
     """
 
     state: State
@@ -56,61 +56,61 @@ class Restored(NamedTuple):
 
 
 class Readers(NamedTuple):
-    """What is saved beside the engine's state, so that the next readers go on where these ended."""
+    """The readers' part of the saved state: the next readers go on where these ended."""
 
-    handed: dict[str, Any]  # what it leaves, by name; a part that changed is another object
+    handed: dict[str, Any]  # from the nvml reader, by name; a part that changed is another object
     detached: bool
-    tags: dict[str, Any]  # what tags of the machine ask for
+    tags: dict[str, Any]  # `CloudSide.memory`
 
 
-def ground(config: Mapping[str, Any]) -> int:
-    """What the plans of actions rest on in this configuration, as a number that is another one when it changes."""
+def plan_basis(config: Mapping[str, Any]) -> int:
+    """Checksum of what the plans of actions depend on in this configuration."""
     sections = {name: config.get(name) for name in ("providers", "cloud", "actions", "sink", "heartbeat", "host")}
     return zlib.crc32(json.dumps([config["policy"]["mode"], sections], sort_keys=True).encode())
 
 
 def over(work: Track, since: float) -> bool:
-    """Whether quiet that began then has ended: by work, by what cannot be seen, or as a resume counts as a start."""
+    """Whether quiet that began then has ended: by work, by unknown readings, or by a resume, which counts as a start."""
     return work.busy or work.unknown_since is not None or max(work.since, work.known_since) > since
 
 
 class Memory:
-    """Saves what changed, no oftener than needed. ``tell`` takes a subject and what is wrong, or None."""
+    """Saves what changed, no more often than needed. ``report`` gets the subjects *state* and *commitments*."""
 
     def __init__(
-        self, host: Host, disk: Disk, config: Mapping[str, Any], policy: Policy, now: float, tell: Report
+        self, host: Host, disk: Disk, config: Mapping[str, Any], policy: Policy, now: float, report: Report
     ) -> None:
-        self._host, self._disk, self._tell, self._version = host, disk, tell, str(config.get("version"))
-        self.ground = ground(config)
+        self._host, self._disk, self._report, self._version = host, disk, report, str(config.get("version"))
+        self.plan_basis = plan_basis(config)
         self._essence: tuple[object, ...] = ()
-        self._saved_at = -SAVE_EVERY
+        self._saved_at = -SAVE_EVERY_SECONDS
         self._lasting: tuple[object, ...] = ()
         self._committed_at = now
-        self._unused_since: float | None = float("-inf")  # of saved unused time; of an earlier process: perhaps
-        self._written: tuple[State | None, str] = (None, "")  # the engine's state as JSON, whenever that was
-        self._learnt: object = None  # by the reader, as it was saved
+        self._unused_since: float | None = float("-inf")  # as saved; an earlier process may have saved any
+        self._written: tuple[State | None, str] = (None, "")  # the last saved state of the engine, and its JSON
+        self._learnt: object = None  # by the reader, as saved
         self.adopt(policy)
 
     def adopt(self, policy: Policy) -> None:
         """Work under this policy."""
         self._policy = policy
         text = json.dumps([self._version, *policy])
-        self._rules: list[object] = json.loads(text)  # what a saved state was made under, as JSON gives it back
-        self._mark = zlib.crc32(text.encode())  # the same as a number that is another one when it changes
+        self._rules: list[object] = json.loads(text)  # what a saved state was made under, as JSON reads it back
+        self._mark = zlib.crc32(text.encode())  # a checksum of that
         self._written = (None, "")
 
-    def restore(self, boot: Start, now: float, heed: Heed) -> Restored:
+    def restore(self, boot: Start, now: float, apply_tags: ApplyTags) -> Restored:
         """The state of this boot if it can be used, else a fresh one with the commitments.
 
-        ``heed`` takes what tags asked for when the state was saved, and gives the policy under which it goes on.
+        ``apply_tags`` takes the saved tags and returns the policy under which the state goes on.
         """
         if boot.state is not None:
             try:
                 saved = json.loads(boot.state)
                 state, tags = load(saved["engine"]), saved.get("tags") or {}
-                self.adopt(heed(tags))
-                # another policy, version or ground of its plans: a running warning is taken back
-                proven = saved.get("ground") == self.ground
+                self.adopt(apply_tags(tags))
+                # another policy, version or basis of its plans: a running warning is taken back
+                proven = saved.get("ground") == self.plan_basis
                 again = ("restart",) if proven and saved.get("rules") == self._rules else ("restart", "reload")
                 if "reload" in again and state.core.fresh not in {"boot", "lost"}:
                     # quiet under another policy is no unused time, whatever is committed before the first tick
@@ -118,19 +118,19 @@ class Memory:
                 handed = {name: saved.get(name) for name in HANDED}
                 return Restored(state, handed, saved.get("detached") is True, again, proven)
             except UNUSABLE as error:
-                self._host.say(f"<3>the saved state cannot be used ({error}); starting afresh")
+                self._host.say(f"<3>the saved state is unusable ({error}); starting without it")
         lost = boot.lost or boot.state is not None
         return Restored(self._fresh(boot, now, lost=lost))
 
     def _fresh(self, boot: Start, now: float, *, lost: bool) -> State:
-        """Without a state of this boot; ``lost``: there was one, so people are told."""
+        """A state from the commitments alone; ``lost``: there was one of this boot, so people are warned."""
         try:
             lasting = json.loads(boot.commitments) if boot.commitments else None
             if lasting and lasting.get("rules") != self._mark:
                 lasting["unused"] = 0.0  # quiet under another policy: a full time is needed under this one
             state = initial(boot.boot_id, boot.instance, lasting, now)
         except UNUSABLE as error:
-            self._host.say(f"<3>the saved commitments cannot be used ({error}); holds and deadlines are lost")
+            self._host.say(f"<3>the saved commitments are unusable ({error}); holds and deadlines are lost")
             lost = True
             state = initial(boot.boot_id, boot.instance, None, now)
         core = state.core._replace(fresh="lost") if lost and not state.core.fresh else state.core
@@ -140,30 +140,27 @@ class Memory:
         return state._replace(core=core)
 
     def still(self, before: Core, state: State, learnt: object) -> bool:
-        """Whether a step has left nothing to `follow`; ``learnt``: what the reader has learnt so far."""
-        return state.core is before and state.at - self._saved_at < STILL_EVERY and learnt is self._learnt
+        """Whether a step left nothing for `follow` to save; ``learnt``: what the reader has learnt so far."""
+        return state.core is before and state.at - self._saved_at < STILL_EVERY_SECONDS and learnt is self._learnt
 
-    def follow(self, before: Core, state: State, readers: Readers, *, told: bool) -> None:
-        """After a step: save what is worth it. ``told``: the event was the outcome of an effect."""
+    def follow(self, before: Core, state: State, readers: Readers, *, outcome: bool) -> None:
+        """Save what is worth it after a step; ``outcome``: its event was the outcome of an effect."""
         core, at = state.core, state.at
         learnt = readers.handed.get("learnt")
         if self.still(before, state, learnt):
             return
         clocks = (core.clocks.started, core.clocks.suspended, core.clocks.synced)
-        essence = (
-            core.serial,
-            core.phase,
-            core.ending.done,
-            core.signals.armed_at,
-            clocks,
-            core.people.holds,
-            core.plans.verdicts,
-            core.alarms.unknown,
-        )
-        if told or essence != self._essence or at - self._saved_at >= SAVE_EVERY or learnt is not self._learnt:
+        people = (core.people.holds, core.plans.verdicts, core.alarms.unknown)
+        essence = (core.serial, core.phase, core.ending.done, core.signals.armed_at, clocks, people)
+        if (
+            outcome
+            or essence != self._essence
+            or at - self._saved_at >= SAVE_EVERY_SECONDS
+            or learnt is not self._learnt
+        ):
             self._essence = essence
             self.save(state, readers)
-        # while the disk still tells of unused time: a crash of the machine must not lose that it is over
+        # while the disk still has unused time: a crash of the machine must not lose that it is over
         work, saved = core.signals.work, self._unused_since
         worked = saved is not None and (core.signals.armed_at is not None or (work is not None and over(work, saved)))
         now_open = core.incident.id if core.incident is not None and core.phase in OPEN else ""
@@ -173,31 +170,30 @@ class Memory:
             self.commit(state, self._host.clock())
 
     def save(self, state: State, readers: Readers) -> None:
-        """The state for a restart, at once."""
+        """Save the state for a restart now."""
         written, text = self._written
         if written is None or not alike(state, written):
             same = {name: value for name, value in dump(state).items() if name != "at"}
-            text = _encode({"rules": self._rules, "ground": self.ground, "engine": same})[1:-2]
+            text = _encode({"rules": self._rules, "ground": self.plan_basis, "engine": same})[1:-2]
         self._written = (state, text)
         self._learnt = readers.handed.get("learnt")
-        beside = {**readers.handed, "detached": readers.detached, "tags": readers.tags}
-        around = _encode(beside)[:-1]
+        beside = _encode({**readers.handed, "detached": readers.detached, "tags": readers.tags})[:-1]
         # in a tick that changes nothing only the time is new
-        failed = self._host.save(f'{around},{text},"at":{state.at!r}}}}}'.encode())
+        failure = self._host.save(f'{beside},{text},"at":{state.at!r}}}}}'.encode())
         self._saved_at = state.at
-        self._tell("state", failed)
+        self._report("state", failure)
 
     def commit_due(self, at: float) -> bool:
-        """Whether the commitments have not been saved for long: running time adds up in them."""
+        """Whether the commitments are due to be saved: running time adds up in them."""
         policy = self._policy
         counts = policy.budget is not None or policy.lifetime is not None
-        return at - self._committed_at >= (COUNTED_EVERY if counts else COMMIT_EVERY)
+        return at - self._committed_at >= (COUNTED_EVERY_SECONDS if counts else COMMIT_EVERY_SECONDS)
 
     def commit(self, state: State, now: Instant) -> None:
-        """The commitments, at once in memory and soon on the disk."""
+        """Save the commitments: now in memory, soon on the disk."""
         lasting = {**commitments(state, now.wall, self._policy.price_per_hour), "rules": self._mark}
         self._unused_since = state.at - lasting["unused"] + SAME_SECONDS if lasting["unused"] else None
         data = _encode(lasting).encode()
         self._committed_at = now.boot
-        self._tell("commitments", self._host.save_commitments(data))
+        self._report("commitments", self._host.save_commitments(data))
         self._disk.save(data, now)

@@ -1,4 +1,4 @@
-"""Worker that writes one file onto the disk: the guard itself never waits for a disk."""
+"""Worker that writes one file to the disk: the guard itself never waits for a disk."""
 
 import os
 import sys
@@ -9,21 +9,21 @@ from costguard.process.worker import Done, serve
 
 
 class PersistJob(NamedTuple):
-    """The text of a file, and its absolute path."""
+    """A file to write: its absolute path and its text."""
 
     path: str
     text: str
 
 
 def save(job: PersistJob) -> Done:
-    """Write it."""
+    """Write the file."""
     if not os.path.isabs(job.path):
-        return Done(f"{job.path} is no absolute path")
+        return Done(f"{job.path} is not an absolute path")
     try:
         os.makedirs(os.path.dirname(job.path), mode=0o755, exist_ok=True)
         replace(job.path, job.text.encode(), sync=True)
     except OSError as error:
-        return Done(f"{job.path}: {error.strerror or error}")
+        return Done(f"cannot write {job.path}: {error.strerror or error}")
     return Done("")
 
 

@@ -1,6 +1,6 @@
-"""The guard's long-lived children: asked by line, given a deadline, killed and started anew.
+"""The guard's long-lived readers: asked by line, with a deadline, killed and started again.
 
-One rule for all of them: hung means SIGKILL, never wait, readings unknown, start again with back-off.
+One rule for all of them: hung means SIGKILL, never wait, readings unknown, restart with backoff.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costguard.agent import decode
+from costguard.agent.task import exit_reason
 from costguard.host.ports import Host, SpawnFailed
 from costguard.process.wire import to_line
 
@@ -40,7 +41,7 @@ UNREAPED_LIMIT = 3
 """With so many readers that not even SIGKILL ends, no further reader is started: each would hang as well."""
 
 
-DETACHED = "detached on request; `costguard attach` ends that"
+DETACHED = "detached on request; `costguard attach` ends it"
 """Why nothing is read while a driver is exchanged."""
 
 
@@ -85,7 +86,10 @@ class _Course:
 
 
 class ReaderProcess:
-    """One reader process: started with what ``job`` says then, asked, judged late, replaced."""
+    """One reader process: started with a fresh ``job()``, asked, killed when late, restarted.
+
+    Not a `Task`: it answers many times, also unasked, in lines decoded by hand to save CPU in every tick.
+    """
 
     def __init__(
         self,
@@ -141,7 +145,7 @@ class ReaderProcess:
             request = b'{"read":%%d,"then":[%.3f,%r%s]}' % (then.due, then.every, b",2" if then.pairs else b"")
             self._course = _Course(self._sequence, then)
         if self.child is None or not self._host.send(self.child, request % self._sequence):
-            self._lost(now, "the reader takes no more requests")
+            self._lost(now, "the reader's input pipe is closed or full")
             return
         self._asked = (self._sequence, now + self._within - (0.0 if self._missed is None else COMES_WITHIN))
 
@@ -209,7 +213,7 @@ class ReaderProcess:
         """Take a line of the process; gives the answer to the read under way, or the one that is due, if it is one."""
         answer, self.refused = decode.message(data), None
         if answer is None:
-            self._lost(now, "the reader wrote something that is no answer")
+            self._lost(now, "malformed answer from the reader")
             return None
         if "last_words" in answer:
             self.error = str(answer["last_words"])[:300]
@@ -260,12 +264,12 @@ class ReaderProcess:
 
     def ended(self, code: int, now: float) -> None:
         """The process is gone."""
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        end = f"the reader ended ({exit_reason(code)})"
         self.child = None
         if not self.error:
-            self._lost(now, f"the reader {how}; its own words, if any, stand in the journal")
-        else:  # what failed is worth more than how a process ends that cannot cure it
-            self._lost(now, self.error if code == FAILED else f"{self.error}; the reader {how}")
+            self._lost(now, f"{end}; the journal may say why")
+        else:  # the error matters more than how the process ended
+            self._lost(now, self.error if code == FAILED else f"{self.error}; {end}")
 
     def late(self, now: float) -> bool:
         """Kill a reader that is past its deadline; the caller's reading is unknown.
@@ -292,7 +296,7 @@ class ReaderProcess:
         if now < self._start_at:
             return False
         if self._host.unreaped(self._program) >= UNREAPED_LIMIT:
-            self.words = "readers hang in the driver and cannot be killed; no further one is started"
+            self.words = f"{UNREAPED_LIMIT} readers hang in the driver and cannot be killed; none is started any more"
             return False
         try:
             self.child = self._host.spawn(self._program, to_line(self._job()))

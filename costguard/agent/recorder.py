@@ -1,7 +1,7 @@
-"""History as the guard sees it: rows gather in memory, and a short-lived process writes them.
+"""Records history: rows gather in memory, and a short-lived process writes them.
 
-The loop never waits for the disk, and no failure here changes a decision: rows are kept and tried again, the
-oldest are dropped when there are too many, and both are told.
+The loop never waits for the disk, and no failure here changes a decision: rows are kept and retried, the oldest are
+dropped when there are too many, and both are reported.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from costguard.agent import journal
-from costguard.agent.task import Task, TaskError
+from costguard.agent.task import Part, TaskError
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.events import AskHold, AskRelease, Event, Outcome
 from costguard.engine.machine import Step
@@ -25,88 +25,86 @@ from costguard.host.files import Start
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.process.worker import Done
 
-FLUSH_EVERY = 3600.0
-"""Seconds between writings while nothing happens: each costs a process. An event is written at once, and what waits with it."""
+FLUSH_EVERY_SECONDS = 3600.0
+"""Between writes while nothing happens: each costs a process. An event is written at once, with all rows that wait."""
 
-ASKED_EVERY = 60.0
-"""The same when somebody wants to read it."""
+FLUSH_ASKED_SECONDS = 60.0
+"""The same when a user wants to read the history."""
 
-PAUSE = 1.0
-"""Seconds between the starts of two writers, so that what happens together is written together."""
+PAUSE_SECONDS = 1.0
+"""Between the starts of two writers, so that what happens together is written together."""
 
-CLOCK_SET = 60.0
-"""Seconds by which the date must jump for waiting rows to be dated again."""
+CLOCK_SET_SECONDS = 60.0
+"""When the date jumps by more, waiting rows are dated again."""
 
 WRITTEN_WITHIN_SECONDS = 30.0
-FIRST_RETRY, LONGEST_RETRY = 30.0, 600.0
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 30.0, 600.0
 ROWS_KEPT = 2400
 """Rows of minutes that wait in memory, at most (about 0.4 MB): four hours of eight GPUs."""
 
 EVENTS_KEPT = 200
-"""Events that wait in memory: of what the guard did, and as many of what users asked for. Neither pushes out the other."""
+"""Events that wait in memory: of the guard, and as many of users' requests. Neither pushes out the other."""
 
 BATCH_ROWS = 500
 BATCH_BYTES = 24 << 10  # of events in one batch
 EVENT_BYTES = 12 << 10  # of one event; a larger one loses its details
-REMEMBERED = 64  # effects whose outcome may still come
+EFFECTS_KEPT = 64  # whose outcome may still come
 
 Readings = Callable[[], list[list[object]]]
 
 
-class _Waiting(NamedTuple):
+class _QueuedEvent(NamedTuple):
     """An event that waits to be written: its place in the order of all, and its row."""
 
     number: int
     row: EventRow
 
 
-class Recorder:
-    """Gathers rows and has them written. ``tell`` takes *history* and what is wrong with writing, or None."""
+class Recorder(Part[Done]):
+    """Gathers rows and has them written. ``report`` gets the subject *history*."""
 
-    def __init__(self, host: Host, state_dir: str, boot: Start, tell: Report) -> None:
-        self._host = host
-        self._writer = Task(host, "history", Done)
+    def __init__(self, host: Host, state_dir: str, boot: Start, report: Report) -> None:
+        super().__init__(host, "history", Done, report)
         self._path = os.path.join(state_dir, FILE)
         self._instance = boot.instance
-        self._tell = tell
         now = host.clock()
         self._name = f"{boot.boot_id[:8]}-{now.boot:.2f}"  # of this process, among all that ever write to the file
         self._rollup = Rollup()
-        self._last: float | None = None
+        self._last_tick: float | None = None
         self._epoch = now.wall - now.boot  # the date of the boot, by the clock of the rows that wait
-        self._events: deque[_Waiting] = deque()
-        self._asked: deque[_Waiting] = deque()  # what users did, and the messages about it
+        self._events: deque[_QueuedEvent] = deque()
+        self._user_events: deque[_QueuedEvent] = deque()  # what users did, and the messages about it
         self._count = 0
         self._incidents: dict[str, str] = {}  # effect id -> incident
-        self._asked_incidents: dict[str, str] = {}
+        self._user_incidents: dict[str, str] = {}
         self._dropped = 0
-        self._batch: Batch | None = None  # on its way, and the same again until it is saved
+        self._batch: Batch | None = None  # being written, and retried until it is
         self._number = 0
-        self._due = now.boot + FLUSH_EVERY
-        self._begun = 0.0  # when the last writer was
+        self._due = now.boot + FLUSH_EVERY_SECONDS
+        self._writer_started = 0.0
         self._not_before = 0.0
-        self._retry = FIRST_RETRY
-        self._troubled = self._closing = False
+        self._retry = FIRST_RETRY_SECONDS
+        self._failing = self._closing = False
 
     # -- what is recorded ------------------------------------------------------------------------------------
 
     def tick(self, now: Instant, step: Step, seen: Observation, interval: float) -> None:
         """Count the time since the last tick; after a hole only an interval of it."""
-        since = now.boot - self._last if self._last is not None else 0.0
-        self._last = now.boot
-        behind = now.wall - now.boot - self._epoch
-        self._epoch += behind  # also what a clock drifts
-        if abs(behind) >= CLOCK_SET:
-            self._rollup.redate(behind)
+        since = now.boot - self._last_tick if self._last_tick is not None else 0.0
+        self._last_tick = now.boot
+        shift = now.wall - now.boot - self._epoch
+        self._epoch += shift  # which includes the drift of the clock
+        if abs(shift) >= CLOCK_SET_SECONDS:
+            self._rollup.redate(shift)
         if since > 0.0:
             self._rollup.tick(now.wall, since if since <= 3.0 * interval + 5.0 else interval, step.state, seen)
 
     def note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
-        """Keep what an auditor needs of one step of the engine. Whatever goes wrong, the step goes on."""
+        """Keep what an auditor needs of one step of the engine. A bug here is reported, and the step goes on."""
         try:
             self._note(event, before, step, wall, readings)
         except (TypeError, ValueError, AttributeError, LookupError) as error:
-            self._tell("history", journal.bug(error, "history: "))
+            self._report("history", journal.bug(error, "history: "))
 
     def _note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
         core = step.state.core
@@ -114,36 +112,37 @@ class Recorder:
         incident = now.id if now else was.id if was else ""
         if isinstance(event, Outcome):
             self._outcome(event, before, now, wall)
-        asked = isinstance(event, AskHold | AskRelease)
+        by_user = isinstance(event, AskHold | AskRelease)
         if isinstance(event, AskRelease) and _released(before, core):
-            self._add(incident, wall, "released", {"owner": event.owner}, asked=True)
+            self._add(incident, wall, "released", {"owner": event.owner}, by_user=True)
         if core.phase != before.phase or (now and now.id) != (was and was.id):
             self._add(incident, wall, "phase", _phase(before, step))
         for effect in step.effects:
-            self._effect(effect, incident, wall, str(step.sentence), readings, asked=asked)
+            self._effect(effect, incident, wall, str(step.sentence), readings, by_user=by_user)
 
     def _outcome(self, event: Outcome, before: Core, now: Incident | None, wall: float) -> None:
-        asked, was = event.effect in self._asked_incidents, before.incident
-        found = (self._asked_incidents if asked else self._incidents).get(event.effect)
-        if found is None:
+        by_user, was = event.effect in self._user_incidents, before.incident
+        incident = (self._user_incidents if by_user else self._incidents).get(event.effect)
+        if incident is None:
             return
-        said = {"status": event.status, "detail": event.detail, "proof": event.proof}
-        fate: dict[str, object] = {"effect": event.effect, **said, "findings": event.findings}
+        answer = {"status": event.status, "detail": event.detail, "proof": event.proof}
+        data: dict[str, object] = {"effect": event.effect, **answer, "findings": event.findings}
         if was and event.effect == was.announcement.effect and now and before.phase not in {DONE, FAILED}:
-            fate |= {"tries": was.announcement.attempts, "unreached": now.announcement.exhausted}
-        self._add(found, wall, "outcome", fate, asked=asked)
+            data |= {"tries": was.announcement.attempts, "unreached": now.announcement.exhausted}
+        self._add(incident, wall, "outcome", data, by_user=by_user)
 
     def _effect(
-        self, effect: Effect, incident: str, wall: float, sentence: str, readings: Readings, *, asked: bool
+        self, effect: Effect, incident: str, wall: float, sentence: str, readings: Readings, *, by_user: bool
     ) -> None:
-        asked = asked and isinstance(effect, Tell)
+        by_user = by_user and isinstance(effect, Tell)
         if isinstance(effect, Tell):
             incident = str(effect.facts.get("incident") or incident)
             facts = {**effect.facts, "sentence": sentence, "readings": readings()}
-            self._add(incident, wall, "told", {"effect": effect.id, "name": effect.kind, "facts": facts}, asked=asked)
+            told = {"effect": effect.id, "name": effect.kind, "facts": facts}
+            self._add(incident, wall, "told", told, by_user=by_user)
         elif isinstance(effect, Go):  # the last readings before the request
-            given = {"effect": effect.id, "action": effect.action, "sentence": sentence, "readings": readings()}
-            self._add(incident, wall, "go", given)
+            known = {"action": effect.action, "sentence": sentence, "readings": readings()}
+            self._add(incident, wall, "go", {"effect": effect.id, **known})
         elif isinstance(effect, Prepare | Confirm):
             kind = type(effect).__name__.lower()
             self._add(incident, wall, kind, {"effect": effect.id, "action": effect.action})
@@ -152,25 +151,25 @@ class Recorder:
             return
         else:
             return
-        kept = self._asked_incidents if asked else self._incidents
-        kept[effect.id] = incident
-        if len(kept) > REMEMBERED:
-            del kept[next(iter(kept))]
+        incidents = self._user_incidents if by_user else self._incidents
+        incidents[effect.id] = incident
+        if len(incidents) > EFFECTS_KEPT:
+            del incidents[next(iter(incidents))]
 
-    def _add(self, incident: str, wall: float, kind: str, data: Mapping[str, Any], *, asked: bool = False) -> None:
-        by = {BY: USERS} if asked else {}
+    def _add(self, incident: str, wall: float, kind: str, data: Mapping[str, Any], *, by_user: bool = False) -> None:
+        by = {BY: USERS} if by_user else {}
         text = json.dumps({**by, **data}, separators=(",", ":"), default=str)
         if len(text) > EVENT_BYTES:
             facts = data.get("facts", data)
             short = {name: facts.get(name) for name in ("sentence", "action", "reason", "owner", "mode")}
             cut = {**by, "name": data.get("name"), "effect": data.get("effect"), "facts": short, "cut": True}
             text = json.dumps(cut, separators=(",", ":"))
-        queue = self._asked if asked else self._events
+        queue = self._user_events if by_user else self._events
         if len(queue) >= EVENTS_KEPT:
             queue.popleft()
             self._dropped += 1
         self._count += 1
-        queue.append(_Waiting(self._count, EventRow(incident, wall, kind, text)))
+        queue.append(_QueuedEvent(self._count, EventRow(incident, wall, kind, text)))
         self._due = 0.0
 
     # -- how it is written -----------------------------------------------------------------------------------
@@ -178,65 +177,62 @@ class Recorder:
     @property
     def deadline(self) -> float:
         """When `run` must be called next."""
-        return self._writer.deadline if self._writer.running else max(self._due, self._not_before)
+        return self._task.deadline if self._task.running else max(self._due, self._not_before)
 
     @property
     def pending(self) -> bool:
         """Whether something is still to be written, and can be."""
-        return self._writer.running or (not self._troubled and self._due == 0.0)
+        return self._task.running or (not self._failing and self._due == 0.0)
 
     def close(self, now: Instant) -> None:
-        """The end of the guard: write what there is, without pauses."""
+        """Write everything now, without pauses: the guard ends."""
         self._closing = True
         self._rollup.close()
         self._due = self._not_before = 0.0
         self.run(now)
 
     def flush(self, at: float) -> bool:
-        """Somebody wants to read: write soon what waits. Whether something is still to be written, and can be."""
-        if not self._writer.running and at - self._begun >= ASKED_EVERY and (self._rollup.gpus or self._rollup.machine):
+        """Write soon what waits, for a user who reads. Whether something is still to be written, and can be."""
+        recent = at - self._writer_started < FLUSH_ASKED_SECONDS
+        if not self._task.running and not recent and (self._rollup.gpus or self._rollup.machine):
             self._due = 0.0
         return self.pending
 
-    def owns(self, child: int) -> bool:
-        """Whether this child is the writer."""
-        return self._writer.owns(child)
-
     def run(self, now: Instant) -> None:
         """Start a writer when it is time, end one that hangs."""
-        if self._writer.late(now.boot):
+        if self._task.late(now.boot):
             self._failed(now, self._hangs)
-        elif not self._writer.running and now.boot >= self.deadline:
+        elif not self._task.running and now.boot >= self.deadline:
             self._write(now)
 
     @property
     def _hangs(self) -> str:
-        return f"history is not written: the disk of {self._path} does not answer"
+        return f"the disk with {self._path} does not respond"
 
     def _write(self, now: Instant) -> None:
         self._bound()
         if self._batch is None:
             self._batch = self._make_batch(now)
         if self._batch is None:
-            self._due = now.boot + FLUSH_EVERY
+            self._due = now.boot + FLUSH_EVERY_SECONDS
             return
-        if self._writer.hung:  # each further writer would hang beside it
+        if self._task.hung:  # each further writer would hang beside it
             self._failed(now, self._hangs)
             return
         try:
-            self._writer.start(self._batch, now.boot + WRITTEN_WITHIN_SECONDS)
+            self._task.start(self._batch, now.boot + WRITTEN_WITHIN_SECONDS)
         except SpawnFailed as error:
-            self._failed(now, f"history is not written: {error}")
+            self._failed(now, str(error))
             return
-        self._begun = now.boot
-        self._not_before = 0.0 if self._closing else now.boot + PAUSE
+        self._writer_started = now.boot
+        self._not_before = 0.0 if self._closing else now.boot + PAUSE_SECONDS
 
     def take(self, event: Line | Ended, now: Instant) -> None:
-        """What the writer says, and its end."""
+        """Report whether the writer wrote the batch; go on at its end."""
         try:
-            answer = self._writer.heard(event)
+            answer = self._task.answer(event)
         except TaskError as error:
-            self._failed(now, f"history is not written: the writer failed: {error}")
+            self._failed(now, f"the writer failed: {error}")
             return
         if answer is None:
             self._written(now)
@@ -247,19 +243,19 @@ class Recorder:
             self._failed(now, answer.error)
 
     def _written(self, now: Instant) -> None:
-        self._batch, self._retry, self._troubled = None, FIRST_RETRY, False
+        self._batch, self._retry, self._failing = None, FIRST_RETRY_SECONDS, False
         gpus = len(self._rollup.gpus)
-        more = self._events or self._asked or gpus > BATCH_ROWS or (self._closing and gpus)
-        self._due = 0.0 if more else now.boot + FLUSH_EVERY
-        self._tell("history", None)
+        more = self._events or self._user_events or gpus > BATCH_ROWS or (self._closing and gpus)
+        self._due = 0.0 if more else now.boot + FLUSH_EVERY_SECONDS
+        self._report("history", None)
 
-    def _failed(self, now: Instant, words: str) -> None:
-        self._writer.stop()
-        if not self._troubled:  # told once, also when it fails in another way each time
-            self._troubled = True
-            self._tell("history", words)
+    def _failed(self, now: Instant, why: str) -> None:
+        self._task.stop()
+        if not self._failing:  # reported once, even if it fails in another way each time
+            self._failing = True
+            self._report("history", f"history is not written: {why}")
         self._not_before = now.boot + self._retry
-        self._retry = min(LONGEST_RETRY, self._retry * 2.0)
+        self._retry = min(LONGEST_RETRY_SECONDS, self._retry * 2.0)
 
     def _bound(self) -> None:
         for rows in (self._rollup.gpus, self._rollup.machine):
@@ -269,10 +265,10 @@ class Recorder:
                 self._dropped += over
 
     def _next_events(self) -> list[EventRow]:
-        """What the guard did first, then what users asked for; in the order in which it happened."""
-        events: list[_Waiting] = []
+        """The guard's events before those of users as far as the batch has room, in the order in which they happened."""
+        events: list[_QueuedEvent] = []
         size = 0
-        for queue in (self._events, self._asked):
+        for queue in (self._events, self._user_events):
             while queue and size + len(queue[0].row.data) <= BATCH_BYTES:
                 events.append(queue.popleft())
                 size += len(events[-1].row.data)
@@ -294,12 +290,9 @@ class Recorder:
 
 
 def _released(before: Core, core: Core) -> bool:
-    """Whether a release changed anything: what was refused or found nothing is no event."""
-    return (before.people.holds, before.ledger.stops, before.phase) != (
-        core.people.holds,
-        core.ledger.stops,
-        core.phase,
-    )
+    """Whether a release changed anything: one that was refused, or found no hold, is not recorded."""
+    held = (before.people.holds, before.ledger.stops, before.phase)
+    return held != (core.people.holds, core.ledger.stops, core.phase)
 
 
 def _phase(before: Core, step: Step) -> dict[str, object]:

@@ -77,7 +77,7 @@ class Redelivery:
     def take(self, event: Line | Ended, now: float) -> None:
         """What came of it."""
         try:
-            answer = self._task.only(event)
+            answer = self._task.only_answer(event)
         except TaskError as error:
             self._failed(str(error), now)
             return

@@ -1,6 +1,7 @@
 """What ``costguard status`` shows, as JSON values."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -10,9 +11,15 @@ from costguard.engine.observation import Known, Observation
 from costguard.engine.obstacles import due_at
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import OWN, Moment
-from costguard.engine.rules import rules_of
+from costguard.engine.rules import Rules, rules_of
+from costguard.engine.state import Core, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
+
+Findings = Mapping[str, tuple[str, str]]
+"""What the reader found out about a GPU, by its key: a code and a text."""
+
+Date = Callable[[float | None], float | None]
 
 
 def report(
@@ -20,43 +27,19 @@ def report(
     seen: Observation,
     policy: Policy,
     wall: float,
-    found: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+    findings: Findings = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The engine's part of the status; ``found`` is what the reader has found out about a GPU: a code and words."""
+    """The engine's part of the status; ``wall`` is the date of its last step."""
     state, core, rules = step.state, step.state.core, rules_of(policy)
-    incident, moment = core.incident, Moment(state, rules, wall, None)
-    readings = dict(zip(seen.gpus, seen.readings, strict=True))
-
-    def date(boot: float | None) -> float | None:
-        return None if boot is None or abs(boot) == NEVER else wall + boot - state.at
-
-    gpus = []
-    for position, (key, track) in enumerate(zip(state.gpus, state.tracks, strict=True)):
-        reading = readings.get(key)
-        known = isinstance(reading, Known)
-        gpus.append(
-            {
-                "key": key,
-                "label": label(core, key),
-                "state": "unknown" if track.unknown_since is not None else "works" if track.busy else "quiet",
-                "since": date(track.since if track.unknown_since is None else track.unknown_since),
-                "load": reading.load if isinstance(reading, Known) else None,
-                "signs": list(reading.signs) if isinstance(reading, Known) else [],
-                "words": reading.evidence if isinstance(reading, Known) else getattr(reading, "reason", "not listed"),
-                "known": known,
-                "finding": found.get(key, ("", ""))[0] or None,
-                "finding_words": found.get(key, ("", ""))[1],
-                "judged": position in core.selection.judged,
-            }
-        )
+    moment, date = Moment(state, rules, wall, None), partial(_date, wall, state.at)
     return {
         "sentence": str(step.sentence),
         "state": step.sentence.word,
         "phase": core.phase,
         "mode": policy.mode,
-        "action": action_of(incident, rules),
+        "action": action_of(core.incident, rules),
         "armed": core.signals.armed_at is not None or policy.arm_duration is None,
-        "gpus": gpus,
+        "gpus": _gpus(state, seen, findings, date),
         "lacking": unmatched_names(core, state.gpus) if core.selection.unmatched else "",
         "policy": policy._asdict(),
         "window": policy.kill_duration,
@@ -68,34 +51,9 @@ def report(
         "admin_hold": policy.admin_hold,
         "price_per_hour": policy.price_per_hour,
         "currency": policy.currency,
-        "incident": None
-        if incident is None
-        else {
-            "id": incident.id,
-            "reason": incident.reason,
-            "opened": date(incident.opened),
-            "warned": date(incident.warned),
-            "due": date(due_at(core, rules)),
-            "reached": incident.announcement.reached,
-            "unreached": incident.announcement.exhausted,
-            "tries": incident.announcement.attempts,
-            "detail": incident.detail,
-            "owner": incident.owner,
-            "action": action_of(incident, rules),
-            "proof": incident.proof,
-            "receipt": incident.receipt,
-        },
+        "incident": _incident(core, rules, date),
         "done": core.ending.done,
-        "wish": None
-        if core.stop_request is None
-        else {
-            "incident": core.stop_request.incident,
-            "owner": core.stop_request.owner,
-            "asked": date(core.stop_request.asked),
-            "fate": core.stop_request.fate,
-            "words": core.stop_request.message,
-            "ended": date(core.stop_request.ended or None),
-        },
+        "wish": _stop_request(core, date),
         "holds": [
             {"owner": h.owner, "reason": h.reason, "until": date(h.until), "uid": h.uid} for h in core.people.holds
         ],
@@ -108,4 +66,68 @@ def report(
         "weak_since": date(core.alarms.weak_sign.since if core.alarms.weak_sign is not None else None),
         "unknown_since": date(core.signals.unknown_since),
         "time": wall,
+    }
+
+
+def _date(wall: float, at: float, boot: float | None) -> float | None:
+    """A moment of the boot clock as a date, where ``wall`` is the date of ``at``."""
+    return None if boot is None or abs(boot) == NEVER else wall + boot - at
+
+
+def _gpus(state: State, seen: Observation, findings: Findings, date: Date) -> list[dict[str, Any]]:
+    core, readings = state.core, dict(zip(seen.gpus, seen.readings, strict=True))
+    rows = []
+    for position, (key, track) in enumerate(zip(state.gpus, state.tracks, strict=True)):
+        reading, (code, text) = readings.get(key), findings.get(key, ("", ""))
+        known = isinstance(reading, Known)
+        unknown_since = track.unknown_since
+        row = {
+            "key": key,
+            "label": label(core, key),
+            "state": "unknown" if unknown_since is not None else "works" if track.busy else "quiet",
+            "since": date(track.since if unknown_since is None else unknown_since),
+            "load": reading.load if isinstance(reading, Known) else None,
+            "signs": list(reading.signs) if isinstance(reading, Known) else [],
+            "words": reading.evidence if isinstance(reading, Known) else getattr(reading, "reason", "not listed"),
+            "known": known,
+            "finding": code or None,
+            "finding_words": text,
+            "judged": position in core.selection.judged,
+        }
+        rows.append(row)
+    return rows
+
+
+def _incident(core: Core, rules: Rules, date: Date) -> dict[str, Any] | None:
+    incident = core.incident
+    if incident is None:
+        return None
+    return {
+        "id": incident.id,
+        "reason": incident.reason,
+        "opened": date(incident.opened),
+        "warned": date(incident.warned),
+        "due": date(due_at(core, rules)),
+        "reached": incident.announcement.reached,
+        "unreached": incident.announcement.exhausted,
+        "tries": incident.announcement.attempts,
+        "detail": incident.detail,
+        "owner": incident.owner,
+        "action": action_of(incident, rules),
+        "proof": incident.proof,
+        "receipt": incident.receipt,
+    }
+
+
+def _stop_request(core: Core, date: Date) -> dict[str, Any] | None:
+    request = core.stop_request
+    if request is None:
+        return None
+    return {
+        "incident": request.incident,
+        "owner": request.owner,
+        "asked": date(request.asked),
+        "fate": request.fate,
+        "words": request.message,
+        "ended": date(request.ended or None),
     }

@@ -1,23 +1,23 @@
-"""A policy with the settings that tags of the machine ask for, as far as they are milder."""
+"""Relaxes a policy by instance tags: they can only make the guard more careful."""
 
 from collections.abc import Mapping
 
 from costguard.engine.policy import Policy
 
 LONGEST = 366 * 86400.0
-"""Seconds; a tag cannot ask for more. Whoever wants the machine to stay up for good says ``costguard = off``."""
+"""Seconds that a tag can set at most. To keep a machine up for good the tag is ``costguard = off``."""
 
 SETTINGS = ("kill_duration", "grace", "boot_grace", "unused_after", "kill_threshold")
 """What a tag may change."""
 
 
-def changes(configured: Policy, ruled: Policy) -> dict[str, float | None]:
-    """The settings that differ, as they are in force; None is off."""
-    return {name: getattr(ruled, name) for name in SETTINGS if getattr(ruled, name) != getattr(configured, name)}
+def changes(configured: Policy, relaxed: Policy) -> dict[str, float | None]:
+    """The settings that differ, with the value in force; None is off."""
+    return {name: getattr(relaxed, name) for name in SETTINGS if getattr(relaxed, name) != getattr(configured, name)}
 
 
-def milder(policy: Policy, wanted: Mapping[str, object]) -> Policy:
-    """Times can only become longer, and the threshold lower. What makes no sense changes nothing."""
+def relax(policy: Policy, wanted: Mapping[str, object]) -> Policy:
+    """Make times longer and the threshold lower as the tags want; any other value changes nothing."""
     changed: dict[str, float | None] = {}
     for name in ("kill_duration", "grace", "boot_grace"):
         value = wanted.get(name)

@@ -1,11 +1,11 @@
-"""A child process with a deadline, written once: started with a job, heard as typed answers, ended when it is late.
+"""A child process with a deadline: started with a job, its answers typed, killed when it is late.
 
-Whoever has one decides what its answers mean, and what to say when there are none.
+Its owner decides what the answers mean, and what to report when there are none.
 """
 
 from typing import Generic, NamedTuple, TypeVar
 
-from costguard.host.ports import Ended, Host, Line
+from costguard.host.ports import Ended, Host, Instant, Line, Report
 from costguard.process.wire import MalformedError, from_line, to_line
 
 A = TypeVar("A")
@@ -16,10 +16,10 @@ NOT_IN_TIME = "it did not answer in time and was killed"
 
 
 class TaskError(Exception):
-    """There is no answer. The words follow what failed: *it ended without …*."""
+    """There is no answer. The message says why: *it exited without …*."""
 
 
-def how(code: int) -> str:
+def exit_reason(code: int) -> str:
     """An exit code, or the signal that it stands for."""
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
@@ -41,7 +41,7 @@ class Task(Generic[A]):
 
     @property
     def hung(self) -> bool:
-        """Whether an earlier one cannot be ended, not even by SIGKILL: the next would hang beside it."""
+        """Whether an earlier one survives SIGKILL: the next would hang beside it."""
         return self._host.unreaped(self._program) > 0
 
     def owns(self, child: int) -> bool:
@@ -49,50 +49,75 @@ class Task(Generic[A]):
         return child == self._child
 
     def start(self, job: NamedTuple, until: float) -> None:
-        """Start one, in place of one that runs, with a deadline on the boot clock. Raises SpawnFailed."""
+        """Start a process, killing one that runs; ``until`` is its deadline on the boot clock. Raises SpawnFailed."""
         self.stop()
         self._child = self._host.spawn(self._program, to_line(job))
         self._answered, self.deadline = False, until
 
     def send(self, line: bytes) -> bool:
-        """Say something more to it; False when it is gone or does not listen."""
+        """Write one more line to the process; False when it is gone or does not read."""
         return self._child is not None and self._host.send(self._child, line)
 
-    def heard(self, event: Line | Ended) -> A | None:
-        """An answer, or None at the end of a process that had given one.
+    def answer(self, event: Line | Ended) -> A | None:
+        """The answer in a line, or None at the end of a process that had answered.
 
-        Raises TaskError: it said what makes no sense, and runs on; or it ended without an answer.
+        Raises TaskError for a malformed answer (the process runs on), and at the end of one that never answered.
         """
         if isinstance(event, Line):
             try:
                 answer = from_line(self._kind, event.data)
             except MalformedError as error:
-                raise TaskError(f"it answered with nonsense ({error})") from error
+                raise TaskError(f"it sent a malformed answer ({error})") from error
             self._answered = True
             return answer
         self._child, self.deadline = None, NEVER
         if not self._answered:
-            raise TaskError(f"it ended without an answer ({how(event.code)})")
+            raise TaskError(f"it exited without an answer ({exit_reason(event.code)})")
         return None
 
-    def only(self, event: Line | Ended) -> A:
-        """The answer of a process that has but one: it is ended with it. Raises TaskError."""
+    def only_answer(self, event: Line | Ended) -> A:
+        """The answer of a process that gives only one, and is killed with it. Raises TaskError."""
         try:
-            answer = self.heard(event)
+            answer = self.answer(event)
         finally:
             self.stop()
-        assert answer is not None  # of one that had answered no end is heard
+        assert answer is not None  # killed with its answer, so no end of it follows
         return answer
 
     def late(self, now: float) -> bool:
-        """Whether it is past its deadline; then it has been killed."""
+        """Kill the process when it is past its deadline; whether it was."""
         if now < self.deadline:
             return False
         self.stop()
         return True
 
     def stop(self) -> None:
-        """Kill it; nothing is heard of it any more."""
+        """Kill the process, if there is one; no event of it follows."""
         if self._child is not None:
             self._host.kill(self._child)
         self._child, self.deadline = None, NEVER
+
+
+class Part(Generic[A]):
+    """What the guard does beside watching, by one child process at a time. ``report`` is called with its subject."""
+
+    def __init__(self, host: Host, program: str, answer: type[A], report: Report) -> None:
+        self._host, self._report = host, report
+        self._task = Task(host, program, answer)
+
+    @property
+    def deadline(self) -> float:
+        """When `run` must be called next, on the boot clock."""
+        return self._task.deadline
+
+    def owns(self, child: int) -> bool:
+        """Whether this child is its process."""
+        return self._task.owns(child)
+
+    def run(self, now: Instant) -> None:
+        """Start what is due, end what is late."""
+        raise NotImplementedError
+
+    def take(self, event: Line | Ended, now: Instant) -> None:
+        """Handle a line of its process, or the end of it."""
+        raise NotImplementedError

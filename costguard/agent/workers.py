@@ -1,4 +1,4 @@
-"""The guard's short-lived children: every effect becomes a process with a deadline and a reported outcome."""
+"""The guard's short-lived workers: every effect becomes a process with a deadline and a reported outcome."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, Release
 from costguard.agent.jitter import Jitter
-from costguard.agent.task import NOT_IN_TIME, Task, TaskError, how
+from costguard.agent.task import NOT_IN_TIME, Task, TaskError, exit_reason
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from costguard.agent.redelivery import Redelivery
 
 REACHED_LIMIT = 500
-"""Characters of who was reached by a message; they are kept in the state."""
+"""Characters of the list of people reached; it is kept in the state."""
 
 RECEIPT_LIMIT = 4096
 """Characters of a receipt; it is kept in the state and sent in messages."""
 
-Deed = Check | Prepare | Confirm | Save
+ActionEffect = Check | Prepare | Confirm | Save
 """Effects that the action worker carries out."""
 
 
-def lost(kind: str) -> str:
-    """The outcome of a worker that cannot say one: who may have acted, or asks what an action did, proves nothing."""
+def status_without_answer(kind: str) -> str:
+    """The outcome of a worker that reported none: one that may have acted, or confirms an action, proves nothing."""
     return "unknown" if kind in {"act", "confirm"} else "failed"
 
 
 class Circumstances(NamedTuple):
-    """What an action, and the record of it, is told beside its effect."""
+    """Facts for an action and the record of it, beside its effect."""
 
     reason: str = ""
     sentence: str = ""
@@ -60,36 +60,35 @@ class Worker:
 
 
 class Workers:
-    """Starts workers for effects, and turns their lines, ends and silences into outcomes."""
+    """Starts workers for effects, and turns their answers, exits and timeouts into outcomes."""
 
-    def __init__(self, host: Host, config: Mapping[str, Any], moments: Jitter) -> None:
-        self._host, self._moments = host, moments
+    def __init__(self, host: Host, config: Mapping[str, Any], jitter: Jitter) -> None:
+        self._host, self._jitter = host, jitter
         self.config = config
-        self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # what has its moment later, by effect id
+        self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
         self._running: list[Worker] = []
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
-        self.price: Mapping[
-            str, object
-        ] = {}  # what the last plan that asked the cloud for it heard of this machine's price
+        self.price: Mapping[str, object] = {}
+        """This machine's price, from the last plan that asked the cloud for it."""
 
     def submit(self, effect: Check | Prepare, now: float, given: Circumstances) -> Outcome | None:
-        """Start the worker of an effect now, or, where a fleet would ask its cloud together, at this machine's own moment."""
-        for key, (_, kept) in list(self._waiting.items()):
-            if type(kept) is type(effect) and kept.action == effect.action:  # the engine no longer asks for that one
+        """Start the worker of an effect now, or with jitter where a fleet would ask its cloud together."""
+        for key, (_, older) in list(self._waiting.items()):
+            if type(older) is type(effect) and older.action == effect.action:  # superseded by this one
                 del self._waiting[key]
-        at = self._moments.of(effect, now, self.config, given.reason)
+        at = self._jitter.due_at(effect, now, self.config, given.reason)
         if at <= now:
             return self.start(effect, now, given)
         self._waiting[effect.id] = (at, effect)
         return None
 
     def ripe(self, now: float) -> Check | Prepare | None:
-        """An effect whose moment has come; it is to be started."""
-        found = next((key for key, (at, _) in self._waiting.items() if at <= now), None)
-        return None if found is None else self._waiting.pop(found)[1]
+        """Take a delayed effect that is to be started now."""
+        key = next((key for key, (at, _) in self._waiting.items() if at <= now), None)
+        return None if key is None else self._waiting.pop(key)[1]
 
-    def start(self, effect: Deed, now: float, given: Circumstances) -> Outcome | None:
-        """Start the worker of an effect; an outcome at once when that fails."""
+    def start(self, effect: ActionEffect, now: float, given: Circumstances) -> Outcome | None:
+        """Start the worker of an effect. Returns its outcome if that fails."""
         hook = self.config.get("hooks", {})
         saving = float(hook.get("timeout") or deadlines.HOOK_SECONDS) if hook.get("pre_stop") else 0.0
         kind, within, context = self._context(effect, given, saving)
@@ -97,7 +96,7 @@ class Workers:
         return self._run(worker, context, now, within)
 
     def tell(self, effect: Tell, now: float, facts: Mapping[str, object]) -> Outcome | None:
-        """The same for a message to people, of which these facts are known beside its own."""
+        """The same for a message to people; ``facts`` are added to its own."""
         settings, host = self.config.get("notify", {}), self.config.get("host", {})
         draft = Draft(effect.id, effect.kind, effect.level, {**facts, **effect.facts})
         places = {name: host[name] for name in ("procfs", "devfs") if name in host}
@@ -117,12 +116,12 @@ class Workers:
         try:
             worker.task.start(job, now + within)
         except SpawnFailed as error:
-            return Outcome(now, worker.effect, lost(worker.kind), str(error))
+            return Outcome(now, worker.effect, status_without_answer(worker.kind), str(error))
         self._running.append(worker)
         return None
 
     def go(self, effect: Go, now: float) -> Outcome | None:
-        """Release a waiting worker."""
+        """Let a waiting worker act. Returns its outcome if it is gone."""
         for worker in self._running:
             if worker.effect == effect.id:
                 worker.kind = "act"
@@ -131,10 +130,10 @@ class Workers:
                     return None
                 self._drop(worker)
                 break
-        return Outcome(now, effect.id, "failed", "the waiting worker was gone when it was needed")
+        return Outcome(now, effect.id, "failed", "the prepared worker was gone when it was needed")
 
     def abandon(self, effect_id: str) -> None:
-        """End a waiting worker; it has done nothing."""
+        """Kill a waiting worker, which has done nothing."""
         self._waiting.pop(effect_id, None)
         for worker in list(self._running):
             if worker.effect == effect_id and worker.kind != "act":
@@ -146,15 +145,15 @@ class Workers:
         return any(worker.kind == "tell" and not worker.reported for worker in self._running)
 
     def abandon_all(self, *kinds: str) -> None:
-        """End every worker of these kinds. One that acts is out of reach: it finishes and records its result."""
-        kept = {Check: "check", Prepare: "prepare"}
-        self._waiting = {key: entry for key, entry in self._waiting.items() if kept[type(entry[1])] not in kinds}
+        """Kill every worker of these kinds, but none that acts: it finishes and records its result."""
+        kind_of = {Check: "check", Prepare: "prepare"}
+        self._waiting = {key: entry for key, entry in self._waiting.items() if kind_of[type(entry[1])] not in kinds}
         for worker in list(self._running):
             if worker.kind in kinds and worker.kind != "act":
                 self._drop(worker)
 
     def take(self, event: Line | Ended, now: float) -> Outcome | None:
-        """What a worker wrote, or its end; when it had not reported, that is its outcome."""
+        """The outcome in a worker's line, or of one that ended without reporting any."""
         worker = next((worker for worker in self._running if worker.task.owns(event.child)), None)
         if worker is None:
             if self._redelivery is not None and self._redelivery.owns(event.child):
@@ -162,13 +161,13 @@ class Workers:
             return None
         if isinstance(event, Ended):
             self._running.remove(worker)
-            ended = f"it ended without a result ({how(event.code)})"
+            ended = f"it exited without a result ({exit_reason(event.code)})"
             return None if worker.reported else self._lost(worker, now, ended)
         if worker.reported:
             return None
         try:
-            answer = worker.task.heard(event)
-        except TaskError as error:  # one that acts is not ended for what it says
+            answer = worker.task.answer(event)
+        except TaskError as error:  # the worker is not killed: it may be acting
             worker.reported = True
             return self._lost(worker, now, str(error))
         assert answer is not None  # a line has one
@@ -185,9 +184,9 @@ class Workers:
     @property
     def deadline(self) -> float:
         """When the next worker is late, or has to be started."""
-        moments = [at for at, _ in self._waiting.values()]
-        moments += [self._redelivery.deadline] if self._redelivery is not None else []
-        return min([worker.task.deadline for worker in self._running] + moments, default=float("inf"))
+        starts = [at for at, _ in self._waiting.values()]
+        starts += [self._redelivery.deadline] if self._redelivery is not None else []
+        return min([worker.task.deadline for worker in self._running] + starts, default=float("inf"))
 
     def owns(self, child: int) -> bool:
         """Whether this child is a worker."""
@@ -199,14 +198,14 @@ class Workers:
         self._running.remove(worker)
 
     @staticmethod
-    def _lost(worker: Worker, now: float, words: str) -> Outcome:
-        return Outcome(now, worker.effect, lost(worker.kind), f"the worker failed: {words}")
+    def _lost(worker: Worker, now: float, why: str) -> Outcome:
+        return Outcome(now, worker.effect, status_without_answer(worker.kind), f"the worker failed: {why}")
 
     def _action_time(self, action: str) -> float:
         settings = self.config.get("actions", {}).get(action, {})
         return float(settings.get("timeout") or deadlines.ACTION_SECONDS)
 
-    def _context(self, effect: Deed, given: Circumstances, saving: float) -> tuple[str, float, Context]:
+    def _context(self, effect: ActionEffect, given: Circumstances, saving: float) -> tuple[str, float, Context]:
         """The kind of worker, the seconds after which it is killed, and its job."""
         action = effect.action
         base = Context.of(self.config, action)._replace(attempt=effect.id, **given._asdict())
@@ -256,7 +255,7 @@ class Workers:
             return Outcome(now, worker.effect, outcome.status, outcome.detail, proof=outcome.proof, receipt=receipt)
         if answer.error:
             worker.reported = True
-            return Outcome(now, worker.effect, lost(worker.kind), answer.error)
+            return Outcome(now, worker.effect, status_without_answer(worker.kind), answer.error)
         return None
 
     def _planned(self, worker: Worker, plan: Plan, now: float) -> Outcome | None:
@@ -266,11 +265,11 @@ class Workers:
         if worker.kind not in {"check", "prepare"} or (worker.kind == "prepare" and plan.may_act):
             return None
         worker.reported = True
-        words = "; ".join(finding.text for finding in plan.findings)
-        return Outcome(now, worker.effect, plan.verdict, words, worker.findings)
+        detail = "; ".join(finding.text for finding in plan.findings)
+        return Outcome(now, worker.effect, plan.verdict, detail, worker.findings)
 
 
 def _line(receipt: Mapping[str, str]) -> str:
-    """A receipt as one line, as it stands in messages; empty for none, and for one that is too long to be one."""
+    """A receipt as one line for messages; empty for none, and for one that exceeds the limit."""
     text = json.dumps(receipt, separators=(",", ":")) if receipt else ""
     return text if len(text) <= RECEIPT_LIMIT else ""

@@ -12,13 +12,13 @@ from costguard.process.worker import Done, serve
 def save(batch: Batch) -> Done:
     """Write a batch; notes say when a new file was begun."""
     if not os.path.isabs(batch.path):
-        return Done(f"history is not written: {batch.path} is not an absolute path")
+        return Done(f"{batch.path} is not an absolute path")
     try:
         return Done("", tuple(store.save(batch)))
     except OSError as error:
-        return Done(f"history is not written: {batch.path}: {error.strerror or error}")
+        return Done(f"{batch.path}: {error.strerror or error}")
     except sqlite3.Error as error:
-        return Done(f"history is not written: {batch.path}: {error}")
+        return Done(f"{batch.path}: {error}")
 
 
 def main() -> int:

@@ -440,7 +440,7 @@ class Historian(Program):
         failed = self.fault == "fail"
         if not failed:
             self.world.history.append(self.job)
-        self.write(0.05, to_line(Done("history is not written: database or disk is full" if failed else "")))
+        self.write(0.05, to_line(Done("history.db: database or disk is full" if failed else "")))
         self.end(0.06, int(failed))
 
 

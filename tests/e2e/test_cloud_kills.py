@@ -19,7 +19,7 @@ import pytest
 
 import costguard_azure.testing as azure
 import costguard_gcp.testing as gcp
-from costguard.agent.journal import TOLD
+from costguard.agent.journal import PREFIXES
 from costguard_aws.testing import Api, FakeMachine, Imds, Nature
 from costguard_aws.testing.wire import Answer
 
@@ -156,7 +156,7 @@ class Rented:
 
     def said(self, *kinds: str) -> bool:
         """Whether people were told something of one of these kinds."""
-        words = "|".join(re.escape(TOLD[kind]) for kind in kinds)
+        words = "|".join(re.escape(PREFIXES[kind]) for kind in kinds)
         return re.search(f"^({words}): ", self.log, re.MULTILINE) is not None
 
     def ready(self) -> int:

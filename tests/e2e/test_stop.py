@@ -324,7 +324,7 @@ def test_a_right_for_tags_that_is_missing_is_told_long_before(guarded: Agent, cl
     said = next(check for checks in sections.values() for check in checks if "costguard-incident" in check["text"])
     assert (said["level"], "--tag" in said["hint"]) == ("warn", True)
     end = time.monotonic() + 10.0
-    while "to know:" not in (log := (guarded.folder / "log").read_text()):
+    while "note:" not in (log := (guarded.folder / "log").read_text()):
         assert time.monotonic() < end, log
         time.sleep(0.1)
     assert cloud.tags == {}

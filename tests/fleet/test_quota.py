@@ -50,7 +50,7 @@ class Machine:
     def look(self, at: float) -> tuple[float, Check] | None:
         """A tick; the check that it wants, and the moment of that."""
         wanted = [e for e in self.send(Tick(at, OBSERVED, EPOCH + at, 0.0, True)) if isinstance(e, Check)]
-        return (self.moments.of(wanted[0], at, self.config, ""), wanted[0]) if wanted else None
+        return (self.moments.due_at(wanted[0], at, self.config, ""), wanted[0]) if wanted else None
 
 
 class Day:

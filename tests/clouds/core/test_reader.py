@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.cloud_side import NEAR, CloudSide
-from costguard.agent.jitter import share
+from costguard.agent.cloud_side import NEAR_SECONDS, CloudSide
+from costguard.agent.jitter import jitter_of
 from costguard.cloud.access import CloudAccess
 from costguard.cloud.api import CloudError, Identity, Site
 from costguard.cloud.choose import Chosen, choose
@@ -453,7 +453,7 @@ def test_what_lies_far_ahead_is_told_and_blocks_nothing() -> None:
     (far,) = guard.answer(0.0, ["n", "reboot", 864000.0, "maintenance"])
     assert isinstance(far, Finding)
     assert guard.answer(10.0, ["n", "reboot", 863990.0, "maintenance"]) == []
-    (near,) = guard.answer(863200.0, ["n", "reboot", NEAR - 100.0, "maintenance"])
+    (near,) = guard.answer(863200.0, ["n", "reboot", NEAR_SECONDS - 100.0, "maintenance"])
     assert isinstance(near, Notice)
 
 
@@ -510,8 +510,8 @@ def test_the_best_price_that_is_known(
     """A Spot price, else the lowest limit, else the list price; a limit is shown and never counted with."""
     guard = Guard()
     guard.answer(0.0, price=listed)
-    guard.side.learn(asked)
-    guard.side.learn({})  # a plan that heard nothing takes nothing back
+    guard.side.learn_price(asked)
+    guard.side.learn_price({})  # a plan that heard nothing takes nothing back
     assert guard.side.price.get("amount") == known
     assert guard.side.priced(Policy()).price_per_hour == counts
     assert guard.side.priced(Policy(price_per_hour=5.5)).price_per_hour == 5.5
@@ -521,9 +521,9 @@ def test_the_best_price_that_is_known(
 def test_a_price_that_was_asked_for_survives_a_restart() -> None:
     """Plans are made daily, and the guard may be started anew at any time."""
     guard, after = Guard(), Guard()
-    assert guard.side.heard == {}
-    guard.side.learn({**LISTED, "amount": 1.5, "kind": "spot"})
-    after.side.remember(guard.side.heard)
+    assert guard.side.memory == {}
+    guard.side.learn_price({**LISTED, "amount": 1.5, "kind": "spot"})
+    after.side.remember(guard.side.memory)
     assert after.side.price["amount"] == 1.5
     assert after.side.settings == {}
     assert after.side.vetoes(0.0) == ()
@@ -570,7 +570,7 @@ def test_nonsense_of_the_reader_is_told_and_changes_nothing(answer: dict[str, An
     guard.side.ask(0.0)
     said = {"read": 1, "cloud": "E", "identity": None, "price": None, "asks": [], "notices": []} | answer
     assert guard.side.take(Line(1, json.dumps(said).encode()), instant(0.0)) == []
-    assert "makes no sense" in str(guard.troubles[-1])
+    assert "malformed answer" in str(guard.troubles[-1])
 
 
 def test_trouble_is_told_and_taken_back() -> None:
@@ -584,7 +584,7 @@ def test_trouble_is_told_and_taken_back() -> None:
 
 def test_a_fleet_is_spread_evenly() -> None:
     """Five hundred machines: no tenth of the time has more than twice its part."""
-    shares = [share(f"dmi:{number:032x}") for number in range(500)]
+    shares = [jitter_of(f"dmi:{number:032x}") for number in range(500)]
     counts = [sum(1 for one in shares if tenth / 10 <= one < (tenth + 1) / 10) for tenth in range(10)]
     assert sum(counts) == 500
     assert max(counts) <= 100

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from costguard.agent.workers import Circumstances, Deed, Workers
+from costguard.agent.workers import ActionEffect, Circumstances, Workers
 from costguard.engine.effects import Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Line
@@ -13,7 +13,7 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 
 def begin(
     workers: Workers,
-    effect: Tell | Deed,
+    effect: Tell | ActionEffect,
     now: float,
     given: Circumstances = Circumstances(),  # noqa: B008 # a constant: nothing can be changed in it
     facts: Mapping[str, object] = NOTHING,

@@ -88,7 +88,7 @@ def test_a_plan_is_the_answer_of_a_check_and_only_a_veto_that_of_an_attempt(effe
     if effect is PREPARE and passes:
         ready, ended = found
         assert ready == Outcome(12.0, "e1", "ready", "", FOUND, receipt='{"instance":"m"}')
-        assert (ended.status, "ended without a result (exit code 0)" in ended.detail) == ("failed", True)
+        assert (ended.status, "exited without a result (exit code 0)" in ended.detail) == ("failed", True)
     else:
         assert found == [Outcome(11.0, "e1", verdict, "computing ends", FOUND)]
 
@@ -177,7 +177,7 @@ def test_a_worker_that_waits_ready_may_wait_and_one_that_was_released_has_the_ti
         assert crew.go(Go("e1", "shutdown", "i1"), 50.0) is None
         assert crew.deadline == 50.0 + deadlines.act(given).killed
         gone = ended(crew, child, -9, 60.0)
-        assert gone == Outcome(60.0, "e1", "unknown", "the worker failed: it ended without a result (signal 9)")
+        assert gone == Outcome(60.0, "e1", "unknown", "the worker failed: it exited without a result (signal 9)")
         gone = crew.go(Go("e1", "shutdown", "i1"), 61.0)
         assert gone is not None
         assert (gone.effect, gone.status) == ("e1", "failed")

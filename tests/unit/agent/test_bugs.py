@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.journal import TOLD
+from costguard.agent.journal import PREFIXES
 from costguard.agent.loop import BUGS_LIMIT, Loop
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, Watch, effective
@@ -28,7 +28,7 @@ class Journal(Watch):
     def kinds(self) -> list[str]:
         """The messages, in the order in which they were sent."""
         words = [line[3:].partition(": ")[0] for line in self.lines]
-        kinds = {TOLD[kind]: kind for kind in ("warning", "acting", "next_action", "failed", "cannot", "done")}
+        kinds = {PREFIXES[kind]: kind for kind in ("warning", "acting", "next_action", "failed", "cannot", "done")}
         return [kinds[word] for word in words if word in kinds]
 
 

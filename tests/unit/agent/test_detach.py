@@ -103,7 +103,7 @@ def test_a_driver_that_is_taken_up_counts_anew() -> None:
     ask(host, 600.5, "attach")
     left: list[object] = []
     for when in (590.0, 600.7):
-        host.world.at(when, lambda: left.append(dict(loop.eyes.reader.handed["counters"])))
+        host.world.at(when, lambda: left.append(dict(loop.gpu_side.reader.handed["counters"])))
     loop.run()
     assert [bool(counters) for counters in left] == [True, False]
 
@@ -140,7 +140,7 @@ def test_whoever_asks_twice_is_told_so() -> None:
     for when, command in ((300.5, "attach"), (310.5, "detach"), (320.5, "detach")):
         ask(host, when, command)
     loop.run()
-    assert ["was not let go" in said["words"] for said in story.clients.answers] == [True, False, False]
+    assert ["is attached" in said["words"] for said in story.clients.answers] == [True, False, False]
     assert ["already" in said["words"] for said in story.clients.answers] == [False, False, True]
 
 

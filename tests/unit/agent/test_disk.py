@@ -75,7 +75,7 @@ def test_one_writer_hangs_and_no_second_one(kind: str) -> None:
     loop.run()
     assert host.most == {kind: 1}
     assert [when for when, program in host.started if program == kind and when > HANGS_UNTIL]
-    assert [line for line in journal.lines if "does not answer" in line]
+    assert [line for line in journal.lines if "does not respond" in line]
     assert not loop.troubles
 
 
@@ -100,7 +100,7 @@ def test_writers_that_cannot_be_ended_do_not_keep_readers_from_starting() -> Non
     host, loop = guard(HungDisk(), HOUR, journal)
     host.undead = [(HANGS_UNTIL, "persist"), (HANGS_UNTIL, "history"), (HANGS_UNTIL, "notify"), (HANGS_UNTIL, "act")]
     loop.run()
-    assert loop.eyes.reader.restarts == 0
+    assert loop.gpu_side.reader.restarts == 0
     assert all(isinstance(reading, Known) for reading in loop.seen.readings)
 
 
@@ -110,4 +110,4 @@ def test_readers_that_cannot_be_ended_do() -> None:
     host, loop = guard(HungDisk("nvml"), 5 * HOUR, journal)
     loop.run()
     assert host.most == {"nvml": 3}
-    assert "hang in the driver" in loop.eyes.reader.words
+    assert "hang in the driver" in loop.gpu_side.reader.words

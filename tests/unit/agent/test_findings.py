@@ -69,7 +69,10 @@ def test_a_finding_stands_in_the_status_while_it_is_so_and_beside_every_reading(
     assert seen[1]["gpus"][0]["finding_words"] == "use that nothing makes"
     assert [findings(report) for report in seen] == [[], ["GPU 0: use that nothing makes"]]
     warning = next(facts for kind, facts in messages.told if kind == "warning")
-    assert [str(row[2]).startswith("a ghost, use that nothing makes; ") for row in warning["readings"]] == [True, False]
+    assert [str(row[2]).startswith("ghost load: no process behind it; ") for row in warning["readings"]] == [
+        True,
+        False,
+    ]
 
 
 class Readings(Watch):

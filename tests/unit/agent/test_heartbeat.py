@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.heartbeat import ENDING, TAG_EVERY_SECONDS
-from costguard.agent.jitter import share
+from costguard.agent.jitter import jitter_of
 from costguard.agent.loop import Loop
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
@@ -51,7 +51,7 @@ def test_it_beats_at_its_own_time_and_says_who_and_how() -> None:
     """The first comes within one period, at a moment that is this machine's own; then one each period."""
     beats, journal, host = live()
     first = beats[0] - host.world.boot_zero
-    assert share(host.world.instance) * EVERY <= first <= share(host.world.instance) * EVERY + 40.0
+    assert jitter_of(host.world.instance) * EVERY <= first <= jitter_of(host.world.instance) * EVERY + 40.0
     assert all(EVERY - 5.0 <= b - a <= EVERY + 10.0 for a, b in pairwise(beats))
     assert len(beats) >= 22
     record = host.world.beats[-1][1]
@@ -74,10 +74,10 @@ def test_one_that_cannot_be_sent_is_told_once_and_changes_nothing_else(word: str
     """The trouble stands in the journal and the status, until it works again."""
     beats, journal, _host = live(Script("beat", word, 2000.0, 4000.0))
     assert not [at for at in beats if 2000.0 <= at < 4000.0]
-    said = [line for line in journal.lines if "sign of life" in line]
+    said = [line for line in journal.lines if "heartbeat not sent" in line]
     assert len(said) == 1
-    assert said[0].startswith("<3>no sign of life could be sent: ")
-    assert "<5>the heartbeat is sent again" in journal.lines
+    assert said[0].startswith("<3>heartbeat not sent: ")
+    assert "<5>heartbeats are sent again" in journal.lines
     decisions = [line for line in journal.lines if line.startswith("<6>")]
     assert decisions == [line for line in live()[1].lines if line.startswith("<6>")]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.memory import COMMIT_EVERY
-from costguard.agent.recorder import FLUSH_EVERY
+from costguard.agent.memory import COMMIT_EVERY_SECONDS
+from costguard.agent.recorder import FLUSH_EVERY_SECONDS
 from costguard.engine import deadlines
 from costguard.engine.observation import Known, Unknown
 from costguard.host.ports import Instant
@@ -176,7 +176,7 @@ def test_the_status_says_whence_the_configuration_is_and_how_often_a_reader_ende
     host.request(0, {"command": "status"})
     ask(host, 300.0, "status")
     for at in (402.0, 602.0):
-        host.world.at(at, lambda: host.expire(loop.eyes.reader.child or 0, 0.0, -9))
+        host.world.at(at, lambda: host.expire(loop.gpu_side.reader.child or 0, 0.0, -9))
     ask(host, 590.0, "status")
     ask(host, 790.0, "status")
     loop.run()
@@ -338,7 +338,7 @@ def test_tags_that_change_settings_are_said_and_leave_the_price() -> None:
     Loop(host, {**effective(RULES), **rented}, host.start()).run()
     assert [answer["price_per_hour"] for _, answer in words.answers] == [1.5, 1.5]
     assert [answer["agent"]["milder"] for _, answer in words.answers] == [{}, {"kill_duration": 7200.0}]
-    said = [line for _, line in words.lines if line.startswith("<5>tags of the machine change settings")]
+    said = [line for _, line in words.lines if line.startswith("<5>instance tags changed the settings")]
     assert len(said) == 1
 
 
@@ -400,7 +400,7 @@ def test_the_last_minute_is_on_record_although_a_writer_was_under_way() -> None:
             if program == "history":
                 flushes.append(now.boot)
 
-    for until in (FLUSH_EVERY + 100.0, FLUSH_EVERY + 0.02):
+    for until in (FLUSH_EVERY_SECONDS + 100.0, FLUSH_EVERY_SECONDS + 0.02):
         watch = Flushes()
         machine = Machine(gpus=1, script=[Phase(9**9, 0.9)])
         host = SimHost(machine, seed=3, until=until, watch=watch)
@@ -471,12 +471,12 @@ def test_people_hear_of_a_request_that_was_accepted_before_the_next_tick() -> No
 
 def test_what_only_adds_up_is_written_rarely() -> None:
     """The running time in the commitments: each write wakes a disk, and starts a process."""
-    host = Timed(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=5.0 * COMMIT_EVERY)
+    host = Timed(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=5.0 * COMMIT_EVERY_SECONDS)
     lived(host, effective(RULES))
     writers = [at for program, at in host.begun.values() if program == "persist" and at > 1000.0]
     gaps = [after - before for before, after in pairwise(writers[:-1])]
     assert len(gaps) >= 3
-    assert all(gap == pytest.approx(COMMIT_EVERY, abs=INTERVAL) for gap in gaps)
+    assert all(gap == pytest.approx(COMMIT_EVERY_SECONDS, abs=INTERVAL) for gap in gaps)
 
 
 def test_no_sign_of_life_is_given_while_nobody_reads_the_gpus() -> None:

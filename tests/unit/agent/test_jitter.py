@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.jitter import ATTENDED, Jitter, share
+from costguard.agent.jitter import ATTENDED_SPREAD_SECONDS, Jitter, jitter_of
 from costguard.agent.loop import Loop
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Prepare
@@ -23,7 +23,7 @@ def rented(spread: float = 1200.0, action_spread: float = 60.0, **policy: Any) -
 
 def moment(effect: Check | Prepare, config: dict[str, Any], *, name: str = "dmi:1", attended: bool = False) -> float:
     """Seconds from now."""
-    return Jitter(name, attended=attended).of(effect, 1000.0, config, "idle") - 1000.0
+    return Jitter(name, attended=attended).due_at(effect, 1000.0, config, "idle") - 1000.0
 
 
 def check(*, known: bool = False, tries: int = 0, action: str = "stop") -> Check:
@@ -54,16 +54,16 @@ def test_nobody_waits_for_others_without_need() -> None:
     assert moment(check(action="shutdown"), rented()) == 0.0
     assert moment(check(), {**rented(), "providers": []}) == 0.0
     assert moment(check(), rented(0.0)) == moment(Prepare("a1", "stop", "i1"), rented(0.0)) == 0.0
-    assert Jitter("dmi:1", attended=False).of(Prepare("a1", "stop", "i1"), 1000.0, rented(), "person") == 1000.0
-    assert max(moment(check(), rented(43200.0), name=name, attended=True) for name in NAMES) <= ATTENDED
+    assert Jitter("dmi:1", attended=False).due_at(Prepare("a1", "stop", "i1"), 1000.0, rented(), "person") == 1000.0
+    assert max(moment(check(), rented(43200.0), name=name, attended=True) for name in NAMES) <= ATTENDED_SPREAD_SECONDS
 
 
 def test_who_was_throttled_together_does_not_meet_again() -> None:
     """Machines whose moments are next to each other have their next tries all over the time."""
-    near = sorted((f"i-{number:017x}" for number in range(20_000)), key=share)[9_000:9_100]
-    assert max(map(share, near)) - min(map(share, near)) < 0.01
+    near = sorted((f"i-{number:017x}" for number in range(20_000)), key=jitter_of)[9_000:9_100]
+    assert max(map(jitter_of, near)) - min(map(jitter_of, near)) < 0.01
     for tries in (1, 2, 5):
-        again = sorted(share(name, tries) for name in near)
+        again = sorted(jitter_of(name, tries) for name in near)
         gaps = [later - sooner for sooner, later in pairwise(again)]
         assert again[-1] - again[0] > 0.9
         assert max(gaps) < 0.1
@@ -97,7 +97,7 @@ def test_a_restart_keeps_a_plan_that_passed_and_checks_it_within_the_whole_time(
     """The last plan stays valid meanwhile; a new version of costguard is no reason to forget it."""
     life = Life(rented(4 * 3600.0))
     life.guard(2 * 3600.0)
-    mine = share(life.world.instance)
+    mine = jitter_of(life.world.instance)
     assert len(life.plans) == 1
     assert life.plans[0] == pytest.approx(mine * 3600.0, abs=60.0)
     loop = life.guard(2.2 * 3600.0, version="a newer one")
@@ -112,7 +112,7 @@ def test_restarts_do_not_put_a_check_off() -> None:
     life = Life(rented(12 * 3600.0))
     for number in range(1, 80):
         life.guard(number * 600.0)
-    mine = share(life.world.instance)
+    mine = jitter_of(life.world.instance)
     assert life.plans
     assert life.plans[0] == pytest.approx(mine * 3 * 3600.0, abs=60.0)
     assert life.plans[1] == pytest.approx(life.plans[0] + mine * 12 * 3600.0, abs=1300.0)
@@ -126,7 +126,7 @@ def test_plans_of_another_configuration_prove_nothing() -> None:
     loop = life.guard(2 * 3600.0 + 20.0, **other)
     assert loop.last.state.core.plans.verdicts == ()
     life.guard(3.2 * 3600.0, **other)
-    assert life.plans[1] == pytest.approx(2 * 3600.0 + share(life.world.instance) * 3600.0, abs=60.0)
+    assert life.plans[1] == pytest.approx(2 * 3600.0 + jitter_of(life.world.instance) * 3600.0, abs=60.0)
 
 
 def test_a_person_at_the_terminal_does_not_wait() -> None:
@@ -134,7 +134,7 @@ def test_a_person_at_the_terminal_does_not_wait() -> None:
     life = Life(rented(12 * 3600.0))
     life.guard(60.0, attended=True)
     assert len(life.plans) == 1
-    assert life.plans[0] <= life.world.instant().boot - 60.0 + ATTENDED + 20.0
+    assert life.plans[0] <= life.world.instant().boot - 60.0 + ATTENDED_SPREAD_SECONDS + 20.0
 
 
 def test_a_throttled_check_is_made_again_ever_later() -> None:

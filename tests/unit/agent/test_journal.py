@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from costguard.agent.journal import TOLD, line
+from costguard.agent.journal import PREFIXES, line
 from costguard.agent.loop import Loop
 from costguard.engine.effects import Tell
 from costguard.host.ports import Instant
@@ -28,7 +28,7 @@ class Lines(Watch):
 
 def test_every_kind_of_message_has_its_words() -> None:
     """What people can be told begins with words of theirs."""
-    assert set(compose._KINDS) <= set(TOLD)
+    assert set(compose._KINDS) <= set(PREFIXES)
 
 
 @pytest.mark.parametrize("mode", ["live", "dry-run"])
@@ -39,7 +39,7 @@ def test_no_line_begins_with_an_internal_name(mode: str) -> None:
     host = SimHost(Machine(gpus=1, script=phases), until=20000.0, watch=lines)
     with suppress(SimOff):  # live, the machine goes off
         Loop(host, effective({"mode": mode, "kill_duration": 1200.0}), host.start()).run()
-    assert any("a warning goes out: WARNING: " in each for each in lines.lines), lines.lines
+    assert any("warning: WARNING: " in each for each in lines.lines), lines.lines
     assert any("GPUs cannot be read: " in each for each in lines.lines)
     assert not [each for each in lines.lines if INTERNAL.match(each)]
 
@@ -49,5 +49,5 @@ def test_a_refused_plan_says_why() -> None:
     told = Tell(
         "e1", "preflight_refused", "critical", {"findings": [["code", "the right ec2:StopInstances is missing", ""]]}
     )
-    assert line(told, "IDLE: x.") == "the plan is refused: the right ec2:StopInstances is missing; IDLE: x."
+    assert line(told, "IDLE: x.") == "plan refused: the right ec2:StopInstances is missing; IDLE: x."
     assert line(Tell("e2", "some_new_kind", "info", {}), "IDLE: x.") == "some new kind: IDLE: x."

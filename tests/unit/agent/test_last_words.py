@@ -71,7 +71,7 @@ def test_the_words_end_with_their_cause() -> None:
     heard, seen = watched(Down(300.0, 340.0), 500.0)
     assert seen[0]["agent"]["reader"] == "answers"
     assert seen[0]["agent"]["troubles"] == {}
-    assert "<5>the GPU reader answers again" in heard.lines
+    assert "<5>the GPU reader works again" in heard.lines
 
 
 def child(*lines: bytes, code: int) -> str:
@@ -90,11 +90,11 @@ def child(*lines: bytes, code: int) -> str:
     ("lines", "code", "words"),
     [
         ([b'{"last_words":"ModuleNotFoundError: No module named pynvml"}'], 1,
-         "ModuleNotFoundError: No module named pynvml; the reader ended with exit code 1"),
+         "ModuleNotFoundError: No module named pynvml; the reader ended (exit code 1)"),
         ([b'{"read":1,"gpus":[],"error":"no permission (NVML 4, Init)"}'], 3, "no permission (NVML 4, Init)"),
         ([b'{"read":1,"gpus":[],"error":"no permission (NVML 4, Init)"}'], -11,
-         "no permission (NVML 4, Init); the reader was killed by signal 11"),
-        ([], -11, "the reader was killed by signal 11; its own words, if any, stand in the journal"),
+         "no permission (NVML 4, Init); the reader ended (signal 11)"),
+        ([], -11, "the reader ended (signal 11); the journal may say why"),
     ],
 )  # fmt: skip
 def test_the_end_of_a_process_never_hides_its_reason(lines: list[bytes], code: int, words: str) -> None:

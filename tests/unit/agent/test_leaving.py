@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.loop import LAST_WORDS, Loop
+from costguard.agent.loop import LAST_MESSAGES_SECONDS, Loop
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
@@ -105,19 +105,19 @@ def test_the_last_words_of_an_ended_process_are_delivered() -> None:
     """That it ends, and that it ended as it should: both are waited for."""
     messages, seconds = ended(Faults())
     assert set(messages.got[-2:]) == {"acting", "done"}
-    assert seconds < LAST_WORDS
+    assert seconds < LAST_MESSAGES_SECONDS
 
 
 def test_the_last_line_says_that_nobody_watches() -> None:
     """However it ends by intention: silence would read as if it went on."""
-    assert ended(Faults())[0].lines[-1] == "<5>stopped; nothing watches this machine now"
+    assert ended(Faults())[0].lines[-1] == "<5>stopped; this machine is not guarded any more"
 
 
 def test_messages_that_hang_do_not_keep_the_guard() -> None:
     """Five seconds, then it ends all the same."""
     messages, seconds = ended(Mute())
     assert messages.got == []
-    assert seconds == pytest.approx(LAST_WORDS, abs=0.1)
+    assert seconds == pytest.approx(LAST_MESSAGES_SECONDS, abs=0.1)
 
 
 def test_a_second_request_to_end_is_obeyed_at_once() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.loop import LEAVE_WITHIN, LOG_EVERY, Loop
+from costguard.agent.loop import LEAVE_WITHIN_SECONDS, LOG_EVERY_SECONDS, Loop
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 from tests.unit.agent.test_bugs import Buggy
@@ -184,8 +184,8 @@ def test_a_sentence_that_changes_within_its_state_is_written_once_a_minute() -> 
     moments = [at for at, line in seen.lines if line.startswith("<6>IDLE")]
     gaps = [after - before for before, after in pairwise(moments)]
     assert len(moments) > 10
-    assert min(gaps) >= LOG_EVERY
-    assert max(gaps) <= LOG_EVERY + 5 * INTERVAL
+    assert min(gaps) >= LOG_EVERY_SECONDS
+    assert max(gaps) <= LOG_EVERY_SECONDS + 5 * INTERVAL
 
 
 class Deathly(Faults):
@@ -199,7 +199,7 @@ def test_the_end_of_a_worker_is_heard_at_once() -> None:
     """A message that died is sent again after its pause, not after the time that it might have taken."""
     rules: dict[str, Any] = {"mode": "live", "kill_action": "shutdown", "kill_duration": 900.0, "grace": 300.0}
     seen, _, _ = lived(faults=Deathly(), script=[Phase(600.0, 0.9)], **rules)
-    warned = [at for at, line in seen.lines if "a warning goes out" in line]
+    warned = [at for at, line in seen.lines if "warning: WARNING" in line]
     gaps = [after - before for before, after in pairwise(warned)]
     assert gaps
     assert gaps[0] <= 10.0 + 1.0 + 2 * INTERVAL
@@ -220,7 +220,7 @@ def test_a_guard_that_ends_waits_for_its_files_a_moment(subject: str, waits: boo
     """For either of them, and not longer."""
     _, _, host = lived(faults=Stuck(subject))
     taken = host.now - 3000.0
-    assert taken == pytest.approx(LEAVE_WITHIN, abs=0.1) if waits else taken < 1.0
+    assert taken == pytest.approx(LEAVE_WITHIN_SECONDS, abs=0.1) if waits else taken < 1.0
 
 
 @pytest.mark.parametrize("what", ["beat", "cloud", "configure", "notify"])
@@ -253,11 +253,11 @@ def test_the_driver_is_let_go_and_taken_up_in_words() -> None:
         host.world.at(100.0 * moment, lambda attach=attach: words.append(loop.drive(attach=attach)))  # type: ignore[misc]  # mypy cannot infer it
     loop.run()
     assert [one.partition(";")[0] for one in words] == [
-        "the driver was not let go",
-        "the driver is let go",
-        "the driver is let go already",
-        "the driver is taken up again",
-        "the driver was not let go",
+        "nothing to do: the GPU driver is attached",
+        "GPU driver detached",
+        "the GPU driver is detached already",
+        "GPU driver attached",
+        "nothing to do: the GPU driver is attached",
     ]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from costguard.agent.jitter import Jitter
-from costguard.agent.journal import TOLD
+from costguard.agent.journal import PREFIXES
 from costguard.agent.loop import Loop
-from costguard.agent.memory import COMMIT_EVERY, COUNTED_EVERY
+from costguard.agent.memory import COMMIT_EVERY_SECONDS, COUNTED_EVERY_SECONDS
 from costguard.agent.workers import Circumstances, Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Confirm, Prepare, Save
@@ -134,7 +134,7 @@ def test_a_restart_under_another_policy_takes_the_warning_back(change: dict[str,
     restarted = world.now
     host = Recorded(world, until=world.now + 3600.0, watch=journal)
     live(host, effective(**{**RULES, **change}))
-    taken_back = [line for line in journal.lines if line[3:].startswith(TOLD["cancelled"])]
+    taken_back = [line for line in journal.lines if line[3:].startswith(PREFIXES["cancelled"])]
     assert bool(taken_back) is again
     assert journal.acts == ["shutdown"]
     assert journal.kinds().count("warning") == 1 + again
@@ -248,7 +248,7 @@ class Stores(Watch):
 @pytest.mark.parametrize(
     ("counts", "every"),
     [
-        ({}, COMMIT_EVERY), ({"lifetime": 10.0**6}, COUNTED_EVERY), ({"budget": 10.0**6, "price_per_hour": 1.0}, COUNTED_EVERY),
+        ({}, COMMIT_EVERY_SECONDS), ({"lifetime": 10.0**6}, COUNTED_EVERY_SECONDS), ({"budget": 10.0**6, "price_per_hour": 1.0}, COUNTED_EVERY_SECONDS),
     ],
 )  # fmt: skip
 def test_commitments_are_stored_also_while_nothing_happens(load: float, counts: dict[str, Any], every: float) -> None:

@@ -48,7 +48,7 @@ def life(
 @pytest.mark.parametrize("after", [0.7, 2.0, 5.0, 8.0])
 def test_work_right_after_the_warning_began_takes_it_back(after: float) -> None:
     """The reader may have told of it by itself, in the moment in which the guard began to ask."""
-    warned = life([Phase(100.0, 0.9), FOREVER], 1500.0)["a warning goes out"] - BOOTED
+    warned = life([Phase(100.0, 0.9), FOREVER], 1500.0)["warning"] - BOOTED
     script = [Phase(100.0, 0.9), Phase(warned + after - 100.0, 0.0), Phase(1.0, 0.9), FOREVER]
     told = life(script, warned + 60.0)
     assert told["cancelled"] <= warned + BOOTED + 2 * 10.0
@@ -57,13 +57,13 @@ def test_work_right_after_the_warning_began_takes_it_back(after: float) -> None:
 @pytest.mark.parametrize("stall", [5.2, 6.5, 7.4])
 def test_work_that_was_told_while_the_guard_stood_still_counts(stall: float) -> None:
     """The answer is too old to be a reading; what it saw happened since the last one nevertheless."""
-    told = life([Phase(100.0, 0.9), FOREVER], 1500.0, interval=15.0)["a warning goes out"] - BOOTED
+    told = life([Phase(100.0, 0.9), FOREVER], 1500.0, interval=15.0)["warning"] - BOOTED
     script = [Phase(100.0, 0.9), Phase(375.0, 0.0), Phase(2.0, 0.9), FOREVER]
-    later = life(script, 1900.0, (479.0, 1.0 + stall), interval=15.0)["a warning goes out"] - BOOTED
+    later = life(script, 1900.0, (479.0, 1.0 + stall), interval=15.0)["warning"] - BOOTED
     assert later >= told + 300.0
 
 
-def eyes() -> GpuSide:
+def gpu_side() -> GpuSide:
     """Of a guard whose reader answers by itself; its first answer was observed."""
     host = SimHost(Machine(gpus=1, script=[FOREVER]))
     state = Loop(host, effective(), host.start()).last.state
@@ -89,7 +89,7 @@ def seen(found: GpuSide, now: float) -> tuple[float, tuple[str, ...]]:
 
 def test_both_answers_of_a_slow_reader_count() -> None:
     """The one that it had on its way is taken; the other, to the question, says what is since then."""
-    found = eyes()
+    found = gpu_side()
     assert not found.reader.late(111.1)
     found.ask(111.1, look=False)
     assert found.line(answer(2, at=110.0), 113.0)
@@ -105,7 +105,7 @@ def test_both_answers_of_a_slow_reader_count() -> None:
 
 def test_work_that_is_the_same_as_before_counts_too() -> None:
     """The guard stood still: that the machine worked as before is said once, and the next answer says what is since then."""
-    found = eyes()
+    found = gpu_side()
     found.ask(110.0, look=False, then=Rhythm(120.0, 10.0))
     assert found.line(answer(2, 1.0), 110.1)
     assert seen(found, 110.1) == (1.0, ())
@@ -120,7 +120,7 @@ def test_work_that_is_the_same_as_before_counts_too() -> None:
 
 def test_it_is_told_also_of_a_gpu_that_is_lost_meanwhile() -> None:
     """I1: a deadline would else take it for one that was quiet when it was lost. Then unknown stays unknown."""
-    found = eyes()
+    found = gpu_side()
     assert not found.line(answer(2, 0.0, ("decoder 3 %",), at=104.0), 110.0)
     found.ask(110.0, look=False)
     assert found.line(answer(3).replace(b'0.0, [], 10.0, "load 0%"', b'null, [], 0, "lost"'), 110.1)
@@ -137,7 +137,7 @@ def test_it_is_told_also_of_a_gpu_that_is_lost_meanwhile() -> None:
 
 def test_what_is_no_work_makes_nothing_known() -> None:
     """I1: a load below the threshold that was overheard says nothing of a GPU that cannot be read now."""
-    found = eyes()
+    found = gpu_side()
     assert not found.line(answer(2, 0.002, at=104.0), 110.0)
     found.ask(110.0, look=False)
     assert found.line(answer(3).replace(b'0.0, [], 10.0, "load 0%"', b'null, [], 0, "lost"'), 110.1)
@@ -149,7 +149,7 @@ def test_what_is_no_work_makes_nothing_known() -> None:
 
 def test_a_gpu_that_an_answer_that_was_not_taken_does_not_list_was_not_seen() -> None:
     """I1: as if it had said so."""
-    found = eyes()
+    found = gpu_side()
     found.ask(110.0, look=False)
     assert not found.line(answer(2, at=110.0).replace(KEY.encode(), b"another"), 110.0)
     assert found.line(answer(2).replace(b"10.0,", b"0.5,"), 110.6)
@@ -163,7 +163,7 @@ def test_a_gpu_that_an_answer_that_was_not_taken_does_not_list_was_not_seen() ->
 @pytest.mark.parametrize(("reach", "known"), [(0.5, False), (10.2, True)])
 def test_what_an_answer_that_was_not_taken_could_not_read_is_a_hole(reach: float, known: bool) -> None:
     """I1: the next one says what is since then; of what was before it proves nothing, unless its evidence reaches that far."""
-    found = eyes()
+    found = gpu_side()
     found.ask(110.0, look=False)
     lost = answer(2, at=110.0).replace(b'0.0, [], 10.0, "load 0%"', b'null, [], 0, "lost"')
     assert not found.line(lost, 110.0)
@@ -177,7 +177,7 @@ def test_what_an_answer_that_was_not_taken_could_not_read_is_a_hole(reach: float
 
 def test_what_is_kept_has_a_bound() -> None:
     """Whatever a reader writes meanwhile."""
-    found = eyes()
+    found = gpu_side()
     for number in range(1000):
         assert not found.line(answer(0, number / 2000, (f"sign {number}",)), 101.0)
     found.ask(110.0, look=False)

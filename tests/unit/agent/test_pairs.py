@@ -196,16 +196,16 @@ def stood_by(said: bytes, unsaid: object) -> float | None:
     """What a guard makes of a second answer, at 120 s after one at 100.5 s; of the third one nothing."""
     host = SimHost(Machine(gpus=1, script=RESTS))
     state = Loop(host, effective(), host.start()).last.state
-    eyes = GpuSide(host, effective(), state, {}, lambda *_: None, detached=False)
-    eyes.ask(100.0, look=False, then=Rhythm(110.0, 10.0, pairs=True))
-    assert eyes.line(b'{"read":1,"gpus":[%s]}' % ROW, 100.5)
-    eyes.observe(100.5, RULES)
-    assert eyes.line(b'{%s,"read":3,"at":120.0,"unsaid":%s}' % (said, json.dumps(unsaid).encode()), 120.1)
-    eyes.observe(120.1, RULES)
-    found = eyes.stood
-    assert eyes.line(b'{"read":4,"at":130.0,"gpus":[%s]}' % ROW, 130.1)
-    eyes.observe(130.1, RULES)
-    assert eyes.stood is None
+    gpu_side = GpuSide(host, effective(), state, {}, lambda *_: None, detached=False)
+    gpu_side.ask(100.0, look=False, then=Rhythm(110.0, 10.0, pairs=True))
+    assert gpu_side.line(b'{"read":1,"gpus":[%s]}' % ROW, 100.5)
+    gpu_side.observe(100.5, RULES)
+    assert gpu_side.line(b'{%s,"read":3,"at":120.0,"unsaid":%s}' % (said, json.dumps(unsaid).encode()), 120.1)
+    gpu_side.observe(120.1, RULES)
+    found = gpu_side.stood
+    assert gpu_side.line(b'{"read":4,"at":130.0,"gpus":[%s]}' % ROW, 130.1)
+    gpu_side.observe(130.1, RULES)
+    assert gpu_side.stood is None
     return found
 
 

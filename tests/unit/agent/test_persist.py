@@ -29,7 +29,7 @@ def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
     [
         (b"nonsense\n", 2, "malformed job (it is not JSON)"),
         (b"[]\n", 2, "malformed job (it is not an object)"),
-        (b'{"path":"relative","text":""}\n', 1, "no absolute path"),
+        (b'{"path":"relative","text":""}\n', 1, "not an absolute path"),
         (b'{"path":"/x/y","text":3}\n', 2, "malformed job (text is not of type str)"),
         (b'{"path":"/proc/costguard/file","text":""}\n', 1, "/proc/costguard/file: No such file"),
     ],

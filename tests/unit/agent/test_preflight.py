@@ -3,7 +3,7 @@
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.preflight import DAY, TOLD_AFTER, Preflight
+from costguard.agent.preflight import DAY_SECONDS, REPORTED_AFTER_SECONDS, Preflight
 from costguard.engine.events import Finding, Outcome
 from costguard.engine.state import Clocks, Core, Plans
 from costguard.host.ports import Instant
@@ -20,29 +20,29 @@ def failed(at: float, effect: str = "c1") -> Outcome:
 def test_one_failure_passes() -> None:
     """The network may come up a moment later."""
     preflight = Preflight()
-    assert preflight.heard(failed(0.0), CORE) is None
-    assert preflight.heard(Outcome(300.0, "c1", "go"), CORE) is None
-    assert preflight.heard(failed(TOLD_AFTER + 10.0), CORE) is None
+    assert preflight.finding(failed(0.0), CORE) is None
+    assert preflight.finding(Outcome(300.0, "c1", "go"), CORE) is None
+    assert preflight.finding(failed(REPORTED_AFTER_SECONDS + 10.0), CORE) is None
 
 
 def test_an_hour_of_failures_is_told_and_then_daily() -> None:
     """With the last words that were heard, and once more when it works again."""
     preflight = Preflight()
-    told = [at for at in range(0, int(2 * DAY), 300) if preflight.heard(failed(float(at)), CORE)]
-    assert told == [TOLD_AFTER, TOLD_AFTER + DAY]
-    again = preflight.heard(Outcome(2 * DAY, "c1", "refuse"), CORE)
+    told = [at for at in range(0, int(2 * DAY_SECONDS), 300) if preflight.finding(failed(float(at)), CORE)]
+    assert told == [REPORTED_AFTER_SECONDS, REPORTED_AFTER_SECONDS + DAY_SECONDS]
+    again = preflight.finding(Outcome(2 * DAY_SECONDS, "c1", "refuse"), CORE)
     assert again is not None
-    assert (again.code, again.words) == ("checked", "it says: refuse")
-    assert preflight.heard(Outcome(2 * DAY + 1.0, "c1", "go"), CORE) is None
+    assert (again.code, again.words) == ("checked", "it can be checked again: refuse")
+    assert preflight.finding(Outcome(2 * DAY_SECONDS + 1.0, "c1", "go"), CORE) is None
 
 
 def test_what_a_plan_finds_when_it_can_be_made_again_is_told() -> None:
     """Tags that may not be written are more than the news that the plan was made."""
     preflight = Preflight()
-    for at in (0.0, TOLD_AFTER, TOLD_AFTER + 300.0):
-        preflight.heard(failed(at), CORE)
+    for at in (0.0, REPORTED_AFTER_SECONDS, REPORTED_AFTER_SECONDS + 300.0):
+        preflight.finding(failed(at), CORE)
     finding = ("tag_denied", "this machine cannot write its tags", "grant it")
-    told = preflight.heard(Outcome(2 * TOLD_AFTER, "c1", "consequences", findings=(finding,)), CORE)
+    told = preflight.finding(Outcome(2 * REPORTED_AFTER_SECONDS, "c1", "consequences", findings=(finding,)), CORE)
     assert told is not None
     assert told.code == "tag_denied"
 
@@ -50,10 +50,10 @@ def test_what_a_plan_finds_when_it_can_be_made_again_is_told() -> None:
 def test_each_action_is_counted_by_itself() -> None:
     """A shutdown that can be checked says nothing of a stop; what is no check says nothing at all."""
     preflight = Preflight()
-    preflight.heard(failed(0.0), CORE)
-    preflight.heard(Outcome(10.0, "c2", "go"), CORE)
-    assert preflight.heard(failed(TOLD_AFTER, "a9"), CORE) is None
-    found = preflight.heard(failed(TOLD_AFTER), CORE)
+    preflight.finding(failed(0.0), CORE)
+    preflight.finding(Outcome(10.0, "c2", "go"), CORE)
+    assert preflight.finding(failed(REPORTED_AFTER_SECONDS, "a9"), CORE) is None
+    found = preflight.finding(failed(REPORTED_AFTER_SECONDS), CORE)
     assert isinstance(found, Finding)
     assert "for 1 h" in found.words
     assert "expired" in found.words
@@ -66,20 +66,20 @@ def test_tags_that_may_not_be_written_are_told_at_once_and_daily() -> None:
     """Though the action itself may be carried out; and once more when they can be written."""
     preflight = Preflight()
     checked = Outcome(0.0, "c1", "consequences", findings=(DENIED,))
-    times = [float(at) for at in range(0, int(2.5 * DAY), 3600)]
-    told = [at for at in times if preflight.heard(checked._replace(at=at), CORE)]
-    assert told == [0.0, DAY, 2 * DAY]
-    unknown = checked._replace(at=3 * DAY, findings=(("tag_unknown", "the cloud does not answer", ""),))
-    assert preflight.heard(unknown, CORE) is None, "it takes nothing back"
-    again = preflight.heard(Outcome(3 * DAY, "c1", "go"), CORE)
+    times = [float(at) for at in range(0, int(2.5 * DAY_SECONDS), 3600)]
+    told = [at for at in times if preflight.finding(checked._replace(at=at), CORE)]
+    assert told == [0.0, DAY_SECONDS, 2 * DAY_SECONDS]
+    unknown = checked._replace(at=3 * DAY_SECONDS, findings=(("tag_unknown", "the cloud does not answer", ""),))
+    assert preflight.finding(unknown, CORE) is None, "it takes nothing back"
+    again = preflight.finding(Outcome(3 * DAY_SECONDS, "c1", "go"), CORE)
     assert again is not None
     assert again.code == "tag_allowed"
-    assert preflight.heard(Outcome(3 * DAY, "c1", "go"), CORE) is None
+    assert preflight.finding(Outcome(3 * DAY_SECONDS, "c1", "go"), CORE) is None
 
 
 def test_people_read_which_tags_and_what_to_do() -> None:
     """In one sentence."""
-    found = Preflight().heard(Outcome(0.0, "c1", "go", findings=(DENIED,)), CORE)
+    found = Preflight().finding(Outcome(0.0, "c1", "go", findings=(DENIED,)), CORE)
     assert found is not None
     text = compose("finding", {"machine": "trainer", "gpu": found.gpu, "code": found.code, "text": found.words})
     assert text.title.startswith("trainer: the tags cannot be written")

@@ -26,7 +26,7 @@ def test_a_spot_price_is_shown_and_counted_with() -> None:
     report = loop.status()
     assert (report["price_per_hour"], report["currency"]) == (1.5, "EUR")
     assert report["agent"]["cloud"]["price"] == SPOT
-    assert loop.cloud.told == {"price": SPOT}
+    assert loop.cloud.message_facts == {"price": SPOT}
 
 
 def test_the_owners_price_wins() -> None:

@@ -108,7 +108,7 @@ def test_the_reader_stays_when_its_host_does() -> None:
     """A reload that changes other things costs no reading."""
     loop, _, _ = guard(Faults())
     loop.run()
-    assert loop.eyes.reader.restarts == 0
+    assert loop.gpu_side.reader.restarts == 0
 
 
 @pytest.mark.parametrize(("found", "asked"), [("stop", [("stop", "live")]), ("command", [("command", "live")])])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import Loop
-from costguard.agent.requests import CHANGES_BURST, CHANGES_EVERY
+from costguard.agent.requests import CHANGES_BURST, CHANGES_EVERY_SECONDS
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, Watch, effective
 
@@ -138,10 +138,10 @@ def test_a_user_who_holds_and_releases_all_the_time_is_told_to_wait() -> None:
     ask_at(host, 700.0, {"command": "hold", "seconds": 60}, BOB)
     ask_at(host, 701.0, {"command": "hold", "seconds": 60}, 0)
     ask_at(host, 702.0, {"command": "status"}, ALICE)
-    ask_at(host, 650.0 + CHANGES_BURST + CHANGES_EVERY, {"command": "hold", "seconds": 60}, ALICE)
+    ask_at(host, 650.0 + CHANGES_BURST + CHANGES_EVERY_SECONDS, {"command": "hold", "seconds": 60}, ALICE)
     loop.run()
     said = [answers[0] for answers in ears.answers.values()]
-    refused = ["too often" in str(answer.get("words")) for answer in said]
+    refused = ["too many" in str(answer.get("words")) for answer in said]
     assert refused == [False] * CHANGES_BURST + [True] * 5 + [False] * 4
 
 

@@ -99,7 +99,7 @@ def test_a_driver_that_hangs_from_the_first_moment_is_told() -> None:
     loop.run()
     assert "did not answer within 30 s" in told[0]
     assert len([line for line in journal.lines if "did not answer" in line]) == 1
-    assert len([line for line in journal.lines if "the GPU reader answers again" in line]) == 1
+    assert len([line for line in journal.lines if "the GPU reader works again" in line]) == 1
     assert isinstance(loop.seen.readings[0], Known)
 
 
@@ -229,7 +229,7 @@ def test_a_reader_that_dies_between_two_ticks_leaves_nothing_known() -> None:
     """What it said before is not said again."""
     host = Asked(Machine(gpus=2, script=RESTS), until=330.0)
     host.world.at(
-        306.0, lambda: host.expire(host.beats.loop.eyes.reader.child or 0, 0.0, -9) if host.beats.loop else None
+        306.0, lambda: host.expire(host.beats.loop.gpu_side.reader.child or 0, 0.0, -9) if host.beats.loop else None
     )
     host.live(kill_duration=3600.0)
     unknown = min(at for at, known, _ in host.beats.seen if not known)
@@ -277,17 +277,17 @@ def test_what_came_by_itself_is_no_answer_to_a_question() -> None:
 def test_the_same_as_what_was_not_taken_is_asked_for() -> None:
     """Only what the guard has read itself can be said again."""
     host = SimHost(Machine(gpus=1, script=RESTS))
-    eyes = GpuSide(
+    gpu_side = GpuSide(
         host, effective(), Loop(host, effective(), host.start()).last.state, {}, lambda *_: None, detached=False
     )
-    eyes.ask(100.0, look=False, then=Rhythm(110.0, 10.0))
-    assert eyes.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5)
-    first, _ = eyes.observe(100.5, RULES)
-    assert eyes.line(b'{"same":1,"read":2,"at":110.0}', 110.1)
-    again, _ = eyes.observe(110.1, RULES)
+    gpu_side.ask(100.0, look=False, then=Rhythm(110.0, 10.0))
+    assert gpu_side.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5)
+    first, _ = gpu_side.observe(100.5, RULES)
+    assert gpu_side.line(b'{"same":1,"read":2,"at":110.0}', 110.1)
+    again, _ = gpu_side.observe(110.1, RULES)
     assert again is first
-    assert not eyes.line(b'{"same":2,"read":3,"at":120.0}', 120.1)
-    assert not eyes.reader.alone
+    assert not gpu_side.line(b'{"same":2,"read":3,"at":120.0}', 120.1)
+    assert not gpu_side.reader.alone
 
 
 def test_counters_beside_nothing_new_reach_the_next_reader() -> None:

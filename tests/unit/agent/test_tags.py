@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.agent.loop import Loop
-from costguard.agent.tag_settings import LONGEST, changes, milder
+from costguard.agent.tag_settings import LONGEST, changes, relax
 from costguard.engine.policy import Policy
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
@@ -164,7 +164,7 @@ NUMBERS = st.one_of(st.none(), st.booleans(), st.floats(), st.integers(-10, 10**
 )  # fmt: skip
 def test_no_tag_makes_anything_harsher(wanted: dict[str, Any], policy: Policy) -> None:
     """Whatever it says: times never shorter, the threshold never higher, nothing else touched, and twice is as once."""
-    found = milder(policy, wanted)
+    found = relax(policy, wanted)
     assert found.kill_duration >= policy.kill_duration
     assert found.grace >= policy.grace
     assert found.boot_grace >= policy.boot_grace
@@ -176,4 +176,4 @@ def test_no_tag_makes_anything_harsher(wanted: dict[str, Any], policy: Policy) -
     assert set(changes(policy, found)) <= set(wanted) - {"mode", "price_per_hour"}
     touched = {"kill_duration", "grace", "boot_grace", "unused_after", "kill_threshold", "window_share"}
     assert found._replace(**{name: getattr(policy, name) for name in touched}) == policy
-    assert milder(found, wanted) == found
+    assert relax(found, wanted) == found

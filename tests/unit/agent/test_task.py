@@ -67,8 +67,8 @@ def test_it_is_started_with_its_job_and_known_until_its_end() -> None:
     assert (one.running, one.deadline, one.owns(1), one.owns(2)) == (True, 30.0, True, False)
     assert one.send(b'{"go":true}')
     assert port.sent == [(1, b'{"go":true}')]
-    assert one.heard(Line(1, b'{"error":"","notes":["n"]}')) == Done("", ("n",))
-    assert one.heard(Ended(1, 0)) is None
+    assert one.answer(Line(1, b'{"error":"","notes":["n"]}')) == Done("", ("n",))
+    assert one.answer(Ended(1, 0)) is None
     assert (one.running, one.deadline, port.killed) == (False, NEVER, [])
 
 
@@ -76,22 +76,22 @@ def test_it_is_started_with_its_job_and_known_until_its_end() -> None:
 def test_nonsense_is_no_answer_and_ends_nothing(line: bytes) -> None:
     """Whoever started it decides: a process that acts is not killed for what it writes."""
     port, one = task()
-    with pytest.raises(TaskError, match="it answered with nonsense"):
-        one.heard(Line(1, line))
+    with pytest.raises(TaskError, match="it sent a malformed answer"):
+        one.answer(Line(1, line))
     assert (one.running, port.killed) == (True, [])
-    with pytest.raises(TaskError, match=r"it ended without an answer \(exit code 0\)"):
-        one.heard(Ended(1, 0))
+    with pytest.raises(TaskError, match=r"it exited without an answer \(exit code 0\)"):
+        one.answer(Ended(1, 0))
 
 
 @pytest.mark.parametrize(("code", "words"), [(0, "exit code 0"), (3, "exit code 3"), (-9, "signal 9")])
 def test_an_end_without_a_word_is_said(code: int, words: str) -> None:
     """In words, also where the process before it had answered."""
     port, one = task()
-    one.heard(Line(1, b'{"error":""}'))
-    one.heard(Ended(1, 0))
+    one.answer(Line(1, b'{"error":""}'))
+    one.answer(Ended(1, 0))
     one.start(Job("y"), 60.0)
-    with pytest.raises(TaskError, match=rf"it ended without an answer \({words}\)"):
-        one.heard(Ended(2, code))
+    with pytest.raises(TaskError, match=rf"it exited without an answer \({words}\)"):
+        one.answer(Ended(2, code))
     assert (one.running, one.deadline, port.killed) == (False, NEVER, [])
 
 
@@ -100,7 +100,7 @@ def test_a_process_with_one_answer_is_ended_with_it(event: Line | Ended) -> None
     """Whatever that was."""
     port, one = task()
     try:
-        assert one.only(event) == Done("full")
+        assert one.only_answer(event) == Done("full")
     except TaskError:
         assert event != Line(1, json.dumps({"error": "full"}).encode())
     assert (one.running, one.owns(1), one.deadline) == (False, False, NEVER)

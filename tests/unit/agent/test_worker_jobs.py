@@ -212,7 +212,7 @@ def test_an_outcome(said: object, found: Outcome | None) -> None:
     crew = Crew(CONFIRM)
     assert crew.hears(said) == found
     gone = ended(crew.workers, 1, 3, NOW + 5.0)
-    how = "the worker failed: it ended without a result (exit code 3)"
+    how = "the worker failed: it exited without a result (exit code 3)"
     assert gone == (Outcome(NOW + 5.0, "e2", "unknown", how) if found is None else None)
     assert ended(crew.workers, 1, 3, NOW + 5.0) is None
     assert crew.hears(said) is None
@@ -222,7 +222,7 @@ def test_an_outcome(said: object, found: Outcome | None) -> None:
 def test_how_a_worker_ended(code: int, how: str) -> None:
     """In words."""
     gone = ended(Crew(PREPARE).workers, 1, code, NOW)
-    assert gone == Outcome(NOW, "e1", "failed", f"the worker failed: it ended without a result ({how})")
+    assert gone == Outcome(NOW, "e1", "failed", f"the worker failed: it exited without a result ({how})")
 
 
 @pytest.mark.parametrize("receipt", [{"a": "x" * (RECEIPT_LIMIT - 8)}, {"a": "x" * (RECEIPT_LIMIT - 7)}])
@@ -241,7 +241,7 @@ def test_a_word_that_makes_no_sense_is_the_last() -> None:
     crew = Crew(CONFIRM)
     found = wrote(crew.workers, 1, b"garbage", NOW)
     assert found is not None
-    assert found.detail == "the worker failed: it answered with nonsense (it is not JSON)"
+    assert found.detail == "the worker failed: it sent a malformed answer (it is not JSON)"
     assert crew.hears({"outcome": {"status": "done", "detail": ""}}) is None
     assert ended(crew.workers, 1, 0, NOW) is None
     assert wrote(Crew(CHECK).workers, 99, b"garbage", NOW) is None
@@ -276,7 +276,7 @@ def test_a_worker_that_cannot_be_released_failed(deaf: bool) -> None:
     """It is ended, and nothing was done."""
     crew = Crew(PREPARE if deaf else None)
     crew.port.deaf = True
-    gone = Outcome(NOW + 5.0, "e1", "failed", "the waiting worker was gone when it was needed")
+    gone = Outcome(NOW + 5.0, "e1", "failed", "the prepared worker was gone when it was needed")
     assert crew.workers.go(Go("e1", "stop", "i1"), NOW + 5.0) == gone
     assert crew.port.killed == ([1] if deaf else [])
     assert not crew.workers.owns(1)

@@ -356,7 +356,9 @@ def test_what_rests_is_written_each_hour() -> None:
     starts, _answers, minutes = resting(4.5)
     between = [at for at in starts if 600.0 < at < 16100.0]
     assert len(between) == 4
-    assert all(after - before == pytest.approx(recorder.FLUSH_EVERY, abs=20.0) for before, after in pairwise(between))
+    assert all(
+        after - before == pytest.approx(recorder.FLUSH_EVERY_SECONDS, abs=20.0) for before, after in pairwise(between)
+    )
     assert minutes >= 4.5 * 60 * 8
 
 
