@@ -261,9 +261,7 @@ class Loop:
         if stood is not None:
             self._stood(stood, now, before)
         late = now.boot - self._next_tick
-        if (
-            late >= (HOLE_INTERVALS if self._calm else 1.0) * interval
-        ):  # after a hole (a suspend, a stall) begin a new rhythm
+        if late >= (HOLE_INTERVALS if self._calm else 1.0) * interval:  # a suspend, a stall: begin a new rhythm
             self._next_tick = now.boot + interval
         elif late >= 0.0:  # an answer that no tick waited for comes between two beats
             self._next_tick += interval * (late // interval + 1.0)
