@@ -1,4 +1,4 @@
-"""Opening what somebody named: a file and nothing else, and never a wait for one that nobody writes."""
+"""Read files: those that people name, never waiting for a pipe or a device, and those of the system."""
 
 import errno
 import os
@@ -17,16 +17,16 @@ _KINDS = (
 
 
 class NoFileError(OSError):
-    """What is there can be opened, but holds no end of its own; ``strerror`` says what it is."""
+    """The path is a pipe, a socket or a device; ``strerror`` says which."""
 
 
 def open_file(path: str) -> BufferedReader:
     """Open a regular file for reading; raises OSError, and NoFileError for a pipe, a socket or a device.
 
-    It is looked at before it is opened: to open a pipe may wait for ever, and to open a device may do something.
+    It is checked before it is opened: opening a pipe may wait for ever, and opening a device may have an effect.
     """
     _refuse_other(os.stat(path), path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # should it be exchanged meanwhile
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # in case it was replaced meanwhile
     try:
         _refuse_other(os.fstat(descriptor), path)
         return BufferedReader(FileIO(descriptor))
@@ -40,6 +40,23 @@ def _refuse_other(status: os.stat_result, path: str) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if stat.S_ISCHR(status.st_mode) and status.st_rdev == NULL:
         return
-    for kind, words in _KINDS:
+    for kind, name in _KINDS:
         if kind(status.st_mode):
-            raise NoFileError(errno.EINVAL, f"it is {words}", path)
+            raise NoFileError(errno.EINVAL, f"it is {name}", path)
+
+
+def text_of(path: str, limit: int = 8192) -> str:
+    """The beginning of a file of the system, at most ``limit`` characters; empty when it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(limit)
+    except OSError:
+        return ""
+
+
+def names_in(folder: str) -> list[str]:
+    """The names in a folder, sorted; none when it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []

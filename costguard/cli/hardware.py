@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 
+from costguard.files import names_in, text_of
 from costguard.process.child import first_answer
 from costguard.readers.nvml.job import NvmlJob
 
@@ -29,21 +30,10 @@ def nvidia_hardware(places: Mapping[str, str], seconds: float = PROBE_SECONDS) -
 
 def _on_pci_bus(sysfs: str) -> bool:
     root = os.path.join(sysfs, "bus/pci/devices")
-    try:
-        names = os.listdir(root)
-    except OSError:
-        return False
     return any(
-        _text(root, name, "vendor") == _NVIDIA and _text(root, name, "class").startswith(_DISPLAY) for name in names
+        text_of(f"{root}/{name}/vendor").strip() == _NVIDIA and text_of(f"{root}/{name}/class").startswith(_DISPLAY)
+        for name in names_in(root)
     )
-
-
-def _text(*parts: str) -> str:
-    try:
-        with open(os.path.join(*parts), encoding="ascii") as file:
-            return file.read().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _first_reading(places: Mapping[str, str], seconds: float) -> dict[str, object]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costguard.agent.digest import digest
+from costguard.config.options import OPTIONS
 from costguard.doctor import decision, hardware, holders, package, service
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
@@ -185,8 +186,8 @@ def unlike(about: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
 
 
 _TIMES = frozenset(
-    ("interval", "arm_duration", "kill_duration", "delay", "grace", "boot_grace", "unused_after", "unknown_alarm")
-) | {"unknown_stop_after", "lifetime", "budget_period", "hold_max", "hold_total", "hold_per_user", "saving_limit"}
+    path.removeprefix("deadline.").replace(".", "_") for path, option in OPTIONS.items() if option.unit == "seconds"
+)
 """Rules in seconds."""
 
 
@@ -385,11 +386,3 @@ class _Namer:
 
 def _names(addresses: Mapping[int, str], seen: Sequence[Mapping[str, Any]]) -> _Namer:
     return _Namer(addresses, {str(gpu["key"]): str(gpu["label"]) for gpu in seen})
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(8192)
-    except OSError:
-        return ""

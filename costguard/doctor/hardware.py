@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from costguard.doctor.finding import CheckResult, bad, note, ok, warn
+from costguard.files import text_of
 from costguard.process.child import first_answer
 from costguard.readers.nvml.job import NvmlJob
 from costguard.readers.nvml.pci import Bus
@@ -48,7 +49,7 @@ def look(places: Mapping[str, str]) -> Hardware:
     """Count without the driver's library."""
     bus = Bus(places["sysfs"], places["devfs"])
     bus.look()
-    loaded = re.search(_VERSION, _text(os.path.join(places["procfs"], "driver/nvidia/version")))
+    loaded = re.search(_VERSION, text_of(os.path.join(places["procfs"], "driver/nvidia/version")))
     return Hardware(bus.hardware(), tuple(bus.expected), tuple(bus.elsewhere), loaded[0] if loaded else "")
 
 
@@ -97,11 +98,3 @@ def advice(message: str) -> str:
     if "not listed" in message:
         return f"the driver lost it: {_DMESG}"
     return f"see `nvidia-smi` and `{_DMESG}`"
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(4096)
-    except OSError:
-        return ""

@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from costguard.files import names_in, text_of
+
 SCAN_SECONDS = 5.0
 """Limit of the search, on a machine with very many processes."""
 
@@ -60,7 +62,7 @@ def scan(procfs: str, seconds: float = SCAN_SECONDS) -> Scan:
     users = _users()
     found: list[Holder] = []
     hidden = 0
-    pids = sorted((int(name) for name in _names(procfs) if name.isdigit()), reverse=True)
+    pids = sorted((int(name) for name in names_in(procfs) if name.isdigit()), reverse=True)
     for pid in pids:
         if time.monotonic() > end:
             return Scan(tuple(found), hidden, False)
@@ -78,8 +80,8 @@ def addresses(procfs: str) -> Mapping[int, str]:
     """PCI address by device minor, from the driver; empty without one."""
     found = {}
     root = f"{procfs}/driver/nvidia/gpus"
-    for address in _names(root):
-        minor = re.search(r"Device Minor:\s*(\d+)", _text(f"{root}/{address}/information"))
+    for address in names_in(root):
+        minor = re.search(r"Device Minor:\s*(\d+)", text_of(f"{root}/{address}/information"))
         if minor:
             found[int(minor[1])] = address.lower()
     return found
@@ -126,38 +128,23 @@ def _minor(path: str, target: str) -> int | None:
 
 
 def _holder(procfs: str, pid: int, minors: tuple[int, ...], users: Mapping[int, str]) -> Holder:
-    name = _text(f"{procfs}/{pid}/comm").strip() or "?"
+    name = text_of(f"{procfs}/{pid}/comm").strip() or "?"
     try:
         uid = os.stat(f"{procfs}/{pid}").st_uid
     except OSError:
         uid = -1
     # reading the command line of a hung process may block, so only that of a Python is read
-    ours = name.startswith("python") and READER in _text(f"{procfs}/{pid}/cmdline")
+    ours = name.startswith("python") and READER in text_of(f"{procfs}/{pid}/cmdline")
     shown = "costguard (reader)" if ours else name
-    group = place(_text(f"{procfs}/{pid}/cgroup"))
+    group = place(text_of(f"{procfs}/{pid}/cgroup"))
     return Holder(pid, shown, users.get(uid, f"uid {uid}"), minors, group, ours or name.startswith(MONITORS))
 
 
 def _users() -> Mapping[int, str]:
     """Local login names only: a directory service on the network could hang."""
     found: dict[int, str] = {}
-    for line in _text("/etc/passwd", 1 << 20).splitlines():
+    for line in text_of("/etc/passwd", 1 << 20).splitlines():
         fields = line.split(":")
         if len(fields) > 2 and fields[2].isdigit():
             found.setdefault(int(fields[2]), fields[0])
     return found
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
-def _text(path: str, limit: int = 8192) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(limit)
-    except OSError:
-        return ""

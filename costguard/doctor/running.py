@@ -5,6 +5,8 @@ import re
 import time
 from typing import NamedTuple
 
+from costguard.files import text_of
+
 SLACK_SECONDS = 1.0
 """Tolerance between the date of a file and that of a start."""
 
@@ -26,11 +28,7 @@ class Running(NamedTuple):
 
 def running(pid: int, procfs: str) -> Running:
     """Read the process from procfs."""
-    try:
-        with open(f"{procfs}/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-            python = file.read(1 << 14).partition("\0")[0]
-    except OSError:
-        python = ""
+    python = text_of(f"{procfs}/{pid}/cmdline", 1 << 14).partition("\0")[0]
     return Running(python, _started(f"{procfs}/{pid}/stat"))
 
 
@@ -38,11 +36,7 @@ def python_of(program: str) -> str:
     """The Python that runs a program: itself, or the one in its first line; empty for other programs."""
     if os.path.basename(program).startswith("python"):
         return program
-    try:
-        with open(program, encoding="utf-8", errors="replace") as file:
-            head = file.read(4096)
-    except OSError:
-        return ""
+    head = text_of(program)
     if long := _LONG.match(head):
         return long[1] or long[2]
     found = _SHEBANG.match(head)
@@ -61,9 +55,8 @@ def _place(path: str) -> tuple[str, str]:
 def _started(path: str) -> float | None:
     """The date of a start, by the present clock."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            ticks = int(file.read(4096).rpartition(")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
+        ticks = int(text_of(path).rpartition(")")[2].split()[19])
+    except (ValueError, IndexError):
         return None
     return ticks / os.sysconf("SC_CLK_TCK") + time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 

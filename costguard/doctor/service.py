@@ -13,6 +13,7 @@ from costguard.doctor.finding import CheckResult, bad, ok
 from costguard.doctor.holders import place
 from costguard.doctor.running import Running, python_of, running, same_python
 from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment, environment_files
+from costguard.files import text_of
 
 NAME = "costguard.service"
 SHIPPED = os.path.join(os.path.dirname(os.path.abspath(costguard.__file__)), "data", NAME)
@@ -249,9 +250,9 @@ def _program(name: str, variables: Mapping[str, str]) -> str:
 
 def _container(number: str, docker: str, environ: Mapping[str, str]) -> CheckResult:
     try:
-        with open(f"{docker}/containers/{number}/hostconfig.json", encoding="utf-8") as file:
-            policy = str(json.load(file)["RestartPolicy"]["Name"])
-    except (OSError, ValueError, KeyError, TypeError):
+        hosted = json.loads(text_of(f"{docker}/containers/{number}/hostconfig.json", 1 << 20))
+        policy = str(hosted["RestartPolicy"]["Name"])
+    except (ValueError, KeyError, TypeError):
         policy = ""
     name = f"docker container {number[:12]}"
     if policy in RESTARTS and units(environ).starts_at_boot("docker.service"):
@@ -268,20 +269,12 @@ def _container(number: str, docker: str, environ: Mapping[str, str]) -> CheckRes
 
 def _group(path: str) -> str:
     """The control group; with cgroup v1, the one in systemd's own tree."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = [line.rstrip("\n").split(":", 2) for line in file]
-    except OSError:
-        return ""
+    lines = [line.split(":", 2) for line in text_of(path).splitlines()]
     by_kind = {parts[1]: parts[2] for parts in lines if len(parts) == 3}
     return by_kind.get("name=systemd") or by_kind.get("") or next(iter(by_kind.values()), "")
 
 
 def _home(uid: int) -> tuple[str, str]:
     """Name and home of a local user; a directory service on the network could hang."""
-    try:
-        with open("/etc/passwd", encoding="utf-8", errors="replace") as file:
-            rows = [line.rstrip("\n").split(":") for line in file]
-    except OSError:
-        return "", ""
+    rows = [line.split(":") for line in text_of("/etc/passwd", 1 << 20).splitlines()]
     return next(((row[0], row[5]) for row in rows if len(row) > 5 and row[2] == str(uid)), ("", ""))

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from costguard.engine.words import several
+from costguard.files import names_in, text_of
 
 ROOT = "default.target"
 """The target that a manager starts at boot."""
@@ -84,7 +85,7 @@ class Units:
         """
         found: dict[str, list[str]] = {}
         for path in (self.path(name), *self._drop_ins(name)):
-            for section, key, value in _directives(_text(path)):
+            for section, key, value in _directives(text_of(path, 1 << 18)):
                 if section != ("Unit" if _OF_UNIT.match(key) else "Service"):
                     continue
                 if value:
@@ -109,7 +110,7 @@ class Units:
         for name in self._names(unit):
             for kind in ("wants", "requires", "upholds"):
                 for folder in self._folders:
-                    for entry in _listed(path := f"{folder}/{name}.{kind}"):
+                    for entry in names_in(path := f"{folder}/{name}.{kind}"):
                         linked.setdefault(entry, f"{path}/{entry}")
         settings = self.settings(unit)
         written = [wanted for key in _PULLS for value in settings.get(key, ()) for wanted in value.split()]
@@ -121,7 +122,7 @@ class Units:
         names = sorted(self._names(name), key=lambda known: known != name)
         for wanted in filter(None, (*names, _template(name), *_prefixes(name), kind)):
             for folder in self._folders:
-                for entry in _listed(path := f"{folder}/{wanted}.d"):
+                for entry in names_in(path := f"{folder}/{wanted}.d"):
                     if entry.endswith(".conf"):
                         found.setdefault(entry, f"{path}/{entry}")
         return [found[entry] for entry in sorted(found)]
@@ -220,18 +221,3 @@ def _directives(text: str) -> list[tuple[str, str, str]]:
         if equals:
             found.append((section, key.strip(), value.strip()))
     return found
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 18)
-    except OSError:
-        return ""

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from costguard.files import names_in, text_of
+
 PROMPTS = frozenset(("agetty", "getty", "mgetty", "mingetty", "fgetty", "ngetty", "login", "sulogin", "plymouthd"))
 """Programs that wait at a terminal for a login, or show a boot screen."""
 
@@ -39,7 +41,7 @@ def people(procfs: str, devfs: str) -> list[str]:
 
 def _used(procfs: str, devfs: str) -> Iterator[tuple[int, int]]:
     """Device numbers of the terminals that run more than a prompt."""
-    for pid in _listed(procfs):
+    for pid in names_in(procfs):
         if not pid.isdigit() or (line := _stat(f"{procfs}/{pid}/stat")) is None:
             continue
         name, state, number = line
@@ -68,8 +70,8 @@ def _stat(path: str) -> tuple[str, str, int] | None:
 def _devices(devfs: str) -> Mapping[tuple[int, int], str]:
     """Paths by device number; /dev/console is an alias, so any other name is preferred."""
     found: dict[tuple[int, int], str] = {}
-    names = [f"pts/{name}" for name in _listed(f"{devfs}/pts") if name.isdigit()]
-    names += sorted((name for name in _listed(devfs) if CONSOLES.fullmatch(name)), key=lambda name: name == "console")
+    names = [f"pts/{name}" for name in names_in(f"{devfs}/pts") if name.isdigit()]
+    names += sorted((name for name in names_in(devfs) if CONSOLES.fullmatch(name)), key=lambda name: name == "console")
     for name in names:
         if device := _device(f"{devfs}/{name}"):
             found.setdefault(device, f"{devfs}/{name}")
@@ -114,8 +116,8 @@ def _pty(path: str) -> tuple[int, int] | None:
 def _masters(numbers: Mapping[int, str], procfs: str) -> Iterator[tuple[str, int]]:
     """The processes that have the master side of each pseudo terminal open."""
     end = time.monotonic() + SCAN_SECONDS
-    for pid in filter(str.isdigit, _listed(procfs)):
-        for fd in _listed(f"{procfs}/{pid}/fd"):
+    for pid in filter(str.isdigit, names_in(procfs)):
+        for fd in names_in(f"{procfs}/{pid}/fd"):
             try:
                 if not os.readlink(f"{procfs}/{pid}/fd/{fd}").endswith("ptmx"):
                     continue
@@ -128,16 +130,5 @@ def _masters(numbers: Mapping[int, str], procfs: str) -> Iterator[tuple[str, int
 
 
 def _index(path: str) -> int:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            found = re.search(r"tty-index:\s*(\d+)", file.read(4096))
-    except OSError:
-        return -1
+    found = re.search(r"tty-index:\s*(\d+)", text_of(path))
     return int(found[1]) if found else -1
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
