@@ -66,7 +66,7 @@ def _about(money: Money) -> Iterator[str]:
 
 
 def _days(days: Sequence[Day], money: Money) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = _table("bold")
     table.add_column("day", no_wrap=True)
     names = ["works", "quiet", "unknown", "not watched"]
     names += ["off"] if money.off else []
@@ -106,10 +106,7 @@ def _hours(seconds: float) -> str:
 
 
 def _incidents(incidents: Sequence[IncidentSummary]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for _ in range(3):
-        table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", ratio=1)
+    table = _table(fixed=3)
     for incident in reversed(incidents):
         what = f"{clean(incident.action)}, {TITLES.get(incident.reason, clean(incident.reason))}"
         outcome = Text(clean(incident.words), style=COLOURS.get(incident.result, ""))
@@ -120,9 +117,7 @@ def _incidents(incidents: Sequence[IncidentSummary]) -> Table:
 
 
 def _messages(events: Sequence[Event]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", ratio=1)
+    table = _table(fixed=1)
     for event in reversed(events[-20:]):
         if event.kind == "told":
             title = message(event)[0].removeprefix("told: ")
@@ -169,13 +164,23 @@ def told(
 
 
 def _spans(spans: Sequence[GpuSpan], names: Mapping[str, str]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = _table("dim")
     table.add_column("GPU", overflow="fold")
     for name in ("mean load", "highest", "read for", "unknown for"):
         table.add_column(name, justify="right", no_wrap=True)
     for span in spans:
         loads = ["unknown" if load is None else percent(load) for load in (span.mean, span.high)]
         table.add_row(clean(names.get(span.gpu, span.gpu)), *loads, duration(span.known), duration(span.unknown))
+    return table
+
+
+def _table(header: str = "", fixed: int = 0) -> Table:
+    """A table whose header has this style; without a header, ``fixed`` columns and one that takes the rest."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=bool(header), header_style=header)
+    for _ in range(fixed):
+        table.add_column(no_wrap=True)
+    if fixed:
+        table.add_column(overflow="fold", ratio=1)
     return table
 
 

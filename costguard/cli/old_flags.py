@@ -20,72 +20,49 @@ def _set(option: str, unit: str = "", example: str = "", note: str = "") -> Spel
     return Spelling(f"--set {option}={{}}", unit, example, note)
 
 
-_QUIET = _set("kill_duration", "s", "60m")
-_BELOW = _set("kill_threshold", "%", "5%")
-_LOOKS = _set("interval", "s", "10s")
-_GPUS = _set("gpu_devices", "", "0,1")
-_ALL_OR_ANY = _set("aggregate", "", "any")
-_SAMPLES = Spelling("--set kill_duration=5m", note="samples times seconds")
-_DELAY = Spelling("--set delay=1m", note="samples times seconds")
-_READINGS = Spelling("", note="`costguard status --watch` shows every reading")
-_NO_SIGNAL = Spelling("", note="costguard signals no program; set its action with kill_action")
-
-THEIRS: Mapping[str, Spelling] = {
+_BY_SPELLING: Sequence[tuple[Spelling, str]] = (
     # GPU Sentinel
-    "--arm-duration": _set("arm_duration", "s", "30s"),
-    "--arm-threshold": _set("arm_threshold", "", "80%"),
-    "--kill-duration": _set("kill_duration", "s", "30s"),
-    "--kill-threshold": _set("kill_threshold", "", "70%"),
-    "--kill-action": _set("kill_action", "", "stop"),
-    "--gpu-devices": _GPUS,
-    # GPU Idle Timeout, both forms
-    "-t": _BELOW,
-    "--threshhold-percentage": _BELOW,
-    "--threshold-percentage": _BELOW,
-    "-s": _LOOKS,
-    "--sample-freq": _LOOKS,
-    "-n": _SAMPLES,
-    "--num-samples": _SAMPLES,
-    "-d": _DELAY,
-    "--delay-samples": _DELAY,
-    "-a": _ALL_OR_ANY,
-    "--all-or-any": _ALL_OR_ANY,
-    "-x": _READINGS,
-    "--debug": _READINGS,
-    "--signal-name": _NO_SIGNAL,
-    "--signal-children": _NO_SIGNAL,
+    (_set("arm_duration", "s", "30s"), "--arm-duration"),
+    (_set("arm_threshold", "", "80%"), "--arm-threshold"),
+    (_set("kill_duration", "s", "30s"), "--kill-duration"),
+    (_set("kill_threshold", "", "70%"), "--kill-threshold"),
+    (_set("kill_action", "", "stop"), "--kill-action --action"),
+    (_set("gpu_devices", "", "0,1"), "--gpu-devices --gpus --gpu --gpu-ids --devices"),
+    # GPU Idle Timeout, both forms, and tools with the same flags
+    (
+        _set("kill_threshold", "%", "5%"),
+        "-t --threshhold-percentage --threshold-percentage --threshold --idle-threshold --utilization-threshold",
+    ),
+    (_set("interval", "s", "10s"), "-s --sample-freq --poll-interval --sample-interval"),
+    (Spelling("--set kill_duration=5m", note="samples times seconds"), "-n --num-samples"),
+    (Spelling("--set delay=1m", note="samples times seconds"), "-d --delay-samples"),
+    (_set("aggregate", "", "any"), "-a --all-or-any"),
+    (Spelling("", note="`costguard status --watch` shows every reading"), "-x --debug"),
+    (
+        Spelling("", note="costguard signals no program; set its action with kill_action"),
+        "--signal-name --signal-children",
+    ),
     # gpu_mon
-    "-c": Spelling("--config {}", example="FILE", note="in TOML; `costguard config init` writes a sample"),
+    (Spelling("--config {}", example="FILE", note="in TOML; `costguard config init` writes a sample"), "-c"),
     # other tools of the field
-    "--idle-timeout": _QUIET,
-    "--idle-time": _QUIET,
-    "--idle-duration": _QUIET,
-    "--idle-seconds": _QUIET,
-    "--timeout": _QUIET,
-    "--window": _QUIET,
-    "--idle-minutes": _set("kill_duration", "m", "60m"),
-    "--idle-minutes-to-autostop": _set("kill_duration", "m", "60m"),
-    "--threshold": _BELOW,
-    "--idle-threshold": _BELOW,
-    "--utilization-threshold": _BELOW,
-    "--poll-interval": _LOOKS,
-    "--sample-interval": _LOOKS,
-    "--gpus": _GPUS,
-    "--gpu": _GPUS,
-    "--gpu-ids": _GPUS,
-    "--devices": _GPUS,
-    "--action": _set("kill_action", "", "stop"),
-    "--grace-period": _set("grace", "s", "10m"),
-    "--startup-grace": _set("boot_grace", "s", "20m"),
-    "--max-lifetime": _set("deadline.lifetime", "s", "7d"),
-    "--down": Spelling("--set kill_action=terminate"),
-    "--dry-run": Spelling("--mode dry-run", note="the default"),
-    "--force": Spelling("--live"),
-    "--verbose": Spelling("", note="`costguard status` says why the machine is up"),
-    "-v": Spelling("", note="`costguard status` says why the machine is up; --version is written out"),
-    "--daemon": Spelling("", note="the service in costguard/data/costguard.service does that"),
-}
-"""By their spelling, with hyphens for underscores."""
+    (
+        _set("kill_duration", "s", "60m"),
+        "--idle-timeout --idle-time --idle-duration --idle-seconds --timeout --window",
+    ),
+    (_set("kill_duration", "m", "60m"), "--idle-minutes --idle-minutes-to-autostop"),
+    (_set("grace", "s", "10m"), "--grace-period"),
+    (_set("boot_grace", "s", "20m"), "--startup-grace"),
+    (_set("deadline.lifetime", "s", "7d"), "--max-lifetime"),
+    (Spelling("--set kill_action=terminate"), "--down"),
+    (Spelling("--mode dry-run", note="the default"), "--dry-run"),
+    (Spelling("--live"), "--force"),
+    (Spelling("", note="`costguard status` says why the machine is up"), "--verbose"),
+    (Spelling("", note="`costguard status` says why the machine is up; --version is written out"), "-v"),
+    (Spelling("", note="the service in costguard/data/costguard.service does that"), "--daemon"),
+)
+
+THEIRS: Mapping[str, Spelling] = {flag: spelling for spelling, flags in _BY_SPELLING for flag in flags.split()}
+"""By their flag, with hyphens for underscores."""
 
 
 def ours(flag: str, arguments: Sequence[str], command: str) -> str:
