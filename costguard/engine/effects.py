@@ -75,7 +75,7 @@ class Leave(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Answer a person who asked; ``done`` is False when the wish was refused."""
+    """Answer a person who asked; ``done`` is False when it was refused."""
 
     client: int
     done: bool

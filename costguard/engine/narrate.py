@@ -214,9 +214,9 @@ def unmatched_names(core: Core, gpus: tuple[str, ...]) -> str:
     """Which names of `gpu_devices` fit no GPU, and which there are."""
     numbers = {device.key: str(device.number) for device in core.selection.devices if device.number is not None}
     there = [numbers.get(key, key) for key in gpus]
-    shown = ", ".join(there) if len(there) <= GPUS_NAMED else f"{there[0]}, {there[1]}, … {there[-1]}"
+    listed = ", ".join(there) if len(there) <= GPUS_NAMED else f"{there[0]}, {there[1]}, … {there[-1]}"
     is_are = "is" if len(there) == 1 else "are"
-    return f"no GPU is called {' or '.join(core.selection.unmatched)}, as gpu_devices has it; there {is_are} {shown}"
+    return f"no GPU is called {' or '.join(core.selection.unmatched)}, as gpu_devices has it; there {is_are} {listed}"
 
 
 def _later(rules: Rules, words: str) -> str:

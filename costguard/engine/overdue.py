@@ -47,7 +47,7 @@ def work_over_at(state: State, rules: Rules) -> float:
 
 
 def working_until(state: State, rules: Rules) -> float:
-    """From when on no judged GPU works, nor may: one that was lost at work counts for a window. NEVER while one is seen."""
+    """From when on no judged GPU works, nor may: one that became unknown at work counts for a window. NEVER while one is seen."""
     until = (
         -NEVER if state.core.selection.judged else state.core.clocks.began + rules.policy.kill_duration
     )  # none was ever seen

@@ -32,17 +32,17 @@ def hold(turn: Turn, event: AskHold) -> None:
     """A person postpones the stop: bounded, signed, and refused once the request is out."""
     core, policy, key = turn.core, turn.rules.policy, holder(event.owner, event.uid)
     mine = max((held.until - event.at for held in core.people.holds if held.key == key), default=0.0)
-    wish = min(event.seconds, policy.hold_max)
-    if message := _no_hold(turn, key, wish, event.uid):
+    wanted = min(event.seconds, policy.hold_max)
+    if message := _no_hold(turn, key, wanted, event.uid):
         _answer(turn, event.client, message, done=False)
         return
-    if wish <= mine:
+    if wanted <= mine:
         if core.phase == WARNING:  # a person's stop: only what is held after it stands against that
             _end_countdown(turn, event.owner)
         _answer(turn, event.client, f"held for {mine:.0f} s: an earlier hold of yours lasts longer", done=True)
         return
     free = left(core, policy, key)
-    seconds = wish if event.uid == ROOT else min(wish, mine + free)
+    seconds = wanted if event.uid == ROOT else min(wanted, mine + free)
     if not seconds > mine:
         _answer(turn, event.client, _used_up(core, policy, key), done=False)
         return
@@ -170,12 +170,12 @@ def release(turn: Turn, event: AskRelease) -> None:
 
 def _latches(core: Core) -> list[str]:
     """What work or root ends, and no other user."""
-    found = []
+    latches = []
     if core.phase in {DONE, FAILED}:
-        found.append(f"the phase {core.phase}")
+        latches.append(f"the phase {core.phase}")
     if len(core.ledger.stops) >= REPEATED_STOPS:
-        found.append("the limit on repeated stops")
-    return found
+        latches.append("the limit on repeated stops")
+    return latches
 
 
 def _whose(holds: tuple[Hold, ...]) -> str:
