@@ -103,7 +103,8 @@ def _levels_stay(readings: tuple[Reading, ...], tracks: tuple[Track, ...], core:
     for reading, track in zip(readings, tracks, strict=True):
         if type(reading) is Known:
             load = reading.load
-            if (0.0 <= load < limit and not (heeds and reading.signs)) is track.busy or track.unknown_since is not None:
+            quiet = load < limit and load >= 0.0 and not (heeds and reading.signs)  # at work the first look is enough
+            if quiet is track.busy or track.unknown_since is not None:
                 return False
             if load > top:  # noqa: PLR1730 - a call of max() costs five times as much, and this is the hot path
                 top = load
