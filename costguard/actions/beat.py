@@ -32,7 +32,7 @@ def _tag(job: BeatJob) -> Callable[[float], str] | None:
     if job.tag is None:
         return None
     if job.mode != "live":
-        return lambda _: "in a dry run the machine's tag is not written"
+        return lambda _: "dry run: the machine's tag is not written"
     from costguard.cloud import tags
     from costguard.cloud.api import CloudError
 

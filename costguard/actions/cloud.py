@@ -123,15 +123,15 @@ class CloudAction:
             raise DryRunError("dry run")
         session = self._session
         if session is None or not plan.may_act:
-            return Result("failed", "there is no session with the cloud: nothing was sent")
+            return Result("failed", "no session with the cloud is open: nothing was sent")
         # a person's wish needs no readings
         within = context.deadline if context.reason == PERSON else min(context.deadline, REQUEST_WITHIN)
         ticket = Ticket(context.incident, context.attempt, within)
         try:
             outcome = session.machine.execute(self.name, session.gathered, ticket)
         except CloudError as error:
-            words = f"{mask(error.told)}; {error.hint}" if error.hint else mask(error.told)
-            return Result("failed" if error.technical else "refused", words)
+            message = f"{mask(error.told)}; {error.hint}" if error.hint else mask(error.told)
+            return Result("failed" if error.technical else "refused", message)
         answer = _fit_for_wire(outcome)
         if answer.status not in {"accepted", "done", "pending", "unknown"}:
             return answer
@@ -155,7 +155,9 @@ class CloudAction:
         """Raises NobodyError or CloudError; whatever else a plug-in raises becomes one of these."""
         chosen = choose(context.access)
         if context.cloud.get("metadata") == "never":
-            text = 'cloud.metadata = "never": nobody can say which machine of the cloud this is; the bill would go on'
+            text = (
+                'cloud.metadata = "never" hides which machine this is, so the cloud cannot end it: the bill would go on'
+            )
             hint = 'set cloud.metadata = "auto", or use another kill_action'
             raise NobodyError(PlanFinding("facts_missing", text, hint))
         can = capabilities(chosen.provider).verbs
@@ -175,7 +177,7 @@ class CloudAction:
 
 def explain(error: CloudError) -> tuple[Verdict, PlanFinding]:
     """A cloud that cannot be asked, as a finding: what is technical may pass, the rest is a veto."""
-    tail = "until that works this machine cannot be ended through its cloud, and the bill would go on"
+    tail = "until then the cloud cannot end this machine, and the bill goes on"
     code = error.code if error.code in OWN_CODES else CODES[error.trouble]
     finding = PlanFinding(code, f"{mask(error.told)}; {tail}", error.hint or "see `costguard doctor`")
     return ("failed" if error.technical else "refuse"), finding
@@ -190,23 +192,23 @@ def _fit_for_wire(result: Result) -> Result:
 def _unasked(recorded: Result | None, why: str) -> Result:
     """The cloud could not be asked: an acceptance alone does not say that anything happened."""
     if recorded is None:
-        return Result("unknown", f"nothing is recorded of this attempt, and the cloud could not be asked: {why}")
+        return Result("unknown", f"no record of this attempt, and the cloud cannot be asked: {why}")
     if recorded.status == "accepted":
-        words = f"accepted; what became of it could not be asked: {why}"
-        return Result("unknown", words, recorded.proof, recorded.receipt)
+        detail = f"accepted; the outcome is unknown, because the cloud cannot be asked: {why}"
+        return Result("unknown", detail, recorded.proof, recorded.receipt)
     return recorded
 
 
 def _cannot(verb: Verb, cloud: str, can: Sequence[Verb]) -> PlanFinding:
-    text = f"{cloud} has no way to {verb} a machine, so nothing is asked of it, and the bill would go on"
+    text = f"{cloud} cannot {verb} a machine: the bill would go on"
     return PlanFinding(
-        "no_such_action", text, f"set kill_action to what it can do ({', '.join(can)}), or to another action"
+        "no_such_action", text, f"set kill_action to one that it has ({', '.join(can)}), or to a guest action"
     )
 
 
 def _no_sink(*, live: bool) -> tuple[Verdict, PlanFinding]:
-    text = "a terminated machine takes its history and its tags with it, and nothing else would keep what happened"
-    hint = 'name a place that keeps every record under [sink] (`url` or `syslog`), or use kill_action = "stop"'
+    text = "a termination deletes this machine's history and tags, and no sink keeps a record"
+    hint = 'set `url` or `syslog` under [sink], or kill_action = "stop"'
     if live:
-        return "refuse", PlanFinding("no_sink", f"{text}; so it is not terminated, and the bill would go on", hint)
+        return "refuse", PlanFinding("no_sink", f"{text}: it is not terminated, and the bill would go on", hint)
     return "consequences", PlanFinding("no_sink", f"{text}; in live mode this is refused", hint)

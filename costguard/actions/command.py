@@ -14,7 +14,7 @@ from costguard.plans import Plan, PlanFinding, Result
 DEFAULT_TIMEOUT = deadlines.ACTION_SECONDS
 """Seconds; ``actions.command.timeout``."""
 
-_BILL = PlanFinding("bill_unknown", "costguard cannot know whether the command ends the bill")
+_BILL = PlanFinding("bill_unknown", "unknown: whether the command ends the bill")
 
 
 class CommandFacts(NamedTuple):
@@ -41,29 +41,18 @@ class Command:
             return Plan("command", "refuse", (PlanFinding("command_missing", "no command is configured", hint),))
         if not facts.path:
             text = f"the program {facts.argv[0]!r} does not exist, is not executable or is not in PATH"
-            hint = "write its full path in actions.command.run and check it with `costguard config check`"
+            hint = "write its full path in actions.command.run, then run `costguard config check`"
             return Plan("command", "refuse", (PlanFinding("command_not_found", text, hint),))
         return Plan("command", "go", (_BILL,), command=facts.argv)
 
     def execute(self, plan: Plan, context: Context) -> Result:
         """Run it in its own process group; the whole group is ended at the deadline."""
-        limit = min(_timeout(context), context.deadline)
-        try:
-            ended = effect.run(context, plan.command, deadline=limit, environ=environment(context))
-        except OSError as error:
-            return Result("failed", f"the command could not be started: {error.strerror}")
-        said = f"; it said: {ended.output}" if ended.output else ""
-        if ended.expired:
-            return Result("failed", f"the command was ended after {limit:g} s{said}", "deadline")
-        if ended.code == 0:
-            return Result("done", f"the command succeeded{said}", "exit code 0")
-        if ended.code is not None and ended.code < 0:
-            return Result("failed", f"the command died of signal {-ended.code}{said}", f"signal {-ended.code}")
-        return Result("failed", f"the command failed with exit code {ended.code}{said}", f"exit code {ended.code}")
+        limit = min(effect.timeout(context.settings, DEFAULT_TIMEOUT), context.deadline)
+        return effect.run_own(context, "the command", plan.command, limit, environment(context))
 
     def confirm(self, context: Context, recorded: Result | None) -> Result:
         """Only its executor knows what the command did."""
-        return recorded or Result("unknown", "nothing is recorded of this attempt; the command is not repeated")
+        return recorded or Result("unknown", "no record of this attempt; the command is not repeated")
 
 
 def variables(context: Context) -> dict[str, str]:
@@ -93,8 +82,3 @@ def environment(context: Context) -> Mapping[str, str]:
     """The guard's environment without costguard's own settings (they may hold secrets), and the variables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
     return kept | {f"COSTGUARD_{name.upper()}": value.replace("\0", "") for name, value in variables(context).items()}
-
-
-def _timeout(context: Context) -> float:
-    timeout = context.settings.get("timeout")
-    return float(timeout) if isinstance(timeout, int | float) else DEFAULT_TIMEOUT

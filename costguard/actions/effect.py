@@ -5,6 +5,29 @@ from collections.abc import Mapping, Sequence
 from costguard import programs
 from costguard.actions.base import Context, DryRunError
 from costguard.masking import mask, secrets_of
+from costguard.plans import Result
+
+
+def run_own(context: Context, what: str, argv: Sequence[str], limit: float, environ: Mapping[str, str]) -> Result:
+    """Run a program of the owner for at most ``limit`` seconds, and say what became of it; ``what`` names it. Exit code 0 is success."""
+    try:
+        ended = run(context, argv, deadline=limit, environ=environ)
+    except OSError as error:
+        return Result("failed", f"{what} could not be started: {error.strerror}")
+    output = f"; it said: {ended.output}" if ended.output else ""
+    if ended.expired:
+        return Result("failed", f"{what} was ended after {limit:g} s{output}", "deadline")
+    if ended.code == 0:
+        return Result("done", f"{what} succeeded{output}", "exit code 0")
+    if ended.code is not None and ended.code < 0:
+        return Result("failed", f"{what} died of signal {-ended.code}{output}", f"signal {-ended.code}")
+    return Result("failed", f"{what} failed with exit code {ended.code}{output}", f"exit code {ended.code}")
+
+
+def timeout(section: Mapping[str, object], default: float) -> float:
+    """Seconds that a program of the owner may take, by the option ``timeout`` of its section."""
+    seconds = section.get("timeout")
+    return float(seconds) if isinstance(seconds, int | float) else default
 
 
 def run(

@@ -5,8 +5,8 @@ from costguard.plans import Plan, PlanFinding, Result
 
 _BILL = PlanFinding(
     "bill_goes_on",
-    "costguard ends with exit code 0 and stops nothing by itself: the bill goes on",
-    "run what ends the bill after it: `costguard run … && your-command`",
+    "costguard exits with code 0 and stops nothing itself: the bill goes on",
+    "run the command that ends the bill after it: `costguard run … && your-command`",
 )
 
 

@@ -11,7 +11,7 @@ from costguard.actions import effect, init_rights, results, shutdown_behaviour
 from costguard.actions.base import Context
 from costguard.cloud import api, container, dmi, managed
 from costguard.cloud.api import Consequence
-from costguard.plans import PlanFinding, Result, Verdict
+from costguard.plans import Plan, PlanFinding, Result, Verdict
 
 Verb = Literal["poweroff", "reboot"]
 
@@ -25,6 +25,25 @@ _VETOES = (
     *("password is required", "is not allowed to execute"),
 )
 """What refuses, as systemctl, logind, polkit and sudo say it."""
+
+
+class GuestAction:
+    """An action of the machine's own init system, at most once; its plan is its own."""
+
+    name: str
+    verb: Verb
+
+    def facts(self, context: Context) -> "GuestFacts":
+        """See `facts`."""
+        return facts(context, self.verb)
+
+    def execute(self, plan: Plan, context: Context) -> Result:
+        """Ask the init system."""
+        return execute(context, plan.command)
+
+    def confirm(self, context: Context, recorded: Result | None) -> Result:
+        """See `confirm`."""
+        return confirm(context, recorded)
 
 
 class GuestFacts(NamedTuple):
@@ -107,10 +126,10 @@ def refusals(facts: GuestFacts) -> list[PlanFinding]:
     """Every reason not to touch this machine."""
     found = container.refusals(facts.container, stands_for_host=facts.stands_for_host)
     if not facts.tool:
-        text = "nothing here can do it: neither systemctl with a running systemd, nor shutdown in PATH"
-        found.append(PlanFinding("no_init", text, "install an init system's tools, or use another kill_action"))
+        text = "no init system to ask: neither systemctl with a running systemd, nor shutdown in PATH; the bill would go on"
+        found.append(PlanFinding("no_init", text, "install systemd or shutdown(8), or set another kill_action"))
     elif not facts.permission.command:
-        text = f"this user may not run `{' '.join(facts.tool)}`; the machine would stay up and be billed"
+        text = f"this user may not run `{' '.join(facts.tool)}`: this machine would stay up and be billed"
         found.append(PlanFinding("not_permitted", text, facts.permission.missing))
     return found + [finding for verdict, finding in facts.nodes if verdict == "refuse"]
 
@@ -140,11 +159,11 @@ def confirm(context: Context, recorded: Result | None) -> Result:
     """On the same boot the machine is still alive, so at best the action is on its way."""
     record, boot = results.read(context), results.boot_id(context)
     if record and boot and record.boot_id and record.boot_id != boot:  # a boot without a name is no other one
-        return Result("done", "the machine has started again since")
+        return Result("done", "the machine has booted again since")
     if stopping():
         return Result("pending", "the init system is stopping the machine")
     if recorded is None:
-        return Result("unknown", "nothing is recorded of this attempt, and the machine still runs")
+        return Result("unknown", "no record of this attempt, and the machine still runs")
     if recorded.status != "accepted" or record is None:
         return recorded
     detail = f"accepted {record.age:.0f} s ago, but the machine still runs and the init system shows no shutdown"
@@ -178,7 +197,7 @@ def _vetoed(words: str) -> bool:
 
 
 def _words(ended: programs.ProgramEnd) -> str:
-    return ended.output[-300:] or f"no words, exit code {ended.code}"
+    return ended.output[-300:] or f"no output, exit code {ended.code}"
 
 
 def _can_gain_privileges(procfs: str) -> bool:

@@ -4,8 +4,6 @@ It runs once for an incident. What it does never decides whether the machine end
 more, because the cloud does not wait either.
 """
 
-from collections.abc import Mapping
-
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context
 from costguard.engine import deadlines
@@ -19,11 +17,11 @@ def before_action(decided: Plan, context: Context) -> Plan:
     """Run it while the worker waits for its moment; a failure is a consequence of the plan."""
     if not context.live or not decided.may_act or not context.hook.get("pre_stop"):
         return decided
-    outcome = run(context, context.incident, time_of(context.hook))
+    outcome = run(context, context.incident, effect.timeout(context.hook, DEFAULT_TIMEOUT))
     if outcome.status != "failed":
         return decided
-    hint = "see what it says, and run it by hand: hooks.pre_stop"
-    finding = PlanFinding("hook_failed", f"{outcome.detail}; the action goes on without it", hint)
+    hint = "run the program of hooks.pre_stop by hand and see what it says"
+    finding = PlanFinding("hook_failed", f"{outcome.detail}; the action goes on", hint)
     return decided._replace(verdict=worst(decided.verdict, "consequences"), findings=(*decided.findings, finding))
 
 
@@ -33,20 +31,4 @@ def run(context: Context, occasion: str, within: float) -> Result:
     begun = results.begin(mine)
     if not begun.first:
         return Result("done", "the pre-stop hook ran before")
-    argv = command.arguments(mine)
-    try:
-        ended = effect.run(mine, argv, deadline=within, environ=command.environment(mine))
-    except OSError as error:
-        return Result("failed", f"the pre-stop hook could not be started: {error.strerror}")
-    said = f"; it said: {ended.output}" if ended.output else ""
-    if ended.expired:
-        return Result("failed", f"the pre-stop hook was ended after {within:g} s{said}")
-    if ended.code != 0:
-        return Result("failed", f"the pre-stop hook failed with exit code {ended.code}{said}")
-    return Result("done", f"the pre-stop hook ran{said}")
-
-
-def time_of(hook: Mapping[str, object]) -> float:
-    """Seconds that it may take."""
-    timeout = hook.get("timeout")
-    return float(timeout) if isinstance(timeout, int | float) else DEFAULT_TIMEOUT
+    return effect.run_own(mine, "the pre-stop hook", command.arguments(mine), within, command.environment(mine))

@@ -34,7 +34,7 @@ def announce(decided: Plan, context: Context) -> Plan:
     if lost and context.action == "terminate":
         text += "; the machine is not terminated without it, and the bill goes on"
         verdict = worst(verdict, "failed")
-    hint = "see that the address under [sink] can be reached from this machine"
+    hint = "check that this machine reaches the address under [sink]"
     if all(one.sink == "tag" for one in fate if one.trouble):
         hint = "see `costguard doctor`, and `costguard permissions CLOUD --tag` for the right"
     finding = PlanFinding("sink_failed", text, hint)

@@ -1,19 +1,15 @@
 """`shutdown`: the guest powers the machine off. Whether the bill ends depends on the cloud."""
 
 from costguard.actions import guest
-from costguard.actions.base import Context
 from costguard.cloud.api import Consequence
-from costguard.plans import Plan, PlanFinding, Result, Verdict, worst
+from costguard.plans import Plan, PlanFinding, Verdict, worst
 
 
-class Shutdown:
+class Shutdown(guest.GuestAction):
     """Power the machine off through its init system, at most once."""
 
     name = "shutdown"
-
-    def facts(self, context: Context) -> guest.GuestFacts:
-        """See `guest.facts`."""
-        return guest.facts(context, "poweroff")
+    verb = "poweroff"
 
     def plan(self, facts: guest.GuestFacts) -> Plan:
         """Refuse what may not be done; name what goes on being billed and what may be lost."""
@@ -29,25 +25,19 @@ class Shutdown:
             command=() if refused else facts.permission.command,
         )
 
-    def execute(self, plan: Plan, context: Context) -> Result:
-        """Ask the init system to power off."""
-        return guest.execute(context, plan.command)
-
-    def confirm(self, context: Context, recorded: Result | None) -> Result:
-        """See `guest.confirm`."""
-        return guest.confirm(context, recorded)
-
 
 def _bill(facts: guest.GuestFacts) -> tuple[Verdict, list[PlanFinding]]:
     """What powering off does to the bill and to the disks."""
     found: list[tuple[Verdict, PlanFinding]] = [("consequences", finding) for finding in guest.told(facts)]
     if facts.plugin_failures:
-        text = "a cloud plug-in could not be loaded, so costguard may not know this cloud: "
+        text = "a cloud plug-in failed to load, so costguard may not know this cloud: "
         hint = "reinstall the plug-in, then run `costguard doctor`"
         found.append(("consequences", PlanFinding("plugin_failed", text + "; ".join(facts.plugin_failures), hint)))
     if len(facts.clouds) > 1:
-        text = f"several plug-ins claim this machine ({', '.join(facts.clouds)}); what it does to the bill is unknown"
-        found.append(("consequences", PlanFinding("cloud_ambiguous", text, "uninstall the plug-in that is wrong")))
+        text = (
+            f"several plug-ins claim this machine ({', '.join(facts.clouds)}); unknown what a shutdown does to the bill"
+        )
+        found.append(("consequences", PlanFinding("cloud_ambiguous", text, "uninstall the wrong one")))
     elif facts.consequence is None:
         found.append(("go", _no_cloud(facts)))
     else:
@@ -57,8 +47,8 @@ def _bill(facts: guest.GuestFacts) -> tuple[Verdict, list[PlanFinding]]:
 
 def _no_cloud(facts: guest.GuestFacts) -> PlanFinding:
     machine = f" ({facts.machine})" if facts.machine else ""
-    text = f"no plug-in knows this machine{machine}: what a shutdown does to its bill is unknown to costguard"
-    return PlanFinding("no_cloud", text, "check that the provider does not bill a machine that is powered off")
+    text = f"no plug-in knows this machine{machine}: unknown whether a shutdown ends its bill"
+    return PlanFinding("no_cloud", text, "ask the provider whether a machine that is powered off is billed")
 
 
 def _consequences(facts: guest.GuestFacts, known: Consequence) -> list[tuple[Verdict, PlanFinding]]:
@@ -70,9 +60,7 @@ def _consequences(facts: guest.GuestFacts, known: Consequence) -> list[tuple[Ver
     elif known.ends_bill is None:
         found.append(("consequences", PlanFinding("bill_unknown", known.text, known.hint)))
     if facts.fallback and known.ends_bill is not False and not (known.ends_bill and known.keeps_disks):
-        text = (
-            f"nothing has proved that a shutdown ends the bill and keeps the disks, so it is no fall-back: {known.text}"
-        )
+        text = f"no plan of this boot has proved that a shutdown ends the bill and keeps the disks, so it is no fallback: {known.text}"
         found.append(("refuse", PlanFinding("shutdown_unproven", text, known.hint)))
     elif known.keeps_disks is None:
         found.append(("consequences", PlanFinding("may_terminate", known.text, known.hint)))

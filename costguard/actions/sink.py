@@ -37,8 +37,8 @@ _SYSLOG_PRIORITY = 10 * 8 + 5  # security/authorisation (10), notice (5); RFC 54
 class SinkError(Exception):
     """A record could not be delivered. ``again`` says whether another try may help."""
 
-    def __init__(self, words: str, *, again: bool) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, *, again: bool) -> None:
+        super().__init__(message)
         self.again = again
 
 
@@ -88,7 +88,7 @@ class SinkRequest(NamedTuple):
 
 def _persist(name: str, attempt: Callable[[float, int], str], end: float) -> Delivery:
     """Try again after a technical failure until the time is over; a try gets its seconds and its number, from 0."""
-    words = "there was no time left for it"
+    message = "there was no time left for it"
     for number, pause in enumerate((*PAUSES, None)):
         left = end - time.monotonic()
         if left <= 0:
@@ -96,11 +96,11 @@ def _persist(name: str, attempt: Callable[[float, int], str], end: float) -> Del
         try:
             return Delivery(name, "", attempt(min(left, TRY_SECONDS), number))
         except SinkError as error:
-            words = str(error)
+            message = str(error)
             if not error.again or pause is None or time.monotonic() + pause >= end:
                 break
         time.sleep(pause)
-    return Delivery(name, words)
+    return Delivery(name, message)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -141,11 +141,11 @@ def _send(request: SinkRequest, seconds: float, number: int) -> str:
         ) from None
     except urllib.error.URLError as error:
         refused = isinstance(error.reason, ssl.SSLCertVerificationError)
-        words = mask(str(error.reason), [request.url])
-        raise SinkError(f"the sink cannot be reached: {words}", again=not refused) from None
+        message = mask(str(error.reason), [request.url])
+        raise SinkError(f"the sink cannot be reached: {message}", again=not refused) from None
     except (OSError, http.client.HTTPException) as error:
-        words = mask(str(error), [request.url]) or type(error).__name__
-        raise SinkError(f"the sink did not answer: {words}", again=True) from None
+        message = mask(str(error), [request.url]) or type(error).__name__
+        raise SinkError(f"the sink did not answer: {message}", again=True) from None
 
 
 def _authorisation(path: object) -> dict[str, str]:
@@ -155,8 +155,8 @@ def _authorisation(path: object) -> dict[str, str]:
         with open(str(path), encoding="utf-8") as file:
             token = file.read().strip()
     except (OSError, ValueError) as error:
-        words = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise SinkError(f"the token in {path} cannot be read: {words}", again=False) from None
+        message = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SinkError(f"the token in {path} cannot be read: {message}", again=False) from None
     if not token.isascii() or not token.isprintable():
         raise SinkError(f"the token in {path} has more than one line, or characters that no header takes", again=False)
     return {"Authorization": f"Bearer {token}"}

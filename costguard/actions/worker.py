@@ -49,7 +49,7 @@ def do(context: Context) -> ActionAnswer | None:
     """What the job asks for."""
     action = ACTIONS.get(context.action)
     if action is None:
-        return ActionAnswer(error=f"there is no action {context.action!r}; known: {', '.join(ACTIONS)}")
+        return ActionAnswer(error=f"unknown action {context.action!r}; known: {', '.join(ACTIONS)}")
     {"plan": plan, "act": act, "confirm": confirm, "hook": save}[context.job](action, context)
     return None
 
@@ -87,7 +87,7 @@ def perform(action: Action[Any], decided: Plan, context: Context) -> Result:
         return Result("refused", "dry run")
     begun = results.begin(context)
     if not begun.first:
-        return Result("unknown", "already started; an attempt is never repeated")
+        return Result("unknown", "this attempt was started before; it is not repeated")
     die_with_parent(False)
     # The command may be the end of this machine, which sends SIGTERM to everybody: record the outcome first.
     signal.signal(signal.SIGTERM, lambda *_: None)
@@ -96,8 +96,10 @@ def perform(action: Action[Any], decided: Plan, context: Context) -> Result:
     except DryRunError:
         outcome = Result("refused", "dry run")
     except Exception as error:  # noqa: BLE001 - whatever broke, what became of the attempt must be said and recorded
-        outcome = Result("unknown", f"costguard itself failed while acting: {type(error).__name__}: {mask(str(error))}")
-    trouble = [words for words in (begun.trouble, results.finish(context, outcome)) if words]
+        outcome = Result(
+            "unknown", f"internal error while acting: {type(error).__name__}: {mask(str(error))}; please report it"
+        )
+    trouble = [message for message in (begun.trouble, results.finish(context, outcome)) if message]
     return outcome._replace(detail="; ".join((outcome.detail, *dict.fromkeys(trouble))))
 
 
@@ -110,9 +112,9 @@ def confirm(action: Action[Any], context: Context) -> None:
         record = results.read(context)
     context = context._replace(deadline=context.deadline - (time.monotonic() - began))
     if record and record.outcome is None and record.running:
-        outcome = Result("pending", "the attempt is still being executed")
+        outcome = Result("pending", "the attempt is still in progress")
     elif record and record.outcome is None:
-        lost = Result("unknown", "the attempt was started and its worker is gone; it is not repeated")
+        lost = Result("unknown", "the worker died during the attempt; it is not repeated")
         outcome = action.confirm(context, lost)
     else:
         outcome = action.confirm(context, record.outcome if record else None)

@@ -17,21 +17,22 @@ Verb = Literal["stop", "terminate", "hibernate"]
 Trouble = Literal[
     "unreachable", "throttled", "internal", "credentials", "clock", "denied", "refused", "gone", "changed"
 ]
+"""Kinds of failure. ``denied``: a right is missing. ``refused``: a lock, a protection, a policy. ``gone``: the cloud knows no
+such machine. ``changed``: two facts about which machine this is do not agree."""
 
 TECHNICAL: frozenset[Trouble] = frozenset(("unreachable", "throttled", "internal", "credentials", "clock"))
-"""What a fall-back action may follow; everything else is a veto that nothing bypasses."""
-
+"""After these the next action of `fallback` may be tried; everything else is a veto that nothing bypasses."""
 
 PASSING: frozenset[Trouble] = frozenset(("unreachable", "throttled", "internal"))
-"""Troubles after which the same request may succeed. Missing credentials and a wrong clock do not mend themselves."""
+"""After these the same request may succeed. Missing credentials and a wrong clock do not mend themselves."""
 
 Sent = Literal["no", "hardly", "perhaps", "silent"]
-"""Whether a request that failed may have had its effect all the same; each word says more doubt than the one before.
+"""Whether a request that failed is in doubt: it may have been accepted all the same. In the order of doubt:
 
-``no``: it never left, or the cloud refused it. ``hardly``: something between refused it, or the cloud did because of the
-machine's state: a look at the machine is worth while, and where nobody can look nothing was accepted. ``perhaps``: an
-answer with trouble (5xx): a look decides. ``silent``: it was sent, and nobody answered, or nobody that is the cloud: only
-a look that shows the end says what became of it.
+``no``: it never left, or the cloud refused it. ``hardly``: a proxy or gateway refused it, or the cloud did because of the
+machine's state; a look at the machine decides, and without one nothing was accepted. ``perhaps``: an answer with an internal
+error (5xx); a look decides, and without one it is unknown. ``silent``: no answer, or one that is not the cloud's; only a look
+that shows the end proves an acceptance.
 """
 
 DOUBTS: tuple[Sent, ...] = get_args(Sent)
@@ -40,22 +41,23 @@ DOUBTS: tuple[Sent, ...] = get_args(Sent)
 class CloudError(Exception):
     """A cloud, or its metadata service, did not do what was asked. Every error of an SDK becomes one, in one module of the plug-in.
 
-    ``trouble`` says which kind, ``code`` is the cloud's own word for it, ``hint`` the next command to run. ``sent`` is the
-    doubt that the request leaves. ``retry_after`` is how many seconds the cloud wants to be left alone before the same
-    call, 0 where it does not say; None, as for every trouble that does not pass: the same call would fail again.
+    ``trouble``: the kind, see `Trouble`. ``message``: what happened, for people, without secrets. ``code``: the cloud's own
+    code, or the plug-in's; it appears in messages. ``hint``: the next command or setting. ``sent``: the doubt that a request
+    with an effect leaves, see `Sent`. ``retry_after``: seconds to wait at least before the same call, 0 where the cloud does
+    not say; None when the same call would fail again, which is so for every trouble outside of `PASSING`.
     """
 
     def __init__(
         self,
         trouble: Trouble,
-        words: str,
+        message: str,
         *,
         code: str = "",
         hint: str = "",
         sent: Sent = "no",
         retry_after: float | None = 0.0,
     ) -> None:
-        super().__init__(words)
+        super().__init__(message)
         self.trouble = trouble
         self.code = code
         self.hint = hint
@@ -64,18 +66,18 @@ class CloudError(Exception):
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the request may have had its effect."""
+        """Whether the request may have been accepted."""
         return self.sent in {"perhaps", "silent"}
 
     @property
     def told(self) -> str:
-        """Its words for people, with the cloud's own word for it."""
-        words = str(self)
-        return words if not self.code or self.code in words else f"{words} ({self.code})"
+        """The message, with the code where it does not contain it."""
+        message = str(self)
+        return message if not self.code or self.code in message else f"{message} ({self.code})"
 
     @property
     def technical(self) -> bool:
-        """Whether the next link of the fall-back list may be tried."""
+        """Whether the next action of `fallback` may be tried."""
         return self.trouble in TECHNICAL
 
 
@@ -93,11 +95,11 @@ class Consequence(NamedTuple):
 
 
 class Site(NamedTuple):
-    """Where a plug-in looks, all of it replaceable.
+    """The machine that a plug-in looks at, every part of it replaceable.
 
-    ``dmi`` is the firmware's identity as `Provider.recognises` gets it; ``settings`` is the section
-    ``[cloud]`` of the configuration as plain values; ``environ`` has the SDK's own overrides. With an empty ``devfs`` no
-    device is read.
+    ``dmi``: the firmware's identity, see `Provider.recognises`. ``settings``: the section ``[cloud]``, with the plug-in's own
+    ``[cloud.NAME]`` merged into it, as plain values. ``environ``: the environment, with the SDK's own overrides. ``procfs``,
+    ``sysfs``, ``devfs``: where these file systems are mounted; with an empty ``devfs`` no device is read.
     """
 
     dmi: Mapping[str, str]
@@ -109,10 +111,12 @@ class Site(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Which machine this is. ``evidence`` names the facts that agreed, in words.
+    """Which machine this is.
 
-    ``market`` is ``on-demand``, ``spot``, ``reserved`` (prepaid, or bound to a reservation) or empty when
-    unknown; ``details`` has what the plug-in needs to call its API (account, project, resource id …).
+    ``cloud``: its name, for people. ``instance``: the cloud's id of this machine, never used again for another one.
+    ``region``, ``zone``, ``type``: as the API spells them. ``market``: ``on-demand``, ``spot``, ``reserved`` (prepaid, or bound
+    to a reservation), empty when unknown. ``details``: what the plug-in needs to call its API (account, project, resource id …);
+    it becomes part of the receipt, so it holds no secret. ``evidence``: the facts that agreed, at least two, for people.
     """
 
     cloud: str
@@ -128,8 +132,8 @@ class Identity(NamedTuple):
 class CloudNotice(NamedTuple):
     """The cloud takes this machine away, or interrupts it.
 
-    ``kind`` is ``stop``, ``terminate``, ``hibernate``, ``reboot``, ``freeze`` or ``rebalance``; ``at`` is
-    the wall-clock moment (seconds since the epoch), None when the cloud does not say.
+    ``id``: the same each time that the same event is announced. ``kind``: ``stop``, ``terminate``, ``hibernate``, ``reboot``,
+    ``freeze`` or ``rebalance``. ``at``: seconds since the epoch (UTC), None when the cloud does not say. ``words``: for people.
     """
 
     id: str
@@ -141,8 +145,9 @@ class CloudNotice(NamedTuple):
 class Price(NamedTuple):
     """A price of the whole machine for one hour; always an estimate.
 
-    ``kind``: ``list``, the price list's for a machine on demand; ``spot``, what the cloud asks for this machine now;
-    ``limit``, what it costs at most, where the price itself is not known.
+    ``amount``: above 0, in ``currency`` (ISO 4217). ``region``: the one that the price is of. ``date``: RFC 3339, a day or a
+    moment. ``source``: where it is from, for people. ``kind``: ``list``, the list price on demand; ``spot``, what the cloud
+    asks for this machine now; ``limit``, what it costs at most, where the price itself is not known.
     """
 
     amount: float
@@ -154,7 +159,10 @@ class Price(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """One attempt: its ids stand in the request, so that the cloud's audit log matches. Seconds."""
+    """One attempt. Its ids belong into the request or the user agent, so that the cloud's audit log matches.
+
+    ``deadline``: seconds from now, above 0.
+    """
 
     incident: str
     attempt: str
@@ -162,10 +170,7 @@ class Ticket(NamedTuple):
 
 
 class Permission(NamedTuple):
-    """One right, in the cloud's own word, and what it is needed for.
-
-    ``needed`` is False for a right that only makes plans and messages better.
-    """
+    """One right. ``name``: as the cloud spells it. ``why``: what it is for. ``needed``: False for one that only improves plans and messages."""
 
     name: str
     why: str
@@ -175,9 +180,10 @@ class Permission(NamedTuple):
 class Setting(NamedTuple):
     """One option of a plug-in's own, as ``[cloud.NAME]`` of the configuration has it; ``Site.settings`` has its checked value.
 
-    ``kind``: ``text`` (str), ``switch`` (bool), ``choice`` (one of ``choices``), ``url``, or ``file``: an absolute path, which
-    only root and the agent's own user may be able to change. A secret stands in such a file, never in an option.
-    ``live_only``: it counts in live mode alone, for it lets a mere question have an effect. ``formerly`` is the name under
+    ``name``: lower case, an identifier. ``description`` and ``allowed``: for the reference. ``default``, ``example``: of the
+    kind's type. ``kind``: ``text`` (str), ``switch`` (bool), ``choice`` (one of ``choices``), ``url``, or ``file``: an absolute
+    path, which only root and the agent's own user may be able to change. A secret stands in such a file, never in an option.
+    ``live_only``: it counts in live mode alone, for it lets a mere question have an effect. ``formerly``: the name under
     which older configurations have it in ``[cloud]``.
     """
 
@@ -206,24 +212,35 @@ class Capabilities(NamedTuple):
 
 
 class Machine(Protocol):
-    """A session with the cloud about this one machine: the SDK is loaded, authenticated and connected."""
+    """A session with the cloud about this one machine: the SDK is loaded, authenticated and connected.
+
+    Calls come from one thread, in the order `facts`, `plan`, `execute`, or `confirm` or `mark` alone.
+    """
 
     def facts(self, verb: Verb) -> Any:
-        """Gather everything the plan needs, without an effect. A fact that cannot be had is *unknown* in it."""
+        """Gather everything the plan needs, without an effect, within 45 s (`identify` and `open` included). A fact that cannot be had is *unknown* in it.
+
+        The value is opaque: only this plug-in reads it. Raises CloudError when nothing can be known.
+        """
 
     def plan(self, verb: Verb, facts: Any) -> Plan:
-        """Decide from the facts alone."""
+        """Decide from the facts alone: no I/O, no clock. Never raises."""
 
     def execute(self, verb: Verb, facts: Any, ticket: Ticket) -> Result:
-        """Send the request, the same one again after a technical failure, within ``ticket.deadline``.
+        """Send the request, and the same one again after a technical failure, within ``ticket.deadline``; see `costguard.cloud.send`.
 
-        ``accepted`` with the request id as proof, and, where the cloud gives a date, ``accepted`` in its receipt
-        (RFC 3339: this machine's clock may be wrong); ``refused`` for a veto; ``failed`` when nothing was
-        accepted for a technical reason; ``unknown`` when nobody can say.
+        The facts may be as old as the countdown. ``Result.status``: ``accepted`` with the request id as proof, and, where the
+        cloud gives a date, ``accepted`` in its receipt (RFC 3339: this machine's clock may be wrong); ``refused`` for a veto;
+        ``failed`` when certainly nothing was accepted, for a technical reason; ``unknown`` when that cannot be known. A
+        CloudError counts as ``failed`` when it is technical, else as ``refused``.
         """
 
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
-        """What the cloud says of this machine: ``done`` (closed), ``pending`` (seen stopping) or what was recorded."""
+        """What the cloud shows of this machine, at its first answer within ``ticket.deadline``.
+
+        ``done`` (closed: the bill has ended), ``pending`` (seen stopping), else ``recorded``, the attempt's own result, with
+        what the cloud shows; ``unknown`` without one. Raises CloudError when the cloud cannot be asked.
+        """
 
     def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
         """Write tags of this machine, the same ones again after a technical failure, in ``within`` seconds. Raises CloudError.
@@ -236,8 +253,9 @@ class Machine(Protocol):
 class Provider(Protocol):
     """A cloud. Importing and constructing it needs no network and no SDK.
 
-    Two further attributes are optional: ``settings``, a tuple of `Setting`, and ``capabilities`` (`Capabilities`); a
-    plug-in without them has no settings of its own, and a cloud that can do everything.
+    Three further attributes are optional: ``settings``, a tuple of `Setting`; ``capabilities`` (`Capabilities`); and
+    ``scheduler(site)``, which gives the scheduler that the metadata names and what shows it, or None. A plug-in without them
+    has no settings of its own, a cloud that can do everything, and no schedulers.
     """
 
     @property
@@ -258,50 +276,50 @@ class Provider(Protocol):
         """What a shutdown from inside does to the bill and to the disks."""
 
     def identify(self, site: Site) -> Identity:
-        """Ask the metadata service who this machine is. Raises CloudError when two facts do not agree."""
+        """Ask the metadata service which machine this is. Raises CloudError, ``changed`` when two facts do not agree."""
 
     def notices(self, site: Site) -> tuple[CloudNotice, ...]:
-        """What the cloud announces right now. Raises CloudError."""
+        """What the cloud announces right now. Asked every few seconds by a resident process: no SDK. Raises CloudError."""
 
     def tags(self, site: Site) -> Mapping[str, str]:
         """Tags, labels or attributes that the metadata service shows; empty when it shows none. Raises CloudError."""
 
     def open(self, site: Site, identity: Identity) -> Machine:
-        """Load the SDK and authenticate. Raises CloudError."""
+        """Load the SDK and authenticate. Raises CloudError, and ImportError where the SDK is not installed."""
 
     def verify(self, site: Site, receipt: Mapping[str, str]) -> Result:
-        """Ask the cloud, from any machine, what became of the machine of a receipt. Raises CloudError.
+        """Ask the cloud, from any machine, what became of the machine of a receipt. Raises CloudError and ImportError.
 
         ``receipt`` is flat: each of `Identity.details` under its own name, and ``cloud``, ``instance``, ``region``,
         ``zone``, ``type``, ``action``, ``incident``, ``attempt``, ``request`` (the proof), ``accepted`` (RFC 3339).
         """
 
     def price(self, identity: Identity) -> Price | None:
-        """The list price, from the plug-in's own table, of a Spot machine as its limit; None when unknown."""
+        """The list price, from the plug-in's own table, of a Spot machine as its limit; None when unknown. No network."""
 
     def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
-        """The rights these actions need; ``tag`` adds that of `Machine.mark`."""
+        """The rights these actions need, each once; ``tag`` adds that of `Machine.mark`."""
 
     def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """The least policy that grants them to this one machine only, as the text its cloud takes."""
+        """The least policy that grants them to this one machine only, as the text its cloud takes; empty without policies."""
 
     def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """The commands of a shell that create this policy and bind it to one machine, in their order.
 
-        The first one writes the policy to a file by `policy_command`. Words in capitals stand for names of the owner's own.
+        The first one writes the policy to a file by `policy_command`. Capitals stand for names of the owner's own.
         """
 
 
 def capabilities(provider: Provider) -> Capabilities:
     """What the cloud of a plug-in can do; everything, where it does not say."""
-    found = getattr(provider, "capabilities", None)
-    return found if isinstance(found, Capabilities) else Capabilities()
+    own = getattr(provider, "capabilities", None)
+    return own if isinstance(own, Capabilities) else Capabilities()
 
 
 def settings_of(provider: Provider) -> tuple[Setting, ...]:
-    """The options of a plug-in's own; what is none is left out, for foreign code may not keep a guard from starting."""
-    found = getattr(provider, "settings", ())
-    return tuple(one for one in found if isinstance(one, Setting)) if isinstance(found, tuple | list) else ()
+    """The options of a plug-in's own; anything else there is left out: foreign code must not keep a guard from starting."""
+    own = getattr(provider, "settings", ())
+    return tuple(setting for setting in own if isinstance(setting, Setting)) if isinstance(own, tuple | list) else ()
 
 
 def site_settings(cloud: Mapping[str, object], name: str, provider: Provider) -> dict[str, object]:
@@ -310,10 +328,10 @@ def site_settings(cloud: Mapping[str, object], name: str, provider: Provider) ->
     ``cloud["live"]`` is False where a question may have no effect.
     """
     own = cloud.get(name)
-    found = {key: value for key, value in cloud.items() if not isinstance(value, Mapping)}
-    found |= own if isinstance(own, Mapping) else {}
-    still = {one.name: one.default for one in settings_of(provider) if one.live_only}
-    return found | (still if cloud.get("live") is False else {})
+    merged = {key: value for key, value in cloud.items() if not isinstance(value, Mapping)}
+    merged |= own if isinstance(own, Mapping) else {}
+    still = {setting.name: setting.default for setting in settings_of(provider) if setting.live_only}
+    return merged | (still if cloud.get("live") is False else {})
 
 
 def policy_command(name: str, verbs: Sequence[Verb], *, tag: bool = False) -> str:
@@ -323,7 +341,7 @@ def policy_command(name: str, verbs: Sequence[Verb], *, tag: bool = False) -> st
 
 
 class Loaded(NamedTuple):
-    """The plug-ins that could be loaded with the names of their entry points, and words for each one that could not."""
+    """The plug-ins that could be loaded with the names of their entry points, and a message for each one that could not."""
 
     providers: tuple[Provider, ...]
     failures: tuple[str, ...]

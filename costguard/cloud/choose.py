@@ -36,14 +36,16 @@ def choose(access: CloudAccess) -> Chosen:
     wanted = str(settings.get("provider") or "auto")
     machine = dmi.identity(host.sysfs)
     if wanted == "none":
-        text = 'the configuration says cloud.provider = "none", so no cloud can be asked; the bill would go on'
+        text = 'cloud.provider = "none": no cloud is asked, and the bill would go on'
         raise NobodyError(PlanFinding("no_provider", text, 'set cloud.provider = "auto", or use another kill_action'))
     entries = list(access.providers)
     if wanted != "auto":
         entries = [entry for entry in entries if wanted in {entry.partition("=")[0], entry.rpartition("=")[2]}]
         if not entries:
-            text = f"the plug-in {wanted!r} that cloud.provider names is not installed; the bill would go on"
-            raise NobodyError(PlanFinding("no_provider", text, "install it, or see the names: `costguard permissions`"))
+            text = f"cloud.provider names the plug-in {wanted!r}, which is not installed: the bill would go on"
+            raise NobodyError(
+                PlanFinding("no_provider", text, "install it, or set one that `costguard permissions` lists")
+            )
     loaded = load(entries)
     pairs = list(zip(loaded.names, loaded.providers, strict=True))
     mine = pairs if wanted != "auto" else [pair for pair in pairs if pair[1].recognises(machine)]
@@ -57,13 +59,13 @@ def choose(access: CloudAccess) -> Chosen:
 def _why(claims: list[str], failures: tuple[str, ...], machine: Mapping[str, str]) -> PlanFinding:
     """None, or several: each has its own words and its own remedy."""
     if claims:
-        text = f"several plug-ins claim this machine ({', '.join(claims)}), so none is asked; the bill would go on"
-        return PlanFinding("cloud_ambiguous", text, "name the right one: cloud.provider")
+        text = f"several plug-ins claim this machine ({', '.join(claims)}), so none is used: the bill would go on"
+        return PlanFinding("cloud_ambiguous", text, "set cloud.provider to the right one")
     if failures:
-        text = f"a cloud plug-in could not be loaded, so no cloud can be asked: {'; '.join(failures)}"
+        text = f"a cloud plug-in failed to load, so no cloud can be asked: {'; '.join(failures)}"
         return PlanFinding("plugin_failed", text, "reinstall the plug-in, then run `costguard doctor`")
     words = " ".join(filter(None, (machine.get("sys_vendor"), machine.get("product_name")))) or "no firmware identity"
-    text = f"no plug-in knows this machine ({words}), so nothing can end it through a cloud; the bill would go on"
+    text = f"no plug-in knows this machine ({words}): no cloud can be asked to end it, and the bill would go on"
     return PlanFinding(
-        "no_provider", text, 'use kill_action = "shutdown" or "command", or name the cloud: cloud.provider'
+        "no_provider", text, 'set kill_action = "shutdown" or "command", or name the cloud in cloud.provider'
     )

@@ -19,7 +19,7 @@ def mark(procfs: str, environ: Mapping[str, str]) -> str | None:
     layers of the root mount. ``self/root`` is this process's own root, also under a host's procfs.
     """
     if environ.get("container"):
-        return f"the environment says container={environ['container']}"
+        return f"container={environ['container']} in the environment"
     for name in _MARKS:
         if os.path.exists(os.path.join(procfs, name)):
             return "there is " + name.removeprefix("self/root")
@@ -38,9 +38,9 @@ def refusals(mark: str | None, *, stands_for_host: bool) -> list[PlanFinding]:
     if stands_for_host or mark == "":
         return []
     if mark is None:
-        text = "costguard cannot tell whether this is a container, so it does not touch the machine"
+        text = "unknown: whether this is a container; the machine is not touched, and the bill goes on"
         return [PlanFinding("container_unknown", text, "set host.procfs to a readable /proc")]
-    text = f"this is a container ({mark}); the machine under it may serve others"
+    text = f"this is a container ({mark}): the machine under it may serve others, so it is not touched"
     hint = "run costguard on the host, or set host.stands_for_host = true when this container owns the machine"
     return [PlanFinding("container", text, hint)]
 

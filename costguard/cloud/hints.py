@@ -3,19 +3,51 @@
 AGAIN = "run it again; a running agent does so by itself, see `costguard status`"
 """About a trouble that passes, whoever asked: a person by hand, or the agent."""
 
+DOCTOR = "run `costguard doctor`"
+"""About what only a look at everything explains."""
+
+THEN_DOCTOR = f"then {DOCTOR}"
+"""The end of advice about a cause outside of costguard."""
+
 RIGHTS_ARRIVE = f"wait some minutes, then {AGAIN}"
 """About a right that a young machine does not have yet."""
 
-WHO_ANSWERS = "look for a proxy, and at cloud.api_endpoint, then run `costguard doctor`"
+WHO_ANSWERS = f"check the proxy and cloud.api_endpoint, {THEN_DOCTOR}"
 """About an answer that is not the cloud's."""
 
-CLOCK = "run `timedatectl` and set the clock"
+NETWORK = f"check DNS, route, firewall and proxy (HTTPS_PROXY, NO_PROXY) of this machine, {THEN_DOCTOR}"
+"""About a cloud that cannot be reached."""
+
+METADATA = f"check cloud.metadata_endpoint and what answers there, {THEN_DOCTOR}"
+"""About a metadata service that is not the cloud's."""
+
+ADDRESS = "write it as http://HOST[:PORT] in cloud.metadata_endpoint"
+"""About an address of a metadata service that is none."""
+
+PROVIDER = f"correct cloud.provider, {THEN_DOCTOR}"
+"""About a firmware that names another cloud than the configuration."""
+
+HOST_NETWORK = "run costguard on the host, or in a container with the host's network"
+"""About a metadata service that this process cannot reach."""
+
+NO_METADATA = 'cloud.metadata = "never" hides which machine this is'
+"""The text for a machine that may not be identified."""
+
+CLOCK = "set this machine's clock: `timedatectl`"
 """About a clock that is too far from the cloud's."""
+
+RESTART = "restart the agent: `systemctl restart costguard`"
+"""About a machine that is another one than at the start."""
+
+RECEIPT = "use the whole receipt from the acting message or from `costguard history`"
+"""About a receipt that names no machine."""
+
+PREPAID = 'set cloud.prepaid = "act" to end it all the same'
+"""About a machine that is paid in advance."""
 
 
 def proxy(addresses: str, endpoints: str = "cloud.api_endpoint") -> str:
-    """About a refusal by something between; ``addresses`` are the cloud's, as NO_PROXY takes them, ``endpoints`` what replaces them."""
+    """About a refusal by a proxy or gateway; ``addresses`` are the cloud's, for NO_PROXY, ``endpoints`` what replaces them."""
     return (
-        f"look at the proxy (HTTPS_PROXY; NO_PROXY names what goes past it: {addresses}) and at {endpoints}, then "
-        "run `costguard doctor`"
+        f"check the proxy (HTTPS_PROXY; let it pass, or exempt in NO_PROXY: {addresses}) and {endpoints}, {THEN_DOCTOR}"
     )

@@ -9,20 +9,40 @@ import io
 import socket
 import time
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
+from urllib.parse import urlsplit
+
+
+class SlowError(TimeoutError):
+    """The whole exchange took too long, although each of its steps may have come in time."""
 
 
 class Connection(http.client.HTTPConnection):
-    """One request. After ``seconds`` from here whatever still has to come raises TimeoutError. No proxy, no redirect."""
+    """One request, without proxy and redirect, whose whole ends ``seconds`` from here; ``step`` limits each wait in it.
 
-    def __init__(self, host: str, port: int, seconds: float) -> None:
-        super().__init__(host, port, timeout=seconds)
+    Raises SlowError where the whole is late, TimeoutError where a step is.
+    """
+
+    def __init__(self, host: str, port: int, seconds: float, step: float | None = None) -> None:
+        self._step = seconds if step is None else step
+        super().__init__(host, port, timeout=self._step)
         self._end = time.monotonic() + seconds
 
     def connect(self) -> None:
         """Connect; what is read from now on has the rest of the time."""
         super().connect()
-        self.sock: Any = _Socket(self.sock, self._end)
+        self.sock: Any = _Socket(self.sock, self._end, self._step)
+
+
+def address(endpoint: str) -> tuple[str, int, str] | None:
+    """Host, port and path of ``http://HOST[:PORT][/PATH]``; None for anything else."""
+    try:
+        parts = urlsplit(endpoint)
+        port = parts.port
+    except ValueError:
+        return None
+    return (parts.hostname, port or 80, parts.path.rstrip("/")) if parts.scheme == "http" and parts.hostname else None
 
 
 def whole(answer: http.client.HTTPResponse, longest: int) -> bytes:
@@ -36,18 +56,28 @@ def whole(answer: http.client.HTTPResponse, longest: int) -> bytes:
     return body
 
 
+def retry_after(header: object) -> float:
+    """The seconds of a header ``Retry-After``; 0 for none, and for a date."""
+    try:
+        seconds = float(str(header))
+    except ValueError:
+        return 0.0
+    return seconds if isfinite(seconds) and seconds > 0.0 else 0.0
+
+
 class _Socket:
     """What `http.client` needs of a socket."""
 
-    def __init__(self, inner: socket.socket, end: float) -> None:
+    def __init__(self, inner: socket.socket, end: float, step: float) -> None:
         self._inner = inner
         self._end = end
+        self._step = step
 
     def sendall(self, data: bytes) -> None:
         self._inner.sendall(data)
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Body(self._inner, self._end))
+        return io.BufferedReader(_Body(self._inner, self._end, self._step))
 
     def close(self) -> None:
         self._inner.close()
@@ -56,9 +86,10 @@ class _Socket:
 class _Body(io.RawIOBase):
     """The bytes of a socket, each of them before the deadline."""
 
-    def __init__(self, inner: socket.socket, end: float) -> None:
+    def __init__(self, inner: socket.socket, end: float, step: float) -> None:
         self._inner = inner
         self._end = end
+        self._step = step
         self._raw = inner.makefile("rb", buffering=0)  # keeps the socket open while an answer is read
 
     def readable(self) -> bool:
@@ -67,9 +98,12 @@ class _Body(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         left = self._end - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the answer came too slowly")
-        self._inner.settimeout(left)
-        return self._raw.readinto(buffer)
+            raise SlowError("the answer came too slowly")
+        self._inner.settimeout(min(left, self._step))
+        try:
+            return self._raw.readinto(buffer)
+        except TimeoutError:
+            raise (SlowError if left < self._step else TimeoutError)("the answer came too slowly") from None
 
     def close(self) -> None:
         self._raw.close()

@@ -44,6 +44,20 @@ class Use(NamedTuple):
     swap: bool = False
 
 
+def devices(sysfs: str, is_local: Callable[[str, str], bool]) -> tuple[str, ...] | None:
+    """Kernel names of the disks that a plug-in calls local by ``is_local(model, path)``; None when the kernel's list cannot be read.
+
+    ``path`` is the device's real place in sysfs.
+    """
+    block = os.path.join(sysfs, "block")
+    try:
+        names = sorted(os.listdir(block))
+    except OSError:
+        return None
+    paths = {name: os.path.join(block, name, "device") for name in names}
+    return tuple(name for name, path in paths.items() if is_local(_text(f"{path}/model"), os.path.realpath(path)))
+
+
 def look(place: Place, disks: Sequence[str], nothing: Collection[str] = (), foreign: Collection[str] = ()) -> Use:
     """The use of some disks, by their kernel names; ``unknown`` when no mounts can be seen.
 

@@ -59,8 +59,8 @@ _ADMIN_GROUPS, _SUDOERS = ("root", "sudo", "wheel", "admin", "docker", "lxd"), "
 _SHOWN = ("hidepid=0", "hidepid=off")
 _HIDDEN = PlanFinding(
     "scheduler_unknown",
-    "/proc hides the processes of others from this user (hidepid), so nobody can tell whether a scheduler's daemon runs "
-    "here; this machine is not touched, and its bill goes on",
+    "/proc hides other users' processes (hidepid), so a scheduler's daemon may run here unseen: this machine is not "
+    "touched, and its bill goes on",
     "run costguard as root, or in the group that `gid=` of /proc names; if nothing is scheduled here: "
     'cloud.managed = "standalone"',
 )
@@ -75,18 +75,46 @@ class Node(NamedTuple):
     counts: bool = True
 
 
+def by_tags(
+    tags: Mapping[str, object],
+    names: Mapping[str, str],
+    prefixes: Mapping[str, str] = {},
+    values: Mapping[tuple[str, str], str] = {},
+    kind: str = "tag",
+) -> tuple[str, str] | None:
+    """The scheduler that tags name, and the tag that shows it; the first of ``names`` counts (SkyPilot's nodes are Ray's as well).
+
+    ``names`` and ``prefixes`` are those of tags, ``values`` are pairs of name and value in lower case, each with its
+    scheduler. ``kind`` is what the cloud calls a tag.
+    """
+    for name, engine in names.items():
+        if name in tags:
+            return engine, f"{kind} {name}"
+    for name, value in tags.items():
+        engine = next((engine for prefix, engine in prefixes.items() if name.startswith(prefix)), "")
+        if engine:
+            return engine, f"{kind} {name}"
+        if engine := values.get((name.lower(), str(value).lower()), ""):
+            return engine, f"{kind} {name} = {value}"
+    return None
+
+
 def finding(
-    engine: str, evidence: str, settings: Mapping[str, object], power_down: str = ""
+    owner: tuple[str, str], settings: Mapping[str, object], power_down: Mapping[str, str] = {}
 ) -> tuple[Verdict, PlanFinding]:
-    """A veto, unless the owner declares this machine standalone by configuration; ``power_down`` is the plug-in's own hint."""
+    """A veto, unless the owner declares this machine standalone by configuration.
+
+    ``owner`` is the scheduler and what shows it; ``power_down`` has the plug-in's own hints by scheduler.
+    """
+    engine, evidence = owner
     if settings.get("managed") == "standalone":
-        text = f'{evidence} ({engine}), but the configuration says that nothing is scheduled here (cloud.managed = "standalone")'
+        text = f'{evidence} ({engine}), but cloud.managed = "standalone" says that nothing is scheduled here'
         return "consequences", PlanFinding(CODE, text)
     text = (
-        f"this machine is a node of {engine} ({evidence}); behind its scheduler's back jobs would be lost, or it would be "
-        "replaced, so it is never touched and its bill goes on"
+        f"this machine is a node of {engine} ({evidence}): ending it behind the scheduler's back would lose jobs or start a "
+        "replacement, so it is not touched, and its bill goes on"
     )
-    hint = power_down or POWER_DOWN.get(engine, _ELSEWHERE)
+    hint = power_down.get(engine) or POWER_DOWN.get(engine, _ELSEWHERE)
     return "refuse", PlanFinding(CODE, text, f'{hint}; if nothing is scheduled here: cloud.managed = "standalone"')
 
 
@@ -95,11 +123,11 @@ def by_daemon(procfs: str, settings: Mapping[str, object]) -> list[tuple[Verdict
     nodes = list(_nodes(procfs))
     for node in nodes:
         if node.counts:
-            return [finding(node.engine, node.evidence, settings)]
+            return [finding((node.engine, node.evidence), settings)]
     if settings.get("managed") != "standalone" and _hides_processes(procfs):
         return [("refuse", _HIDDEN)]
     for node in nodes[:1]:
-        text = f"{node.evidence}: an ordinary user's, so it does not keep this machine up; what {node.engine} runs here would be lost"
+        text = f"{node.evidence}, an ordinary user: that does not keep this machine up, and what {node.engine} runs here would be lost"
         hint = "if this is a node of a cluster, run its daemon as root or as a system user"
         return [("consequences", PlanFinding("scheduler_unproven", text, hint))]
     return []
@@ -117,10 +145,7 @@ def by_metadata(plugin: Provider, site: Site) -> list[tuple[Verdict, PlanFinding
         said = bounded(lambda: ask(site), METADATA_WITHIN)
     except (CloudError, LateError):
         return []
-    if said is None:
-        return []
-    engine, evidence = said
-    return [finding(engine, evidence, site.settings)]
+    return [] if said is None else [finding(said, site.settings)]
 
 
 def _nodes(procfs: str) -> Iterator[Node]:
@@ -140,7 +165,7 @@ def _nodes(procfs: str) -> Iterator[Node]:
             owner, counts = "whoever started its setuid program", False
         if (status.get("State") or ("",))[0] in {"Z", "X"} or not os.path.exists(os.path.join(procfs, number)):
             continue  # it has ended, and what could not be read of it says nothing
-        yield Node(engine, f"{name} runs here, process {number} of {owner}", counts=counts)
+        yield Node(engine, f"{name} runs as process {number} of {owner}", counts=counts)
 
 
 def _is_lent(procfs: str, number: str) -> bool:

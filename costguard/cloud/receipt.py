@@ -53,10 +53,10 @@ def parse(text: str) -> dict[str, str]:
     """Read a receipt, also one that stands within the words of a message. Raises ValueError."""
     begin_at, end_at = text.find("{"), text.rfind("}")
     if begin_at < 0 or end_at < begin_at or len(text) > LONGEST:
-        raise ValueError("there is no receipt in it")
+        raise ValueError("no receipt in it")
     found = json.loads(text[begin_at : end_at + 1])
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise ValueError("a receipt is an object of texts")
+        raise ValueError("a receipt is a JSON object of strings")
     missing = [name for name in NEEDED if not found.get(name)]
     if missing:
         raise ValueError(f"it lacks {', '.join(missing)}")

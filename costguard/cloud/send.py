@@ -55,8 +55,8 @@ def unsent(decided: Plan, seen: Look | None) -> Result | None:
     """What is said without a request: the plan refuses, or the machine ends already. None: it may be sent."""
     if not decided.may_act or seen is None:
         codes = ", ".join(finding.code for finding in decided.findings)
-        why = f"{decided.findings[0].text} ({codes})" if codes else "what the machine is could not be seen"
-        return Result("refused", f"nothing was sent: the plan does not allow it: {why}")
+        why = f"{decided.findings[0].text} ({codes})" if codes else "the machine could not be seen"
+        return Result("refused", f"nothing was sent: {why}")
     if any(finding.code == "ends_already" for finding in decided.findings):  # that it does end is for `confirm` to say
         return Result("accepted", f"seen stopping: {seen.words}, so nothing was sent", seen.proof)
     return None
@@ -65,7 +65,7 @@ def unsent(decided: Plan, seen: Look | None) -> Result | None:
 def unchanged(recorded: Result | None, shows: str) -> Result:
     """The cloud shows nothing new of an attempt: what was recorded, with what it shows."""
     if recorded is None:
-        return Result("unknown", f"nothing is recorded of this attempt; {shows}")
+        return Result("unknown", f"no record of this attempt; {shows}")
     return recorded._replace(detail=f"{recorded.detail}; {shows}")
 
 
@@ -146,7 +146,7 @@ class _Attempt:
         seen, number = self._seen, f" (request {self._request.id})" if self._request.id else ""
         shows = seen.words if seen is not None else "the machine could not be looked at"
         earlier = "" if error.in_doubt else "; an earlier request had no answer"
-        return f"{error.told}{earlier}; nobody can say whether {self._request.cloud} took it{number}: {shows}"
+        return f"{error.told}{earlier}; unknown whether {self._request.cloud} accepted it{number}: {shows}"
 
     def _heard(self, error: CloudError, seen: Look) -> Result:
         """No answer said so, but the machine does. The proof is the request's own id, which the audit log has."""

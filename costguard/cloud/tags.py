@@ -25,7 +25,7 @@ CHECK_SECONDS = deadlines.TAGS_SECONDS
 """For the question whether the right is there."""
 
 _GRANT = (
-    "grant it: `costguard permissions CLOUD --tag` prints the right; or switch `tag` off under [sink] and [heartbeat]"
+    "grant the right that `costguard permissions CLOUD --tag` prints, or switch `tag` off under [sink] and [heartbeat]"
 )
 
 
@@ -57,8 +57,8 @@ def _write(tags: Mapping[str, str], access: CloudAccess, end: float, *, live: bo
     try:
         chosen = choose(access)
         if not capabilities(chosen.provider).tags:
-            words = f"machines of {chosen.provider.name} have no tags"
-            raise CloudError("refused", words, code="no_tags", hint="switch `tag` off under [sink] and [heartbeat]")
+            message = f"machines of {chosen.provider.name} have no tags"
+            raise CloudError("refused", message, code="no_tags", hint="switch `tag` off under [sink] and [heartbeat]")
         with identified(chosen) as who:
             chosen.provider.open(chosen.site, who).mark(tags, end - time.monotonic(), dry=not live)
     except NobodyError as error:
@@ -80,11 +80,11 @@ def check(decided: Plan, access: CloudAccess, sink: Mapping[str, object], heartb
 
 
 def _unwritable(error: CloudError, names: str) -> PlanFinding:
-    words = mask(str(error))
+    message = mask(str(error))
     if error.technical:
-        text = f"whether this machine may write its tags {names} could not be asked: {words}"
+        text = f"unknown: whether this machine may write its tags {names} ({message})"
         return PlanFinding("tag_unknown", text, error.hint or "see `costguard doctor`")
-    text = f"this machine cannot write its tags {names}, so nobody outside would see what they say: {words}"
+    text = f"this machine cannot write its tags {names}: {message}"
     return PlanFinding("tag_denied", text, _GRANT if error.trouble == "denied" else error.hint or _GRANT)
 
 

@@ -6,25 +6,24 @@ or terminated instance is not billed; volumes and addresses are). Each module na
 Importing this package imports no SDK and no HTTP: a method loads what it needs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Permission, Price, Site, Verb
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Site
 from costguard.plans import Result
-from costguard_aws import firmware
+from costguard_aws import firmware, prices
+from costguard_aws import permissions as rights
 
 
 class Aws:
     """The plug-in; see `costguard.cloud.api.Provider`."""
 
     name = "AWS"
-
-    def recognises(self, dmi: Mapping[str, str]) -> bool:
-        """Whether the firmware is EC2's."""
-        return firmware.recognises(dmi)
-
-    def instance_of(self, dmi: Mapping[str, str]) -> str:
-        """Nitro has it in the board's asset tag, for every user to read; Xen has none."""
-        return firmware.instance_of(dmi)
+    recognises = staticmethod(firmware.recognises)
+    instance_of = staticmethod(firmware.instance_of)
+    price = staticmethod(prices.price)
+    permissions = staticmethod(rights.permissions)
+    policy = staticmethod(rights.policy)
+    commands = staticmethod(rights.commands)
 
     def guest_shutdown(self) -> Consequence:
         """The bill ends either way; InstanceInitiatedShutdownBehavior decides what is left."""
@@ -32,10 +31,10 @@ class Aws:
             ends_bill=True,
             keeps_disks=None,
             text="a shutdown from inside stops the instance, or terminates it and deletes disks, as its "
-            "InstanceInitiatedShutdownBehavior says; stop and termination protection do not hold it back; "
-            "instance store data is lost; volumes and addresses go on being billed",
-            hint="`aws ec2 describe-instance-attribute --attribute instanceInitiatedShutdownBehavior "
-            "--instance-id …` must say stop if the disks matter",
+            "InstanceInitiatedShutdownBehavior says; protections do not hold it back; instance store data is lost; volumes and "
+            "addresses stay billed",
+            hint="if the disks matter, `aws ec2 describe-instance-attribute --attribute instanceInitiatedShutdownBehavior "
+            "--instance-id …` must say stop",
         )
 
     def identify(self, site: Site) -> Identity:
@@ -73,30 +72,6 @@ class Aws:
         from costguard_aws.verify import verify
 
         return verify(site, receipt)
-
-    def price(self, identity: Identity) -> Price | None:
-        """The list price, None for Spot and prepaid machines."""
-        from costguard_aws.prices import price
-
-        return price(identity)
-
-    def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
-        """The rights these actions need."""
-        from costguard_aws.permissions import permissions
-
-        return permissions(verbs, tag=tag)
-
-    def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """An IAM policy that lets the instance end itself only."""
-        from costguard_aws.permissions import policy
-
-        return policy(verbs, tag=tag)
-
-    def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """See `costguard_aws.permissions.commands`."""
-        from costguard_aws.permissions import commands
-
-        return commands(verbs, tag=tag)
 
 
 PROVIDER = Aws()

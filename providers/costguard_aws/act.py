@@ -119,7 +119,7 @@ def confirm(session: Session, instance: str, verb: Verb, recorded: Result | None
             raise
         found = None
     if found is None:  # but something asks from here: other credentials, or an API that lags behind
-        return unchanged(recorded, "EC2 names no such instance under these credentials")
+        return unchanged(recorded, "EC2 shows no such instance under these credentials")
     if found.state in CLOSED:
         return Result("done", closed(found), proof)
     if found.state in ENDING:
@@ -146,7 +146,7 @@ def started_again(found: described.Instance, accepted: str) -> bool:
 def came_back(found: described.Instance) -> str:
     """The words for an instance that was ended and runs again."""
     since = dt.datetime.fromtimestamp(found.launched or 0.0, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"closed: it was stopped, and started again at {since}; since then it is billed anew"
+    return f"closed: it was stopped, and started again at {since}; it has been billed again since"
 
 
 def closed(found: described.Instance) -> str:

@@ -3,12 +3,12 @@
 Sources: EC2 user guide "Identify instance store volumes" (the NVMe model name).
 """
 
-import os
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from costguard.cloud import local_disks, mounts
+from costguard.cloud.local_disks import Use
 from costguard.cloud.mounts import Mount
 
 MODEL = "Amazon EC2 NVMe Instance Storage"
@@ -28,6 +28,11 @@ class Store(NamedTuple):
     empty: tuple[str, ...] = ()
     swap: bool = False
 
+    @property
+    def use(self) -> Use:
+        """The same in the words of every cloud."""
+        return Use("used" if self.used else "empty" if self.empty else "unused", self.used or self.empty, self.swap)
+
 
 def store(procfs: str, sysfs: str, devfs: str = "") -> Store | None:
     """None when the mounts cannot be seen."""
@@ -35,18 +40,10 @@ def store(procfs: str, sysfs: str, devfs: str = "") -> Store | None:
     every = mounts.read(procfs)
     if every is None:
         return None
-    disks = _disks(os.path.join(sysfs, "block"))
+    disks = local_disks.devices(sysfs, lambda model, _: MODEL in model)
     use = local_disks.look(place, disks) if disks else local_disks.points(place, _elsewhere(every))
     full = use.state == "used"
     return Store(disks, use.where if full else (), () if full else use.where, use.swap)
-
-
-def _disks(block: str) -> tuple[str, ...] | None:
-    try:
-        names = sorted(os.listdir(block))
-    except OSError:
-        return None
-    return tuple(name for name in names if MODEL in _read(os.path.join(block, name, "device/model")))
 
 
 def _elsewhere(every: Sequence[Mount]) -> list[Mount]:
@@ -66,11 +63,3 @@ def _disk(source: str) -> str:
     """The whole disk of a partition."""
     found = _PARTITION.match(source)
     return (found[1] or found[2]) if found else source
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

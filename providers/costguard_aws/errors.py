@@ -4,21 +4,19 @@ Sources: EC2 API reference "Error codes"; Auto Scaling API reference "Common err
 """
 
 import re
-import time
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from costguard.cloud import hints
+from costguard.cloud import errors, hints
 from costguard.cloud.api import CloudError, Sent, Trouble
 from costguard.cloud.http import TooLongError
-from costguard.cloud.skew import skew
+from costguard.cloud.skew import ahead_of_us, skew
 
 
 class ForeignError(Exception):
-    """A refusal that AWS did not give: a page of something in between."""
+    """A refusal that AWS did not give: a page of a proxy or gateway."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")
@@ -27,38 +25,37 @@ class ForeignError(Exception):
 
 class _Kind(NamedTuple):
     trouble: Trouble
-    words: str
+    message: str
     hint: str
 
 
 CREDENTIALS_HINT = (
     "on the instance: attach an instance profile with the policy of `costguard permissions aws`, then run "
-    "`costguard doctor`; on any other machine: `aws configure`, or `aws sso login`"
+    "`costguard doctor`; elsewhere: `aws configure` or `aws sso login`"
 )
+_WHO_AM_I = "`aws sts get-caller-identity`"
 _THROTTLED = _Kind("throttled", "AWS throttles this account", hints.AGAIN)
-_DENIED = _Kind("denied", "AWS denies the right", "see `costguard permissions aws`")
+_DENIED = _Kind("denied", "AWS denies it", "see `costguard permissions aws`")
 _EXPIRED = _Kind(
-    "credentials",
-    "the credentials have expired",
-    "check the instance role (`aws sts get-caller-identity`), then run `costguard doctor`",
+    "credentials", "the credentials have expired", f"check the instance role ({_WHO_AM_I}), {hints.THEN_DOCTOR}"
 )
 _INVALID = _Kind(
     "credentials",
-    "AWS does not accept the credentials",
-    "check the instance role and the clock (`aws sts get-caller-identity`), then run `costguard doctor`",
+    "AWS rejects the credentials",
+    f"check the instance role ({_WHO_AM_I}) and the clock, {hints.THEN_DOCTOR}",
 )
 _CLOCK = _Kind(
     "clock",
-    "AWS finds the request expired: the clock of this machine is wrong, or the credentials are old",
-    "check `timedatectl` and `aws sts get-caller-identity`, then run `costguard doctor`",
+    "AWS says that the request has expired: this machine's clock is wrong, or the credentials are old",
+    f"check `timedatectl` and {_WHO_AM_I}, {hints.THEN_DOCTOR}",
 )
 _GONE = _Kind(
     "gone",
-    "AWS does not know the instance under these credentials in this region",
-    "check that the credentials belong to the account of this machine: `aws sts get-caller-identity`",
+    "AWS knows no such instance in this region under these credentials",
+    f"check that the credentials belong to this machine's account: {_WHO_AM_I}",
 )
-_REFUSED = _Kind("refused", "AWS refuses", "run `costguard doctor` to see the plan of every action")
-_INTERNAL = _Kind("internal", "AWS is in trouble", hints.AGAIN)
+_REFUSED = _Kind("refused", "AWS refuses it", "run `costguard doctor`: it shows the plan of every action")
+_INTERNAL = _Kind("internal", "AWS has an internal error", hints.AGAIN)
 
 _KINDS = {
     _THROTTLED: (
@@ -81,17 +78,17 @@ _KINDS = {
 }
 _DOUBTS: dict[_Kind, Sent] = {_INTERNAL: "perhaps", _REFUSED: "hardly", _GONE: "hardly"}  # refused: it may end already
 _BY_CODE = {code: kind for kind, codes in _KINDS.items() for code in codes}
-_HINTS = (  # what to do about a refusal whose words say what it is about
-    ("one-time Spot", 'set kill_action = "terminate" if its disks may be deleted'),
-    ("spot instance", 'set kill_action = "terminate" if its disks may be deleted'),
-    ("disableApiStop", "a person removes the protection: `aws ec2 modify-instance-attribute … --no-disable-api-stop`"),
-    (
-        "disableApiTermination",
-        "a person removes the protection: `aws ec2 modify-instance-attribute … --no-disable-api-termination`",
-    ),
-    ("min size", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
-    ("min-size", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
-    ("minSize", "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"),
+_MIN_SIZE = "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"
+_UNPROTECT = "to end it all the same, remove the protection: `aws ec2 modify-instance-attribute … --no-disable-api-{}`"
+_MAY_TERMINATE = 'set kill_action = "terminate" if its disks may be deleted'
+_HINTS = (  # what to do about a refusal, by a part of its message
+    ("one-time Spot", _MAY_TERMINATE),
+    ("spot instance", _MAY_TERMINATE),
+    ("disableApiStop", _UNPROTECT.format("stop")),
+    ("disableApiTermination", _UNPROTECT.format("termination")),
+    ("min size", _MIN_SIZE),
+    ("min-size", _MIN_SIZE),
+    ("minSize", _MIN_SIZE),
     ("ibernat", 'set kill_action = "stop"'),
 )
 _WHO_ANSWERS = hints.proxy("amazonaws.com", "cloud.api_endpoint and AWS_ENDPOINT_URL")
@@ -118,47 +115,36 @@ _CREDENTIALS = (
 
 
 def translate(error: BaseException, doing: str) -> CloudError:
-    """What an error means; ``doing`` is the name of the call, or words for what was tried."""
+    """What an error means; ``doing`` is the name of the call, or what was tried."""
     if isinstance(error, CloudError):
         return error
     if isinstance(error, exceptions.ClientError):
         return _answered(error.response, doing)
     if isinstance(error, _CREDENTIALS):
-        words = f"{doing}: no usable AWS credentials ({error})"
-        return CloudError("credentials", words, code="credentials_missing", hint=CREDENTIALS_HINT)
+        message = f"{doing}: no usable AWS credentials ({error})"
+        return CloudError("credentials", message, code="credentials_missing", hint=CREDENTIALS_HINT)
     if isinstance(error, ForeignError):
         return _foreign(doing, error.status)
     if isinstance(error, _NOT_SENT):
-        words = f"{doing}: AWS cannot be reached ({type(error).__name__}: {error})"
-        hint = (
-            "check the route, DNS, proxy (NO_PROXY) and endpoint to EC2 from this machine, then run `costguard doctor`"
-        )
-        return CloudError("unreachable", words, code="unreachable", hint=hint)
+        return errors.unreachable("AWS", doing, f"{type(error).__name__}: {error}")
     if isinstance(error, TooLongError):
         return senseless(doing, str(error))
     if isinstance(error, ResponseParserError):
         return senseless(doing)
     if isinstance(error, exceptions.HTTPClientError | TimeoutError):
-        why = str(error) if isinstance(error, TimeoutError) else type(error).__name__
-        words = f"{doing}: the request was sent and no answer came ({why})"
-        return CloudError("unreachable", words, code="no_answer", hint="run `costguard doctor`", sent="silent")
-    words = f"{doing}: the AWS SDK failed ({type(error).__name__}: {error})"
-    # What is not the SDK's own word may have come while it read the answer.
-    sent: Sent = "no" if isinstance(error, exceptions.BotoCoreError) else "perhaps"
-    hint = "run `costguard doctor`, and report it with its output"
-    return CloudError("internal", words, code="sdk", hint=hint, sent=sent)
+        return errors.no_answer(doing, error if isinstance(error, TimeoutError) else type(error).__name__)
+    # What is not the SDK's own error may have come while it read the answer.
+    return errors.sdk_failed("AWS", doing, error, "no" if isinstance(error, exceptions.BotoCoreError) else "perhaps")
 
 
 def senseless(doing: str, why: str = "") -> CloudError:
     """An answer that is none of AWS: something stands in its place, or it was cut short."""
-    words = f"{doing}: the request was sent, and what answered is not AWS or broke off" + (f" ({why})" if why else "")
-    return CloudError("unreachable", words, code="no_answer", hint=_WHO_ANSWERS, sent="silent")
+    return errors.malformed("AWS", doing, why, trouble="unreachable", code="no_answer", hint=_WHO_ANSWERS)
 
 
 def _foreign(doing: str, status: int) -> CloudError:
-    """A refusal that AWS did not speak is no veto. Most likely nothing was heard, but only a look can say so."""
-    words = f"{doing}: refused, but not in the words of AWS (status {status}): a proxy, or another service answers"
-    return CloudError("unreachable", words, code="foreign_answer", hint=_WHO_ANSWERS, sent="perhaps")
+    """A refusal that is not AWS's. Most likely nothing was accepted, but only a look can say so."""
+    return errors.foreign("AWS", doing, status, _WHO_ANSWERS, sent="perhaps")
 
 
 def _answered(response: Any, doing: str) -> CloudError:
@@ -173,22 +159,15 @@ def _answered(response: Any, doing: str) -> CloudError:
         kind = _CLOCK
     hint = f"grant {doing}: {kind.hint}" if kind is _DENIED else kind.hint
     ours = bool(response.get("ResponseMetadata", {}).get("RequestId"))
-    if kind is _REFUSED and not ours and (not code or code.isdigit()):  # the SDK's word for an answer without an error
+    if (
+        kind is _REFUSED and not ours and (not code or code.isdigit())
+    ):  # what the SDK makes of an answer without an error
         return _foreign(doing, status)
     if kind is _REFUSED:
         hint = next((what for sign, what in _HINTS if sign in f"{code} {message}"), hint)
     # The code stands in brackets: text after "…Token:" would be taken for a secret and hidden.
-    says = f"{kind.words}{_apart(response)}" if kind is _CLOCK else kind.words
-    words = f"{doing}: {says} ({code or status})" + (f": {message}" if message else "")
+    ahead = ahead_of_us(response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
+    says = f"{kind.message}; {skew(ahead)}" if kind is _CLOCK and abs(ahead) > _SKEW else kind.message
+    text = f"{doing}: {says} ({code or status})" + (f": {message}" if message else "")
     code = "credentials_expired" if kind is _EXPIRED else code
-    return CloudError(kind.trouble, words, code=code, hint=hint, sent=_DOUBTS.get(kind, "no"))
-
-
-def _apart(response: Any) -> str:
-    """How far the two clocks are apart by the answer's date; empty where that is not the reason, or nobody says."""
-    said = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "")
-    try:
-        ahead = parsedate_to_datetime(said).timestamp() - time.time()
-    except (TypeError, ValueError):
-        return ""
-    return f"; {skew(ahead)}" if abs(ahead) > _SKEW else ""
+    return CloudError(kind.trouble, text, code=code, hint=hint, sent=_DOUBTS.get(kind, "no"))

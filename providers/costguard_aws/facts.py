@@ -31,7 +31,7 @@ class Unknown(NamedTuple):
     """A fact that could not be read: which right it needs, what came instead, and whether that may pass by itself."""
 
     permission: str
-    words: str
+    message: str
     technical: bool = False
 
 
@@ -86,8 +86,8 @@ class _Looks:
         try:
             return read(answer)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            words = f"{name}: the answer makes no sense ({type(error).__name__})"
-            self.unknown[name] = Unknown("", words, technical=True)
+            message = f"{name}: malformed answer ({type(error).__name__})"
+            self.unknown[name] = Unknown("", message, technical=True)
             return None
 
 
@@ -162,7 +162,9 @@ def _permitted(session: Session, verb: Verb, me: str, end: float) -> bool | Unkn
         if error.code == "DryRunOperation":
             return True
         return False if error.trouble == "denied" else Unknown("", str(error), error.technical)
-    return Unknown("", f"ec2:{operation}: what answered a dry run as if it had been meant is not AWS", technical=True)
+    return Unknown(
+        "", f"ec2:{operation}: a dry run was answered like a real request, which AWS never does", technical=True
+    )
 
 
 def _spot(looks: _Looks, found: Instance | None, identity: Identity) -> SpotRequest | None:

@@ -7,6 +7,7 @@ id), "Instance identity documents", and the instance metadata categories (``inst
 import re
 from collections.abc import Mapping
 
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity
 from costguard_aws.metadata import Imds
 
@@ -46,14 +47,13 @@ def identify(imds: Imds, dmi: Mapping[str, str]) -> Identity:
 def _document(imds: Imds) -> dict[str, str]:
     found = imds.json("dynamic/instance-identity/document")
     if found is None:
-        words = "the metadata service has no identity document: it may belong to another cloud that imitates EC2"
-        hint = "check cloud.provider and cloud.metadata_endpoint, then run `costguard doctor`"
-        raise CloudError("internal", words, code="identity_absent", hint=hint)
+        message = "the metadata service has no identity document; another cloud may imitate EC2 here"
+        hint = f"check cloud.provider and cloud.metadata_endpoint, {hints.THEN_DOCTOR}"
+        raise CloudError("internal", message, code="identity_absent", hint=hint)
     texts = {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
     if not _ID.fullmatch(texts.get("instanceId", "")) or not _REGION.fullmatch(texts.get("region", "")):
-        words = "the identity document names no instance and region of EC2"
-        hint = "check what answers at the metadata address, then run `costguard doctor`"
-        raise CloudError("internal", words, code="identity_garbage", hint=hint)
+        message = "the identity document names no instance and region of EC2"
+        raise CloudError("internal", message, code="identity_garbage", hint=hints.METADATA)
     return texts
 
 
@@ -66,6 +66,5 @@ def _second(imds: Imds, dmi: Mapping[str, str], instance: str) -> str:
         source, other = "metadata: instance-id", (imds.text("meta-data/instance-id") or "").strip()
     if other == instance:
         return f"{source} {other}"
-    words = f"this machine is {instance} in its identity document and {other or 'nothing'} in {source}; costguard touches neither"
-    hint = "look for a program that answers in place of the metadata service, then run `costguard doctor`"
-    raise CloudError("changed", words, code="identity_disagrees", hint=hint)
+    message = f"the identity document says {instance}, {source} says {other or 'nothing'}: neither is touched"
+    raise CloudError("changed", message, code="identity_disagrees", hint=hints.METADATA)

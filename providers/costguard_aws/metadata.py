@@ -10,15 +10,14 @@ Proxies of the environment are never used and redirects never followed: `http.cl
 import functools
 import http.client
 import json
-import socket
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
+from costguard.cloud.http import Connection, SlowError, address
 from costguard_aws.firmware import recognises
 
 DEFAULT = {"ipv4": "http://169.254.169.254", "ipv6": "http://[fd00:ec2::254]"}
@@ -33,7 +32,6 @@ _PAUSE = 0.1  # seconds before the first repetition, doubled each time
 _BUSY_TRIES = 4  # tries when the service says that it is busy
 _SPARE = 60.0  # seconds before its end at which a token is no longer used
 _OPTIONS = "aws ec2 modify-instance-metadata-options --instance-id …"
-_DOCTOR = "then run `costguard doctor`"
 
 
 class Answer(NamedTuple):
@@ -47,7 +45,7 @@ class Answer(NamedTuple):
 def of(site: Site) -> "Imds":
     """The client for a site; one per endpoint, so that a poll needs no new token. Raises CloudError when not wanted."""
     if site.settings.get("metadata") == "never":
-        raise _off('cloud.metadata = "never" in costguard\'s configuration', 'set cloud.metadata = "auto"')
+        raise _off('cloud.metadata = "never"', 'set cloud.metadata = "auto"')
     endpoint = str(site.settings.get("metadata_endpoint") or "")
     if not endpoint and site.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         raise _off("AWS_EC2_METADATA_DISABLED=true in the environment", "unset it for costguard's service")
@@ -74,14 +72,12 @@ class Imds:
     """A client that keeps its token. ``timeout``: seconds for one step of one try; ``tries``: per question."""
 
     def __init__(self, endpoint: str, timeout: float = 1.0, tries: int = 2) -> None:
-        parts = urlsplit(endpoint)
-        if parts.scheme != "http" or not parts.hostname:
-            words = f"{endpoint!r} is no address of a metadata service"
-            raise CloudError("unreachable", words, code="imds_endpoint", hint="write it as http://HOST[:PORT]")
+        where = address(endpoint)
+        if where is None:
+            message, hint = f"{endpoint!r} is not the address of a metadata service", hints.ADDRESS
+            raise CloudError("unreachable", message, code="imds_endpoint", hint=hint)
         self.endpoint = endpoint
-        self._host = parts.hostname
-        self._port = parts.port or 80
-        self._base = parts.path.rstrip("/")
+        self._host, self._port, self._base = where
         self._timeout = timeout
         self._tries = max(1, tries)
         self._token = ""
@@ -99,7 +95,7 @@ class Imds:
         try:
             return answer.body.decode()
         except UnicodeDecodeError:
-            raise self._garbage(path, "it is not text") from None
+            raise self._garbage(path, "not text") from None
 
     def json(self, path: str) -> object:
         """The JSON value at a path; None when there is none. Raises CloudError."""
@@ -109,7 +105,7 @@ class Imds:
         try:
             value: object = json.loads(text)
         except ValueError:
-            raise self._garbage(path, "it is not JSON") from None
+            raise self._garbage(path, "not JSON") from None
         return value
 
     def tags(self) -> dict[str, str]:
@@ -129,7 +125,7 @@ class Imds:
             raise self._refusal(answer, "api/token")
         token = answer.body.decode("ascii", "replace").strip()
         if token.split() != [token] or not token.isprintable() or len(token) > 512:
-            raise self._garbage("api/token", "it is no token")
+            raise self._garbage("api/token", "not a token")
         self._token, self._until = token, time.monotonic() + TOKEN_SECONDS - _SPARE
 
     def _ask(self, method: str, target: str, headers: Mapping[str, str]) -> Answer:
@@ -151,25 +147,28 @@ class Imds:
         raise AssertionError  # the last try has returned or raised
 
     def _once(self, method: str, target: str, headers: Mapping[str, str]) -> Answer:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        connection = Connection(self._host, self._port, self._timeout * _WHOLE, self._timeout)
         try:
             self._connect(connection)
-            with _limited(connection.sock, self._timeout * _WHOLE) as late:
-                connection.request(method, self._base + target, headers=dict(headers))
-                with connection.getresponse() as response:
-                    body = response.read(_LONGEST + 1)
-                    rest = response.length  # `read` with a limit does not say when the answer was cut short
+            connection.request(method, self._base + target, headers=dict(headers))
+            with connection.getresponse() as response:
+                body = response.read(_LONGEST + 1)
+                rest = response.length  # `read` with a limit does not say when the answer was cut short
             proxied = bool(response.getheader("Via") or response.getheader("Proxy-Authenticate"))
+        except SlowError:
+            whole = f"no whole answer within {self._timeout * _WHOLE:g} s"
+            message = f"the metadata service at {self.endpoint} is too slow: {whole}"
+            raise CloudError("unreachable", message, code="imds_slow", hint=hints.DOCTOR) from None
         except TimeoutError:
             raise self._silent(method) from None
         except (OSError, http.client.HTTPException) as error:
-            raise self._broken(type(error).__name__, late=late.is_set()) from None
+            raise self._broken(type(error).__name__) from None
         finally:
             connection.close()
         if len(body) > _LONGEST:
-            raise self._garbage(target, "it is far too long")
-        if rest or late.is_set():
-            raise self._broken("it is cut short", late=late.is_set())
+            raise self._garbage(target, "too long")
+        if rest:
+            raise self._broken("it is cut short")
         return Answer(response.status, body, proxied)
 
     def _connect(self, connection: http.client.HTTPConnection) -> None:
@@ -177,76 +176,53 @@ class Imds:
         try:
             connection.connect()
         except TimeoutError:
-            words = f"no way to the metadata service at {self.endpoint}: the connection timed out"
-            hint = "look for a firewall rule or a route that drops it, " + _DOCTOR
-            raise CloudError("unreachable", words, code="imds_no_route", hint=hint) from None
+            message = f"the connection to the metadata service at {self.endpoint} timed out"
+            hint = f"look for a firewall rule or a route that drops it, {hints.THEN_DOCTOR}"
+            raise CloudError("unreachable", message, code="imds_no_route", hint=hint) from None
         except OSError as error:
-            words = f"no metadata service at {self.endpoint}: {error.strerror or type(error).__name__}"
-            hint = "check cloud.metadata_endpoint and the routes, " + _DOCTOR
-            raise CloudError("unreachable", words, code="imds_absent", hint=hint) from None
+            message = f"no metadata service at {self.endpoint}: {error.strerror or type(error).__name__}"
+            hint = f"check cloud.metadata_endpoint and the routes, {hints.THEN_DOCTOR}"
+            raise CloudError("unreachable", message, code="imds_absent", hint=hint) from None
 
-    def _broken(self, why: str, *, late: bool) -> CloudError:
-        if late:
-            words = f"the metadata service at {self.endpoint} is too slow: no whole answer within {self._timeout * _WHOLE:g} s"
-            return CloudError("unreachable", words, code="imds_slow", hint="run `costguard doctor` again")
-        words = f"the metadata service at {self.endpoint} broke off its answer ({why})"
-        return CloudError("unreachable", words, code="imds_broken", hint="run `costguard doctor` again")
+    def _broken(self, why: str) -> CloudError:
+        message = f"the metadata service at {self.endpoint} broke off its answer ({why})"
+        return CloudError("unreachable", message, code="imds_broken", hint=hints.DOCTOR)
 
     def _silent(self, method: str) -> CloudError:
         if method == "PUT":
-            words = (
-                "the metadata service took the request for a token, but its answer never came: the hop limit of "
-                "this instance is probably 1, which ends before a container with a network of its own"
+            message = (
+                "the metadata service never answered the request for a token: the hop limit of this instance is probably 1, "
+                "too low for a container with its own network"
             )
-            hint = f"run costguard on the host's network, or `{_OPTIONS} --http-put-response-hop-limit 2`, {_DOCTOR}"
-            return CloudError("unreachable", words, code="imds_hop_limit", hint=hint)
-        words = f"the metadata service at {self.endpoint} gave no answer within {self._timeout:g} s"
-        return CloudError("unreachable", words, code="imds_no_answer", hint="run `costguard doctor` again")
+            hint = f"run costguard on the host's network, or `{_OPTIONS} --http-put-response-hop-limit 2`, {hints.THEN_DOCTOR}"
+            return CloudError("unreachable", message, code="imds_hop_limit", hint=hint)
+        message = f"the metadata service at {self.endpoint} gave no answer within {self._timeout:g} s"
+        return CloudError("unreachable", message, code="imds_no_answer", hint=hints.DOCTOR)
 
     def _refusal(self, answer: Answer, path: str) -> CloudError:
         status = answer.status
         if answer.proxied:
-            words = f"a proxy stands between costguard and the metadata service (answer {status} to {path})"
-            hint = "exempt the metadata address from the transparent proxy, " + _DOCTOR
-            return CloudError("unreachable", words, code="imds_proxy", hint=hint)
+            message = f"a proxy stands between costguard and the metadata service (answer {status} to {path})"
+            hint = f"exempt the metadata address from the transparent proxy, {hints.THEN_DOCTOR}"
+            return CloudError("unreachable", message, code="imds_proxy", hint=hint)
         if status == 403:
-            words = "answer 403: it is switched off for this instance, or a proxy added X-Forwarded-For"
-            return _off(words, f"`{_OPTIONS} --http-endpoint enabled --http-tokens required`, {_DOCTOR}")
+            message = "answer 403: it is switched off for this instance, or a proxy added X-Forwarded-For"
+            return _off(message, f"`{_OPTIONS} --http-endpoint enabled --http-tokens required`, {hints.THEN_DOCTOR}")
         if status == 401:
-            words = "the metadata service does not accept the token that it has just given (401)"
-            return CloudError("internal", words, code="imds_token", hint="run `costguard doctor` again")
-        return self._garbage(path, f"status {status} is none that the service gives")
+            message = "the metadata service rejects the token that it has just given (401)"
+            return CloudError("internal", message, code="imds_token", hint=hints.DOCTOR)
+        return self._garbage(path, f"unexpected status {status}")
 
     def _garbage(self, path: str, why: str) -> CloudError:
-        words = f"what answers at {self.endpoint} for {path} is not the EC2 metadata service: {why}"
-        hint = "check cloud.metadata_endpoint and what listens there, " + _DOCTOR
-        return CloudError("internal", words, code="imds_garbage", hint=hint)
+        message = f"the answer of {self.endpoint} for {path} is not from the EC2 metadata service: {why}"
+        return CloudError("internal", message, code="imds_garbage", hint=hints.METADATA)
 
     def _busy(self, answer: Answer) -> CloudError:
         if answer.status in {429, 503}:
-            words = f"the metadata service throttles this machine ({answer.status}): something on it asks too often"
-            return CloudError("throttled", words, code="imds_throttled", hint="find the program that polls it")
-        words = f"the metadata service is in trouble (answer {answer.status})"
-        return CloudError("internal", words, code="imds_error", hint="run `costguard doctor` again")
-
-
-@contextmanager
-def _limited(connection: socket.socket, seconds: float) -> Iterator[threading.Event]:
-    """End the connection after so long: a time-out of the socket is for one piece, and pieces may drip for ever."""
-    late = threading.Event()
-
-    def end() -> None:
-        late.set()
-        with suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield late
-    finally:
-        timer.cancel()
+            message = f"the metadata service throttles this machine ({answer.status}): a program on it asks too often"
+            return CloudError("throttled", message, code="imds_throttled", hint="find the program that polls it")
+        message = f"the metadata service has an internal error ({answer.status})"
+        return CloudError("internal", message, code="imds_error", hint=hints.DOCTOR)
 
 
 @functools.cache

@@ -7,7 +7,8 @@ AWS backend.
 
 from collections.abc import Mapping
 
-from costguard.cloud.managed import POWER_DOWN
+from costguard.cloud.managed import POWER_DOWN as COMMON
+from costguard.cloud.managed import by_tags
 
 _TAGS = {
     "aws:eks:cluster-name": "EKS",
@@ -42,32 +43,18 @@ _PREFIXES = {
 _VALUES = {("owner", "dstack"): "dstack", ("vendor", "databricks"): "Databricks"}
 
 _NODE_GROUP = "scale its node group down: `aws eks update-nodegroup-config`, or let the cluster autoscaler do it"
-_POWER_DOWN = {
+POWER_DOWN = {
     "EKS": _NODE_GROUP,
     "Karpenter": "let Karpenter consolidate it, or `kubectl delete nodeclaim NAME`",
     "ECS": "set the container instance to DRAINING, and lower the desired capacity",
     "AWS Batch": "cancel its jobs: the compute environment then scales to its minimum of vCPUs by itself",
-    "ParallelCluster": f"{POWER_DOWN['Slurm']} (ScaledownIdletime)",
+    "ParallelCluster": f"{COMMON['Slurm']} (ScaledownIdletime)",
     "AWS PCS": "set the scale-down idle time of the cluster",
     "EMR": "`aws emr modify-cluster-attributes`, or set an auto-termination policy",
 }
+"""How services of AWS end their idle nodes themselves."""
 
 
 def owner(tags: Mapping[str, str]) -> tuple[str, str] | None:
-    """The scheduler and the tag that shows it; the most telling one first (SkyPilot's nodes are Ray's as well)."""
-    for name, engine in _TAGS.items():
-        if name in tags:
-            return engine, f"tag {name}"
-    for name, value in tags.items():
-        for prefix, engine in _PREFIXES.items():
-            if name.startswith(prefix):
-                return engine, f"tag {name}"
-        found = _VALUES.get((name.lower(), value.lower()))
-        if found:
-            return found, f"tag {name} = {value}"
-    return None
-
-
-def power_down(engine: str) -> str:
-    """How a service of AWS ends its idle nodes itself; empty for others."""
-    return _POWER_DOWN.get(engine, "")
+    """The scheduler and the tag that shows it."""
+    return by_tags(tags, _TAGS, _PREFIXES, _VALUES)

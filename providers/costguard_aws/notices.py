@@ -45,8 +45,8 @@ def _spot(imds: Imds) -> Iterator[CloudNotice]:
         return
     action, when = str(said.get("action", "")), str(said.get("time", ""))
     kind = action if action in _SPOT else "terminate"  # an unknown word: expect the worst
-    words = f"EC2 interrupts this Spot instance ({action or 'it does not say how'}) at {when or 'once'}"
-    yield CloudNotice(f"spot {action} {when}", kind, moment(when), words)
+    message = f"EC2 interrupts this Spot instance ({action or 'unknown how'}) at {when or 'any moment'}"
+    yield CloudNotice(f"spot {action} {when}", kind, moment(when), message)
 
 
 def _rebalance(imds: Imds) -> Iterator[CloudNotice]:
@@ -54,8 +54,8 @@ def _rebalance(imds: Imds) -> Iterator[CloudNotice]:
     said = _mapping(imds, "meta-data/events/recommendations/rebalance")
     if said:
         when = str(said.get("noticeTime", ""))
-        words = f"EC2 says that this Spot instance is at elevated risk of interruption (said at {when})"
-        yield CloudNotice(f"rebalance {when}", "rebalance", None, words)
+        message = f"EC2 sees an elevated risk that it interrupts this Spot instance (announced at {when})"
+        yield CloudNotice(f"rebalance {when}", "rebalance", None, message)
 
 
 def _events(imds: Imds) -> Iterator[CloudNotice]:
@@ -67,9 +67,9 @@ def _events(imds: Imds) -> Iterator[CloudNotice]:
         if text.startswith(_OVER) or str(event.get("State", "active")) != "active":
             continue
         begin = str(event.get("NotBefore", ""))
-        words = f"EC2 has scheduled {code or 'an event'} not before {begin}: {text}"
+        message = f"EC2 has scheduled {code or 'an event'} not before {begin}: {text}"
         yield CloudNotice(
-            str(event.get("EventId") or f"{code} {begin}"), _EVENTS.get(code, "stop"), moment(begin), words
+            str(event.get("EventId") or f"{code} {begin}"), _EVENTS.get(code, "stop"), moment(begin), message
         )
 
 
@@ -77,11 +77,11 @@ def _group(imds: Imds) -> Iterator[CloudNotice]:
     """The Auto Scaling group is taking this member away."""
     state = (imds.text("meta-data/autoscaling/target-lifecycle-state") or "").strip()
     if state in {"Terminated", "Warmed:Terminated"}:
-        yield CloudNotice(f"group {state}", "terminate", None, "the Auto Scaling group terminates this member now")
+        yield CloudNotice(f"group {state}", "terminate", None, "the Auto Scaling group terminates this instance now")
     elif state in {"Warmed:Stopped", "Warmed:Hibernated"}:
         kind = "stop" if state == "Warmed:Stopped" else "hibernate"
         yield CloudNotice(
-            f"group {state}", kind, None, f"the Auto Scaling group returns this member to its warm pool ({kind})"
+            f"group {state}", kind, None, f"the Auto Scaling group returns this instance to its warm pool ({kind})"
         )
 
 

@@ -42,7 +42,7 @@ _IN_GROUP: dict[Verb, Permission] = {
         needed=False,
     ),
 }
-_TAG = Permission("ec2:CreateTags", "write the tags costguard-incident and costguard-heartbeat of this instance")
+_TAG = Permission("ec2:CreateTags", "write the tags costguard-incident and costguard-heartbeat of this machine")
 _INSTANCES = "arn:*:ec2:*:*:instance/*"
 """Of every partition: ``aws``, ``aws-cn``, ``aws-us-gov`` …; a policy is of one account, which is in one of them."""
 _ITSELF = {"aws:userid": "*:${ec2:InstanceID}"}

@@ -14,7 +14,7 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     facts = facts._replace(verb=verb)
     ends_bill, already = rules_bill.ends_bill(facts, settings), None
     if facts.instance is not None and rules_vetoes.ends_already(facts):
-        already = rules.ends_already(f"EC2 says that the instance is {facts.instance.state}", ends_bill=ends_bill)
+        already = rules.ends_already(f"EC2 shows this machine as {facts.instance.state}", ends_bill=ends_bill)
     return rules.decide(
         rules.Case(verb, facts, settings),
         rules_vetoes.this_machine,

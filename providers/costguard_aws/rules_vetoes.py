@@ -7,10 +7,9 @@ user guide "Health checks for instances" (a stopped member is replaced) and "Det
 
 from collections.abc import Mapping
 
-from costguard.cloud import hints, managed
+from costguard.cloud import hints, managed, rules
 from costguard.cloud.age import is_young
-from costguard.cloud.rules import Case, Found, Row
-from costguard.plans import PlanFinding, Verdict
+from costguard.cloud.rules import Case, Found, Row, follows, instead, refuse
 from costguard_aws import nodes
 from costguard_aws.facts import Facts
 
@@ -23,24 +22,23 @@ IN_SERVICE, ENTERING, STANDBY = "InService", "EnteringStandby", "Standby"
 ENDING = frozenset(("stopping", "stopped", "shutting-down", "terminated"))
 """States of an instance that somebody has ended."""
 
-_DOCTOR = "then run `costguard doctor`"
+_MAY_TERMINATE = 'set kill_action = "terminate" if its disks may be deleted'
 _FLEET_TAGS = ("aws:ec2:fleet-id", "aws:ec2spot:fleet-request-id")
 
 
 def this_machine(case: AwsCase) -> Found:
     """The instance must exist under these credentials, in the account that the metadata names."""
-    facts = case.facts
-    found, said = facts.instance, facts.identity
+    found, me = case.facts.instance, case.facts.identity
     if found is None:
-        if "instance" not in facts.unknown:
-            text = f"EC2 does not know {said.instance} under these credentials, so nothing is done in its name"
-            hint = f"check account and region: `aws sts get-caller-identity`, {_DOCTOR}"
-            yield "refuse", PlanFinding("not_this_machine", text, hint)
+        if "instance" not in case.facts.unknown:
+            text = f"EC2 does not know {me.instance} under these credentials, so nothing is sent"
+            hint = f"check account and region: `aws sts get-caller-identity`, {hints.THEN_DOCTOR}"
+            yield refuse("not_this_machine", text, hint)
         return
-    account = said.details.get("account", "")
+    account = me.details.get("account", "")
     if found.owner and account and found.owner != account:
-        text = f"{found.id} belongs to account {found.owner}, and this machine's metadata says {account}"
-        yield "refuse", PlanFinding("not_this_machine", text, f"find out which is right, {_DOCTOR}")
+        text = f"EC2 says that {found.id} belongs to account {found.owner}; this machine's metadata says {account}"
+        yield refuse("not_this_machine", text, f"find out which is right, {hints.THEN_DOCTOR}")
 
 
 def ends_already(facts: Facts) -> bool:
@@ -50,78 +48,66 @@ def ends_already(facts: Facts) -> bool:
 
 def state(case: AwsCase) -> Found:
     """Only a running instance can be ended; one that ends already is not this rule's."""
-    facts = case.facts
-    if facts.instance and facts.instance.state != "running":
-        text = f"EC2 says that the instance is {facts.instance.state or 'in no state'}, not running: nothing is sent"
-        yield "refuse", PlanFinding("not_running", text, "wait for it, or look with `aws ec2 describe-instances`")
+    found = case.facts.instance
+    if found and found.state != "running":
+        yield rules.not_running("EC2", found.state, "wait, or look with `aws ec2 describe-instances`")
 
 
 def readable(case: AwsCase) -> Found:
     """Facts that decide between ending a bill and having the machine replaced or its data lost."""
-    facts, settings = case.facts, case.settings
-    needed = {
-        "instance": facts.instance is None and "instance" in facts.unknown,
-        "group": facts.in_group is None,
-        "protected": leaves_group(facts, settings) and "group" in facts.unknown,
-    }
-    if facts.verb == "terminate" and is_spot(facts):
-        needed["spot"] = facts.spot is None
-    words = {
-        "instance": "what EC2 knows of this instance (market, group, disks)",
-        "group": "whether an Auto Scaling group would replace it",
-        "protected": "whether its Auto Scaling group protects it from scale-in, which this call would go round",
-        "spot": "whether its Spot request is persistent and would start a new one",
-    }
-    for name, missing in needed.items():
-        if missing:
-            yield missed(facts, "group" if name == "protected" else name, words[name])
+    facts = case.facts
+    if facts.instance is None and "instance" in facts.unknown:
+        yield missed(facts, "instance", "what EC2 knows of this instance (market, group, disks)")
+    if facts.in_group is None:
+        yield missed(facts, "group", "whether an Auto Scaling group would replace this instance")
+    if leaves_group(facts, case.settings) and "group" in facts.unknown:
+        yield missed(facts, "group", "whether scale-in protection is set, which this call would bypass")
+    if facts.verb == "terminate" and is_spot(facts) and facts.spot is None:
+        yield missed(facts, "spot", "whether the Spot request is persistent and would start a new instance")
 
 
 def permitted(case: AwsCase) -> Found:
     """The dry run; it says nothing of the group's own call, which has none."""
-    facts, settings = case.facts, case.settings
-    if leaves_group(facts, settings):
-        text = "whether the Auto Scaling group's own call is allowed cannot be checked without making it"
-        hint = "grant autoscaling:TerminateInstanceInAutoScalingGroup on the group"
-        yield "consequences", PlanFinding("permission_unknown", text, hint)
+    facts = case.facts
+    if leaves_group(facts, case.settings):
+        yield _only_by_use("autoscaling:TerminateInstanceInAutoScalingGroup")
         return
-    if stands_by(facts, settings) and facts.group and facts.group.state == IN_SERVICE:
-        text = "whether this machine may enter the standby of its Auto Scaling group cannot be checked without doing it"
-        yield "consequences", PlanFinding("permission_unknown", text, "grant autoscaling:EnterStandby on the group")
+    if stands_by(facts, case.settings) and facts.group and facts.group.state == IN_SERVICE:
+        yield _only_by_use("autoscaling:EnterStandby")
     right = "ec2:TerminateInstances" if facts.verb == "terminate" else "ec2:StopInstances"
     hint = f"grant {right} on this instance: `costguard permissions aws` prints the policy"
-    if facts.permitted is False and facts.uptime is not None and is_young(facts.uptime):
-        text = f"AWS denies {right}, but this machine is {facts.uptime / 60:.0f} min old and rights arrive late; it is asked again"
-        yield "consequences", PlanFinding("rights_may_be_late", text, hint)
+    if facts.permitted is False and is_young(facts.uptime):
+        yield rules.rights_late(f"the right {right} is missing", right)
     elif facts.permitted is False:
-        text = f"AWS denies {right} to this machine: it cannot {facts.verb} itself, and the bill goes on"
-        yield "refuse", PlanFinding("not_permitted", text, hint)
+        yield rules.right_missing(right, hint)
     elif facts.permitted is None:
         unknown = facts.unknown.get("permitted")
-        text = f"whether {right} is allowed could not be checked ({unknown.words if unknown else 'no answer'})"
-        verdict: Verdict = "failed" if unknown and unknown.technical else "consequences"
-        yield verdict, PlanFinding("permission_unknown", text, hints.AGAIN if verdict == "failed" else hint)
+        passes = unknown is not None and unknown.technical
+        what, why = f"whether the right {right} is there", unknown.message if unknown else "no answer"
+        yield rules.unread("permission_unknown", what, why, hint, passes=passes, otherwise="consequences")
+
+
+def _only_by_use(right: str) -> Row:
+    text = f"unknown: whether the right {right} is there; only the request itself can show it"
+    return follows("permission_unknown", text, f"grant {right} on the Auto Scaling group")
 
 
 def protection(case: AwsCase) -> Found:
     """A flag that a person set is never removed. Stop protection holds back a termination too."""
     facts = case.facts
-    flags = {"disableApiStop": facts.api_stop_disabled}
+    flags = [("disableApiStop", facts.api_stop_disabled, "--no-disable-api-stop")]
     if facts.verb == "terminate":
-        flags["disableApiTermination"] = facts.api_termination_disabled
-    options = {"disableApiStop": "--no-disable-api-stop", "disableApiTermination": "--no-disable-api-termination"}
-    for name, value in flags.items():
-        remove = f"`aws ec2 modify-instance-attribute --instance-id {facts.identity.instance} {options[name]}`"
+        flags.append(("disableApiTermination", facts.api_termination_disabled, "--no-disable-api-termination"))
+    for name, value, option in flags:
         if value:
-            text = f"{name} protects this instance; costguard never removes a protection, and the bill goes on"
-            yield "refuse", PlanFinding("protected", text, f"if it may be ended, a person removes it: {remove}")
+            command = f"aws ec2 modify-instance-attribute --instance-id {facts.identity.instance} {option}"
+            yield rules.protected(name, command)
         elif value is None:
-            what = f"{name}; if it is set, EC2 will refuse and the bill goes on"
+            what = f"{name}; if it is set, EC2 refuses and the bill goes on"
             yield _unread(facts, name, what, "ec2:DescribeInstanceAttribute")
     if facts.group and facts.group.protected:
-        text = f"the group {facts.group.name} protects this member from scale-in; costguard never removes a protection"
-        hint = "`aws autoscaling set-instance-protection --no-protected-from-scale-in …`, if it may be ended"
-        yield "refuse", PlanFinding("protected", text, hint)
+        command = "aws autoscaling set-instance-protection --no-protected-from-scale-in …"
+        yield rules.protected(f"scale-in protection of the group {facts.group.name}", command)
 
 
 def owner(facts: Facts) -> tuple[str, str] | None:
@@ -139,33 +125,31 @@ def owned(facts: Facts, settings: Settings) -> bool:
 
 def node(case: AwsCase) -> Found:
     """A machine of a cluster belongs to its scheduler, which would see a failure and replace it."""
-    facts, settings = case.facts, case.settings
-    found = owner(facts)
+    found = owner(case.facts)
     if found:
-        yield managed.finding(*found, settings, nodes.power_down(found[0]))
+        yield managed.finding(found, case.settings, nodes.POWER_DOWN)
 
 
 def group(case: AwsCase) -> Found:
     """A stopped member fails its health check: it is terminated and replaced. Only leaving the group ends the bill."""
-    facts, settings = case.facts, case.settings
+    facts = case.facts
     if facts.in_group is False and "group" in facts.unknown:
-        what = "what Auto Scaling itself says of this instance; it has no tag of a group, which every member has"
+        what = "what Auto Scaling says of this instance; it lacks the tag that every member of a group has"
         yield _unread(facts, "group", what, "autoscaling:DescribeAutoScalingInstances")
     if not facts.in_group:
         return
-    name = facts.group.name if facts.group else "whose name could not be read"
-    if settings.get("group") != "leave":
-        text = f"this instance is a member of the Auto Scaling group {name}, which replaces it: the bill would go on"
-        hint = 'lower the group\'s desired capacity, or let costguard do both: cloud.group = "leave"'
-        yield "refuse", PlanFinding("group_member", text, hint)
+    name = facts.group.name if facts.group else "(name unknown)"
+    if case.settings.get("group") != "leave":
+        hint = 'lower the group\'s desired capacity, or let costguard do it: cloud.group = "leave"'
+        yield rules.member(f"Auto Scaling group {name}", hint)
     elif facts.verb == "hibernate":
-        text = f"members of an Auto Scaling group do not hibernate: the group {name} would replace it"
-        yield "another", PlanFinding("group_member", text, 'set kill_action = "stop"')
+        text = f"the Auto Scaling group {name} would replace this instance: members cannot hibernate"
+        yield instead("group_member", text, 'set kill_action = "stop"')
     elif facts.verb == "stop":
         yield from _standby(facts, name)
     else:
-        text = f"the Auto Scaling group {name} terminates this member and lowers its desired capacity by one"
-        yield "consequences", PlanFinding("group_member", text, "")
+        text = f"the Auto Scaling group {name} terminates this instance and lowers its desired capacity by one"
+        yield follows("group_member", text)
         yield from _at_minimum(facts, name)
 
 
@@ -173,32 +157,25 @@ def _standby(facts: Facts, name: str) -> Found:
     """A stopped member stays only in standby, and only one that is in service may enter it."""
     state = facts.group.state if facts.group else ""
     if not state:
-        what = (
-            f"the lifecycle state of this member of the Auto Scaling group {name}, without which it cannot be stopped"
-        )
+        what = f"the state of this instance in the Auto Scaling group {name}, without which it cannot be stopped"
         yield missed(facts, "group", what)
     elif state == IN_SERVICE:
         text = (
-            f"the Auto Scaling group {name} puts this member into standby and lowers its desired capacity by one, then it is "
-            "stopped; it stays so until somebody brings it back, and the group's scaling may start another one"
+            f"the Auto Scaling group {name} moves this instance to standby and lowers its desired capacity by one; then it is "
+            "stopped. It stays in standby until somebody brings it back; scaling policies may start another instance"
         )
-        yield "consequences", PlanFinding("group_member", text, f"to bring it back: {bring_back(facts)}")
+        yield follows("group_member", text, f"to bring it back: {bring_back(facts)}")
         yield from _at_minimum(facts, name)
     elif state in {ENTERING, STANDBY}:
         text = (
-            f"this member of the Auto Scaling group {name} is in standby ({state}), where it stays when it is stopped; "
+            f"this member of the Auto Scaling group {name} is in standby ({state}) and stays there when it is stopped; "
             "until then it runs and is billed, and the group is one smaller"
         )
         hint = f"to bring it back while it runs: {exit_standby(facts)}; when it is stopped: {bring_back(facts)}"
-        yield "consequences", PlanFinding("group_member", text, hint)
+        yield follows("group_member", text, hint)
     else:
-        text = f"the Auto Scaling group {name} shows this member as {state}, and only one in service can be stopped"
-        yield (
-            "refuse",
-            PlanFinding(
-                "group_member", text, "wait for it, or look with `aws autoscaling describe-auto-scaling-instances`"
-            ),
-        )
+        text = f"the Auto Scaling group {name} shows this member as {state}; only one in service can be stopped"
+        yield refuse("group_member", text, "wait, or look with `aws autoscaling describe-auto-scaling-instances`")
 
 
 def bring_back(facts: Facts) -> str:
@@ -215,12 +192,12 @@ def exit_standby(facts: Facts) -> str:
 def _at_minimum(facts: Facts, name: str) -> Found:
     known = facts.group
     if "sizes" in facts.unknown:
-        what = f"whether the group {name} is at its minimum; if it is, it refuses to shrink and the bill goes on"
+        what = f"whether the group {name} is at its minimum; if so, it refuses to shrink and the bill goes on"
         yield _unread(facts, "sizes", what, "autoscaling:DescribeAutoScalingGroups")
     if known and known.minimum is not None and known.desired is not None and known.desired <= known.minimum:
         text = f"the group {name} is at its minimum of {known.minimum}: it would refuse to shrink, and the bill goes on"
         hint = f"`aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --min-size …`"
-        yield "refuse", PlanFinding("group_at_minimum", text, hint)
+        yield refuse("group_at_minimum", text, hint)
 
 
 def fleets(facts: Facts) -> list[str]:
@@ -231,14 +208,12 @@ def fleets(facts: Facts) -> list[str]:
 
 def fleet(case: AwsCase) -> Found:
     """A fleet that maintains its capacity starts a new instance; its type cannot be seen from here."""
-    facts, settings = case.facts, case.settings
-    for name in fleets(facts)[:1]:
-        if facts.in_group:
-            return
-        leave = settings.get("group") == "leave"
-        text = f"this instance comes from the fleet {name}; one of type maintain starts a new one, and the bill goes on"
-        hint = 'lower its target capacity, or set cloud.group = "leave" if it is of type instant or request'
-        yield "consequences" if leave else "refuse", PlanFinding("group_member", text, hint)
+    names = fleets(case.facts)
+    if not names or case.facts.in_group:
+        return
+    text = f"this instance comes from the fleet {names[0]}; one of type maintain starts a new one, and the bill goes on"
+    hint = 'lower its target capacity, or set cloud.group = "leave" if it is of type instant or request'
+    yield (follows if case.settings.get("group") == "leave" else refuse)("group_member", text, hint)
 
 
 def spot(case: AwsCase) -> Found:
@@ -248,24 +223,22 @@ def spot(case: AwsCase) -> Found:
         return
     request, number = facts.spot, facts.instance.spot_request if facts.instance else ""
     if facts.verb == "hibernate":
-        text = "EC2 hibernates a Spot instance only when it interrupts it, never on request"
-        yield "another", PlanFinding("cannot_hibernate", text, _instead(facts))
+        yield rules.cannot_hibernate("EC2 hibernates a Spot instance only when it interrupts it", _instead(facts))
     elif request is None and facts.verb == "stop":
-        what = "the type of the Spot request; if it is one-time, EC2 will refuse to stop"
+        what = "the type of the Spot request; if it is one-time, EC2 refuses to stop"
         yield _unread(facts, "spot", what, "ec2:DescribeSpotInstanceRequests")
     elif request and facts.verb == "stop" and request.type == "persistent" and not request.launch_group:
-        text = "a stopped Spot instance starts again only when you start it and EC2 has spare capacity at your price"
-        yield "consequences", PlanFinding("spot_may_not_return", text, "")
+        yield rules.may_not_return("EC2")
     elif request and facts.verb == "stop":
         kind = f"in the launch group {request.launch_group}" if request.launch_group else "one-time"
-        text = f"EC2 cannot stop a Spot instance whose request is {kind}: it can only be terminated"
-        yield "another", PlanFinding("one_time_spot", text, 'set kill_action = "terminate" if its disks may be deleted')
+        text = f"EC2 can only terminate this Spot instance: its request is {kind}"
+        yield instead("one_time_spot", text, _MAY_TERMINATE)
     elif starts_again(facts):
         text = (
-            f"the persistent Spot request {number} would start a new instance after a termination: the bill would go on"
+            f"after a termination the persistent Spot request {number} would start a new instance: the bill would go on"
         )
         hint = f'set kill_action = "stop", or first `aws ec2 cancel-spot-instance-requests --spot-instance-request-ids {number}`'
-        yield "another", PlanFinding("persistent_spot", text, hint)
+        yield instead("persistent_spot", text, hint)
 
 
 def hibernation(case: AwsCase) -> Found:
@@ -273,15 +246,13 @@ def hibernation(case: AwsCase) -> Found:
     facts = case.facts
     if facts.verb != "hibernate":
         return
-    found = facts.instance
     if facts.type_hibernates is False:
-        text = f"instances of type {facts.identity.type} cannot hibernate (no GPU type of EC2 can)"
-        yield "another", PlanFinding("cannot_hibernate", text, _instead(facts))
-    elif found and not found.hibernation:
-        text = "hibernation was not configured when this instance was launched, and cannot be added"
-        yield "another", PlanFinding("cannot_hibernate", text, _instead(facts))
+        why = f"type {facts.identity.type} does not support it (no GPU type of EC2 does)"
+        yield rules.cannot_hibernate(why, _instead(facts))
+    elif facts.instance and not facts.instance.hibernation:
+        yield rules.cannot_hibernate("it was launched without hibernation, which cannot be added", _instead(facts))
     elif facts.type_hibernates is None:
-        what = f"whether type {facts.identity.type} can hibernate; if not, EC2 will refuse"
+        what = f"whether type {facts.identity.type} can hibernate; if not, EC2 refuses"
         yield _unread(facts, "type", what, "ec2:DescribeInstanceTypes")
 
 
@@ -289,35 +260,26 @@ def root_device(case: AwsCase) -> Found:
     """An instance whose root disk is an instance store has no stopped state."""
     facts = case.facts
     if facts.verb != "terminate" and facts.instance and facts.instance.root_device == "instance-store":
-        text = f"the root disk of this instance is an instance store: it cannot {facts.verb}, only be terminated"
-        yield (
-            "another",
-            PlanFinding("instance_store_root", text, 'set kill_action = "terminate" if its data may be lost'),
-        )
+        text = f"this instance cannot {facts.verb}, only be terminated: its root disk is an instance store"
+        yield instead("instance_store_root", text, _MAY_TERMINATE)
 
 
 def prepaid(case: AwsCase) -> Found:
     """Ending an instance does not end a reservation."""
-    facts, settings = case.facts, case.settings
-    found = facts.instance
-    act = settings.get("prepaid") == "act"
-    verdict: Verdict = "consequences" if act else "refuse"
-    hint = "" if act else 'set cloud.prepaid = "act" to end it all the same'
-    lifecycle = facts.identity.details.get("lifecycle", "")
-    if lifecycle in {"capacity-block", "scheduled"} or (
-        found and (found.block or found.lifecycle in {"capacity-block", "scheduled"})
-    ):
-        text = (
-            "this capacity is paid in advance: ending it saves nothing, and it cannot start again after the block's end"
-        )
-        yield verdict, PlanFinding("prepaid", text, hint)
+    found, act = case.facts.instance, case.settings.get("prepaid") == "act"
+    say, hint = (follows, "") if act else (refuse, hints.PREPAID)
+    lifecycle = case.facts.identity.details.get("lifecycle", "")
+    kinds = {lifecycle, found.lifecycle if found else ""}
+    if kinds & {"capacity-block", "scheduled"} or (found and found.block):
+        text = "this capacity is paid in advance: ending the instance saves nothing, and after the block's end it cannot start again"
+        yield say("prepaid", text, hint)
     elif (found and found.reservation) or lifecycle == "interruptible-capacity-reservation":
         name = found.reservation if found and found.reservation else "that it runs in"
         text = f"the capacity reservation {name} is billed whether it is used or not: ending the instance saves nothing"
-        yield verdict, PlanFinding("reservation_goes_on", text, hint or "cancel the reservation when it is not needed")
+        yield say("reservation_goes_on", text, hint or "cancel the reservation when nobody needs it")
     elif found and found.tenancy == "host":
         text = "the dedicated host is billed as long as it is allocated: ending the instance saves nothing"
-        yield verdict, PlanFinding("reservation_goes_on", text, hint or "release the host when it is empty")
+        yield say("reservation_goes_on", text, hint or "release the host when it is empty")
 
 
 def leaves_group(facts: Facts, settings: Settings) -> bool:
@@ -348,21 +310,18 @@ def _unread(facts: Facts, name: str, what: str, right: str) -> Row:
     unknown = facts.unknown.get(name)
     if unknown and unknown.technical:
         return missed(facts, name, what)
-    why = f" ({unknown.words})" if unknown else ""
-    hint = f"grant {right}" if unknown is None or unknown.permission else "run `costguard doctor` again"
-    return "consequences", PlanFinding("permission_unknown", f"not known: {what}{why}", hint)
+    hint = f"grant {right}" if unknown is None or unknown.permission else hints.DOCTOR
+    return follows("permission_unknown", f"unknown: {what}{f' ({unknown.message})' if unknown else ''}", hint)
 
 
 def missed(facts: Facts, name: str, what: str) -> Row:
     """A fact that decides. Throttling or a network that broke off is no veto: it passes, and the plan is made again."""
     unknown = facts.unknown.get(name)
-    if unknown and unknown.technical:
-        return "failed", PlanFinding("facts_missing", f"{what} could not be read ({unknown.words})", hints.AGAIN)
-    why = unknown.words if unknown else "EC2 did not say"
     right = unknown.permission if unknown else ""
     late = "; rights of a young machine may still arrive" if is_young(facts.uptime) else ""
-    hint = f"grant {right}: `costguard permissions aws` prints the policy" if right else "run `costguard doctor` again"
-    return "refuse", PlanFinding("facts_missing", f"{what} could not be read ({why}){late}", hint)
+    why = f"{unknown.message if unknown else 'EC2 did not say'}{late}"
+    hint = f"grant {right}: `costguard permissions aws` prints the policy" if right else hints.DOCTOR
+    return rules.unread("facts_missing", what, why, hint, passes=unknown is not None and unknown.technical)
 
 
 def _instead(facts: Facts) -> str:

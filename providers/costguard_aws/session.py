@@ -20,6 +20,7 @@ import botocore.session
 from botocore.config import Config
 
 import costguard
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site, Ticket
 from costguard.cloud.retry import LateError, bounded, until
 from costguard_aws import errors, metadata, transport
@@ -33,7 +34,7 @@ LOOK_TRIES = 3
 """How often a question without an effect is asked before its answer counts as unknown; throttled tries do not count."""
 
 _RENEWAL_SECONDS = 5.0  # for the credentials of one call, when they have to be renewed
-_ROLE_HINT = "look at the metadata service of this machine, then run `costguard doctor` again"
+_ROLE_HINT = f"check the metadata service of this machine, {hints.THEN_DOCTOR}"
 
 _ROLES = "meta-data/iam/security-credentials/"
 _SAFE = re.compile(r"[^A-Za-z0-9._:-]")
@@ -101,8 +102,8 @@ class Session:
         try:
             bounded(lambda: self._session.get_credentials().get_frozen_credentials(), within)
         except LateError as error:
-            words = f"{permission}: not sent, the role's credentials did not come ({error})"
-            raise CloudError("unreachable", words, code="credentials_late", hint=_ROLE_HINT) from error
+            message = f"{permission}: not sent, because the metadata service gave no credentials ({error})"
+            raise CloudError("unreachable", message, code="credentials_late", hint=_ROLE_HINT) from error
         except Exception as error:
             raise errors.translate(error, permission) from error
 
@@ -180,9 +181,9 @@ class _Role(botocore.credentials.CredentialProvider):  # type: ignore[misc]  # t
             return None
         if not isinstance(found, dict) or found.get("Code") != "Success":
             code = str(found.get("Code", "")) if isinstance(found, dict) else ""
-            words = f"the metadata service gives no credentials for the role {name} ({code or 'no code'})"
-            hint = "check the role's trust policy and the instance profile, then run `costguard doctor`"
-            raise CloudError("credentials", words, code=code or "credentials_missing", hint=hint)
+            message = f"the metadata service gives no credentials for the role {name} ({code or 'no code'})"
+            hint = f"check the role's trust policy and the instance profile, {hints.THEN_DOCTOR}"
+            raise CloudError("credentials", message, code=code or "credentials_missing", hint=hint)
         return _as_sdk(found)
 
 
@@ -200,11 +201,13 @@ def _as_sdk(found: Mapping[str, Any]) -> dict[str, str]:
             "expiry_time": end.isoformat(),
         }
     except (KeyError, ValueError, TypeError):
-        words = "the metadata service gives credentials that make no sense"
-        hint = "look at the instance profile, then run `costguard doctor`"
-        raise CloudError("credentials", words, code="credentials_garbage", hint=hint) from None
+        message = "the metadata service gives malformed credentials"
+        hint = f"check the instance profile, {hints.THEN_DOCTOR}"
+        raise CloudError("credentials", message, code="credentials_garbage", hint=hint) from None
 
 
 def _no_credentials() -> CloudError:
-    words = "this machine has no AWS credentials: no instance profile, none in the environment, and none in the files of the SDK"
-    return CloudError("credentials", words, code="credentials_missing", hint=errors.CREDENTIALS_HINT)
+    message = (
+        "this machine has no AWS credentials: no instance profile, and none in the environment or in the SDK's files"
+    )
+    return CloudError("credentials", message, code="credentials_missing", hint=errors.CREDENTIALS_HINT)

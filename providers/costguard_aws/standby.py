@@ -28,7 +28,7 @@ class _Seen(NamedTuple):
     """
 
     state: str = ""
-    words: str = ""
+    message: str = ""
     accepted: bool = False
     doubt: bool = False
     vetoed: bool = False
@@ -39,7 +39,8 @@ def enter(session: Session, facts: Facts, end: float) -> Result | None:
 
     None once it is: only then may it be stopped. Else what became of it; nothing was stopped then. A crash leaves
     nothing half done that this does not take up again: the state is looked at before each request, and a member
-    that has left the service is refused a second time, so the group never shrinks twice.
+    that has left the service is refused a second time, so the group never shrinks twice. `costguard.cloud.send` does
+    not fit: there an accepted request is the end, here the state that it leads to is awaited.
     """
     seen = _Seen()
     for pause in pauses(_LONGEST_PAUSE):
@@ -57,7 +58,7 @@ def enter(session: Session, facts: Facts, end: float) -> Result | None:
         except CloudError as error:
             seen = _noted(seen, error, asked=asked)
             if not (_passes(error, facts) or seen.doubt or seen.accepted):
-                return Result("failed" if error.technical else "refused", f"nothing was stopped: {seen.words}")
+                return Result("failed" if error.technical else "refused", f"nothing was stopped: {seen.message}")
         if time.monotonic() + pause >= end:
             return _late(seen, facts)
         time.sleep(pause)
@@ -68,7 +69,7 @@ def held(facts: Facts, status: Status) -> str:
     """Words for a member in standby after a request to stop it that ended as ``status``, with the way back."""
     name = facts.group.name if facts.group else ""
     if status == "accepted":
-        return f"the Auto Scaling group {name} holds it in standby; to bring it back: {bring_back(facts)}"
+        return f"it is in standby in the Auto Scaling group {name}; to bring it back: {bring_back(facts)}"
     if status == "unknown":
         return f"unless it stops, {_runs_on(facts)}"
     return f"so it was not stopped: {_runs_on(facts)}"
@@ -104,9 +105,9 @@ def _send(session: Session, facts: Facts, end: float) -> None:
 
 
 def _noted(seen: _Seen, error: CloudError, *, asked: bool) -> _Seen:
-    words = f"{error}; {error.hint}" if error.hint else str(error)
+    message = f"{error}; {error.hint}" if error.hint else str(error)
     doubt = asked and error.in_doubt  # a mere question has no effect
-    return seen._replace(state="", words=words, doubt=seen.doubt or doubt, vetoed=not error.technical)
+    return seen._replace(state="", message=message, doubt=seen.doubt or doubt, vetoed=not error.technical)
 
 
 def _passes(error: CloudError, facts: Facts) -> bool:
@@ -117,11 +118,11 @@ def _passes(error: CloudError, facts: Facts) -> bool:
 def _late(seen: _Seen, facts: Facts) -> Result:
     """The time is over. *Failed* only where it is known what the group did; the next attempt goes on from there."""
     name = facts.group.name if facts.group else ""
-    why = f" ({seen.words})" if seen.words else ""
+    why = f" ({seen.message})" if seen.message else ""
     if seen.state == ENTERING or seen.accepted:
         text = f"nothing was stopped: the Auto Scaling group {name} is still putting this member into standby{why}"
         return Result("failed", f"{text}; the next attempt goes on from there; until then {_runs_on(facts)}")
     if seen.doubt and seen.state != IN_SERVICE:
-        text = f"nothing was stopped, and whether the group {name} has put this member into standby cannot be said{why}; if it has, {_runs_on(facts)}"
+        text = f"nothing was stopped; unknown whether the group {name} has put this member into standby{why}; if so, {_runs_on(facts)}"
         return Result("unknown", text)
     return Result("refused" if seen.vetoed else "failed", f"nothing was accepted{why}")

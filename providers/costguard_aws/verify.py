@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
 from costguard.plans import Result
 from costguard_aws import described
@@ -14,10 +15,7 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Result:
     """``done`` when the bill has ended, ``pending`` while it ends, ``failed`` while it runs on. Raises CloudError."""
     instance, region = receipt.get("instance", ""), receipt.get("region", "")
     if not instance or not region:
-        words = "the receipt names no instance and region of AWS"
-        raise CloudError(
-            "refused", words, code="receipt", hint="take the receipt from the acting message or `costguard history`"
-        )
+        raise CloudError("refused", "the receipt names no instance and region", code="receipt", hint=hints.RECEIPT)
     session = Session(site, region)
     try:
         return _ask(session, instance, receipt)
@@ -37,7 +35,7 @@ def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Result:
         return _forgotten(session, instance, account)
     if account and found.owner and account != found.owner:
         raise CloudError(
-            "changed", f"{instance} belongs to account {found.owner}, the receipt names {account}", code="receipt"
+            "changed", f"{instance} belongs to account {found.owner}, but the receipt names {account}", code="receipt"
         )
     if found.state in CLOSED:
         return Result("done", closed(found))
@@ -45,7 +43,7 @@ def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Result:
         return Result("pending", f"seen stopping: EC2 says {found.state}")
     if started_again(found, receipt.get("accepted", "")):
         return Result("done", came_back(found))
-    return Result("failed", f"EC2 says {found.state}: the bill goes on; look at `costguard status` on the machine")
+    return Result("failed", f"EC2 says {found.state}: the bill goes on; see `costguard status` on the machine")
 
 
 def _forgotten(session: Session, instance: str, account: str) -> Result:
@@ -54,12 +52,12 @@ def _forgotten(session: Session, instance: str, account: str) -> Result:
         mine = str(session.look("sts", "GetCallerIdentity").get("Account", ""))
     except CloudError as error:
         return Result(
-            "unknown", f"EC2 does not know {instance}, and whose credentials these are cannot be told ({error})"
+            "unknown", f"EC2 does not know {instance}; unknown which account these credentials belong to ({error})"
         )
     if account and mine == account:
-        text = f"closed: EC2 no longer knows {instance} in account {account}; a terminated instance is forgotten after an hour"
+        text = f"closed: EC2 no longer knows {instance} in account {account}; it forgets a terminated instance after an hour"
         return Result("done", text)
     whose = f"the receipt names account {account}" if account else "the receipt names no account"
     return Result(
-        "unknown", f"account {mine} does not know {instance}, and {whose}: ask with that account's credentials"
+        "unknown", f"account {mine} does not know {instance}, and {whose}: ask with the credentials of that account"
     )

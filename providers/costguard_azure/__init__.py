@@ -5,11 +5,12 @@ shut down from inside is *stopped*, still allocated and billed; only *deallocate
 cloud-init's ``ds-identify`` (the chassis asset tag; the vendor alone is any Hyper-V).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Permission, Price, Setting, Site, Verb
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Setting, Site
 from costguard.plans import Result
-from costguard_azure import firmware
+from costguard_azure import firmware, prices
+from costguard_azure import permissions as rights
 
 
 class Azure:
@@ -19,7 +20,7 @@ class Azure:
     settings = (
         Setting(
             "identity",
-            "With several identities on the machine: the client id of the one to use.",
+            "The client id of the managed identity to use, if the machine has several.",
             default="",
             example="11111111-2222-3333-4444-555555555555",
             allowed="a text",
@@ -27,7 +28,7 @@ class Azure:
         ),
         Setting(
             "scheduled_events",
-            "In live mode, ask also for scheduled events: the question switches these announcements on, which then delay restarts.",
+            "In live mode, also ask for scheduled events. The first question enables them for the machine, and they then delay restarts.",
             default=False,
             example=True,
             allowed="true or false",
@@ -36,10 +37,11 @@ class Azure:
             formerly="scheduled_events",
         ),
     )
-
-    def recognises(self, dmi: Mapping[str, str]) -> bool:
-        """Every Azure machine has the same chassis asset tag."""
-        return firmware.recognises(dmi)
+    recognises = staticmethod(firmware.recognises)
+    price = staticmethod(prices.price)
+    permissions = staticmethod(rights.permissions)
+    policy = staticmethod(rights.policy)
+    commands = staticmethod(rights.commands)
 
     def instance_of(self, dmi: Mapping[str, str]) -> str:
         """None beside the firmware's own UUID."""
@@ -50,9 +52,8 @@ class Azure:
         return Consequence(
             ends_bill=False,
             keeps_disks=True,
-            text="a shutdown from inside leaves the machine allocated: it is billed in full while it is off",
-            hint='deallocate it instead: kill_action = "stop" (or `az vm deallocate`); or set '
-            "actions.shutdown.accept_bill = true",
+            text="a shutdown from inside leaves the machine allocated and billed in full",
+            hint='set kill_action = "stop", which deallocates it, or actions.shutdown.accept_bill = true',
         )
 
     def identify(self, site: Site) -> Identity:
@@ -94,30 +95,6 @@ class Azure:
         from costguard_azure.verify import verify
 
         return verify(site, receipt)
-
-    def price(self, identity: Identity) -> Price | None:
-        """See `costguard_azure.prices`."""
-        from costguard_azure.prices import price
-
-        return price(identity)
-
-    def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
-        """The rights these actions need."""
-        from costguard_azure.permissions import needed
-
-        return needed(verbs, tag=tag)
-
-    def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """The custom role, as JSON for ``az role definition create``."""
-        from costguard_azure.permissions import policy
-
-        return policy(verbs, tag=tag)
-
-    def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """See `costguard_azure.permissions.commands`."""
-        from costguard_azure.permissions import commands
-
-        return commands(verbs, tag=tag)
 
 
 PROVIDER = Azure()

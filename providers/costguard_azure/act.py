@@ -5,12 +5,11 @@ import time
 import uuid
 from typing import Any
 
-from costguard.cloud import hints
+from costguard.cloud import errors
 from costguard.cloud.api import CloudError, Ticket, Verb
 from costguard.cloud.send import EndRequest, Look, send, unchanged
 from costguard.plans import Result
 from costguard_azure import arm
-from costguard_azure.errors import GARBAGE, NOT_ARM
 from costguard_azure.facts import Facts
 from costguard_azure.session import AGENT, READ, Session
 
@@ -63,9 +62,7 @@ def _send(session: Session, verb: Verb, ticket: Ticket, left: float) -> str:
         proof = headers.get("x-ms-request-id") or ""
         page = "html" in str(headers.get("Content-Type") or "")
         if status < 300 and (page or not (proof or status == 202)):  # Azure numbers each of its answers
-            what = "a page" if page else "something without Azure's request id"
-            text = f"{doing}: {what} answered ({NOT_ARM})"
-            raise CloudError("internal", text, code=GARBAGE, hint=hints.WHO_ANSWERS, sent="silent")
+            raise errors.malformed("Azure", doing, "a web page" if page else "it lacks Azure's request id")
 
     _token(session, left)
     left = max(0.1, end - time.monotonic())
@@ -91,15 +88,19 @@ def _look(session: Session, verb: Verb, within: float) -> Look | None:
     try:
         view = session.once("looking whether it was heard", lambda: arm.instance_view(session, **limits), within)
     except CloudError as error:
-        return Look("Azure shows that it is gone", ends=True) if error.code in GONE and verb == "terminate" else None
+        return (
+            Look("Azure no longer knows this machine", ends=True)
+            if error.code in GONE and verb == "terminate"
+            else None
+        )
     if view.provisioning == "deleting":
-        return Look("Azure shows that it is being deleted", ends=True)
+        return Look("Azure shows deleting", ends=True)
     return seen(view.power)
 
 
 def seen(power: str) -> Look:
     """What a power state of the machine says of its end."""
-    return Look(f"Azure says {power or 'nothing of its state'}", power in {"deallocating", *_ENDED}, f"power {power}")
+    return Look(f"Azure shows {power or 'no power state'}", power in {"deallocating", *_ENDED}, f"power {power}")
 
 
 def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
@@ -113,33 +114,29 @@ def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Result | Non
         view = session.ask(end, doing, lambda: arm.instance_view(session))
     except CloudError as error:
         if error.code in GONE:
-            return Result("done", "closed: the machine does not exist any more", recorded.proof if recorded else "")
+            return Result("done", "closed: Azure no longer knows this machine", recorded.proof if recorded else "")
         return unchanged(recorded, str(error))
     return shown(view, verb, recorded)
 
 
 def shown(view: arm.View, verb: str, recorded: Result | None) -> Result:
     """What an instance view proves; what was recorded, with more words, where it proves nothing."""
-    power, proof = view.power or "without a power state", recorded.proof if recorded else ""
+    power, proof = view.power or "no power state", recorded.proof if recorded else ""
     if view.power in _ENDED and verb != "terminate":
         slept = " and hibernated" if view.hibernation == "hibernated" else ""
-        return Result("done", f"closed: the cloud shows the machine as deallocated{slept}", proof)
+        return Result("done", f"closed: Azure shows deallocated{slept}; computing is no longer billed", proof)
     if view.power in _ENDED:
-        text = "seen stopping: the machine is deallocated, so computing is not billed; it is not deleted yet"
+        text = "seen stopping: deallocated, so computing is not billed; not deleted yet"
         return Result("pending", text, proof)
     if view.power in _ENDING or view.provisioning == "deleting":
-        text = (
-            f"seen stopping: the cloud shows the machine as {view.provisioning if view.power not in _ENDING else power}"
-        )
-        return Result("pending", text, proof)
+        shows = power if view.power in _ENDING else view.provisioning
+        return Result("pending", f"seen stopping: Azure shows {shows}", proof)
     if view.power == "stopped":
-        text = "the cloud shows the machine as stopped but allocated, billed in full; run `az vm deallocate --ids VM`"
+        text = "Azure shows stopped, but still allocated and billed in full; run `az vm deallocate --ids VM`"
         return unchanged(recorded, text)
     failed = f" ({view.provisioning})" if view.provisioning.startswith("failed") else ""
-    return unchanged(recorded, f"the cloud shows the machine as {power}{failed}")
+    return unchanged(recorded, f"Azure shows {power}{failed}: the bill goes on")
 
 
 def _words(verb: Verb) -> str:
-    return {"stop": "deallocate", "hibernate": "hibernate and deallocate", "terminate": "delete"}[
-        verb
-    ] + " this machine"
+    return {"stop": "deallocate", "hibernate": "hibernate", "terminate": "delete"}[verb] + " this machine"

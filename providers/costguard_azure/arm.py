@@ -7,9 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from costguard.cloud import hints
+from costguard.cloud import errors
 from costguard.cloud.api import CloudError, Verb
-from costguard_azure.errors import GARBAGE, NOT_ARM
 from costguard_azure.session import Session
 
 PERMISSIONS_VERSION = "2022-04-01"
@@ -36,8 +35,7 @@ def machine(session: Session) -> Any:
         found = compute.virtual_machines.get(where.group, where.name, expand="instanceView", cls=_document)
     body = found.get("properties") if isinstance(found, dict) else None
     if not (isinstance(body, dict) and body.get("vmId")):
-        text = f"looking at the machine: an answer without the machine's id ({NOT_ARM})"
-        raise CloudError("internal", text, code=GARBAGE, hint=hints.WHO_ANSWERS)
+        raise errors.malformed("Azure", "looking at the machine", "it lacks the machine's id", sent="no")
     return found
 
 
@@ -117,4 +115,4 @@ def _rows(session: Session, path: str, version: str, doing: str) -> list[Mapping
         if not following:
             return found
         path = session.path(str(following), doing)
-    raise CloudError("internal", f"{doing}: the list has no end", code="nextLink", retry_after=None)
+    raise CloudError("internal", f"{doing}: the list does not end", code="nextLink", retry_after=None)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from costguard.cloud.age import is_young, uptime
 from costguard.cloud.api import CloudError, Identity, Price, Site
+from costguard.cloud.local_disks import Use
 from costguard.cloud.rules import Case
 from costguard_azure import arm, disks, nodes, resource
 from costguard_azure.permissions import Grant
@@ -70,6 +71,7 @@ class Vm(NamedTuple):
 class Facts(NamedTuple):
     """See the module.
 
+    ``disk`` is the use of the local disks, None where there is none.
     ``young``: the machine is so new that rights may be on their way. ``trouble`` says why there is no
     ``vm``: ``denied``, ``gone`` or ``refused``; ``unknown`` says why, for everything that is missing.
     """
@@ -79,7 +81,7 @@ class Facts(NamedTuple):
     vm: Vm | None
     grants: tuple[Grant, ...] | None
     locks: tuple[Lock, ...] | None
-    disk: disks.LocalDisk
+    disk: Use | None
     young: bool = False
     trouble: str = ""
     unknown: Mapping[str, CloudError] = {}

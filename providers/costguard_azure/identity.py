@@ -8,6 +8,7 @@ firmware gives its first three groups in the other byte order).
 from collections.abc import Mapping
 from typing import Any
 
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity, Site
 from costguard_azure import metadata, resource
 from costguard_azure.firmware import recognises
@@ -17,15 +18,14 @@ def identify(site: Site) -> Identity:
     """Ask the metadata service, and compare. Raises CloudError."""
     evidence = [_first_fact(site)]
     if site.settings.get("metadata") == "never":
-        text = '[cloud] metadata = "never", so nobody can say which Azure machine this is'
-        raise CloudError("refused", text, code="metadata_never", hint='set [cloud] metadata = "auto"')
+        raise CloudError("refused", hints.NO_METADATA, code="metadata_never", hint='set cloud.metadata = "auto"')
     found = metadata.compute(site)
     vm_id = _text(found, "vmId").lower()
     evidence.append(f"metadata service: vmId {vm_id}")
     uuid = site.dmi.get("product_uuid", "").strip().lower()
     if uuid and vm_id not in {uuid, _swapped(uuid)}:
-        text = f"the firmware says machine {uuid}, the metadata service says {vm_id}: one of them is not this machine's"
-        raise CloudError("changed", text, code="vmId", hint="check who answers at the metadata service's address")
+        text = f"the firmware says {uuid}, the metadata service says {vm_id}: neither is touched"
+        raise CloudError("changed", text, code="vmId", hint=hints.METADATA)
     if uuid:
         evidence.append(f"firmware: product UUID {uuid}")
     details = _details(found, vm_id)
@@ -47,13 +47,12 @@ def _first_fact(site: Site) -> str:
         return "firmware: Azure's chassis asset tag"
     tag, vendor = site.dmi.get("chassis_asset_tag", ""), site.dmi.get("sys_vendor", "")
     if tag or vendor not in {"", "Microsoft Corporation"}:  # a guest inside an Azure machine reaches its host's service
-        text = f"the firmware says `{vendor or tag}`, which is no Azure machine; costguard does not touch it"
-        hint = "correct cloud.provider, then run `costguard doctor`"
-        raise CloudError("changed", text, code="chassis_asset_tag", hint=hint)
+        text = f"the firmware says `{vendor or tag}`, which is not Azure: the machine is not touched"
+        raise CloudError("changed", text, code="chassis_asset_tag", hint=hints.PROVIDER)
     if "azure" in str(site.settings.get("provider")).lower() or metadata.replaced(site):
         return "the configuration says Azure"
-    text = "the firmware does not say Azure, so Azure's metadata service is not asked"
-    raise CloudError("changed", text, code="chassis_asset_tag", hint='set [cloud] provider = "azure" if it is one')
+    text = "the firmware does not say Azure, so the metadata service is not asked"
+    raise CloudError("changed", text, code="chassis_asset_tag", hint='if it is Azure, set cloud.provider = "azure"')
 
 
 def _details(found: Mapping[str, Any], vm_id: str) -> dict[str, str]:
@@ -66,7 +65,7 @@ def _details(found: Mapping[str, Any], vm_id: str) -> dict[str, str]:
     machine = resource.parse(_text(found, "resourceId") or fallback)
     if machine is None or not vm_id:
         text = "the metadata service does not say which resource this machine is"
-        raise CloudError("internal", text, code="resourceId", hint="run `costguard doctor` again in a minute")
+        raise CloudError("internal", text, code="resourceId", hint=f"wait a minute, {hints.THEN_DOCTOR}")
     return {
         "resource_id": machine.id,
         "vm_id": vm_id,

@@ -7,14 +7,15 @@ managed identities to acquire an access token" (400 without an identity; 404, 41
 
 import http.client
 import json
-import random
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from typing import Any
+from urllib.parse import urlencode
 
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
-from costguard.cloud.http import Connection, whole
+from costguard.cloud.http import Connection, address, retry_after, whole
+from costguard.cloud.retry import until
 
 DEFAULT = "http://169.254.169.254"
 VARIABLE = "COSTGUARD_AZURE_METADATA_ENDPOINT"
@@ -31,18 +32,10 @@ BUDGET = 4.0
 TOKEN_BUDGET = 15.0
 """Seconds for a token: the service is slow for a minute after it was updated (410)."""
 
-_AGAIN = frozenset((408, 410, 429, 500, 502, 503, 504))
-_AGAIN_TOKEN = _AGAIN | {404}  # the token's service is being updated
+_AGAIN = frozenset(("408", "410", "429", "500", "502", "503", "504"))
+_AGAIN_TOKEN = _AGAIN | {"404"}  # the token's service is being updated
 _LARGEST = 1 << 20  # bytes; the instance document has some ten thousand
-_CONTAINER = "in a container use the host's network; a firewall must let root reach it"
-
-
-class Answer(NamedTuple):
-    """What the service said to one try."""
-
-    status: int
-    retry_after: float | None
-    body: bytes
+_CONTAINER = f"{hints.HOST_NETWORK}; a firewall must let root reach the service"
 
 
 def endpoint(site: Site) -> str:
@@ -82,7 +75,9 @@ def token(site: Site, resource: str) -> tuple[str, float]:
         if error.code == "400":
             raise _no_identity(client_id, str(error)) from None
         if error.code == "404":
-            raise CloudError("credentials", str(error), code="404", hint="see `az vm identity show --ids VM`") from None
+            raise CloudError(
+                "credentials", str(error), code="404", hint="check the managed identity: `az vm identity show --ids VM`"
+            ) from None
         raise
     try:
         return str(found["access_token"]), _ends(found)
@@ -113,102 +108,80 @@ def _json(
     budget: float,
     *,
     timeout: float = TRY,
-    again: frozenset[int] = _AGAIN,
+    again: frozenset[str] = _AGAIN,
 ) -> Any:
-    """Ask until there is an answer or the budget (seconds) is spent. Raises CloudError."""
-    where = _address(base)
-    end = time.monotonic() + budget
-    tries = 0
-    while True:
-        answer, error = _try(where, base, f"{path}?{urlencode(query)}", timeout)
-        if answer and answer.status == 200:
-            try:
-                return json.loads(answer.body)
-            except ValueError:
-                raise _garbage(base) from None
-        wait = (answer.retry_after if answer else None) or min(2.0, 0.2 * 2**tries) * random.uniform(0.7, 1.3)  # noqa: S311 - spreads machines
-        tries += 1
-        if (answer and answer.status not in again) or time.monotonic() + wait > end:
-            raise error or _said(base, answer) from None
-        time.sleep(wait)
+    """Ask until there is an answer or the budget (seconds) is spent; ``again`` are the codes to repeat. Raises CloudError."""
+    where = address(base)
+    if where is None:
+        message, hint = f"`{base}` is not the address of a metadata service", f"{hints.ADDRESS}; empty: {DEFAULT}"
+        raise CloudError("refused", message, code="metadata_endpoint", hint=hint)
+    target = f"{path}?{urlencode(query)}"
+
+    def repeat(error: CloudError) -> float | None:
+        return error.retry_after or 0.0 if error.trouble == "unreachable" or error.code in again else None
+
+    return until(time.monotonic() + budget, lambda _: _try(where, base, target, timeout), repeat, longest=2.0)
 
 
-def _address(base: str) -> tuple[str, int, str]:
-    """Host, port and path of an endpoint. Raises CloudError for what is none."""
-    try:
-        where = urlsplit(base)
-        if where.scheme == "http" and where.hostname:
-            return where.hostname, where.port or 80, where.path.rstrip("/")
-    except ValueError:
-        pass
-    hint = f"set [cloud] metadata_endpoint to an address that begins with http://, or to nothing for {DEFAULT}"
-    raise CloudError("refused", f"{base} is no address of a metadata service", code="metadata_endpoint", hint=hint)
-
-
-def _try(
-    where: tuple[str, int, str], base: str, target: str, timeout: float
-) -> tuple[Answer | None, CloudError | None]:
-    """One request, straight to the address: `http.client` knows neither proxies nor redirects."""
+def _try(where: tuple[str, int, str], base: str, target: str, timeout: float) -> Any:
+    """One request, straight to the address: `http.client` knows neither proxies nor redirects. Raises CloudError."""
     host, port, path = where
     connection = Connection(host, port, timeout)
     try:
         connection.request("GET", path + target, headers={"Metadata": "true"})
         response = connection.getresponse()
         body = whole(response, _LARGEST)
-        return Answer(response.status, _seconds(response.getheader("Retry-After")), body), None
     except TimeoutError:
-        text = f"the metadata service ({base}) did not answer within {timeout:g} s"
-        return None, CloudError("unreachable", text, code="timeout", hint=_CONTAINER)
+        message = f"the metadata service ({base}) did not answer within {timeout:g} s"
+        raise CloudError("unreachable", message, code="timeout", hint=_CONTAINER) from None
     except ConnectionRefusedError:
-        text = f"nothing listens at the metadata service's address ({base}): it is switched off or out of reach"
-        return None, CloudError("unreachable", text, code="connection refused", hint=_CONTAINER)
+        message = f"nothing listens at the address of the metadata service ({base}): it is switched off or out of reach"
+        raise CloudError("unreachable", message, code="connection refused", hint=_CONTAINER) from None
     except (OSError, http.client.HTTPException) as error:
-        text = f"the metadata service ({base}) cannot be asked: {type(error).__name__}: {error}"
-        return None, CloudError("unreachable", text, code=type(error).__name__, hint=_CONTAINER)
+        message = f"the metadata service ({base}) cannot be reached: {type(error).__name__}: {error}"
+        raise CloudError("unreachable", message, code=type(error).__name__, hint=_CONTAINER) from None
     finally:
         connection.close()
+    if response.status != 200:
+        raise _refusal(base, response.status, min(5.0, retry_after(response.getheader("Retry-After"))), body)
+    try:
+        return json.loads(body)
+    except ValueError:
+        raise _garbage(base) from None
 
 
-def _said(base: str, answer: Answer | None) -> CloudError:
-    """An answer that is none, in words. Source of the meanings: the pages named above."""
-    status, body = (answer.status, answer.body) if answer else (0, b"")
-    words = body[:300].decode("utf-8", "replace").strip()
-    said = f"the metadata service ({base}) answered {status}" + (f": {words}" if words else "")
+def _refusal(base: str, status: int, wait: float, body: bytes) -> CloudError:
+    """An answer that says no. Source of the meanings: the pages named above."""
+    detail, code = body[:300].decode("utf-8", "replace").strip(), str(status)
+    message = f"the metadata service ({base}) answered {status}" + (f": {detail}" if detail else "")
     if status in {401, 403}:
-        hint = "the machine's metadata security rules must let this program ask"
-        return CloudError("denied", said, code=str(status), hint=hint)
+        hint = "allow this program in the machine's metadata security rules"
+        return CloudError("denied", message, code=code, hint=hint)
     if status == 400:
-        hint = "a proxy that adds X-Forwarded-For is refused; set NO_PROXY=169.254.169.254"
-        return CloudError("internal", said, code="400", hint=hint)
+        hint = "exempt 169.254.169.254 from the proxy: it may add X-Forwarded-For, which the service refuses"
+        return CloudError("internal", message, code=code, hint=hint)
     if status == 404:
-        return CloudError("gone", f"{said}: this machine has no such metadata", code="404")
+        return CloudError("gone", f"{message}: this machine has no such metadata", code=code, hint=hints.DOCTOR)
     if status == 429:
-        hint = "another program asks more than 5 times a second"
-        return CloudError("throttled", f"{said}: too many requests", code="429", hint=hint)
+        hint = "find the program that asks more than 5 times a second"
+        return CloudError("throttled", f"{message}: too many requests", code=code, hint=hint, retry_after=wait)
     if 300 <= status < 400:
-        text = f"{said}: a redirect, which no metadata service sends; something between answers in its place"
-        return CloudError("internal", text, code=str(status))
-    return CloudError("internal", said, code=str(status))
+        message = f"{message}: a redirect, which only a proxy or gateway sends"
+        return CloudError("internal", message, code=code, hint=hints.METADATA)
+    return CloudError("internal", message, code=code, hint=hints.DOCTOR, retry_after=wait)
 
 
 def _garbage(base: str) -> CloudError:
-    text = f"{base} answered, but not as Azure's metadata service does"
-    return CloudError("internal", text, code="garbage", hint="check [cloud] metadata_endpoint and who owns the address")
+    text = f"the answer of {base} is not from Azure's metadata service"
+    return CloudError("internal", text, code="garbage", hint=hints.METADATA)
 
 
-def _no_identity(client_id: str, words: str) -> CloudError:
+def _no_identity(client_id: str, message: str) -> CloudError:
     if client_id:
-        text = f"this machine has no managed identity with client id {client_id} ({words})"
+        text = f"this machine has no managed identity with client id {client_id} ({message})"
         return CloudError(
-            "credentials", text, code="400", hint="set [cloud.azure] identity to one of `az vm identity show`"
+            "credentials", text, code="400", hint="set cloud.azure.identity to one that `az vm identity show` lists"
         )
-    text = f"this machine has no managed identity, or several and none is chosen ({words})"
-    hint = "run `az vm identity assign --ids VM`, or set [cloud.azure] identity to the client id of one"
+    text = f"this machine has no managed identity, or several and none is chosen ({message})"
+    hint = "run `az vm identity assign --ids VM`, or set cloud.azure.identity to the client id of one"
     return CloudError("credentials", text, code="400", hint=hint)
-
-
-def _seconds(header: str | None) -> float | None:
-    try:
-        return min(5.0, max(0.0, float(header))) if header else None
-    except ValueError:
-        return None

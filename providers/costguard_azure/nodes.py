@@ -8,6 +8,8 @@ OpenShift, cluster API and Karpenter (tags of their nodes); ray, ``tags.py``; Sk
 
 from collections.abc import Mapping
 
+from costguard.cloud.managed import by_tags
+
 _AKS = "Azure Kubernetes Service"
 _TAGS = {  # in lower case: Azure compares names so
     "cyclecloudcluster": "CycleCloud",
@@ -28,11 +30,12 @@ _PREFIXES = {
 }
 _VALUES = {("vendor", "databricks"): "Azure Databricks", ("owner", "dstack"): "dstack"}
 _TOGETHER = ({"clusterid", "clustername"}, "CycleCloud")  # of its older versions; each alone is anybody's word
-_POWER_DOWN = {
+POWER_DOWN = {
     _AKS: "scale it there: `az aks nodepool scale` or `az aks nodepool stop`",
     "CycleCloud": "let its autoscaler end the idle node, or end it in CycleCloud: `cyclecloud terminate_node CLUSTER NODE`",
     "Azure Batch": "resize the pool, or set an autoscale formula: `az batch pool resize`",
 }
+"""How services of Azure end their idle nodes themselves."""
 
 
 def owner(tags: Mapping[str, str], group: str, scale_set: str) -> tuple[str, str] | None:
@@ -43,24 +46,7 @@ def owner(tags: Mapping[str, str], group: str, scale_set: str) -> tuple[str, str
         return _AKS, f"scale set {scale_set}"
     if group.lower().startswith("azurebatch-") or "-azurebatch-" in scale_set.lower():
         return "Azure Batch", f"resource group {group}"
-    return _by_tags({name.lower(): value for name, value in tags.items()})
-
-
-def _by_tags(tags: Mapping[str, str]) -> tuple[str, str] | None:
-    for name, engine in _TAGS.items():
-        if name in tags:
-            return engine, f"tag {name}"
-    for name, value in tags.items():
-        for prefix, engine in _PREFIXES.items():
-            if name.startswith(prefix):
-                return engine, f"tag {name}"
-        found = _VALUES.get((name, value.lower()))
-        if found:
-            return found, f"tag {name} = {value}"
+    lowered = {name.lower(): value for name, value in tags.items()}
     names, engine = _TOGETHER
-    return (engine, f"tags {' and '.join(sorted(names))}") if names <= set(tags) else None
-
-
-def power_down(engine: str) -> str:
-    """How a service of Azure ends its idle nodes itself; empty for others."""
-    return _POWER_DOWN.get(engine, "")
+    together = (engine, f"tags {' and '.join(sorted(names))}") if names <= set(lowered) else None
+    return by_tags(lowered, _TAGS, _PREFIXES, _VALUES) or together

@@ -24,7 +24,7 @@ _WORDS = {
     "Reboot": "Azure reboots this machine",
     "Redeploy": "Azure moves this machine to other hardware: it reboots, and its local disk is emptied",
     "Freeze": "Azure freezes this machine for some seconds",
-    "Terminate": "this machine is about to be deleted",
+    "Terminate": "Azure is about to delete this machine",
 }
 
 
@@ -92,21 +92,21 @@ def _events(site: Site) -> Mapping[str, Any]:
 
 
 def _never() -> CloudError:
-    text = f"the scheduled events have not answered their first call within {FIRST:.0f} s: nobody says when Azure takes this machine away"
-    hint = "it is made again; if it lasts, look at the firewall, or set cloud.azure.scheduled_events = false"
+    text = f"scheduled events did not answer their first call within {FIRST:.0f} s: Azure may take this machine away without notice"
+    hint = "costguard tries again; if this lasts, check the firewall, or set cloud.azure.scheduled_events = false"
     return CloudError("unreachable", text, code="timeout", hint=hint)
 
 
 def _notice(event: Mapping[str, Any], preempted: str) -> CloudNotice:
     """One event; a Spot machine that is taken back is deallocated or deleted, as its owner chose."""
     sort = str(event.get("EventType") or "")
-    words = _WORDS.get(sort, f"Azure announces {sort or 'something without a name'}")
+    message = _WORDS.get(sort, f"Azure announces {sort or 'an event without a name'}")
     said = str(event.get("Description") or "").strip()
     return CloudNotice(
         id=str(event.get("EventId") or ""),
         kind=preempted if sort == "Preempt" else _KINDS.get(sort, "reboot"),
         at=_moment(event.get("NotBefore")),
-        words=f"{words} ({said})" if said else words,
+        words=f"{message} ({said})" if said else message,
     )
 
 

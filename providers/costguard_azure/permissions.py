@@ -49,7 +49,7 @@ def look(kind: str = _MACHINE) -> tuple[str, str]:
     return f"{COMPUTE}/{kind}/read", f"{COMPUTE}/{kind}/instanceView/read"
 
 
-def needed(verbs: Sequence[Verb], kind: str = _MACHINE, *, tag: bool = False) -> tuple[Permission, ...]:
+def permissions(verbs: Sequence[Verb], kind: str = _MACHINE, *, tag: bool = False) -> tuple[Permission, ...]:
     """All rights of these actions, each of them once; ``tag`` adds the one to write the machine's tags."""
     see, view = look(kind)
     found = {
@@ -76,7 +76,7 @@ def policy(verbs: Sequence[Verb], kind: str = _MACHINE, *, tag: bool = False) ->
         "IsCustom": True,
         "Description": "Lets a machine see itself and end its own bill. Assign it to the machine's own identity, "
         "with the machine as scope.",
-        "Actions": [permission.name for permission in needed(verbs, kind, tag=tag)],
+        "Actions": [permission.name for permission in permissions(verbs, kind, tag=tag)],
         "NotActions": [],
         "DataActions": [],
         "NotDataActions": [],

@@ -1,35 +1,19 @@
-"""List prices of whole machines, from the table beside this file: Linux, on demand, one hour."""
+"""List prices of whole machines, and the limit that the owner of a Spot machine has set.
 
-import csv
-import os
+Source on Spot: Azure documentation "Use Azure Spot Virtual Machines" (it costs at most the standard price, or the owner's maximum).
+"""
+
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from costguard.cloud.api import Identity, Price
-
-_TABLE = os.path.join(os.path.dirname(__file__), "prices.csv")
+from costguard.cloud.prices import listed
 
 
 def price(identity: Identity) -> Price | None:
-    """The list price of this size, for Spot as its limit; None for one that the table lacks.
-
-    Source: Azure documentation "Use Azure Spot Virtual Machines" (without a maximum price of its owner a Spot machine
-    costs at most the standard price).
-
-    The table has one or two regions: ``Price.region`` says which one, the machine's own may cost more or less.
-    """
-    with open(_TABLE, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["type"].lower() == identity.type.lower()]
-    here = [row for row in rows if row["region"] == identity.region] or rows
-    if not here:
-        return None
-    row = here[0]
-    source = row["source"]
-    if identity.region and row["region"] != identity.region:
-        source = f"{source}; the price of {row['region']}, not of {identity.region}"
-    found = Price(float(row["price"]), "USD", row["region"], row["date"], source)
-    return found._replace(kind="limit") if identity.market == "spot" else found
+    """See `costguard.cloud.prices.listed`."""
+    return listed(__file__, identity)
 
 
 def owners_limit(found: Mapping[str, Any], region: str) -> Price | None:

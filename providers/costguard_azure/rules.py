@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 
 from costguard.cloud import hints, rules
 from costguard.cloud.api import Verb
-from costguard.cloud.rules import Found
-from costguard.plans import Plan, PlanFinding
+from costguard.cloud.rules import Found, Row, follows, refuse
+from costguard.plans import Plan
 from costguard_azure import permissions, rules_bill, rules_group
 from costguard_azure.facts import AzureCase, Facts
+from costguard_azure.permissions import SEE_LOCKS, SEE_RIGHTS
 
 
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
@@ -36,38 +37,29 @@ def _same(case: AzureCase) -> Found:
     if vm is None:
         yield from _unseen(case.facts, permissions.look(case.facts.machine.kind)[0])
     elif vm.vm_id != expected.lower():
-        text = f"the cloud's machine of this name is {vm.vm_id or 'without an id'}, this one is {expected}"
-        hint = "run `costguard doctor`; restart costguard if the machine was made anew"
-        yield "refuse", PlanFinding("not_this_machine", text, hint)
+        text = f"Azure's machine of this name has the id {vm.vm_id or '(none)'}, this machine has {expected}"
+        yield refuse("not_this_machine", text, f"{hints.RESTART}; if that does not help, {hints.DOCTOR}")
 
 
 def _unseen(facts: Facts, read: str) -> Found:
     """Without the machine's own document nothing else can be judged."""
-    said = facts.unknown.get("the machine", "")
+    why = facts.unknown.get("the machine", "")
     if facts.trouble == "denied" and facts.young:
-        yield rules.rights_late(f"this machine may not see itself yet ({said})", read)
+        yield rules.rights_late(f"the right {read} is missing ({why})", read)
     elif facts.trouble == "denied":
-        text = f"this machine may not see itself, so it would stay up and be billed ({said})"
-        yield "refuse", PlanFinding("not_permitted", text, _grant(facts, read))
+        yield rules.right_missing(read, _grant(facts, read), why)
     elif facts.trouble == "gone":
-        text = f"the cloud has no machine of this name: {facts.machine.id} ({said})"
-        yield (
-            "refuse",
-            PlanFinding("not_this_machine", text, "run `costguard doctor`; was the machine moved or renamed?"),
-        )
+        text = f"Azure knows no machine {facts.machine.id} ({why})"
+        yield refuse("not_this_machine", text, f"was it moved or renamed? {hints.RESTART}, {hints.THEN_DOCTOR}")
     else:
-        text = f"the cloud does not say what this machine is, so nothing is done to it ({said})"
-        yield "refuse", PlanFinding("facts_missing", text, "run `costguard doctor` again")
+        yield rules.unread("facts_missing", "what Azure knows of this machine", why, hints.DOCTOR, passes=False)
 
 
 def _running(case: AzureCase) -> Found:
     """Source: "States and billing status": what is stopped is still billed, what is deallocated is not."""
     if case.vm.power in {"stopping", "stopped"}:
-        text = (
-            f"Azure shows this machine as {case.vm.power} from inside: nothing is sent, and it is billed in full until "
-            "somebody deallocates it"
-        )
-        yield "refuse", PlanFinding("not_running", text, f"run `{_deallocate(case.facts)}`")
+        text = f"this machine is {case.vm.power} from inside, but still allocated and billed in full: nothing is sent"
+        yield refuse("not_running", text, f"to end the bill: `{_deallocate(case.facts)}`")
 
 
 def _deallocate(facts: Facts) -> str:
@@ -83,45 +75,46 @@ def _rights(case: AzureCase) -> Found:
     facts = case.facts
     right = permissions.right(case.verb, facts.machine.kind)
     if facts.grants is None:
-        text = f"whether this machine may do it is not known ({facts.unknown.get('the rights', '')})"
-        if facts.passes("the rights"):
-            yield "failed", PlanFinding("permission_unknown", text, hints.AGAIN)
-        else:
-            yield "consequences", PlanFinding("permission_unknown", text, _grant(facts, permissions.SEE_RIGHTS))
+        yield unread(facts, "permission_unknown", "the rights", f"whether the right {right} is there", SEE_RIGHTS)
         return
     if not any(grant.allows(right) for grant in facts.grants):
         if facts.young:
             yield rules.rights_late(f"the right {right} is missing", right)
         else:
-            text = f"the right {right} is missing: the machine would stay up and be billed"
-            yield "refuse", PlanFinding("not_permitted", text, _grant(facts, right))
+            yield rules.right_missing(right, _grant(facts, right))
     view = permissions.look(facts.machine.kind)[1]
     if not any(grant.allows(view) for grant in facts.grants):
-        text = f"the right {view} is missing: nobody could prove that the bill has ended"
-        yield "consequences", PlanFinding("permission_unknown", text, _grant(facts, view))
+        text = f"the right {view} is missing: the end of the bill could not be proved"
+        yield follows("permission_unknown", text, _grant(facts, view))
 
 
 def _locks(case: AzureCase) -> Found:
     """Source: "Lock your resources": ReadOnly blocks every POST; CanNotDelete is made for deletion only."""
     facts = case.facts
     if facts.locks is None:
-        text = f"whether a lock holds this machine is not known ({facts.unknown.get('the locks', '')})"
-        if facts.passes("the locks"):
-            yield "failed", PlanFinding("facts_missing", text, hints.AGAIN)
-        else:
-            yield "consequences", PlanFinding("permission_unknown", text, _grant(facts, permissions.SEE_LOCKS))
+        yield unread(facts, "facts_missing", "the locks", "whether a lock holds this machine", SEE_LOCKS)
         return
     hint = f"see it with `az lock list --resource {facts.machine.id}`; costguard never removes one"
     for lock in facts.locks:
         if case.verb == "terminate":
-            text = f"the lock {lock.name} ({lock.level}) forbids to delete this machine or a part of it"
-            yield "refuse", PlanFinding("locked", text, hint)
+            text = (
+                f"the lock {lock.name} ({lock.level}) forbids deleting this machine or a part of it: the bill goes on"
+            )
+            yield refuse("locked", text, hint)
         elif lock.level.lower() == "readonly" and not lock.below:
-            text = f"the lock {lock.name} (ReadOnly) forbids to deallocate this machine, so it would be billed on"
-            yield "refuse", PlanFinding("locked", text, hint)
+            text = f"the lock {lock.name} (ReadOnly) forbids deallocating this machine: the bill goes on"
+            yield refuse("locked", text, hint)
         elif not lock.below:
-            text = f"the lock {lock.name} ({lock.level}) is meant for deletion; Azure was seen to refuse a stop because of one"
-            yield "consequences", PlanFinding("locked", text, hint)
+            text = f"the lock {lock.name} ({lock.level}) is for deletion, but Azure has been seen to refuse a stop because of one"
+            yield follows("locked", text, hint)
+
+
+def unread(facts: Facts, code: str, name: str, what: str, right: str) -> Row:
+    """Of ``name``, a part of the facts that is unknown: asked again where that passes, else the ``right`` to read it is missing."""
+    if facts.passes(name):
+        return rules.unread(code, what, facts.unknown[name], "", passes=True)
+    why, hint = facts.unknown.get(name, ""), _grant(facts, right)
+    return rules.unread("permission_unknown", what, why, hint, passes=False, otherwise="consequences")
 
 
 def _grant(facts: Facts, right: str) -> str:

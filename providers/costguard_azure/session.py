@@ -64,8 +64,8 @@ class Credential:
                 error.retry_after = None  # whoever answered was asked again until now
             raise
         if ends <= now:
-            words = "the metadata service gave a token that has ended already: this machine's clock is ahead, or its cache is stale"
-            raise CloudError("clock", words, code="expires_on", hint=hints.CLOCK)
+            message = "the metadata service gave an expired token: this machine's clock is ahead, or the service's cache is stale"
+            raise CloudError("clock", message, code="expires_on", hint=hints.CLOCK)
         self._token = Token(text, int(ends))
         return self._token
 
@@ -135,9 +135,8 @@ class Session:
     def path(self, address: str, doing: str) -> str:
         """Path and query of a further page. Raises CloudError for one elsewhere, which would get to see the token."""
         if not address.lower().startswith(f"{self.endpoint.lower()}/"):
-            text = f"{doing}: the next page is said to be at another address"
-            hint = "look for a proxy, and at cloud.api_endpoint"
-            raise CloudError("internal", text, code="nextLink", hint=hint, retry_after=None)
+            text = f"{doing}: the next page has another address than Azure's"
+            raise CloudError("internal", text, code="nextLink", hint=hints.WHO_ANSWERS, retry_after=None)
         return address[len(self.endpoint) :]
 
     def once(self, doing: str, call: Callable[[], T], within: float | None = None) -> T:
@@ -177,7 +176,7 @@ def open_session(site: Site, identity: Identity) -> Session:
     """Load the SDK and authenticate. Raises ImportError and CloudError."""
     machine = resource.parse(identity.details.get("resource_id", ""))
     if machine is None:
-        raise CloudError("changed", "the identity of this machine has no resource id", hint="run `costguard doctor`")
+        raise CloudError("changed", "the identity of this machine has no resource id", hint=hints.DOCTOR)
     session = start(site, machine, identity.details)
     session.credential.get_token()
     return session
@@ -192,7 +191,7 @@ def _cloud(environment: str) -> resource.Cloud:
     try:
         return {name.lower(): cloud for name, cloud in resource.CLOUDS.items()}[environment.lower()]
     except KeyError:
-        text = f"{environment} is none of Azure's clouds that costguard knows ({', '.join(resource.CLOUDS)})"
+        text = f"costguard does not know the Azure cloud {environment} (known: {', '.join(resource.CLOUDS)})"
         raise CloudError("refused", text, code="azEnvironment", hint="see docs/clouds-azure.md") from None
 
 

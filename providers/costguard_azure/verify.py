@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
 from costguard.plans import Result
 from costguard_azure import act, arm, metadata, resource
@@ -19,9 +20,7 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Result:
     """Ask from any machine what became of the one of a receipt. Raises ImportError and CloudError."""
     machine = resource.parse(receipt.get("resource_id", ""))
     if machine is None:
-        raise CloudError(
-            "refused", "the receipt names no Azure machine (resource_id)", hint="give it the whole receipt"
-        )
+        raise CloudError("refused", "the receipt names no machine (resource_id)", code="receipt", hint=hints.RECEIPT)
     credential = None if recognises(site.dmi) or metadata.replaced(site) else CliCredential(site)
     session = start(site, machine, receipt, credential)
     try:
@@ -39,14 +38,14 @@ def _became(session: Session, receipt: Mapping[str, str]) -> Result:
         found = session.once(doing, lambda: arm.machine(session))
     except CloudError as error:
         if error.code in act.GONE:
-            return Result("done", f"closed: the machine does not exist any more ({error.code})", proof)
+            return Result("done", f"closed: Azure no longer knows this machine ({error.code})", proof)
         _with_command(error, receipt)
         raise
     body = found.get("properties") or {}
     vm_id, view = str(body.get("vmId") or "").lower(), arm.view(body.get("instanceView") or {})
     expected = receipt.get("vm_id", receipt.get("instance", "")).lower()
     if expected and vm_id != expected:
-        return Result("done", f"closed: the machine does not exist any more; another one ({vm_id}) has its name", proof)
+        return Result("done", f"closed: Azure no longer knows this machine; another one ({vm_id}) has its name", proof)
     return act.shown(view, receipt.get("action", "stop"), Result("unknown", "not closed", proof))
 
 
@@ -69,10 +68,10 @@ class CliCredential:
         return self._token
 
     def _ask(self, scopes: Sequence[str]) -> Token:
-        hint = "install the Azure CLI and run `az login`, or ask from an Azure machine with an identity"
+        hint = "install the Azure CLI and run `az login`, or ask from an Azure machine with a managed identity"
         az = shutil.which("az", path=self._environ.get("PATH"))
         if az is None:
-            raise CloudError("credentials", "there is no `az` here, so Azure cannot be asked", code="az", hint=hint)
+            raise CloudError("credentials", "Azure cannot be asked: there is no `az` here", code="az", hint=hint)
         command = [az, "account", "get-access-token", "--output", "json", "--scope", *scopes]
         try:
             done = subprocess.run(

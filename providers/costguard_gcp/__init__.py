@@ -5,21 +5,23 @@ guest shutdown leads to TERMINATED, which bills no CPU, memory or GPU; disks and
 on); google-auth (the product name starts with "Google").
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Permission, Price, Site, Verb
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Site
 from costguard.plans import Result
-from costguard_gcp import firmware
+from costguard_gcp import firmware, prices
+from costguard_gcp import permissions as rights
 
 
 class Gcp:
     """What can be said of a Compute Engine instance, each part loaded when it is needed."""
 
     name = "Google Cloud"
-
-    def recognises(self, dmi: Mapping[str, str]) -> bool:
-        """Whether the firmware is Google's."""
-        return firmware.recognises(dmi)
+    recognises = staticmethod(firmware.recognises)
+    price = staticmethod(prices.price)
+    permissions = staticmethod(rights.permissions)
+    policy = staticmethod(rights.policy)
+    commands = staticmethod(rights.commands)
 
     def instance_of(self, dmi: Mapping[str, str]) -> str:
         """None beside the firmware's own UUID."""
@@ -30,8 +32,8 @@ class Gcp:
         return Consequence(
             ends_bill=True,
             keeps_disks=True,
-            text="a shutdown from inside ends the charge for the machine and its GPUs and keeps its disks; the data "
-            "of local SSDs is lost; disks and static addresses go on being billed",
+            text="a shutdown from inside ends the bill for computing and keeps the disks; the data of local SSDs is lost; disks "
+            "and static addresses stay billed",
         )
 
     def identify(self, site: Site) -> Identity:
@@ -70,30 +72,6 @@ class Gcp:
         from costguard_gcp.verify import verify
 
         return verify(site, receipt)
-
-    def price(self, identity: Identity) -> Price | None:
-        """See `costguard_gcp.prices.price`."""
-        from costguard_gcp.prices import price
-
-        return price(identity)
-
-    def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
-        """See `costguard_gcp.permissions.permissions`."""
-        from costguard_gcp.permissions import permissions
-
-        return permissions(verbs, tag=tag)
-
-    def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """See `costguard_gcp.permissions.policy`."""
-        from costguard_gcp.permissions import policy
-
-        return policy(verbs, tag=tag)
-
-    def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """See `costguard_gcp.permissions.commands`."""
-        from costguard_gcp.permissions import commands
-
-        return commands(verbs, tag=tag)
 
 
 PROVIDER = Gcp()

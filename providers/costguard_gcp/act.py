@@ -12,6 +12,7 @@ from costguard.cloud.send import EndRequest, Look, send, unchanged
 from costguard.plans import Result, Status
 from costguard_gcp import errors
 from costguard_gcp.facts import Facts
+from costguard_gcp.permissions import CALLS
 from costguard_gcp.session import TIMEOUT, Api
 
 LOOK = 10.0
@@ -35,11 +36,12 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
     def once(left: float) -> Result:
         operation = _send(api, verb, facts, ticket, discard=discard, timeout=min(left, TIMEOUT))
         if not operation.name:
-            raise errors.garbage("it names no operation")
+            raise errors.garbage("sending the request", "it names no operation")
         if failure := errors.operation(operation.error.errors):
             raise failure
         date = {"accepted": str(operation.insert_time)}  # by Google's clock, as the dates of stops are
-        return Result("accepted", f"accepted by Google Cloud as operation {operation.name}", str(operation.name), date)
+        text = f"accepted: Google Cloud will {CALLS[verb]} this machine (operation {operation.name})"
+        return Result("accepted", text, str(operation.name), date)
 
     def look(within: float) -> Look | None:
         try:
@@ -47,7 +49,7 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
         except CloudError as error:
             return seen("DEPROVISIONING") if error.trouble == "gone" else None
 
-    young = is_young(facts.young)
+    young = is_young(facts.age)
     request = EndRequest("Google Cloud", once, look, request_id(verb, ticket), "same", young=young)
     return send(request, time.monotonic() + ticket.deadline)
 
@@ -70,14 +72,14 @@ def confirm(
         vm = until(min(end, time.monotonic() + LOOK), lambda left: api.instance(min(left, TIMEOUT)))
     except CloudError as error:
         if error.trouble == "gone":
-            return _shown("done", "closed: Google Cloud knows this machine no more", recorded)
-        return unchanged(recorded, f"what the cloud shows cannot be read: {error}")
+            return _shown("done", "closed: Google Cloud no longer knows this machine", recorded)
+        return unchanged(recorded, f"the state of this machine cannot be read: {error}")
     if str(vm.id) != instance:
-        words = f"closed: the machine is gone, and its name belongs to another one ({vm.id})"
-        return _shown("done", words, recorded)
+        message = f"closed: Google Cloud no longer knows this machine; another one ({vm.id}) has its name"
+        return _shown("done", message, recorded)
     status = str(vm.status)
     if status in _CLOSED or status == "SUSPENDED":
-        rest = "; it was not deleted, so its disks go on being billed" if verb == "terminate" else ""
+        rest = "; not deleted, so its disks are still billed" if verb == "terminate" else ""
         return _shown("done", f"closed: Google Cloud shows {status}{_since(vm, status)}{rest}", recorded)
     if status in _ENDING:
         return _shown("pending", f"seen stopping: Google Cloud shows {status}", recorded)
@@ -98,14 +100,17 @@ def _still_there(api: Api, vm: Any, recorded: Result | None, since: float, left:
     failure = errors.operation(operation.error.errors) if operation else None
     if failure:
         status: Status = "failed" if failure.technical else "refused"
-        words = f"accepted, but the operation failed: {failure} ({failure.code}); {shows}; {failure.hint}"
-        return _shown(status, words, recorded)
+        message = (
+            f"accepted, but the operation failed: {failure} ({failure.code}); {shows}: the bill goes on; {failure.hint}"
+        )
+        return _shown(status, message, recorded)
     since = moment(str(operation.insert_time)) if operation else since
     stopped = max(str(vm.last_stop_timestamp), str(vm.last_suspended_timestamp), key=moment)
     if since and moment(stopped) > since - _SKEW:
-        words = f"closed: stopped at {stopped}, started again at {vm.last_start_timestamp}"
-        return _shown("done", words, recorded)
-    return unchanged(recorded, f"{shows}, the operation is {_name(operation.status)}" if operation else shows)
+        message = f"closed: it was stopped at {stopped}, and started again at {vm.last_start_timestamp}; it has been billed again since"
+        return _shown("done", message, recorded)
+    doing = f", the operation is {_name(operation.status)}" if operation else ""
+    return unchanged(recorded, f"{shows}: the bill goes on{doing}")
 
 
 def _name(status: Any) -> str:
@@ -135,5 +140,5 @@ def _since(vm: Any, status: str) -> str:
     return f" since {stamp}" if stamp else ""
 
 
-def _shown(status: Status, words: str, recorded: Result | None) -> Result:
-    return Result(status, words, recorded.proof if recorded else "")
+def _shown(status: Status, message: str, recorded: Result | None) -> Result:
+    return Result(status, message, recorded.proof if recorded else "")

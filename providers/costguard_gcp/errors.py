@@ -5,8 +5,6 @@ Sources: google.api_core.exceptions; Compute Engine documentation "API error mes
 """
 
 import re
-import time
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import requests.exceptions
@@ -14,21 +12,13 @@ from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.protobuf.json_format import ParseError
 
-from costguard.cloud import hints
+from costguard.cloud import errors, hints
 from costguard.cloud.api import CloudError
-from costguard.cloud.http import TooLongError, limit
+from costguard.cloud.http import TooLongError, limit, retry_after
 from costguard.cloud.retry import LateError
-from costguard.cloud.skew import skew
+from costguard.cloud.skew import ahead_of_us, skew
 from costguard_gcp import permissions
 
-NO_ANSWER = "no_answer"
-"""The code of a request that may have reached the cloud, although no answer came."""
-GARBAGE = "garbage"
-"""The code of an answer that is not the API's, although its status says that all went well."""
-FOREIGN = "not_google_cloud"
-"""The code of a refusal or a redirect that somebody on the way answered with: the cloud itself has not refused."""
-
-_WAY = "look at the machine's route, firewall and proxy (HTTPS_PROXY, NO_PROXY), then run `costguard doctor`"
 _BETWEEN = hints.proxy("googleapis.com")
 _SKEW = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_FOUND = {"notFound", "RESOURCE_NOT_FOUND"}
@@ -48,55 +38,49 @@ def translate(error: Exception, doing: str) -> CloudError:
     if isinstance(error, CloudError):
         return error
     if isinstance(error, LateError):
-        words = f"Google Cloud gave no answer to {doing}: {error}"
-        return CloudError("unreachable", words, code=NO_ANSWER, hint=_WAY, sent="silent")
+        return errors.no_answer(doing, error)
     if isinstance(error, api.GoogleAPICallError):
-        return _answer(error)
+        return _answer(error, doing)
     if isinstance(error, auth.TransportError):
         return CloudError(
             "unreachable", f"Google's sign-in cannot be reached: {short(error)}", code="sign_in", hint=hints.AGAIN
         )
     if isinstance(error, auth.GoogleAuthError):
-        hint = "run `gcloud auth application-default login`, or look at the service account, then `costguard doctor`"
+        hint = f"run `gcloud auth application-default login`, or check the service account, {hints.THEN_DOCTOR}"
         return CloudError("credentials", f"the sign-in failed: {short(error)}", code="credentials_expired", hint=hint)
     if isinstance(error, requests.exceptions.RequestException):
         return _network(error, doing)
     if isinstance(error, ParseError | TooLongError):
-        return garbage(short(error))
-    text = f"the SDK of Google Cloud failed: {type(error).__name__}: {short(error)}"
-    return CloudError("internal", text, code=type(error).__name__, hint="run `costguard doctor`", sent="perhaps")
+        return garbage(doing, error)
+    return errors.sdk_failed("Google Cloud", doing, error, "perhaps")
 
 
 def operation(failures: Any) -> CloudError | None:
     """The error inside an operation that the API answered with; None when it has none."""
     if not failures:
         return None
-    code, words = str(failures[0].code), str(failures[0].message)
+    code, message = str(failures[0].code), str(failures[0].message)
     if code in _THROTTLING:
-        return CloudError("throttled", f"Google Cloud asks for fewer requests: {words}", code=code, hint=hints.AGAIN)
+        return CloudError("throttled", f"Google Cloud throttles requests: {message}", code=code, hint=hints.AGAIN)
     if code in _PASSING or code in {"INTERNAL_ERROR", "RESOURCE_NOT_READY"}:
-        return CloudError("internal", f"the operation failed: {words}", code=code, hint=hints.AGAIN)
-    return CloudError("refused", f"Google Cloud took the request and then refused it: {words}", code=code, hint=_LOOK)
-
-
-_LOOK = "look at the machine's operations: `gcloud compute operations list --filter=targetLink:INSTANCE`"
+        return CloudError("internal", f"the operation failed: {message}", code=code, hint=hints.AGAIN)
+    hint = "see `gcloud compute operations list --filter=targetLink:INSTANCE`"
+    return CloudError("refused", f"Google Cloud took the request, then refused it: {message}", code=code, hint=hint)
 
 
 def short(error: object) -> str:
-    """The words of an exception, cut to what fits a message."""
+    """The message of an exception, cut to what fits into one of ours."""
     return str(error)[:300] or type(error).__name__
 
 
-def garbage(words: str) -> CloudError:
+def garbage(doing: str, why: object) -> CloudError:
     """The error of an answer that is not what the API says."""
-    text = f"what answers is not Compute Engine: {words}"
-    return CloudError("internal", text, code=GARBAGE, hint=hints.WHO_ANSWERS, sent="silent")
+    return errors.malformed("Google Cloud", doing, why)
 
 
-def foreign(status: int, words: str) -> CloudError:
-    """The error of a refusal or a redirect that Google Cloud did not give: no role helps, and it is no veto of the cloud."""
-    text = f"{status} without a reason, which Google Cloud always gives: a proxy, or another service answers: {words}"
-    return CloudError("unreachable", text, code=FOREIGN, hint=_BETWEEN, sent="hardly")
+def foreign(doing: str, status: int, why: object) -> CloudError:
+    """The error of a refusal or a redirect without the reason that Google Cloud always gives."""
+    return errors.foreign("Google Cloud", doing, status, _BETWEEN, why)
 
 
 def heed(response: Any, **_options: object) -> None:
@@ -108,9 +92,9 @@ def heed(response: Any, **_options: object) -> None:
     status = int(response.status_code)
     if 300 <= status < 400:
         response.close()
-        raise foreign(status, "it is not followed")
+        raise foreign("asking Google Cloud", status, "a redirect, not followed")
     if status >= 400 and not _has_object(response):
-        raise foreign(status, short(response.text))
+        raise foreign("asking Google Cloud", status, response.text)
 
 
 def _has_object(response: Any) -> bool:
@@ -131,65 +115,67 @@ def _rows(found: object) -> list[object]:
     return found if isinstance(found, list) else [None]
 
 
-def _answer(error: api.GoogleAPICallError) -> CloudError:
-    reason, words = _reason(error), short(error.message)
+def _answer(error: api.GoogleAPICallError, doing: str) -> CloudError:
+    reason, message = _reason(error), short(error.message)
     number = error.code or 0
     code = reason or f"http_{number}"
     if isinstance(error, api.TooManyRequests) or reason in _THROTTLING:
-        text = f"Google Cloud asks for fewer requests: {words}"
-        return CloudError("throttled", text, code=code, hint=hints.AGAIN, retry_after=_retry_after(error))
-    if isinstance(error, api.Unauthorized):
-        return _unauthorized(error, code, words)
-    if not reason and number < 500 and number != _TIMED_OUT:
-        return foreign(number, words)
-    if isinstance(error, api.Forbidden):
-        return _forbidden(code, reason, words)
-    if isinstance(error, api.NotFound):
-        return _not_found(code, reason, words)
-    if number >= 500 or number == _TIMED_OUT or reason in _PASSING:
-        text = f"Google Cloud had trouble of its own: {words}"
-        wait = _retry_after(error)
-        return CloudError("internal", text, code=code, hint=hints.AGAIN, sent="perhaps", retry_after=wait)
-    return CloudError("refused", f"Google Cloud refuses: {words}", code=code, hint=_hint(words))
-
-
-def _unauthorized(error: api.GoogleAPICallError, code: str, words: str) -> CloudError:
-    ahead = _skew(error)
-    if abs(ahead) > _SKEW:
-        text = f"Google Cloud does not accept the token, and {skew(ahead)}: {words}"
-        return CloudError("clock", text, code="clock_skew", hint=hints.CLOCK)
-    hint = "look at the machine's service account and its clock, then run `costguard doctor`"
-    return CloudError("credentials", f"Google Cloud does not accept the token: {words}", code=code, hint=hint)
-
-
-def _not_found(code: str, reason: str, words: str) -> CloudError:
-    """Only the API's own word about the machine says that it is gone: it counts as proof that its bill ended."""
-    hint = "compare `costguard doctor` with `gcloud compute instances list`"
-    if reason not in _NOT_FOUND:
-        return garbage(f"404 {words}")
-    if _AROUND.search(words):
-        return CloudError("refused", f"Google Cloud does not know where this machine is: {words}", code=code, hint=hint)
-    return CloudError("gone", f"Google Cloud does not know this machine: {words}", code=code, hint=hint)
-
-
-def _forbidden(code: str, reason: str, words: str) -> CloudError:
-    if reason in _SCOPES or "insufficient authentication scopes" in words:
-        hint = "stop the machine once and run `gcloud compute instances set-service-account --scopes=cloud-platform`"
+        text = f"Google Cloud throttles requests: {message}"
         return CloudError(
-            "denied", f"the machine's access scopes do not allow it: {words}", code="scopes_missing", hint=hint
+            "throttled", text, code=code, hint=hints.AGAIN, retry_after=retry_after(_header(error, "Retry-After"))
         )
+    if isinstance(error, api.Unauthorized):
+        return _unauthorized(error, code, message)
+    if not reason and number < 500 and number != _TIMED_OUT:
+        return foreign(doing, number, message)
+    if isinstance(error, api.Forbidden):
+        return _forbidden(code, reason, message)
+    if isinstance(error, api.NotFound):
+        return _not_found(doing, code, reason, message)
+    if number >= 500 or number == _TIMED_OUT or reason in _PASSING:
+        text = f"Google Cloud has an internal error: {message}"
+        wait = retry_after(_header(error, "Retry-After"))
+        return CloudError("internal", text, code=code, hint=hints.AGAIN, sent="perhaps", retry_after=wait)
+    return CloudError("refused", f"Google Cloud refuses: {message}", code=code, hint=_hint(message))
+
+
+def _unauthorized(error: api.GoogleAPICallError, code: str, message: str) -> CloudError:
+    ahead = ahead_of_us(_header(error, "Date"))
+    if abs(ahead) > _SKEW:
+        text = f"Google Cloud rejects the token, and {skew(ahead)}: {message}"
+        return CloudError("clock", text, code="clock_skew", hint=hints.CLOCK)
+    hint = f"check the service account and the clock of this machine, {hints.THEN_DOCTOR}"
+    return CloudError("credentials", f"Google Cloud rejects the token: {message}", code=code, hint=hint)
+
+
+def _not_found(doing: str, code: str, reason: str, message: str) -> CloudError:
+    """Only the API's own word about the machine says that it is gone: it counts as proof that its bill ended."""
+    if reason not in _NOT_FOUND:
+        return garbage(doing, f"404 {message}")
+    if _AROUND.search(message):
+        text = f"Google Cloud knows no such project or zone: {message}"
+        return CloudError("refused", text, code=code, hint=permissions.COMPARE)
+    return CloudError("gone", f"Google Cloud knows no such machine: {message}", code=code, hint=permissions.COMPARE)
+
+
+def _forbidden(code: str, reason: str, message: str) -> CloudError:
+    if reason in _SCOPES or "insufficient authentication scopes" in message:
+        text = f"the access scopes of this machine do not allow it: {message}"
+        return CloudError("denied", text, code="scopes_missing", hint=permissions.set_scopes())
     if reason in _DISABLED:
         hint = "run `gcloud services enable compute.googleapis.com`"
-        return CloudError("denied", f"the Compute Engine API is switched off: {words}", code=code, hint=hint)
-    return CloudError("denied", f"Google Cloud denies it: {words}", code=code, hint=permissions.ADMIT)
+        return CloudError("denied", f"the Compute Engine API is switched off: {message}", code=code, hint=hint)
+    return CloudError("denied", f"Google Cloud denies it: {message}", code=code, hint=permissions.ADMIT)
 
 
-def _hint(words: str) -> str:
-    if "discard-local-ssd" in words:
+def _hint(message: str) -> str:
+    if "discard-local-ssd" in message:
         return 'set cloud.local_data = "discard" if the data of the local SSDs may be lost'
-    if "protected against deletion" in words:
-        return "an owner decides: `gcloud compute instances update --no-deletion-protection`"
-    return "run `costguard doctor`"
+    if "protected against deletion" in message:
+        return (
+            "to end it all the same, remove the protection: `gcloud compute instances update --no-deletion-protection`"
+        )
+    return hints.DOCTOR
 
 
 def _reason(error: api.GoogleAPICallError) -> str:
@@ -215,34 +201,14 @@ def _header(error: api.GoogleAPICallError, name: str) -> str:
     return str(headers.get(name) or "") if headers is not None else ""
 
 
-def _retry_after(error: api.GoogleAPICallError) -> float:
-    """Seconds that the cloud asks to wait; 0 when it does not say."""
-    try:
-        return max(0.0, float(_header(error, "Retry-After")))
-    except ValueError:
-        return 0.0
-
-
-def _skew(error: api.GoogleAPICallError) -> float:
-    """How far (seconds) the cloud's clock is ahead of this machine's; 0 when it does not say."""
-    try:
-        return parsedate_to_datetime(_header(error, "Date")).timestamp() - time.time()
-    except ValueError:
-        return 0.0
-
-
 def _network(error: requests.exceptions.RequestException, doing: str) -> CloudError:
-    words = short(error)
+    message = short(error)
     if isinstance(error, requests.exceptions.SSLError):
-        if "not yet valid" in words or "has expired" in words:
-            text = f"the clock of this machine is wrong, or Google Cloud's certificate is: {words}"
+        if "not yet valid" in message or "has expired" in message:
+            text = f"this machine's clock is wrong, or Google Cloud's certificate is: {message}"
             return CloudError("clock", text, code="clock_skew", hint=hints.CLOCK)
         hint = "look for a proxy that intercepts TLS; REQUESTS_CA_BUNDLE names its certificate authority"
-        return CloudError("unreachable", f"no secure connection to Google Cloud: {words}", code="tls", hint=hint)
+        return CloudError("unreachable", f"no secure connection to Google Cloud: {message}", code="tls", hint=hint)
     sent = not isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ProxyError)
-    sent = sent and "NewConnectionError" not in words and "NameResolutionError" not in words
-    if not sent:
-        text = f"Google Cloud cannot be reached for {doing}: {words}"
-        return CloudError("unreachable", text, code="no_connection", hint=_WAY)
-    text = f"Google Cloud gave no answer to {doing}: {words}"
-    return CloudError("unreachable", text, code=NO_ANSWER, hint=_WAY, sent="silent")
+    sent = sent and "NewConnectionError" not in message and "NameResolutionError" not in message
+    return errors.no_answer(doing, message) if sent else errors.unreachable("Google Cloud", doing, message)

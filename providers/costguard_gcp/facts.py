@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from costguard.cloud import hints
 from costguard.cloud.age import uptime
 from costguard.cloud.api import CloudError, Identity, Site, Verb
 from costguard.cloud.local_disks import Place, Use
@@ -84,7 +85,7 @@ class Facts(NamedTuple):
     troubles: Mapping[str, CloudError] = {}
 
     @property
-    def young(self) -> float | None:
+    def age(self) -> float | None:
         """The machine's age in seconds, as well as it is known."""
         return self.vm.age if self.vm and self.vm.age is not None else self.uptime
 
@@ -94,10 +95,8 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
     metadata = Metadata(site)
     tree = metadata.tree("instance/")
     if str(tree.get("id")) != identity.instance:
-        text = f"the metadata server now speaks of instance {tree.get('id')}, not of {identity.instance}"
-        raise CloudError(
-            "changed", text, code="not_this_machine", hint="restart the service: `systemctl restart costguard`"
-        )
+        text = f"the metadata server now says instance {tree.get('id')}; this machine was {identity.instance} before"
+        raise CloudError("changed", text, code="not_this_machine", hint=hints.RESTART)
     attributes = tree.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
     troubles: dict[str, CloudError] = {}

@@ -4,12 +4,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity, Site
 from costguard_gcp import prices
 from costguard_gcp.firmware import PRODUCTS
 from costguard_gcp.metadata import Metadata
-
-_GARBAGE = "look for a proxy or another cloud's metadata server, then run `costguard doctor`"
 
 
 def identify(site: Site) -> Identity:
@@ -20,22 +19,20 @@ def identify(site: Site) -> Identity:
     """
     product = site.dmi.get("product_name", "")
     if product and product not in PRODUCTS:  # asked before the network: never probe another cloud's address
-        text = (
-            f"the firmware says `{product}`, which is not Google Compute Engine; costguard does not touch the machine"
-        )
-        raise CloudError(
-            "changed", text, code="not_this_machine", hint="correct cloud.provider, then `costguard doctor`"
-        )
+        text = f"the firmware says `{product}`, which is not Google Cloud: the machine is not touched"
+        raise CloudError("changed", text, code="not_this_machine", hint=hints.PROVIDER)
     if not product and site.settings.get("provider", "auto") == "auto":
-        text = "the firmware's identity cannot be read, so nothing proves that this is Google Compute Engine"
-        raise CloudError("changed", text, code="not_this_machine", hint='set cloud.provider = "gcp" if it is')
+        text = "the firmware does not say Google Cloud, so the metadata server is not asked"
+        raise CloudError(
+            "changed", text, code="not_this_machine", hint='if it is Google Cloud, set cloud.provider = "gcp"'
+        )
     metadata = Metadata(site)
     tree = metadata.tree("instance/")
     project = metadata.text("project/project-id") or ""
     instance, zone, name = str(tree.get("id") or ""), last(tree.get("zone")), str(tree.get("name") or "")
     if not (instance.isdecimal() and project and zone and name):
         raise CloudError(
-            "internal", "the metadata server does not say which machine this is", code="garbage", hint=_GARBAGE
+            "internal", "the metadata server does not say which machine this is", code="garbage", hint=hints.METADATA
         )
     evidence = f"firmware: product name `{product}`" if product else _same_host_name(site, tree)
     machine_type = last(tree.get("machineType"))
@@ -77,6 +74,6 @@ def _same_host_name(site: Site, tree: Mapping[str, Any]) -> str:
         mine = ""
     known = {str(tree.get(key) or "").partition(".")[0] for key in ("name", "hostname")}
     if not mine or mine not in known:
-        text = f"the metadata server speaks of `{tree.get('name')}`, but the kernel's host name is `{mine}`"
+        text = f"the metadata server says `{tree.get('name')}`, the kernel's host name is `{mine}`: neither is touched"
         raise CloudError("changed", text, code="not_this_machine", hint="run costguard on the machine itself")
     return f"kernel: host name `{mine}`"

@@ -13,11 +13,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity, Site
 from costguard.cloud.retry import until
 from costguard_gcp import errors
 from costguard_gcp.metadata import Metadata
-from costguard_gcp.permissions import ADMIT, LABELS, SCOPES
+from costguard_gcp.permissions import ADMIT, LABELS, NO_SCOPE, SCOPES, set_scopes
 from costguard_gcp.session import TIMEOUT, Api
 
 LIMIT = 63
@@ -44,8 +45,8 @@ def mark(api: Api, site: Site, identity: Identity, tags: Mapping[str, str], with
     until(end, lambda left: _set(api, identity.instance, wanted, min(left, TIMEOUT)), _again)
     while not _shows(api, identity.instance, wanted, end):
         if time.monotonic() + _POLL >= end:
-            words = "Google Cloud took the labels, and the machine does not show them"
-            raise CloudError("unreachable", words, code="not_shown", hint="run `costguard doctor`")
+            message = "Google Cloud accepted the labels, but the machine does not show them"
+            raise CloudError("unreachable", message, code="not_shown", hint="run `costguard doctor`")
         time.sleep(_POLL)
 
 
@@ -53,9 +54,7 @@ def _may(api: Api, site: Site, end: float) -> None:
     """Raises CloudError when a right or a scope is missing."""
     scopes = Metadata(site).text("instance/service-accounts/default/scopes")
     if scopes is not None and not SCOPES & set(scopes.split()):
-        words = "the machine's access scopes do not allow changes to machines, whatever its roles say"
-        hint = "stop the machine once and run `gcloud compute instances set-service-account --scopes=cloud-platform`"
-        raise CloudError("denied", words, code="scopes_missing", hint=hint)
+        raise CloudError("denied", NO_SCOPE, code="scopes_missing", hint=set_scopes())
     granted = until(end, lambda left: api.granted([LABELS], min(left, TIMEOUT)))
     if LABELS not in granted:
         raise CloudError("denied", f"the right {LABELS} is missing", code="forbidden", hint=_GRANT)
@@ -84,10 +83,8 @@ def _shows(api: Api, instance: str, wanted: Mapping[str, str], end: float) -> bo
 def _look(api: Api, instance: str, timeout: float) -> Any:
     found = api.instance(timeout)
     if str(found.id) != instance:
-        words = f"the machine of this name has the id {found.id}, this one has {instance}: nothing is written"
-        raise CloudError(
-            "changed", words, code="not_this_machine", hint="restart the service: `systemctl restart costguard`"
-        )
+        message = f"Google Cloud's machine of this name has the id {found.id}, this machine has {instance}: nothing is written"
+        raise CloudError("changed", message, code="not_this_machine", hint=hints.RESTART)
     return found
 
 

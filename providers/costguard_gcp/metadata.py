@@ -9,13 +9,14 @@ import http.client
 import json
 import re
 import time
-import urllib.parse
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
-from costguard.cloud.http import Connection, whole
+from costguard.cloud.http import Connection, address, whole
+from costguard.cloud.retry import until
+from costguard_gcp import permissions
 
 DEFAULT = "169.254.169.254"
 """The address instead of the name: a name would need a resolver that works."""
@@ -26,8 +27,9 @@ TIMEOUT = 1.0
 CUT = "cut"
 """The code of an answer that broke off: a server that was just restarted. It is asked again, silence is not."""
 
-TRIES = 3
-PAUSE = 0.2  # seconds before the second try; doubled for each further one
+TRIES, BUDGET = 3, 6.0
+"""How often one question is asked, and within how many seconds."""
+
 UNIVERSE = "googleapis.com"
 _DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 _LARGEST = 4 << 20  # bytes; the server's own limit for all attributes of a machine is 512 KB
@@ -82,10 +84,9 @@ class Metadata:
         if body is None:
             raise CloudError(
                 "credentials",
-                "this machine has no service account, so nothing here may call Google Cloud",
+                "this machine has no service account, so it may not call Google Cloud",
                 code="credentials_missing",
-                hint="stop the machine once and run `gcloud compute instances set-service-account`, "
-                "see `costguard permissions gcp`",
+                hint=f"{permissions.set_scopes()}; `costguard permissions gcp` prints all commands",
             )
         try:
             found = json.loads(body)
@@ -94,14 +95,7 @@ class Metadata:
             raise self._garbage("the token of the service account") from None
 
     def _get(self, path: str) -> bytes | None:
-        for attempt in range(1, TRIES + 1):
-            try:
-                return self._try(path)
-            except CloudError as error:
-                if attempt == TRIES or (error.trouble not in {"internal", "throttled"} and error.code != CUT):
-                    raise
-            time.sleep(PAUSE * 2 ** (attempt - 1))
-        raise AssertionError("unreachable")  # pragma: no cover - the last try returns or raises
+        return until(time.monotonic() + BUDGET, lambda _: self._try(path), _again, tries=TRIES)
 
     def _try(self, path: str) -> bytes | None:
         connection = Connection(self.host, self.port, TIMEOUT)
@@ -127,34 +121,37 @@ class Metadata:
         if answer.getheader(_FLAVOR) != "Google":
             raise CloudError(
                 "changed",
-                f"what answers at {self.host} is not Google's metadata server (its answer {answer.status} lacks "
-                f"`{_FLAVOR}: Google`); costguard does not act on its word",
+                f"the answer of {self.host} is not from Google's metadata server: {answer.status} without `{_FLAVOR}: Google`",
                 code="not_google",
-                hint="look for a proxy or another cloud's metadata server, then run `costguard doctor`",
+                hint=hints.METADATA,
             )
         if answer.status == http.client.OK:
             return body
         if answer.status == http.client.NOT_FOUND:
             return None
         if answer.status == http.client.TOO_MANY_REQUESTS:
-            raise CloudError("throttled", "the metadata server asks for fewer requests", code=code, hint=hints.AGAIN)
+            raise CloudError(
+                "throttled",
+                "the metadata server throttles this machine: a program on it asks too often",
+                code=code,
+                hint=hints.AGAIN,
+            )
         if answer.status == http.client.FORBIDDEN:
             raise CloudError(
                 "denied",
-                f"the metadata server refuses to answer `{path.partition('?')[0]}`: a proxy adds X-Forwarded-For, or "
-                "this container's cluster conceals the metadata",
+                f"the metadata server refuses `{path.partition('?')[0]}`: a proxy adds X-Forwarded-For, or the cluster of this "
+                "container conceals metadata",
                 code=code,
-                hint="run costguard on the machine itself, without a proxy, then `costguard doctor`",
+                hint="run costguard on the machine itself, without a proxy",
             )
         raise CloudError("internal", f"the metadata server answered {answer.status}", code=code, hint=hints.AGAIN)
 
     def _silent(self) -> CloudError:
         return CloudError(
             "unreachable",
-            f"the metadata server at {self.host} did not answer within {TIMEOUT:g} s: a firewall drops it, or this "
-            "container has no way to it",
+            f"the metadata server at {self.host} did not answer within {TIMEOUT:g} s",
             code="timeout",
-            hint="run costguard on the host or with the host's network, then `costguard doctor`",
+            hint=f"{hints.HOST_NETWORK}; a firewall must let root reach the server",
         )
 
     def _unreachable(self, error: Exception, code: str) -> CloudError:
@@ -163,8 +160,8 @@ class Metadata:
         return CloudError("unreachable", text, code=code, hint=hints.AGAIN)
 
     def _garbage(self, what: str) -> CloudError:
-        text = f"the metadata server's answer for `{what}` makes no sense"
-        return CloudError("internal", text, code="garbage", hint="look for a proxy, then run `costguard doctor`")
+        text = f"malformed answer of the metadata server for `{what}`"
+        return CloudError("internal", text, code="garbage", hint=hints.METADATA)
 
 
 def replaced(site: Site) -> bool:
@@ -185,18 +182,19 @@ def _endpoint(site: Site) -> tuple[str, int, str]:
     if site.settings.get("metadata") == "never":
         raise CloudError(
             "refused",
-            "the configuration forbids to ask a metadata server, so costguard cannot know which machine this is",
+            hints.NO_METADATA,
             code="metadata_never",
-            hint='set cloud.metadata = "auto", then run `costguard doctor`',
+            hint='set cloud.metadata = "auto"',
         )
     given = _named(site) or DEFAULT
-    parts = urllib.parse.urlsplit(given if "://" in given else f"http://{given}")
-    try:
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if not host or parts.scheme != "http":
-        text = f"`{given}` is no address of a metadata server"
-        raise CloudError("refused", text, code="endpoint", hint="correct cloud.metadata_endpoint or GCE_METADATA_HOST")
-    prefix = parts.path.rstrip("/").removesuffix("/computeMetadata/v1")
-    return host, port or 80, prefix
+    where = address(given if "://" in given else f"http://{given}")
+    if where is None:
+        text = f"`{given}` is not the address of a metadata server"
+        raise CloudError("refused", text, code="endpoint", hint=f"{hints.ADDRESS}, or correct GCE_METADATA_HOST")
+    host, port, path = where
+    return host, port, path.removesuffix("/computeMetadata/v1")
+
+
+def _again(error: CloudError) -> float | None:
+    """Trouble passes, and a server that was just restarted broke off; who is silent stays so."""
+    return error.retry_after if error.trouble in {"internal", "throttled"} or error.code == CUT else None

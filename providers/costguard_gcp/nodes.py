@@ -8,7 +8,8 @@ SkyPilot, ``provision/constants.py``; dstack, the GCP backend.
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.cloud.managed import POWER_DOWN
+from costguard.cloud.managed import POWER_DOWN as COMMON
+from costguard.cloud.managed import by_tags
 
 _GKE = "Google Kubernetes Engine"
 _ATTRIBUTES = {
@@ -40,28 +41,15 @@ _LABELS = {
 }
 _PREFIXES = {"kubernetes-io-cluster-": "Kubernetes", "capg-": "Kubernetes"}
 _VALUES = {("owner", "dstack"): "dstack"}
-_POWER_DOWN = {
+POWER_DOWN = {
     _GKE: "make its node pool smaller: `gcloud container clusters resize`, or let the cluster autoscaler do it",
     "Dataproc": "`gcloud dataproc clusters update CLUSTER --num-workers=N`, or schedule its deletion (`--max-idle`)",
-    "the Cluster Toolkit": POWER_DOWN["Slurm"],
+    "the Cluster Toolkit": COMMON["Slurm"],
 }
+"""How services of Google Cloud end their idle nodes themselves."""
 
 
 def owner(attributes: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str] | None:
     """The scheduler and what shows it; the most telling one first (SkyPilot's nodes are Ray's as well)."""
-    for kind, known, there in (("attribute", _ATTRIBUTES, attributes), ("label", _LABELS, labels)):
-        for name, engine in known.items():
-            if name in there:
-                return engine, f"{kind} {name}"
-    for name, value in labels.items():
-        for prefix, engine in _PREFIXES.items():
-            if name.startswith(prefix):
-                return engine, f"label {name}"
-        if (name, value) in _VALUES:
-            return _VALUES[name, value], f"label {name} = {value}"
-    return None
-
-
-def power_down(engine: str) -> str:
-    """How a service of Google Cloud ends its idle nodes itself; empty for others."""
-    return _POWER_DOWN.get(engine, "")
+    shown = by_tags(attributes, _ATTRIBUTES, kind="attribute")
+    return shown or by_tags(labels, _LABELS, _PREFIXES, _VALUES, kind="label")

@@ -14,13 +14,13 @@ TAG_PREFIX = "costguard"
 """Only these attributes leave the metadata server: others hold start-up scripts, keys and passwords."""
 
 _STOPPED = (
-    "Google Cloud stops this machine for maintenance of its host, within the hour if it has GPUs, else within a minute; it starts again only if its "
-    "automatic restart is on"
+    "Google Cloud stops this machine for host maintenance: within the hour if it has GPUs, else within a minute. It "
+    "starts again only with automatic restart"
 )
 _MAINTENANCE = {
     "MIGRATE_ON_HOST_MAINTENANCE": (
         "freeze",
-        "Google Cloud moves this machine to another host; it pauses for a moment",
+        "Google Cloud moves this machine to another host: it pauses for a moment",
     ),
     "TERMINATE_ON_HOST_MAINTENANCE": ("stop", _STOPPED),
 }
@@ -31,12 +31,14 @@ def notices(site: Site) -> tuple[CloudNotice, ...]:
     metadata = Metadata(site)
     found = []
     if (metadata.text("instance/preempted") or "").upper() == "TRUE":
-        words = "Google Cloud takes this Spot machine away: it is stopped, or deleted as its owner chose, in about 30 s"
-        found.append(CloudNotice("preempted", "stop", None, words))
+        message = (
+            "Google Cloud takes this Spot machine back: it is stopped or deleted, as its owner chose, in about 30 s"
+        )
+        found.append(CloudNotice("preempted", "stop", None, message))
     event = (metadata.text("instance/maintenance-event") or "NONE").upper()
     if event != "NONE":
-        kind, words = _MAINTENANCE.get(event, ("stop", f"Google Cloud announces `{event}` for this machine"))
-        found.append(CloudNotice(f"maintenance-event:{event}", kind, None, words))
+        kind, message = _MAINTENANCE.get(event, ("stop", f"Google Cloud announces `{event}` for this machine"))
+        found.append(CloudNotice(f"maintenance-event:{event}", kind, None, message))
     return tuple(found)
 
 

@@ -4,15 +4,12 @@ Sources: Compute Engine documentation "Compute Engine IAM roles and permissions"
 of its methods; a custom role bound to one instance holds there alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from costguard.cloud.api import Permission, Verb, policy_command
 
-_OF_VERB = {
-    "stop": Permission("compute.instances.stop", "stop this machine"),
-    "terminate": Permission("compute.instances.delete", "delete this machine"),
-    "hibernate": Permission("compute.instances.suspend", "suspend this machine"),
-}
+CALLS: Mapping[Verb, str] = {"stop": "stop", "terminate": "delete", "hibernate": "suspend"}
+"""What Google Cloud calls each action, in its methods and rights."""
 _GET = Permission(
     "compute.instances.get", "know the machine by its numeric id before acting, and prove that its bill ended"
 )
@@ -38,6 +35,8 @@ SCOPES = frozenset(("https://www.googleapis.com/auth/cloud-platform", "https://w
 
 ROLE = "costguardSelf"
 ADMIT = "run `costguard permissions gcp` and let an owner of the project bind the role"
+COMPARE = "compare `gcloud compute instances list` with `costguard doctor`"
+NO_SCOPE = "the access scopes of this machine allow no changes to machines, whatever its roles say"
 
 _TEMPLATE = """\
 # Google Cloud: the least rights for these actions. `costguard permissions gcp` prints the commands that bind them to one machine.
@@ -53,7 +52,13 @@ includedPermissions:
 
 def on_machine(verbs: Sequence[Verb]) -> tuple[Permission, ...]:
     """The rights on the machine itself."""
-    return (_GET, *(_OF_VERB[verb] for verb in dict.fromkeys(verbs)))
+    return (
+        _GET,
+        *(
+            Permission(f"compute.instances.{CALLS[verb]}", f"{CALLS[verb]} this machine")
+            for verb in dict.fromkeys(verbs)
+        ),
+    )
 
 
 def permissions(verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
@@ -80,6 +85,11 @@ def commands(verbs: Sequence[Verb], *, tag: bool = False) -> str:
             f"gcloud compute instances set-service-account INSTANCE {where} --service-account=EMAIL --scopes=cloud-platform",
         )
     )
+
+
+def set_scopes(machine: str = "") -> str:
+    """The advice for a machine whose access scopes are too narrow; they can be changed only while it is stopped."""
+    return f"stop it once and run `gcloud compute instances set-service-account{machine} --scopes=cloud-platform`"
 
 
 def binding(resource: str, account: str) -> str:

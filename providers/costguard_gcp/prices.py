@@ -1,10 +1,10 @@
 """List prices, from the table beside this file. Every one is an estimate with its region, date and source."""
 
-import csv
 import os
 from collections import Counter
 
 from costguard.cloud.api import Identity, Price
+from costguard.cloud.prices import listed
 
 _GPUS = {"0x1eb8": "T4", "0x1db1": "V100", "0x15f8": "P100", "0x1bb3": "P4"}
 """GPUs that are attached to an N1 machine, by PCI device id. Source: the PCI ID repository (pci.ids)."""
@@ -13,20 +13,14 @@ _NVIDIA = "0x10de"
 
 
 def price(identity: Identity) -> Price | None:
-    """The on-demand price of the machine's type, for Spot as its limit; None when unknown, or when it is prepaid.
+    """See `costguard.cloud.prices.listed`; None as well while nothing says whether this is a Spot machine.
 
     Source: Compute Engine documentation "Spot VMs" (Spot prices are below those on demand, and change).
     """
-    if identity.market not in {"on-demand", "spot"}:
+    if not identity.market:
         return None
     gpu = identity.details.get("gpu", "")
-    wanted = f"{identity.type}+{gpu}" if gpu else identity.type
-    rows = [row for row in _table() if row["type"] == wanted]
-    if not rows:
-        return None
-    row = next((row for row in rows if row["region"] == identity.region), rows[0])
-    found = Price(float(row["usd_per_hour"]), "USD", row["region"], row["date"], row["source"])
-    return found._replace(kind="limit") if identity.market == "spot" else found
+    return listed(__file__, identity, f"{identity.type}+{gpu}" if gpu else "")
 
 
 def attached_gpus(sysfs: str) -> str:
@@ -46,11 +40,6 @@ def attached_gpus(sysfs: str) -> str:
         return "" if not found else "unknown"
     ((model, count),) = found.items()
     return f"{count}x{model}"
-
-
-def _table() -> list[dict[str, str]]:
-    with open(os.path.join(os.path.dirname(__file__), "prices.csv"), encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def _read(path: str) -> str:

@@ -20,11 +20,13 @@ from google.auth.transport.requests import Request
 from google.cloud import compute_v1 as compute
 
 from costguard import __version__
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity, Site, Ticket, Verb
 from costguard.cloud.retry import LateError, bounded
 from costguard_gcp import errors
 from costguard_gcp.firmware import recognises
 from costguard_gcp.metadata import UNIVERSE, Metadata, replaced
+from costguard_gcp.permissions import CALLS
 from costguard_gcp.places import Group, Where
 
 TIMEOUT = 10.0
@@ -83,7 +85,7 @@ class Api:
         request = compute.GetInstanceRequest(**self._here())
         found = self._call("instances.get", self._instances.get, request, timeout)
         if not (found.id and found.status):  # every machine has both; without them it would look like another one
-            raise errors.garbage("it describes a machine that has no id or no status")
+            raise errors.garbage("instances.get", "it lacks the machine's id or status")
         return found
 
     def granted(self, permissions: Iterable[str], timeout: float = TIMEOUT) -> frozenset[str]:
@@ -104,18 +106,15 @@ class Api:
 
     def act(self, verb: Verb, ticket: Ticket, request_id: str, *, discard: bool, timeout: float) -> Any:
         """Stop, delete or suspend. ``discard`` allows to lose the data of local SSDs; without it the API refuses."""
-        name, call, kind = {
-            "stop": ("stop", self._instances.stop_unary, compute.StopInstanceRequest),
-            "terminate": ("delete", self._instances.delete_unary, compute.DeleteInstanceRequest),
-            "hibernate": ("suspend", self._instances.suspend_unary, compute.SuspendInstanceRequest),
-        }[verb]
+        name = CALLS[verb]
         local = {"discard_local_ssd": True} if discard and verb != "terminate" else {}
+        kind = getattr(compute, f"{name.capitalize()}InstanceRequest")
         request = kind(**self._here(), request_id=request_id, **local)
-        return self._call(f"instances.{name}", call, request, timeout, ticket)
+        return self._call(f"instances.{name}", getattr(self._instances, f"{name}_unary"), request, timeout, ticket)
 
     def act_in_group(self, verb: Verb, group: Group, ticket: Ticket, request_id: str, timeout: float) -> Any:
         """Let the group stop, delete or suspend the machine and lower its size with it."""
-        word = {"stop": "Stop", "terminate": "Delete", "hibernate": "Suspend"}[verb]
+        word = CALLS[verb].capitalize()
         prefix = "Region" if group.region else ""
         body = getattr(compute, f"{prefix}InstanceGroupManagers{word}InstancesRequest")
         kind = getattr(compute, f"{word}Instances{prefix}InstanceGroupManagerRequest")
@@ -180,8 +179,8 @@ class Api:
         try:
             bounded(lambda: held.refresh(None), timeout)
         except LateError as error:
-            text = f"the metadata server gave no token: {error}"
-            raise CloudError("unreachable", text, code="sign_in", hint="run `costguard doctor` again") from error
+            text = f"not sent, because the metadata server gave no token ({error})"
+            raise CloudError("unreachable", text, code="sign_in", hint=hints.DOCTOR) from error
 
 
 def connect(site: Site, identity: Identity) -> Api:
@@ -212,7 +211,7 @@ def connect_from_outside(site: Site, where: Where) -> Api:
     except Exception as error:
         raise CloudError(
             "credentials",
-            f"there are no credentials for Google Cloud here: {errors.short(error)}",
+            f"no credentials for Google Cloud here: {errors.short(error)}",
             code="credentials_missing",
             hint="run `gcloud auth application-default login`",
         ) from error
@@ -229,7 +228,7 @@ def endpoint(site: Site) -> str:
     given = str(site.settings.get("api_endpoint") or "").rstrip("/")
     parts = urllib.parse.urlsplit(given)
     if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "::1", "localhost"}:
-        text = f"`{given}` is not encrypted; costguard does not send a token there"
+        text = f"`{given}` is not encrypted: no token is sent there"
         raise CloudError("refused", text, code="endpoint", hint="set cloud.api_endpoint to an https address")
     return given
 

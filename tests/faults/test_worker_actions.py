@@ -267,7 +267,7 @@ def test_a_full_disk_does_not_stop_a_stop_and_is_not_repeated(machine: Machine) 
     job = machine.job("act", "command", settings={"run": ["/bin/echo", "hi"]})
     outcome = machine.ask(job, NO_ROOM + WORKER)["outcome"]
     assert (outcome["status"], "File too large" in outcome["detail"]) == ("done", True)
-    assert machine.ask(job)["outcome"]["detail"].startswith("already started")
+    assert machine.ask(job)["outcome"]["detail"].startswith("this attempt was started before")
 
 
 def test_a_command_gets_its_variables_literally(machine: Machine) -> None:

@@ -17,16 +17,20 @@ PAGE = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
 PACKAGES = (costguard.actions, costguard.cloud, costguard_aws, costguard_azure, costguard_gcp)
 
 
+MAKERS = {"PlanFinding", "refuse", "follows", "instead", "unread"}
+"""What makes a finding: its class, and those of `costguard.cloud.rules` that take its code."""
+
+
 def codes() -> Iterator[tuple[str, str]]:
     """The first argument of every finding in the source, with its file."""
     for package in PACKAGES:
         for folder in package.__path__:
             for file in sorted(Path(folder).glob("*.py")):
                 for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                    called = (
-                        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "PlanFinding"
-                    )
-                    if called and isinstance(first := node.args[0], ast.Constant):  # type: ignore[attr-defined] # a call
+                    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
+                        continue
+                    name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                    if name in MAKERS and isinstance(first := node.args[0], ast.Constant):
                         yield str(first.value), file.name
 
 

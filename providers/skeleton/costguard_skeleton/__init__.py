@@ -1,25 +1,15 @@
 """A plug-in to copy: the same files as in every other one, for the cloud of `tests.contract.cloud_server`.
 
-Say here where your facts come from (pages of the cloud's documentation), and import nothing heavy: a method loads what it needs.
+Say here where your facts come from (pages of the cloud's documentation), and import nothing heavy: `firmware`, `prices` and `permissions` are plain data, the other modules load when a method is called.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from costguard.cloud.api import (
-    Capabilities,
-    CloudNotice,
-    Consequence,
-    Identity,
-    Machine,
-    Permission,
-    Price,
-    Setting,
-    Site,
-    Verb,
-)
+from costguard.cloud.api import Capabilities, CloudNotice, Consequence, Identity, Machine, Setting, Site
 from costguard.plans import Result
 
-from . import firmware
+from . import firmware, prices
+from . import permissions as rights
 
 
 class Skeleton:
@@ -36,14 +26,12 @@ class Skeleton:
             allowed="a text",
         ),
     )
-
-    def recognises(self, dmi: Mapping[str, str]) -> bool:
-        """See `firmware`."""
-        return firmware.recognises(dmi)
-
-    def instance_of(self, dmi: Mapping[str, str]) -> str:
-        """See `firmware`."""
-        return firmware.instance_of(dmi)
+    recognises = staticmethod(firmware.recognises)
+    instance_of = staticmethod(firmware.instance_of)
+    price = staticmethod(prices.price)
+    permissions = staticmethod(rights.permissions)
+    policy = staticmethod(rights.policy)
+    commands = staticmethod(rights.commands)
 
     def guest_shutdown(self) -> Consequence:
         """What a shutdown from inside does to the bill and the disks; None where it depends."""
@@ -84,30 +72,6 @@ class Skeleton:
         from .verify import verify
 
         return verify(site, receipt)
-
-    def price(self, identity: Identity) -> Price | None:
-        """See `prices`."""
-        from .prices import price
-
-        return price(identity)
-
-    def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
-        """See `permissions`."""
-        from .permissions import permissions
-
-        return permissions(verbs, tag=tag)
-
-    def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """See `permissions`."""
-        from .permissions import policy
-
-        return policy(verbs, tag=tag)
-
-    def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """See `permissions`."""
-        from .permissions import commands
-
-        return commands(verbs, tag=tag)
 
 
 PROVIDER = Skeleton()

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from costguard.cloud.api import CloudError, Site
+from costguard.cloud.errors import no_answer, unreachable
 from costguard.cloud.http import Connection, whole
 
 from . import errors
@@ -36,13 +37,13 @@ def call(method: str, url: str, headers: Mapping[str, str], within: float) -> di
         try:
             connection.connect()
         except (OSError, http.client.HTTPException) as error:
-            raise errors.unreachable(doing, error) from error
+            raise unreachable(errors.CLOUD, doing, error) from error
         try:
             connection.request(method, where.path + (f"?{where.query}" if where.query else ""), headers=dict(headers))
             answer = connection.getresponse()
             body = whole(answer, _LARGEST)
         except (OSError, http.client.HTTPException) as error:
-            raise errors.silent(doing, error) from error
+            raise no_answer(doing, error) from error
     finally:
         connection.close()
     try:

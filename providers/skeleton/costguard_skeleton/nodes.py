@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+from costguard.cloud.managed import by_tags
+
 _TAGS = {"ray-cluster-name": "Ray", "skypilot-cluster-name": "SkyPilot"}
 
 
 def owner(tags: Mapping[str, str]) -> tuple[str, str] | None:
     """The scheduler, and the tag that shows it."""
-    return next(((engine, f"tag {name}") for name, engine in _TAGS.items() if name in tags), None)
+    return by_tags(tags, _TAGS)

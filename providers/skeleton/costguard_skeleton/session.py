@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from costguard.cloud.api import Identity, Site
+from costguard.cloud.errors import no_answer
 from costguard.cloud.retry import LateError, bounded, until
 
 from . import errors, metadata
@@ -50,7 +51,7 @@ class Session:
         try:
             return bounded(lambda: metadata.call(method, self._base + path, self._headers, limit), limit)
         except LateError as error:
-            raise errors.silent(f"{method} machine", error) from error
+            raise no_answer(f"{method} machine", error) from error
 
 
 def login(site: Site, who: Identity) -> Session:

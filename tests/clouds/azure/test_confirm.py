@@ -20,11 +20,11 @@ def test_the_first_answer_counts(azure: FakeAzure, machine: AzureMachine) -> Non
         azure.log.clear()
         outcome = machine.confirm("stop", TICKET._replace(deadline=deadline), ACCEPTED)
         assert (outcome.status, outcome.proof, len(azure.sent("instance_view"))) == ("pending", "request-1", 1)
-        assert "seen stopping: the cloud shows the machine as deallocating" in outcome.detail
+        assert "seen stopping: Azure shows deallocating" in outcome.detail
     azure.world.power = "deallocated"
     outcome = machine.confirm("stop", TICKET, ACCEPTED)
     assert (outcome.status, outcome.proof) == ("done", "request-1")
-    assert outcome.detail == "closed: the cloud shows the machine as deallocated"
+    assert outcome.detail.startswith("closed: Azure shows deallocated")
 
 
 def test_a_trouble_that_passes_is_no_answer(azure: FakeAzure, machine: AzureMachine) -> None:
@@ -50,7 +50,7 @@ def test_accepted_and_nothing_happens(azure: FakeAzure, machine: AzureMachine) -
     accepted = machine.execute("stop", machine.facts("stop"), TICKET)
     outcome = machine.confirm("stop", TICKET._replace(deadline=0.2), accepted)
     assert outcome.status == "accepted"
-    assert "the cloud shows the machine as running" in outcome.detail
+    assert "Azure shows running" in outcome.detail
 
 
 def test_stopped_is_not_deallocated(azure: FakeAzure, machine: AzureMachine) -> None:
@@ -79,7 +79,7 @@ def test_deleted(azure: FakeAzure, machine: AzureMachine) -> None:
     azure.world.hurry()
     late = machine.confirm("terminate", TICKET, ACCEPTED)
     assert (early.status, late.status) == ("pending", "done")
-    assert "does not exist any more" in late.detail
+    assert "no longer knows" in late.detail
 
 
 def test_deallocated_is_not_deleted(azure: FakeAzure, machine: AzureMachine) -> None:
@@ -176,6 +176,6 @@ def test_verify_with_the_owners_login(azure: FakeAzure, tmp_path_factory: pytest
 
 def test_verify_a_receipt_of_nothing(azure: FakeAzure) -> None:
     """Said before anything is asked."""
-    with pytest.raises(CloudError, match="names no Azure machine"):
+    with pytest.raises(CloudError, match="names no machine"):
         Azure().verify(azure.site(), {"instance": "i-1"})
     assert azure.log == []

@@ -3,8 +3,9 @@
 import pytest
 
 from costguard.cloud.api import CloudError, Verb
+from costguard.cloud.local_disks import State, Use
 from costguard.plans import Plan
-from costguard_azure import disks, resource
+from costguard_azure import resource
 from costguard_azure.facts import Facts, Group, Vm
 from costguard_azure.permissions import Grant
 from costguard_azure.rules import plan
@@ -14,9 +15,9 @@ MACHINE = resource.parse(ID)
 VM = Vm("vm-1", "Standard_NC4as_T4_v3", "running", disks_kept=("os",))
 
 
-def facts(vm: Vm | None = VM, disk: disks.State = "none", trouble: str = "", *, young: bool = False) -> Facts:
+def facts(vm: Vm | None = VM, disk: State | None = None, trouble: str = "", *, young: bool = False) -> Facts:
     assert MACHINE is not None
-    found = disks.LocalDisk(disk)
+    found = Use(disk) if disk else None
     return Facts(
         MACHINE, "vm-1", vm, (Grant(("*",)),), (), found, young, trouble, {"the machine": CloudError("denied", "words")}
     )
@@ -46,12 +47,12 @@ def test_without_the_machines_own_document(trouble: str, expected: tuple[str, li
 @pytest.mark.parametrize(
     ("disk", "settings", "verdict", "code"),
     [
-        ("unknown", {}, "refuse", "facts_missing"),
+        ("unknown", {}, "refuse", "local_data_kept"),
         ("unknown", {"local_data": "discard"}, "consequences", "local_data_lost"),
         ("used", {"local_data": "keep"}, "refuse", "local_data_kept"),
     ],
 )
-def test_a_local_disk_that_may_be_in_use(disk: disks.State, settings: dict[str, str], verdict: str, code: str) -> None:
+def test_a_local_disk_that_may_be_in_use(disk: State, settings: dict[str, str], verdict: str, code: str) -> None:
     """Unknown is never unused."""
     made = plan("stop", facts(disk=disk), settings)
     assert made.verdict == verdict

@@ -11,9 +11,9 @@ import pytest
 from google.auth.credentials import Credentials
 
 from costguard.cloud.api import CloudError
+from costguard.cloud.errors import FOREIGN
 from costguard.cloud.http import LONGEST
 from costguard.cloud.retry import until
-from costguard_gcp.errors import FOREIGN
 from costguard_gcp.places import Where
 from costguard_gcp.session import Api
 from costguard_gcp.testing import Group, Machine
@@ -135,4 +135,4 @@ def test_a_machine_of_tomorrow_is_as_old_as_its_boot(tmp_path: pathlib.Path) -> 
         facts = world.open().facts("stop")
     assert facts.vm is not None
     assert facts.vm.age is None
-    assert facts.young == facts.uptime
+    assert facts.age == facts.uptime

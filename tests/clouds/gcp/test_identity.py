@@ -98,7 +98,7 @@ def test_silence_is_told_as_silence(world: World) -> None:
     world.metadata.silent = 1.5
     error = identify_error(world)
     assert (error.trouble, error.code) == ("unreachable", "timeout")
-    assert "container" in str(error)
+    assert "container" in error.hint
     assert len(world.metadata.requests) <= 1, "a time-out is not worth another one"
 
 
@@ -134,7 +134,7 @@ def test_a_closed_port_is_unreachable(world: World) -> None:
     ("status", "trouble", "words"),
     [
         (403, "denied", "X-Forwarded-For"),
-        (429, "throttled", "fewer"),
+        (429, "throttled", "throttles"),
         (500, "internal", "500"),
         (418, "internal", "418"),
     ],

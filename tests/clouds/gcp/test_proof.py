@@ -23,7 +23,7 @@ ACCEPTED = Result("accepted", "accepted by Google Cloud as operation operation-1
 
 
 @pytest.mark.parametrize(
-    ("verb", "shown"), [("stop", "TERMINATED"), ("terminate", "no more"), ("hibernate", "SUSPENDED")]
+    ("verb", "shown"), [("stop", "TERMINATED"), ("terminate", "no longer knows"), ("hibernate", "SUSPENDED")]
 )
 def test_the_three_grades_of_proof(verb: Verb, shown: str, tmp_path: pathlib.Path) -> None:
     """Accepted, seen stopping, closed: exactly these words."""
@@ -261,5 +261,5 @@ def test_verifying_needs_credentials(world: World, tmp_path: pathlib.Path) -> No
 
 def test_a_receipt_without_a_machine_is_refused(world: World) -> None:
     """No machine is guessed."""
-    with pytest.raises(CloudError, match="does not name a machine"):
+    with pytest.raises(CloudError, match="names no machine"):
         PROVIDER.verify(world.site(), {"cloud": "gcp", "instance": "1"})

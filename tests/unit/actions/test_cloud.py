@@ -6,7 +6,7 @@ from costguard.actions.cloud import CODES, _unasked, explain
 from costguard.cloud.api import CloudError, Trouble
 from costguard.plans import Result
 
-TAIL = "; until that works this machine cannot be ended through its cloud, and the bill would go on"
+TAIL = "; until then the cloud cannot end this machine, and the bill goes on"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def _path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("echo Access denied; exit 1", "refused", "was refused: Access denied", "exit code 1"),
         ("echo Operation inhibited by x; exit 1", "refused", "Operation inhibited by x", "exit code 1"),
         ("echo Failed to connect to bus; exit 1", "failed", "failed: Failed to connect to bus", "exit code 1"),
-        ("exit 7", "failed", "failed: no words, exit code 7", "exit code 7"),
+        ("exit 7", "failed", "failed: no output, exit code 7", "exit code 7"),
         ("exec /bin/sleep 60", "unknown", "did not answer within 0.2 s", ""),
     ],
 )
@@ -127,10 +127,10 @@ ACCEPTED = Result("accepted", "asked", "exit code 0")
     ("recorded", "later", "status", "words"),
     [
         (ACCEPTED, "boot-1", "accepted", "but the machine still runs"),
-        (ACCEPTED, "boot-2", "done", "has started again since"),
+        (ACCEPTED, "boot-2", "done", "has booted again since"),
         (ACCEPTED, "", "accepted", "but the machine still runs"),
         (Result("failed", "no words"), "boot-1", "failed", "no words"),
-        (None, "boot-1", "unknown", "nothing is recorded"),
+        (None, "boot-1", "unknown", "no record"),
     ],
 )
 def test_what_became_of_it(tmp_path: Path, recorded: Result | None, later: str, status: str, words: str) -> None:

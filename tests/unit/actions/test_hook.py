@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.actions import hook
+from costguard.actions import effect, hook
 from costguard.actions.base import Context
 from costguard.plans import Plan
 
@@ -21,7 +21,7 @@ def context(folder: Path, *argv: str, mode: str = "live") -> Context:
         (["/nonexistent/save"], "failed", "the pre-stop hook could not be started: No such file or directory"),
         (["/bin/sh", "-c", "echo disk full; exit 3"], "failed", "failed with exit code 3; it said: disk full"),
         (["/bin/sh", "-c", "sleep 60"], "failed", "was ended after 0.2 s"),
-        (["/bin/true"], "done", "the pre-stop hook ran"),
+        (["/bin/true"], "done", "the pre-stop hook succeeded"),
     ],
 )
 def test_each_end_has_its_words(tmp_path: Path, argv: list[str], status: str, words: str) -> None:
@@ -50,4 +50,4 @@ def test_an_action_goes_on_without_a_hook_that_failed(tmp_path: Path, argv: list
 )
 def test_its_time_is_what_is_configured(timeout: object, seconds: float) -> None:
     """Or the default, where that is no number."""
-    assert hook.time_of({"timeout": timeout}) == seconds
+    assert effect.timeout({"timeout": timeout}, hook.DEFAULT_TIMEOUT) == seconds

@@ -59,7 +59,7 @@ def test_the_one_that_is_named_or_knows_the_firmware(
 @pytest.mark.parametrize(
     ("vendor", "installed", "settings", "code", "words"),
     [
-        ("One", ALL, {"provider": "none"}, "no_provider", 'cloud.provider = "none"'), ("One", ALL, {"provider": "four"}, "no_provider", "'four' that cloud.provider names is not installed"),
+        ("One", ALL, {"provider": "none"}, "no_provider", 'cloud.provider = "none"'), ("One", ALL, {"provider": "four"}, "no_provider", "'four', which is not installed"),
         ("Two", ALL, {}, "cloud_ambiguous", "several plug-ins claim this machine (Two, Three)"), ("Four", ALL, {}, "no_provider", "knows this machine (Four)"),
         ("", ALL, {}, "no_provider", "knows this machine (no firmware identity)"), ("One", [], {}, "no_provider", "knows this machine (One)"),
         ("Four", [*ALL, "five=plugin_five"], {}, "plugin_failed", "plugin_five: ModuleNotFoundError"), ("Two", [*ALL, "five=plugin_five"], {}, "cloud_ambiguous", "claim"),

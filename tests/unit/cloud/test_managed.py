@@ -67,7 +67,7 @@ def test_a_daemon_of_a_scheduler_is_a_veto(host: Procfs, name: str, engine: str)
     host.process(4242, name, uid="0")
     ((verdict, found),) = managed.by_daemon(str(host.root), {})
     assert (verdict, found.code) == ("refuse", "managed_node")
-    assert f"a node of {engine} ({name} runs here, process 4242" in found.text
+    assert f"a node of {engine} ({name} runs as process 4242" in found.text
     assert managed.POWER_DOWN[engine] in found.hint
     assert 'cloud.managed = "standalone"' in found.hint
     assert host.says(STANDALONE) == [("consequences", "managed_node")]
@@ -213,7 +213,7 @@ def test_a_real_process(tmp_path: Path) -> None:
         while Path(f"/proc/{child.pid}/comm").read_text().strip() != "slurmd":
             time.sleep(0.005)  # until the kernel has started the program
         found = [text.text for _, text in managed.by_daemon("/proc", {})]
-        assert any("slurmd runs here" in text for text in found)
+        assert any("slurmd runs as process" in text for text in found)
     finally:
         child.kill()
         child.wait()
@@ -261,7 +261,7 @@ def test_of_several_that_are_unproven_one_is_told(host: Procfs) -> None:
         host.process(number, "slurmd", Uid=f"10{number}\t0\t0\t0")
     ((verdict, found),) = managed.by_daemon(str(host.root), {})
     assert (verdict, found.code) == ("consequences", "scheduler_unproven")
-    assert "slurmd runs here, process 10 of uid 1010:" in found.text
+    assert "slurmd runs as process 10 of uid 1010," in found.text
 
 
 def test_a_daemon_of_nobody_known_counts(host: Procfs) -> None:

@@ -42,8 +42,8 @@ def test_a_receipt_is_found_in_the_words_around_it(words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no receipt"), ("}{", "no receipt"), ("{", "no receipt"), ("}", "no receipt"), ("[1]", "no receipt"), ('{"a":1}', "an object of texts"), ("{}", "it lacks provider, cloud, instance, action"),
-        (json.dumps({**RECEIPT, "cloud": ""}), "it lacks cloud"), (json.dumps({**RECEIPT, "x": None}), "an object of texts"), ("{x}", "Expecting"),
+        ("", "no receipt"), ("}{", "no receipt"), ("{", "no receipt"), ("}", "no receipt"), ("[1]", "no receipt"), ('{"a":1}', "a JSON object of strings"), ("{}", "it lacks provider, cloud, instance, action"),
+        (json.dumps({**RECEIPT, "cloud": ""}), "it lacks cloud"), (json.dumps({**RECEIPT, "x": None}), "a JSON object of strings"), ("{x}", "Expecting"),
         (json.dumps(RECEIPT).ljust(receipt.LONGEST + 1), "no receipt"),
     ],
 )  # fmt: skip

@@ -47,7 +47,7 @@ def confirm(session: Session, instance: str, recorded: Result | None, within: fl
     except CloudError as error:
         if error.trouble != "gone":
             raise
-        return Result("done", "closed: Lambda Cloud knows this instance no more", proof)
+        return Result("done", "closed: Lambda Cloud no longer knows this instance", proof)
     if status in _CLOSED:
         return Result("done", f"closed: Lambda Cloud says {status}", proof)
     if status in ENDS:

@@ -3,45 +3,30 @@
 Source: Lambda Cloud API 1.8, "Error responses" (every error is an object with ``code``) and "Provider errors" (``provider/…``).
 """
 
-from costguard.cloud import hints
+from costguard.cloud import errors, hints
 from costguard.cloud.api import CloudError
 
-NOT_LAMBDA = "what answers is not Lambda Cloud"
+CLOUD = "Lambda Cloud"
 _KEY = "write a key of the account into the file that cloud.lambda.api_key_file names, then run `costguard doctor`"
 _BETWEEN = hints.proxy("cloud.lambda.ai")
 
 
-def unreachable(error: Exception, doing: str) -> CloudError:
-    """The request never left."""
-    hint = "look at the network, DNS and certificates of this machine, then run `costguard doctor`"
-    return CloudError(
-        "unreachable", f"{doing}: Lambda Cloud cannot be reached: {error}", code="no_connection", hint=hint
-    )
-
-
-def silent(error: Exception, doing: str) -> CloudError:
-    """It was sent, and nobody answered."""
-    words = f"{doing}: the request was sent, and no answer came: {type(error).__name__} {error}".strip()
-    return CloudError("unreachable", words, code="no_answer", hint=hints.AGAIN, sent="silent")
-
-
 def garbage(doing: str) -> CloudError:
-    """It says that all is well, in words that are not the API's."""
-    return CloudError("internal", f"{doing}: {NOT_LAMBDA}", code="garbage", hint=hints.WHO_ANSWERS, sent="silent")
+    """It reports success, but in words that are not the API's."""
+    return errors.malformed(CLOUD, doing)
 
 
 def answered(doing: str, status: int, body: object, retry_after: float) -> CloudError:
     """An answer that says no."""
     found = body.get("error") if isinstance(body, dict) else None
     code = str(found.get("code") or "") if isinstance(found, dict) else ""
-    said = f"{doing}: Lambda Cloud answered {status} {code}: {str(found.get('message'))[:300] if isinstance(found, dict) else ''}"
+    said = f"{doing}: {CLOUD} answered {status} {code}: {str(found.get('message'))[:300] if isinstance(found, dict) else ''}"
     if status == 429:
         return CloudError("throttled", said, code=code, hint=hints.AGAIN, retry_after=retry_after)
     if status >= 500 or status == 408 or code.startswith("provider/"):
         return CloudError("internal", said, code=code, hint=hints.AGAIN, sent="perhaps", retry_after=retry_after)
     if not code:
-        text = f"{doing}: {status} without an error of the API: {NOT_LAMBDA}"
-        return CloudError("unreachable", text, code="not_lambda", hint=_BETWEEN, sent="hardly")
+        return errors.foreign(CLOUD, doing, status, _BETWEEN)
     if status == 401 or code == "global/invalid-api-key":
         return CloudError("credentials", said, code=code, hint=_KEY)
     if status == 403:

@@ -3,13 +3,14 @@
 import http.client
 import itertools
 import json
-import math
 import time
 from typing import Any
 from urllib.parse import urlsplit
 
 from costguard import __version__
 from costguard.cloud.api import CloudError, Site, Ticket
+from costguard.cloud.errors import no_answer, unreachable
+from costguard.cloud.http import retry_after
 from costguard.cloud.retry import LateError, bounded, until
 
 from . import errors
@@ -83,11 +84,11 @@ class Session:
             try:
                 bounded(connection.connect, end - time.monotonic())
             except (OSError, http.client.HTTPException) as error:
-                raise errors.unreachable(error, doing) from error
+                raise unreachable(errors.CLOUD, doing, error) from error
             try:
                 return bounded(lambda: self._exchange(connection, method, path, body), end - time.monotonic())
             except (LateError, OSError, http.client.HTTPException) as error:
-                raise errors.silent(error, doing) from error
+                raise no_answer(doing, error) from error
         finally:
             connection.close()
 
@@ -106,7 +107,9 @@ class Session:
         except ValueError:
             found = None
         if answer.status != 200:
-            raise errors.answered(f"{method} {path}", answer.status, found, _seconds(answer.getheader("Retry-After")))
+            raise errors.answered(
+                f"{method} {path}", answer.status, found, retry_after(answer.getheader("Retry-After"))
+            )
         if not isinstance(found, dict) or "data" not in found:
             raise errors.garbage(f"{method} {path}")
         return found["data"]
@@ -132,11 +135,3 @@ def _key(site: Site) -> str:
     if not key or not all(" " < sign <= "~" for sign in key):
         raise CloudError("credentials", f"there is no API key in {path}", code="no_key", hint=_KEY)
     return key
-
-
-def _seconds(header: str | None) -> float:
-    try:
-        wait = float(header or 0.0)
-    except ValueError:
-        return 0.0
-    return wait if math.isfinite(wait) and wait > 0.0 else 0.0
