@@ -13,7 +13,7 @@ from costguard.actions.base import Context, DryRunError
 from costguard.cloud import container, managed, receipt
 from costguard.cloud.api import CloudError, Machine, Ticket, Trouble, Verb, capabilities
 from costguard.cloud.choose import NobodyError, choose
-from costguard.cloud.identify import OPEN_WITHIN, identified, step
+from costguard.cloud.identify import OPEN_SECONDS, identified, step
 from costguard.engine.state import PERSON
 from costguard.masking import mask
 from costguard.plans import Plan, PlanFinding, Result, Status, Verdict, without_promises, worst
@@ -31,7 +31,7 @@ CODES: Mapping[Trouble, str] = {
 }
 """The finding for each kind of trouble, where the plug-in's own word is none of `OWN_CODES`."""
 
-REQUEST_WITHIN = 15.0
+REQUEST_SECONDS = 15.0
 """Seconds for a request, its own repeats included. If nothing was accepted by then, the engine decides again, on fresh readings."""
 
 OWN_CODES = frozenset(("credentials_expired", "scopes_missing"))
@@ -125,7 +125,7 @@ class CloudAction:
         if session is None or not plan.may_act:
             return Result("failed", "no session with the cloud is open: nothing was sent")
         # a person's wish needs no readings
-        within = context.deadline if context.reason == PERSON else min(context.deadline, REQUEST_WITHIN)
+        within = context.deadline if context.reason == PERSON else min(context.deadline, REQUEST_SECONDS)
         ticket = Ticket(context.incident, context.attempt, within)
         try:
             outcome = session.machine.execute(self.name, session.gathered, ticket)
@@ -163,7 +163,7 @@ class CloudAction:
         can = capabilities(chosen.provider).verbs
         if self.name not in can:
             raise NobodyError(_cannot(self.name, chosen.provider.name, can), "another")
-        end = time.monotonic() + min(context.deadline, OPEN_WITHIN)
+        end = time.monotonic() + min(context.deadline, OPEN_SECONDS)
         with identified(chosen, end) as who:
             machine = step(chosen, "open", lambda: chosen.provider.open(chosen.site, who), end)
             gathered = step(chosen, "facts", lambda: machine.facts(self.name), end) if gather else None

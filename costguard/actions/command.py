@@ -11,7 +11,7 @@ from costguard.actions.base import Context
 from costguard.engine import deadlines
 from costguard.plans import Plan, PlanFinding, Result
 
-DEFAULT_TIMEOUT = deadlines.ACTION_SECONDS
+DEFAULT_SECONDS = deadlines.ACTION_SECONDS
 """Seconds; ``actions.command.timeout``."""
 
 _BILL = PlanFinding("bill_unknown", "unknown: whether the command ends the bill")
@@ -47,7 +47,7 @@ class Command:
 
     def execute(self, plan: Plan, context: Context) -> Result:
         """Run it in its own process group; the whole group is ended at the deadline."""
-        limit = min(effect.timeout(context.settings, DEFAULT_TIMEOUT), context.deadline)
+        limit = min(effect.timeout(context.settings, DEFAULT_SECONDS), context.deadline)
         return effect.run_own(context, "the command", plan.command, limit, environment(context))
 
     def confirm(self, context: Context, recorded: Result | None) -> Result:

@@ -15,7 +15,7 @@ from costguard.plans import Plan, PlanFinding, Result, Verdict
 
 Verb = Literal["poweroff", "reboot"]
 
-LOOK_DEADLINE = 5.0
+LOOK_SECONDS = 5.0
 """Seconds for a look at the init system."""
 
 _SHUTDOWN_OPTION = {"poweroff": "-h", "reboot": "-r"}
@@ -175,7 +175,7 @@ def stopping() -> bool:
     if shutil.which("systemctl") is None:
         return False
     try:
-        return programs.run(["systemctl", "is-system-running"], LOOK_DEADLINE).output == "stopping"
+        return programs.run(["systemctl", "is-system-running"], LOOK_SECONDS).output == "stopping"
     except OSError:
         return False
 

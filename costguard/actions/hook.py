@@ -9,7 +9,7 @@ from costguard.actions.base import Context
 from costguard.engine import deadlines
 from costguard.plans import Plan, PlanFinding, Result, worst
 
-DEFAULT_TIMEOUT = deadlines.HOOK_SECONDS
+DEFAULT_SECONDS = deadlines.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
 
 
@@ -17,7 +17,7 @@ def before_action(decided: Plan, context: Context) -> Plan:
     """Run it while the worker waits for its moment; a failure is a consequence of the plan."""
     if not context.live or not decided.may_act or not context.hook.get("pre_stop"):
         return decided
-    outcome = run(context, context.incident, effect.timeout(context.hook, DEFAULT_TIMEOUT))
+    outcome = run(context, context.incident, effect.timeout(context.hook, DEFAULT_SECONDS))
     if outcome.status != "failed":
         return decided
     hint = "run the program of hooks.pre_stop by hand and see what it says"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from costguard import programs
 
-ASK_DEADLINE = 5.0
+ASK_SECONDS = 5.0
 """Seconds one question to logind or sudo may take."""
 
 _RULE = re.compile(r"^\s*\((?P<run_as>[^)]*)\)\s*(?P<rest>.+)$")
@@ -87,7 +87,7 @@ def _answer(argv: Sequence[str]) -> str | None:
     if shutil.which(argv[0]) is None:
         return None
     try:
-        ended = programs.run(argv, ASK_DEADLINE, environ={**os.environ, "LC_ALL": "C"})
+        ended = programs.run(argv, ASK_SECONDS, environ={**os.environ, "LC_ALL": "C"})
     except OSError:
         return None
     return ended.output if ended.code == 0 else None

@@ -19,7 +19,7 @@ from typing import IO, NamedTuple
 from costguard import record_address
 from costguard.masking import mask
 
-PAUSES = (0.2, 1.0, 3.0)
+PAUSE_SECONDS = (0.2, 1.0, 3.0)
 """Seconds before each further try after a technical failure, while there is time."""
 
 TRY_SECONDS = 10.0
@@ -89,7 +89,7 @@ class SinkRequest(NamedTuple):
 def _persist(name: str, attempt: Callable[[float, int], str], end: float) -> Delivery:
     """Try again after a technical failure until the time is over; a try gets its seconds and its number, from 0."""
     message = "there was no time left for it"
-    for number, pause in enumerate((*PAUSES, None)):
+    for number, pause in enumerate((*PAUSE_SECONDS, None)):
         left = end - time.monotonic()
         if left <= 0:
             break
@@ -158,7 +158,9 @@ def _authorisation(path: object) -> dict[str, str]:
         message = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SinkError(f"the token in {path} cannot be read: {message}", again=False) from None
     if not token.isascii() or not token.isprintable():
-        raise SinkError(f"the token in {path} has more than one line, or characters that no header takes", again=False)
+        raise SinkError(
+            f"the token in {path} has more than one line, or characters that HTTP headers do not allow", again=False
+        )
     return {"Authorization": f"Bearer {token}"}
 
 

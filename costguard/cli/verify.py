@@ -43,10 +43,10 @@ def _receipt(given: str) -> dict[str, str]:
     text = given
     try:
         if given == "-":
-            text = sys.stdin.read(receipt.LONGEST)
+            text = sys.stdin.read(receipt.LONGEST_BYTES)
         elif given and "{" not in given:
             with open_file(given) as file:
-                text = file.read(receipt.LONGEST).decode()
+                text = file.read(receipt.LONGEST_BYTES).decode()
         return receipt.parse(text)
     except OSError as error:
         raise CostguardError(f"{given} cannot be read: {error.strerror}", _HINT, USAGE) from error

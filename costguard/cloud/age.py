@@ -1,12 +1,12 @@
 """How old a machine is: rights that were given after it was made take minutes to arrive."""
 
-YOUNG = 600.0
+YOUNG_SECONDS = 600.0
 """Seconds of a machine's life in which a right that is denied may just not have arrived yet."""
 
 
 def is_young(age: float | None) -> bool:
     """Whether a machine of so many seconds may still be waiting for its rights; not where its age is unknown."""
-    return age is not None and age < YOUNG
+    return age is not None and age < YOUNG_SECONDS
 
 
 def uptime(procfs: str) -> float | None:

@@ -110,26 +110,26 @@ class _Body(io.RawIOBase):
         super().close()
 
 
-LONGEST = 8 * 2**20
+LONGEST_BYTES = 8 * 2**20
 """Bytes of a whole answer, unpacked; what a cloud says of one machine is a small part of it."""
 
 
 class TooLongError(Exception):
-    """An answer had more than `LONGEST` bytes: whoever sent it, it is nothing that was asked for."""
+    """An answer had more than `LONGEST_BYTES` bytes: whoever sent it, it is nothing that was asked for."""
 
     def __init__(self) -> None:
-        super().__init__(f"it has more than {LONGEST // 2**20} MB")
+        super().__init__(f"it has more than {LONGEST_BYTES // 2**20} MB")
 
 
 class Limited:
-    """The ``raw`` of a response of `requests` or of the like: what is read in pieces ends at `LONGEST`, all else is as before."""
+    """The ``raw`` of a response of `requests` or of the like: what is read in pieces ends at `LONGEST_BYTES`, all else is as before."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     def stream(self, amount: int = 65_536, decode_content: bool | None = None) -> Iterator[bytes]:
         """The unpacked body, piece by piece. Raises TooLongError."""
-        left = LONGEST
+        left = LONGEST_BYTES
         for piece in self._inner.stream(amount, decode_content=decode_content):
             left -= len(piece)
             if left < 0:

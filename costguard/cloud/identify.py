@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity
 from costguard.cloud.choose import Chosen, NobodyError
 from costguard.cloud.retry import LateError, bounded
@@ -12,7 +13,7 @@ from costguard.engine import deadlines
 from costguard.masking import mask
 from costguard.plans import PlanFinding
 
-OPEN_WITHIN = deadlines.FACTS_SECONDS
+OPEN_SECONDS = deadlines.FACTS_SECONDS
 """Seconds to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ def identified(chosen: Chosen, end: float | None = None) -> Iterator[Identity]:
 
     ``end`` is a moment of the monotonic clock.
     """
-    latest = time.monotonic() + OPEN_WITHIN if end is None else end
+    latest = time.monotonic() + OPEN_SECONDS if end is None else end
     try:
         yield step(chosen, "identify", lambda: chosen.provider.identify(chosen.site), latest)
     except CloudError:
@@ -45,7 +46,7 @@ def step(chosen: Chosen, name: str, call: Callable[[], T], end: float) -> T:
     except LateError as error:
         waited = time.monotonic() - began
         text = f"the plug-in for {chosen.provider.name} did not come back from `{name}` within {waited:.0f} s"
-        hint = "run `costguard doctor` again; if it lasts, look at the network, and report it"
+        hint = f"check the network, {hints.THEN_DOCTOR}; if it lasts, report it"
         raise CloudError("unreachable", text, code="no_answer", hint=hint) from error
 
 

@@ -19,7 +19,7 @@ from costguard.cloud.retry import LateError, bounded
 
 State = Literal["unused", "empty", "used", "unknown"]
 
-WITHIN = 3.0
+LOOK_SECONDS = 3.0
 """Seconds for the whole look; a disk that hangs counts as used."""
 
 _WRITTEN = 6  # the column of block/stat
@@ -81,7 +81,7 @@ def points(place: Place, wanted: Collection[Mount], nothing: Collection[str] = (
 
 def _in_time(see: Callable[[], Use], names: Sequence[str]) -> Use:
     try:
-        return bounded(see, WITHIN)
+        return bounded(see, LOOK_SECONDS)
     except LateError:
         return Use("used", tuple(f"{name} (does not answer)" for name in names))
 

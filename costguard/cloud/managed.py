@@ -19,7 +19,7 @@ from costguard.plans import PlanFinding, Verdict
 
 CODE = "managed_node"
 
-METADATA_WITHIN = 4.0
+METADATA_SECONDS = 4.0
 """Seconds for the question to the metadata service."""
 
 POWER_DOWN: Mapping[str, str] = {
@@ -142,7 +142,7 @@ def by_metadata(plugin: Provider, site: Site) -> list[tuple[Verdict, PlanFinding
     if ask is None:
         return []
     try:
-        said = bounded(lambda: ask(site), METADATA_WITHIN)
+        said = bounded(lambda: ask(site), METADATA_SECONDS)
     except (CloudError, LateError):
         return []
     return [] if said is None else [finding(said, site.settings)]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from costguard.cloud.api import Identity
 
-LONGEST = 64 << 10
+LONGEST_BYTES = 64 << 10
 """Bytes of a file that could be a receipt."""
 
 NEEDED = ("provider", "cloud", "instance", "action")
@@ -52,7 +52,7 @@ def line(receipt: Mapping[str, str]) -> str:
 def parse(text: str) -> dict[str, str]:
     """Read a receipt, also one that stands within the words of a message. Raises ValueError."""
     begin_at, end_at = text.find("{"), text.rfind("}")
-    if begin_at < 0 or end_at < begin_at or len(text) > LONGEST:
+    if begin_at < 0 or end_at < begin_at or len(text) > LONGEST_BYTES:
         raise ValueError("no receipt in it")
     found = json.loads(text[begin_at : end_at + 1])
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from costguard.cloud.api import CloudError
 
-FIRST, LONGEST = 0.25, 8.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 8.0
 """Seconds of the first and of the longest pause."""
 
-LEAST = 1.0
+LEAST_TRY_SECONDS = 1.0
 """Seconds that another try needs at least: one that is cut off makes a certain failure an unknown one."""
 
 T = TypeVar("T")
@@ -28,12 +28,12 @@ Again = Callable[[CloudError], float | None]
 """Seconds that the cloud asks to wait at least before the same call may be made again; None: it may not."""
 
 
-def pauses(longest: float = LONGEST) -> Iterator[float]:
+def pauses(longest: float = LONGEST_PAUSE_SECONDS) -> Iterator[float]:
     """Seconds, without end: doubled, capped, and each between half of its step and the whole.
 
     Many machines have the same trouble at the same moment, and must not knock in step.
     """
-    step = FIRST
+    step = FIRST_PAUSE_SECONDS
     while True:
         yield step * random.uniform(0.5, 1.0)  # noqa: S311 - spreads machines, hides nothing
         step = min(step * 2, longest)
@@ -49,7 +49,7 @@ def until(
     call: Callable[[float], T],
     again: Again = when_asked,
     *,
-    longest: float = LONGEST,
+    longest: float = LONGEST_PAUSE_SECONDS,
     tries: int | None = None,
 ) -> T:
     """Call, with the seconds that are left, until it answers. ``end`` is a moment of the monotonic clock.
@@ -62,7 +62,7 @@ def until(
             return call(end - time.monotonic())
         except CloudError as error:
             asked = again(error)
-            if asked is None or number == tries or time.monotonic() + max(pause, asked) + LEAST >= end:
+            if asked is None or number == tries or time.monotonic() + max(pause, asked) + LEAST_TRY_SECONDS >= end:
                 raise
         time.sleep(max(pause, asked))
     raise AssertionError  # the pauses never end

@@ -118,6 +118,16 @@ def member(group: str, hint: str) -> Row:
     )
 
 
+def prepaid(case: Case[Any], what: str) -> Found:
+    """Of capacity that is billed whether this machine uses it or not; ``what`` names it, and is empty for none."""
+    if what and case.settings.get("prepaid") == "act":
+        text = f"{what} stays billed until somebody releases it; only what this machine costs beside it ends"
+        yield follows("reservation_goes_on", text, "release it when nobody needs it")
+    elif what:
+        text = f"{what} is billed whether it is used or not: ending this machine saves nothing"
+        yield refuse("prepaid", text, hints.PREPAID)
+
+
 def local_data(case: Case[Any], disks: str, use: Use, perhaps: str = "") -> Found:
     """Of disks that end with the machine; where their use cannot be seen, they count as used. ``disks`` names them, in the plural."""
     discard = case.settings.get("local_data") == "discard"
@@ -145,7 +155,7 @@ def disks_deleted(names: Sequence[str], hint: str = 'to keep them: kill_action =
 def disks_kept(names: Sequence[str], hint: str = "") -> Found:
     """Of network disks that are billed on; nothing where there are none."""
     if names:
-        yield "go", PlanFinding("disks_go_on", f"kept, and billed until somebody deletes them: {_few(names, 8)}", hint)
+        yield "go", PlanFinding("disks_go_on", f"kept, and still billed: {_few(names, 8)}", hint)
 
 
 def may_not_return(cloud: str, kind: str = "Spot") -> Row:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from costguard.cloud.api import DOUBTS, CloudError, Sent
-from costguard.cloud.retry import LEAST, until
+from costguard.cloud.retry import LEAST_TRY_SECONDS, until
 from costguard.plans import Plan, Result
 
-LOOK_SECONDS, LOOK_AT_LEAST = 5.0, 0.5
+LOOK_SECONDS, LEAST_LOOK_SECONDS = 5.0, 0.5
 """Seconds for one look at the machine; the last one gets the least also beyond the deadline."""
 
 _FOR_A_LOOK = 0.2  # the part of the time, at most, that is kept for the last look
@@ -101,7 +101,7 @@ class _Attempt:
                 return self._heard(self._error, self._seen)
             blind = self._seen is None and self._doubt == "silent" and self._request.repeat != "same"
             left = self.end - time.monotonic()
-            self._given_up = blind or left < LEAST
+            self._given_up = blind or left < LEAST_TRY_SECONDS
             if self._given_up:
                 raise self._error
         try:
@@ -159,5 +159,5 @@ class _Attempt:
 
     def _look(self) -> None:
         now = time.monotonic()
-        self._seen = self._request.look(max(LOOK_AT_LEAST, min(LOOK_SECONDS, self._last - now)))
+        self._seen = self._request.look(max(LEAST_LOOK_SECONDS, min(LOOK_SECONDS, self._last - now)))
         self._fresh = True

@@ -22,8 +22,8 @@ from costguard_aws.rules_vetoes import ENDING, leaves_group, stands_by
 from costguard_aws.session import Session
 
 CLOSED = frozenset(("stopped", "terminated"))
-_FOR_THE_STOP = 20.0  # seconds of the deadline, at most, kept for the stop after a group's member is in standby
-_SKEW = 60.0  # seconds between this machine's clock and EC2's
+_FOR_THE_STOP_SECONDS = 20.0  # seconds of the deadline, at most, kept for the stop after a group's member is in standby
+_SKEW_SECONDS = 60.0  # seconds between this machine's clock and EC2's
 
 
 class Call(NamedTuple):
@@ -57,7 +57,7 @@ def execute(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, o
     facts = facts._replace(verb=verb)
     if not stands_by(facts, settings):
         return _ended(session, verb, facts, settings, last)
-    stuck = standby.enter(session, facts, last - min(_FOR_THE_STOP, ticket.deadline / 2))
+    stuck = standby.enter(session, facts, last - min(_FOR_THE_STOP_SECONDS, ticket.deadline / 2))
     if stuck is not None:
         return stuck
     outcome = _ended(session, verb, facts, settings, last)
@@ -84,7 +84,7 @@ def _ended(session: Session, verb: Verb, facts: Facts, settings: Mapping[str, ob
 
 def _seen(found: described.Instance) -> Look:
     ends = found.state in ENDING
-    return Look(f"EC2 {'says' if ends else 'still says'} {found.state}", ends, f"state {found.state}")
+    return Look(f"EC2 shows {found.state}", ends, f"state {found.state}")
 
 
 def _accepted(call: Call, answer: Mapping[str, Any]) -> Result:
@@ -95,9 +95,9 @@ def _accepted(call: Call, answer: Mapping[str, Any]) -> Result:
     if not changes and not answer.get("Activity"):
         raise senseless(f"{call.service}:{call.operation}")
     states = [str((change.get("CurrentState") or {}).get("Name", "")) for change in changes]
-    says = f", EC2 says {states[0]}" if states and states[0] else ""
+    shows = f", EC2 shows {states[0]}" if states and states[0] else ""
     by_ec2 = {"accepted": moment} if (moment := _rfc3339(date)) else {}
-    return Result("accepted", f"accepted: {call.operation}{says} (request {number})", number, by_ec2)
+    return Result("accepted", f"accepted: {call.operation}{shows} (request {number})", number, by_ec2)
 
 
 def _rfc3339(date: str) -> str:
@@ -124,11 +124,11 @@ def confirm(session: Session, instance: str, verb: Verb, recorded: Result | None
         return Result("done", closed(found), proof)
     if found.state in ENDING:
         billed = "; computing is billed until its memory is saved" if verb == "hibernate" else ""
-        return Result("pending", f"seen stopping: EC2 says {found.state}{billed}", proof)
+        return Result("pending", f"seen stopping: EC2 shows {found.state}{billed}", proof)
     accepted = recorded.receipt.get("accepted", "") if recorded else ""
     if started_again(found, accepted):
         return Result("done", came_back(found), proof)
-    return unchanged(recorded, f"EC2 says {found.state}: the bill goes on")
+    return unchanged(recorded, f"EC2 shows {found.state}: the bill goes on")
 
 
 def started_again(found: described.Instance, accepted: str) -> bool:
@@ -140,7 +140,11 @@ def started_again(found: described.Instance, accepted: str) -> bool:
         request = dt.datetime.fromisoformat(accepted).timestamp()
     except ValueError:
         return False
-    return found.state in {"pending", "running"} and found.launched is not None and found.launched > request + _SKEW
+    return (
+        found.state in {"pending", "running"}
+        and found.launched is not None
+        and found.launched > request + _SKEW_SECONDS
+    )
 
 
 def came_back(found: described.Instance) -> str:
@@ -152,4 +156,4 @@ def came_back(found: described.Instance) -> str:
 def closed(found: described.Instance) -> str:
     """The words of the last grade, with EC2's own reason and date."""
     why = f" ({found.transition})" if found.transition else ""
-    return f"closed: EC2 says {found.state}{why}; computing is no longer billed"
+    return f"closed: EC2 shows {found.state}{why}; computing is no longer billed"

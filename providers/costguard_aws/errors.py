@@ -93,7 +93,7 @@ _HINTS = (  # what to do about a refusal, by a part of its message
 )
 _WHO_ANSWERS = hints.proxy("amazonaws.com", "cloud.api_endpoint and AWS_ENDPOINT_URL")
 _SECRET = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
-_SKEW = 60.0  # seconds of difference that nobody refuses
+_SKEW_SECONDS = 60.0  # seconds of difference that nobody refuses
 _LONGEST = 400  # characters of the cloud's own message
 
 _NOT_SENT = (
@@ -167,7 +167,7 @@ def _answered(response: Any, doing: str) -> CloudError:
         hint = next((what for sign, what in _HINTS if sign in f"{code} {message}"), hint)
     # The code stands in brackets: text after "…Token:" would be taken for a secret and hidden.
     ahead = ahead_of_us(response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
-    says = f"{kind.message}; {skew(ahead)}" if kind is _CLOCK and abs(ahead) > _SKEW else kind.message
+    says = f"{kind.message}; {skew(ahead)}" if kind is _CLOCK and abs(ahead) > _SKEW_SECONDS else kind.message
     text = f"{doing}: {says} ({code or status})" + (f": {message}" if message else "")
     code = "credentials_expired" if kind is _EXPIRED else code
     return CloudError(kind.trouble, text, code=code, hint=hint, sent=_DOUBTS.get(kind, "no"))

@@ -18,7 +18,7 @@ from costguard_aws.session import Session
 T = TypeVar("T")
 
 GROUP_TAG = "aws:autoscaling:groupName"
-BUDGET = 25.0
+BUDGET_SECONDS = 25.0
 """Seconds for all questions of one plan: it must name what did not answer before its worker is given up."""
 
 _PRICE_SECONDS = 4.0
@@ -68,10 +68,12 @@ class _Looks:
         self.me = me
         self._session = session
         self._pool = pool
-        self.end = time.monotonic() + BUDGET
+        self.end = time.monotonic() + BUDGET_SECONDS
         self.unknown: dict[str, Unknown] = {}
 
-    def ask(self, service: str, operation: str, within: float = BUDGET, **parameters: Any) -> "Future[dict[str, Any]]":
+    def ask(
+        self, service: str, operation: str, within: float = BUDGET_SECONDS, **parameters: Any
+    ) -> "Future[dict[str, Any]]":
         """Start a question. ``within`` is seconds for one on which no veto rests; all have the budget's end in common."""
         end = min(self.end, time.monotonic() + within)
         return self._pool.submit(self._session.look, service, operation, end, **parameters)

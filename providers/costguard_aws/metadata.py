@@ -26,11 +26,11 @@ TOKEN_SECONDS = 21600
 
 _TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 _TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - the name of a header
-_LONGEST = 262_144  # bytes of an answer; real ones have a few kilobytes
+_LONGEST_BYTES = 262_144  # bytes of an answer; real ones have a few kilobytes
 _WHOLE = 2.0  # times the time-out of one step in which a whole answer must be there, however it drips
-_PAUSE = 0.1  # seconds before the first repetition, doubled each time
+_PAUSE_SECONDS = 0.1  # seconds before the first repetition, doubled each time
 _BUSY_TRIES = 4  # tries when the service says that it is busy
-_SPARE = 60.0  # seconds before its end at which a token is no longer used
+_SPARE_SECONDS = 60.0  # seconds before its end at which a token is no longer used
 _OPTIONS = "aws ec2 modify-instance-metadata-options --instance-id …"
 
 
@@ -126,11 +126,11 @@ class Imds:
         token = answer.body.decode("ascii", "replace").strip()
         if token.split() != [token] or not token.isprintable() or len(token) > 512:
             raise self._garbage("api/token", "not a token")
-        self._token, self._until = token, time.monotonic() + TOKEN_SECONDS - _SPARE
+        self._token, self._until = token, time.monotonic() + TOKEN_SECONDS - _SPARE_SECONDS
 
     def _ask(self, method: str, target: str, headers: Mapping[str, str]) -> Answer:
         """One question, repeated after silence a few times, and a little more patiently while the service is busy."""
-        pause = _PAUSE
+        pause = _PAUSE_SECONDS
         for attempt in range(1, max(self._tries, _BUSY_TRIES) + 1):
             try:
                 answer = self._once(method, target, headers)
@@ -152,7 +152,7 @@ class Imds:
             self._connect(connection)
             connection.request(method, self._base + target, headers=dict(headers))
             with connection.getresponse() as response:
-                body = response.read(_LONGEST + 1)
+                body = response.read(_LONGEST_BYTES + 1)
                 rest = response.length  # `read` with a limit does not say when the answer was cut short
             proxied = bool(response.getheader("Via") or response.getheader("Proxy-Authenticate"))
         except SlowError:
@@ -165,7 +165,7 @@ class Imds:
             raise self._broken(type(error).__name__) from None
         finally:
             connection.close()
-        if len(body) > _LONGEST:
+        if len(body) > _LONGEST_BYTES:
             raise self._garbage(target, "too long")
         if rest:
             raise self._broken("it is cut short")

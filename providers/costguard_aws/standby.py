@@ -17,7 +17,7 @@ from costguard_aws.facts import Facts
 from costguard_aws.rules_vetoes import ENTERING, IN_SERVICE, STANDBY, bring_back, exit_standby
 from costguard_aws.session import Session
 
-_LONGEST_PAUSE = 2.0  # seconds between two looks
+_LONGEST_PAUSE_SECONDS = 2.0  # seconds between two looks
 _LOOK_SECONDS = 5.0  # for one look
 
 
@@ -43,7 +43,7 @@ def enter(session: Session, facts: Facts, end: float) -> Result | None:
     not fit: there an accepted request is the end, here the state that it leads to is awaited.
     """
     seen = _Seen()
-    for pause in pauses(_LONGEST_PAUSE):
+    for pause in pauses(_LONGEST_PAUSE_SECONDS):
         asked = False
         try:
             seen = seen._replace(state=_state(session, facts, end))

@@ -40,10 +40,10 @@ def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Result:
     if found.state in CLOSED:
         return Result("done", closed(found))
     if found.state in ENDING:
-        return Result("pending", f"seen stopping: EC2 says {found.state}")
+        return Result("pending", f"seen stopping: EC2 shows {found.state}")
     if started_again(found, receipt.get("accepted", "")):
         return Result("done", came_back(found))
-    return Result("failed", f"EC2 says {found.state}: the bill goes on; see `costguard status` on the machine")
+    return Result("failed", f"EC2 shows {found.state}: the bill goes on; see `costguard status` on the machine")
 
 
 def _forgotten(session: Session, instance: str, account: str) -> Result:

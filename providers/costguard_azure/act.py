@@ -11,17 +11,17 @@ from costguard.cloud.send import EndRequest, Look, send, unchanged
 from costguard.plans import Result
 from costguard_azure import arm
 from costguard_azure.facts import Facts
-from costguard_azure.session import AGENT, READ, Session
+from costguard_azure.session import AGENT, READ_SECONDS, Session
 
-POLL = 10.0
+POLL_SECONDS = 10.0
 """Seconds between two looks at a machine that may not see itself yet. ``settings["confirm_interval"]`` replaces it."""
-LOOK = 20.0
+LOOK_SECONDS = 20.0
 """Seconds for one answer to the question what became of the machine, after troubles that pass included."""
 GONE = frozenset(("ResourceNotFound", "ResourceGroupNotFound", "NotFound"))
 """404 that says that the machine does not exist; a subscription or a type that nobody finds says nothing of it."""
-SETTLES = 10.0
+SETTLES_SECONDS = 10.0
 """Seconds after a lost answer in which a machine that was heard shows it; then the request is sent again."""
-_LEAST = 1.0  # seconds for a look at a machine, also after the deadline
+_LEAST_LOOK_SECONDS = 1.0  # seconds for a look at a machine, also after the deadline
 _ENDED, _ENDING = frozenset(("deallocated",)), frozenset(("stopping", "deallocating"))
 _NAMESPACE = uuid.UUID("5f0b9d1c-6f0e-4f0a-9d39-0d8f2c0c7a11")
 
@@ -48,7 +48,7 @@ def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Resul
     def look(within: float) -> Look | None:
         return _look(session, verb, within)
 
-    return send(EndRequest("Azure", once, look, number, settles=SETTLES, young=facts.young), last)
+    return send(EndRequest("Azure", once, look, number, settles=SETTLES_SECONDS, young=facts.young), last)
 
 
 def _send(session: Session, verb: Verb, ticket: Ticket, left: float) -> str:
@@ -66,7 +66,7 @@ def _send(session: Session, verb: Verb, ticket: Ticket, left: float) -> str:
 
     _token(session, left)
     left = max(0.1, end - time.monotonic())
-    limits = {"connection_timeout": min(READ, left), "read_timeout": min(READ, left)}
+    limits = {"connection_timeout": min(READ_SECONDS, left), "read_timeout": min(READ_SECONDS, left)}
     agent = f"{AGENT} ({re.sub(r'[^A-Za-z0-9._:-]', '_', ticket.attempt)})"
     ids = {"request_id": request_id(ticket.attempt), "user_agent": agent, "user_agent_overwrite": True}
     session.once(doing, lambda: arm.send(session, verb, answered, **limits, **ids), left)
@@ -86,7 +86,7 @@ def _look(session: Session, verb: Verb, within: float) -> Look | None:
     """One look at what shows that a request was heard; None when nobody could look."""
     limits = {"connection_timeout": within, "read_timeout": within}
     try:
-        view = session.once("looking whether it was heard", lambda: arm.instance_view(session, **limits), within)
+        view = session.once("looking at the machine", lambda: arm.instance_view(session, **limits), within)
     except CloudError as error:
         return (
             Look("Azure no longer knows this machine", ends=True)
@@ -108,7 +108,7 @@ def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Result | Non
 
     This machine ends while it asks: what waited here for the end would never be told.
     """
-    end = time.monotonic() + max(_LEAST, min(ticket.deadline, LOOK))
+    end = time.monotonic() + max(_LEAST_LOOK_SECONDS, min(ticket.deadline, LOOK_SECONDS))
     doing = "asking what became of the machine"
     try:
         view = session.ask(end, doing, lambda: arm.instance_view(session))

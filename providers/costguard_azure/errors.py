@@ -15,7 +15,7 @@ from costguard.cloud.http import TooLongError, retry_after
 from costguard.cloud.retry import LateError
 from costguard.cloud.skew import ahead_of_us, skew
 
-_SKEW = 300.0  # seconds; tokens are refused beyond about this difference
+_SKEW_SECONDS = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_NOW = frozenset(
     (
         "Conflict",
@@ -107,7 +107,7 @@ def _foreign(error: Any, status: int, code: str) -> bool:
 def _unauthenticated(error: Any, said: str, code: str) -> CloudError:
     """401: an old or foreign token, unless this machine's clock is what is wrong."""
     ahead = ahead_of_us(error.response.headers.get("Date"))
-    if abs(ahead) > _SKEW:
+    if abs(ahead) > _SKEW_SECONDS:
         text = f"{said} ({skew(ahead)})"
         return CloudError("clock", text, code=code, hint=hints.CLOCK)
     if "expired" in code.lower():

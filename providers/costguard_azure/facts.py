@@ -21,7 +21,7 @@ from costguard_azure.session import Session
 
 T = TypeVar("T")
 
-BUDGET = 20.0
+BUDGET_SECONDS = 20.0
 """Seconds for all questions of one plan."""
 
 
@@ -104,9 +104,9 @@ class AzureCase(Case[Facts]):
 def gather(session: Session, site: Site, identity: Identity, within: float | None = None) -> Facts:
     """Ask for everything. Raises CloudError only when nothing can be known (no network, no credentials).
 
-    ``within`` is seconds, at most `BUDGET`.
+    ``within`` is seconds, at most `BUDGET_SECONDS`.
     """
-    end = time.monotonic() + min(BUDGET, BUDGET if within is None else within)
+    end = time.monotonic() + min(BUDGET_SECONDS, BUDGET_SECONDS if within is None else within)
     machine = session.machine
     unknown: dict[str, CloudError] = {}
 

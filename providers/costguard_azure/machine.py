@@ -19,7 +19,7 @@ class AzureMachine:
         self._identity = who
         self._session = open_session(site, who)
         interval = site.settings.get("confirm_interval")
-        self._poll = float(interval) if isinstance(interval, int | float) else act.POLL
+        self._poll = float(interval) if isinstance(interval, int | float) else act.POLL_SECONDS
 
     def facts(self, verb: Verb) -> Facts:
         """See `costguard_azure.facts.gather`."""

@@ -25,16 +25,16 @@ INSTANCE_VERSION = "2021-12-13"
 TOKEN_VERSION = "2018-02-01"  # noqa: S105 - an API version
 EVENTS_VERSION = "2020-07-01"
 
-TRY = 1.0
+TRY_SECONDS = 1.0
 """Seconds for one try, to the last byte."""
-BUDGET = 4.0
+BUDGET_SECONDS = 4.0
 """Seconds for all tries of one question."""
-TOKEN_BUDGET = 15.0
+TOKEN_BUDGET_SECONDS = 15.0
 """Seconds for a token: the service is slow for a minute after it was updated (410)."""
 
 _AGAIN = frozenset(("408", "410", "429", "500", "502", "503", "504"))
 _AGAIN_TOKEN = _AGAIN | {"404"}  # the token's service is being updated
-_LARGEST = 1 << 20  # bytes; the instance document has some ten thousand
+_LARGEST_BYTES = 1 << 20  # bytes; the instance document has some ten thousand
 _CONTAINER = f"{hints.HOST_NETWORK}; a firewall must let root reach the service"
 
 
@@ -55,7 +55,7 @@ def replaced(site: Site) -> bool:
 
 def compute(site: Site) -> dict[str, Any]:
     """The part ``compute`` of the instance document. Raises CloudError."""
-    found = _json(endpoint(site), "/metadata/instance", {"api-version": INSTANCE_VERSION}, BUDGET)
+    found = _json(endpoint(site), "/metadata/instance", {"api-version": INSTANCE_VERSION}, BUDGET_SECONDS)
     part = found.get("compute") if isinstance(found, dict) else None
     if not isinstance(part, dict) or not isinstance(part.get("vmId"), str):
         raise _garbage(endpoint(site))
@@ -70,7 +70,7 @@ def token(site: Site, resource: str) -> tuple[str, float]:
     if client_id:
         query["client_id"] = client_id
     try:
-        found = _json(base, "/metadata/identity/oauth2/token", query, TOKEN_BUDGET, again=_AGAIN_TOKEN)
+        found = _json(base, "/metadata/identity/oauth2/token", query, TOKEN_BUDGET_SECONDS, again=_AGAIN_TOKEN)
     except CloudError as error:
         if error.code == "400":
             raise _no_identity(client_id, str(error)) from None
@@ -93,9 +93,11 @@ def _ends(found: Mapping[str, Any]) -> float:
         return time.time() + float(found["expires_in"])
 
 
-def events(site: Site, timeout: float = 3 * TRY) -> dict[str, Any]:
+def events(site: Site, timeout: float = 3 * TRY_SECONDS) -> dict[str, Any]:
     """The scheduled events. The first call ever enables them and may take two minutes. Raises CloudError."""
-    found = _json(endpoint(site), "/metadata/scheduledevents", {"api-version": EVENTS_VERSION}, TRY, timeout=timeout)
+    found = _json(
+        endpoint(site), "/metadata/scheduledevents", {"api-version": EVENTS_VERSION}, TRY_SECONDS, timeout=timeout
+    )
     if not isinstance(found, dict):
         raise _garbage(endpoint(site))
     return found
@@ -107,7 +109,7 @@ def _json(
     query: Mapping[str, str],
     budget: float,
     *,
-    timeout: float = TRY,
+    timeout: float = TRY_SECONDS,
     again: frozenset[str] = _AGAIN,
 ) -> Any:
     """Ask until there is an answer or the budget (seconds) is spent; ``again`` are the codes to repeat. Raises CloudError."""
@@ -130,7 +132,7 @@ def _try(where: tuple[str, int, str], base: str, target: str, timeout: float) ->
     try:
         connection.request("GET", path + target, headers={"Metadata": "true"})
         response = connection.getresponse()
-        body = whole(response, _LARGEST)
+        body = whole(response, _LARGEST_BYTES)
     except TimeoutError:
         message = f"the metadata service ({base}) did not answer within {timeout:g} s"
         raise CloudError("unreachable", message, code="timeout", hint=_CONTAINER) from None

@@ -13,9 +13,9 @@ from typing import Any
 from costguard.cloud.api import CloudError, CloudNotice, Site
 from costguard_azure import metadata
 
-FIRST = 150.0
+FIRST_SECONDS = 150.0
 """Seconds for the call that switches the feature on."""
-GLANCE = 2.0
+GLANCE_SECONDS = 2.0
 """Seconds in which its answer is waited for: where the feature is on already it comes at once."""
 
 _KINDS = {"Reboot": "reboot", "Redeploy": "reboot", "Freeze": "freeze", "Terminate": "terminate"}
@@ -57,14 +57,14 @@ class _FirstCall:
 
     def answer(self) -> dict[str, Any] | None:
         """The events; None while there is no answer yet. Raises CloudError."""
-        self._thread.join(GLANCE)
+        self._thread.join(GLANCE_SECONDS)
         if self._error is not None:
             raise self._error
         return self._found
 
     def _ask(self, site: Site) -> None:
         try:
-            self._found = metadata.events(site, FIRST)
+            self._found = metadata.events(site, FIRST_SECONDS)
         except CloudError as error:
             self._error = _never() if error.code == "timeout" else error
 
@@ -92,7 +92,7 @@ def _events(site: Site) -> Mapping[str, Any]:
 
 
 def _never() -> CloudError:
-    text = f"scheduled events did not answer their first call within {FIRST:.0f} s: Azure may take this machine away without notice"
+    text = f"scheduled events did not answer their first call within {FIRST_SECONDS:.0f} s: Azure may take this machine away without notice"
     hint = "costguard tries again; if this lasts, check the firewall, or set cloud.azure.scheduled_events = false"
     return CloudError("unreachable", text, code="timeout", hint=hint)
 

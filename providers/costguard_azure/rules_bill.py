@@ -7,8 +7,8 @@ exist), "Spot virtual machines", "Delete a machine and attached resources" (dele
 
 import re
 
-from costguard.cloud import hints, rules
-from costguard.cloud.rules import Found, disks_deleted, disks_kept, follows, instead, refuse
+from costguard.cloud import rules
+from costguard.cloud.rules import Found, disks_deleted, disks_kept, instead
 from costguard.plans import PlanFinding
 from costguard_azure.facts import AzureCase, Vm
 
@@ -20,15 +20,8 @@ _GPU = re.compile(r"standard_n", re.IGNORECASE)
 def prepaid(case: AzureCase) -> Found:
     """What is reserved is billed whether it is used or not."""
     vm = case.vm
-    if not (vm.reservation or vm.host):
-        return
-    what = f"the capacity reservation group {vm.reservation}" if vm.reservation else f"the dedicated host {vm.host}"
-    if case.settings.get("prepaid", "notify") == "act":
-        text = f"{what} is billed as long as it exists; only what comes on top of it ends"
-        yield follows("reservation_goes_on", text, "release it when nobody needs it")
-    else:
-        text = f"{what} is billed whether it is used or not: ending this machine saves nothing"
-        yield refuse("prepaid", text, hints.PREPAID)
+    group = f"the capacity reservation group {vm.reservation}" if vm.reservation else ""
+    yield from rules.prepaid(case, group or (f"the dedicated host {vm.host}" if vm.host else ""))
 
 
 def system_disk(case: AzureCase) -> Found:

@@ -19,11 +19,11 @@ from costguard.cloud.retry import bounded, until
 from costguard_azure import metadata, resource
 from costguard_azure.errors import not_taken, translate
 
-CONNECT, READ = 5.0, 10.0
+CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
 """Seconds to connect, and to wait for the next byte of an answer."""
-WHOLE = 15.0
+WHOLE_SECONDS = 15.0
 """The longest wait for one call, however its answer drips; seconds."""
-_FRESH = 300.0  # seconds; a token that ends sooner is replaced
+_FRESH_SECONDS = 300.0  # seconds; a token that ends sooner is replaced
 
 AGENT = f"costguard/{__version__}"
 
@@ -53,7 +53,7 @@ class Credential:
         if claims:
             self.forget()
         now = time.time()
-        if self._token.expires_on - now > _FRESH:
+        if self._token.expires_on - now > _FRESH_SECONDS:
             return self._token
         try:
             text, ends = metadata.token(self._site, self._audience)
@@ -94,7 +94,10 @@ class Session:
         self._connections.auth = _as_it_is
         self._connections.hooks["response"].append(limit)
         transport = RequestsTransport(
-            session=self._connections, connection_timeout=CONNECT, read_timeout=READ, connection_verify=verify
+            session=self._connections,
+            connection_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            connection_verify=verify,
         )
         self.compute = ComputeManagementClient(
             self.credential,
@@ -140,11 +143,11 @@ class Session:
         return address[len(self.endpoint) :]
 
     def once(self, doing: str, call: Callable[[], T], within: float | None = None) -> T:
-        """One call, for at most ``within`` and `WHOLE` seconds. Raises CloudError, whatever the SDK raises; ``doing`` names the call.
+        """One call, for at most ``within`` and `WHOLE_SECONDS` seconds. Raises CloudError, whatever the SDK raises; ``doing`` names the call.
 
         A cloud that does not take the token is asked once more with a new one.
         """
-        end = time.monotonic() + min(WHOLE, WHOLE if within is None else within)
+        end = time.monotonic() + min(WHOLE_SECONDS, WHOLE_SECONDS if within is None else within)
         for renewed in (False, True):
             try:
                 return bounded(call, end - time.monotonic())

@@ -13,7 +13,7 @@ from costguard_azure import act, arm, metadata, resource
 from costguard_azure.firmware import recognises
 from costguard_azure.session import Session, Token, start
 
-_CLI_DEADLINE = 30.0  # seconds for `az account get-access-token`, which starts slowly
+_CLI_SECONDS = 30.0  # seconds for `az account get-access-token`, which starts slowly
 
 
 def verify(site: Site, receipt: Mapping[str, str]) -> Result:
@@ -75,7 +75,7 @@ class CliCredential:
         command = [az, "account", "get-access-token", "--output", "json", "--scope", *scopes]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_CLI_DEADLINE, check=False, env=self._environ
+                command, capture_output=True, text=True, timeout=_CLI_SECONDS, check=False, env=self._environ
             )
             found = json.loads(done.stdout)
             return Token(str(found["accessToken"]), int(found.get("expires_on") or time.time() + 600))

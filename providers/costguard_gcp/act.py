@@ -13,15 +13,15 @@ from costguard.plans import Result, Status
 from costguard_gcp import errors
 from costguard_gcp.facts import Facts
 from costguard_gcp.permissions import CALLS
-from costguard_gcp.session import TIMEOUT, Api
+from costguard_gcp.session import CALL_SECONDS, Api
 
-LOOK = 10.0
+LOOK_SECONDS = 10.0
 """Seconds for asking what the cloud shows."""
 
 _CLOSED = {"TERMINATED", "STOPPED"}
 _ENDING = {"STOPPING", "PENDING_STOP", "SUSPENDING", "DEPROVISIONING"}
 _SHOWS = _ENDING | _CLOSED | {"SUSPENDED"}
-_SKEW = 60.0  # seconds by which this machine's clock may be ahead of Google's
+_SKEW_SECONDS = 60.0  # seconds by which this machine's clock may be ahead of Google's
 _NAMESPACE = uuid.UUID("6f1f1a3e-5d0b-4a52-9a55-4c1c0a4c6d10")  # of this plug-in's request ids
 
 
@@ -34,7 +34,7 @@ def execute(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool
     """Send the request, and the same one again after troubles that pass. Never a different one."""
 
     def once(left: float) -> Result:
-        operation = _send(api, verb, facts, ticket, discard=discard, timeout=min(left, TIMEOUT))
+        operation = _send(api, verb, facts, ticket, discard=discard, timeout=min(left, CALL_SECONDS))
         if not operation.name:
             raise errors.garbage("sending the request", "it names no operation")
         if failure := errors.operation(operation.error.errors):
@@ -60,7 +60,7 @@ def seen(status: str) -> Look:
 
 
 def confirm(
-    api: Api, verb: Verb, instance: str, recorded: Result | None, since: float = 0.0, within: float = LOOK
+    api: Api, verb: Verb, instance: str, recorded: Result | None, since: float = 0.0, within: float = LOOK_SECONDS
 ) -> Result:
     """What Google Cloud shows of the machine ``instance``; the proof is the name of the operation.
 
@@ -69,7 +69,7 @@ def confirm(
     """
     end = time.monotonic() + within
     try:
-        vm = until(min(end, time.monotonic() + LOOK), lambda left: api.instance(min(left, TIMEOUT)))
+        vm = until(min(end, time.monotonic() + LOOK_SECONDS), lambda left: api.instance(min(left, CALL_SECONDS)))
     except CloudError as error:
         if error.trouble == "gone":
             return _shown("done", "closed: Google Cloud no longer knows this machine", recorded)
@@ -80,10 +80,14 @@ def confirm(
     status = str(vm.status)
     if status in _CLOSED or status == "SUSPENDED":
         rest = "; not deleted, so its disks are still billed" if verb == "terminate" else ""
-        return _shown("done", f"closed: Google Cloud shows {status}{_since(vm, status)}{rest}", recorded)
+        return _shown(
+            "done",
+            f"closed: Google Cloud shows {status}{_since(vm, status)}; computing is no longer billed{rest}",
+            recorded,
+        )
     if status in _ENDING:
         return _shown("pending", f"seen stopping: Google Cloud shows {status}", recorded)
-    return _still_there(api, vm, recorded, since, min(TIMEOUT, end - time.monotonic()))
+    return _still_there(api, vm, recorded, since, min(CALL_SECONDS, end - time.monotonic()))
 
 
 def _send(api: Api, verb: Verb, facts: Facts, ticket: Ticket, *, discard: bool, timeout: float) -> Any:
@@ -106,7 +110,7 @@ def _still_there(api: Api, vm: Any, recorded: Result | None, since: float, left:
         return _shown(status, message, recorded)
     since = moment(str(operation.insert_time)) if operation else since
     stopped = max(str(vm.last_stop_timestamp), str(vm.last_suspended_timestamp), key=moment)
-    if since and moment(stopped) > since - _SKEW:
+    if since and moment(stopped) > since - _SKEW_SECONDS:
         message = f"closed: it was stopped at {stopped}, and started again at {vm.last_start_timestamp}; it has been billed again since"
         return _shown("done", message, recorded)
     doing = f", the operation is {_name(operation.status)}" if operation else ""

@@ -20,7 +20,7 @@ from costguard.cloud.skew import ahead_of_us, skew
 from costguard_gcp import permissions
 
 _BETWEEN = hints.proxy("googleapis.com")
-_SKEW = 300.0  # seconds; tokens are refused beyond about this difference
+_SKEW_SECONDS = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_FOUND = {"notFound", "RESOURCE_NOT_FOUND"}
 _AROUND = re.compile(
     r"projects/[^/']+(/zones/[^/']+)?'"
@@ -141,7 +141,7 @@ def _answer(error: api.GoogleAPICallError, doing: str) -> CloudError:
 
 def _unauthorized(error: api.GoogleAPICallError, code: str, message: str) -> CloudError:
     ahead = ahead_of_us(_header(error, "Date"))
-    if abs(ahead) > _SKEW:
+    if abs(ahead) > _SKEW_SECONDS:
         text = f"Google Cloud rejects the token, and {skew(ahead)}: {message}"
         return CloudError("clock", text, code="clock_skew", hint=hints.CLOCK)
     hint = f"check the service account and the clock of this machine, {hints.THEN_DOCTOR}"

@@ -19,9 +19,9 @@ from costguard_gcp.places import Group
 if TYPE_CHECKING:  # the plan is pure and needs no SDK
     from costguard_gcp.session import Api
 
-BUDGET = 25.0
+BUDGET_SECONDS = 25.0
 """Seconds for all questions of one plan; one that is throttled goes on, ever slower, as long as they last."""
-LOOK, TRY = 10.0, 4.0
+LOOK_SECONDS, TRY_SECONDS = 10.0, 4.0
 """Seconds that one fact may take, retries after other trouble included, and that one try of it may take."""
 
 _MANAGER = re.compile(r"projects/[^/]+/(?P<kind>zones|regions)/(?P<place>[^/]+)/instanceGroupManagers/(?P<name>[^/]+)")
@@ -100,7 +100,7 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
     attributes = tree.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
     troubles: dict[str, CloudError] = {}
-    end = time.monotonic() + BUDGET
+    end = time.monotonic() + BUDGET_SECONDS
     vm = _known(troubles, "vm", end, lambda left: read(api.instance(left)))
     wanted = [one.name for one in permissions.on_machine([verb])]
     granted = _known(troubles, "granted", end, lambda left: api.granted(wanted, left))
@@ -171,13 +171,13 @@ def group_of(attributes: Mapping[str, Any], project: str) -> Group | None:
 
 def _known(troubles: dict[str, CloudError], what: str, end: float, ask: Callable[[float], T]) -> T | None:
     """An answer, or None and the words why not. Raises CloudError when a technical trouble hides everything."""
-    look = time.monotonic() + LOOK
+    look = time.monotonic() + LOOK_SECONDS
 
     def again(error: CloudError) -> float | None:
         return error.retry_after if error.trouble == "throttled" or time.monotonic() < look else None
 
     try:
-        return until(end, lambda left: ask(min(left, TRY)), again)
+        return until(end, lambda left: ask(min(left, TRY_SECONDS)), again)
     except CloudError as error:
         if error.technical and what == "vm":
             raise

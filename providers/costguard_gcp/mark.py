@@ -19,7 +19,7 @@ from costguard.cloud.retry import until
 from costguard_gcp import errors
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.permissions import ADMIT, LABELS, NO_SCOPE, SCOPES, set_scopes
-from costguard_gcp.session import TIMEOUT, Api
+from costguard_gcp.session import CALL_SECONDS, Api
 
 LIMIT = 63
 """Characters of a value."""
@@ -27,7 +27,7 @@ LIMIT = 63
 _OTHER = re.compile(r"[^a-z0-9_-]")
 _GRANT = f"grant {LABELS}: `costguard permissions gcp --tag` prints the role, an owner of the project binds it"
 _CONFLICT = "conditionNotMet"
-_POLL = 0.5  # seconds between looks whether the label shows
+_POLL_SECONDS = 0.5  # seconds between looks whether the label shows
 
 
 def text(value: str) -> str:
@@ -42,12 +42,12 @@ def mark(api: Api, site: Site, identity: Identity, tags: Mapping[str, str], with
         _may(api, site, end)
         return
     wanted = {name: text(value) for name, value in tags.items()}
-    until(end, lambda left: _set(api, identity.instance, wanted, min(left, TIMEOUT)), _again)
+    until(end, lambda left: _set(api, identity.instance, wanted, min(left, CALL_SECONDS)), _again)
     while not _shows(api, identity.instance, wanted, end):
-        if time.monotonic() + _POLL >= end:
+        if time.monotonic() + _POLL_SECONDS >= end:
             message = "Google Cloud accepted the labels, but the machine does not show them"
             raise CloudError("unreachable", message, code="not_shown", hint="run `costguard doctor`")
-        time.sleep(_POLL)
+        time.sleep(_POLL_SECONDS)
 
 
 def _may(api: Api, site: Site, end: float) -> None:
@@ -55,7 +55,7 @@ def _may(api: Api, site: Site, end: float) -> None:
     scopes = Metadata(site).text("instance/service-accounts/default/scopes")
     if scopes is not None and not SCOPES & set(scopes.split()):
         raise CloudError("denied", NO_SCOPE, code="scopes_missing", hint=set_scopes())
-    granted = until(end, lambda left: api.granted([LABELS], min(left, TIMEOUT)))
+    granted = until(end, lambda left: api.granted([LABELS], min(left, CALL_SECONDS)))
     if LABELS not in granted:
         raise CloudError("denied", f"the right {LABELS} is missing", code="forbidden", hint=_GRANT)
 
@@ -76,7 +76,7 @@ def _set(api: Api, instance: str, wanted: Mapping[str, str], timeout: float) -> 
 
 
 def _shows(api: Api, instance: str, wanted: Mapping[str, str], end: float) -> bool:
-    found = until(end, lambda left: _look(api, instance, min(left, TIMEOUT)))
+    found = until(end, lambda left: _look(api, instance, min(left, CALL_SECONDS)))
     return wanted.items() <= dict(found.labels).items()
 
 

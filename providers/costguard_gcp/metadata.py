@@ -21,18 +21,18 @@ from costguard_gcp import permissions
 DEFAULT = "169.254.169.254"
 """The address instead of the name: a name would need a resolver that works."""
 
-TIMEOUT = 1.0
+TRY_SECONDS = 1.0
 """Seconds for one try, to the last byte. The server is on the same host as the machine."""
 
 CUT = "cut"
 """The code of an answer that broke off: a server that was just restarted. It is asked again, silence is not."""
 
-TRIES, BUDGET = 3, 6.0
+TRIES, BUDGET_SECONDS = 3, 6.0
 """How often one question is asked, and within how many seconds."""
 
 UNIVERSE = "googleapis.com"
 _DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
-_LARGEST = 4 << 20  # bytes; the server's own limit for all attributes of a machine is 512 KB
+_LARGEST_BYTES = 4 << 20  # bytes; the server's own limit for all attributes of a machine is 512 KB
 _FLAVOR = "Metadata-Flavor"
 _RETRIED = {500, 502, 503, 504}
 
@@ -95,15 +95,15 @@ class Metadata:
             raise self._garbage("the token of the service account") from None
 
     def _get(self, path: str) -> bytes | None:
-        return until(time.monotonic() + BUDGET, lambda _: self._try(path), _again, tries=TRIES)
+        return until(time.monotonic() + BUDGET_SECONDS, lambda _: self._try(path), _again, tries=TRIES)
 
     def _try(self, path: str) -> bytes | None:
-        connection = Connection(self.host, self.port, TIMEOUT)
+        connection = Connection(self.host, self.port, TRY_SECONDS)
         try:
             headers = {_FLAVOR: "Google", "Host": "metadata.google.internal"}
             connection.request("GET", f"{self.prefix}/computeMetadata/v1/{path}", headers=headers)
             answer = connection.getresponse()
-            body = whole(answer, _LARGEST)
+            body = whole(answer, _LARGEST_BYTES)
         except TimeoutError:
             raise self._silent() from None
         except (ConnectionResetError, http.client.HTTPException) as error:
@@ -149,7 +149,7 @@ class Metadata:
     def _silent(self) -> CloudError:
         return CloudError(
             "unreachable",
-            f"the metadata server at {self.host} did not answer within {TIMEOUT:g} s",
+            f"the metadata server at {self.host} did not answer within {TRY_SECONDS:g} s",
             code="timeout",
             hint=f"{hints.HOST_NETWORK}; a firewall must let root reach the server",
         )

@@ -52,13 +52,8 @@ includedPermissions:
 
 def on_machine(verbs: Sequence[Verb]) -> tuple[Permission, ...]:
     """The rights on the machine itself."""
-    return (
-        _GET,
-        *(
-            Permission(f"compute.instances.{CALLS[verb]}", f"{CALLS[verb]} this machine")
-            for verb in dict.fromkeys(verbs)
-        ),
-    )
+    calls = dict.fromkeys(CALLS[verb] for verb in verbs)
+    return (_GET, *(Permission(f"compute.instances.{call}", f"{call} this machine") for call in calls))
 
 
 def permissions(verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:

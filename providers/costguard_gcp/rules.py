@@ -143,14 +143,7 @@ def _prepaid(case: GcpCase) -> Found:
 
     So are sole-tenant nodes. Source: "Sole-tenancy overview", pricing.
     """
-    what = _reserved(case.facts)
-    if what and case.settings.get("prepaid") == "act":
-        yield follows(
-            "reservation_goes_on", f"{what} is billed on; only this machine ends", "release it when nobody needs it"
-        )
-    elif what:
-        text = f"{what} is billed whether it is used or not: ending this machine saves nothing"
-        yield refuse("prepaid", text, hints.PREPAID)
+    yield from rules.prepaid(case, _reserved(case.facts))
 
 
 def _reserved(facts: Facts) -> str:

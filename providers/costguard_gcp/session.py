@@ -29,7 +29,7 @@ from costguard_gcp.metadata import UNIVERSE, Metadata, replaced
 from costguard_gcp.permissions import CALLS
 from costguard_gcp.places import Group, Where
 
-TIMEOUT = 10.0
+CALL_SECONDS = 10.0
 """Seconds for one call."""
 
 _ALL_SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
@@ -80,7 +80,7 @@ class Api:
         self._clients: dict[Callable[..., Any], Any] = {}
         self._instances = self._client(compute.InstancesClient)
 
-    def instance(self, timeout: float = TIMEOUT) -> Any:
+    def instance(self, timeout: float = CALL_SECONDS) -> Any:
         """What the API knows of the machine."""
         request = compute.GetInstanceRequest(**self._here())
         found = self._call("instances.get", self._instances.get, request, timeout)
@@ -88,7 +88,7 @@ class Api:
             raise errors.garbage("instances.get", "it lacks the machine's id or status")
         return found
 
-    def granted(self, permissions: Iterable[str], timeout: float = TIMEOUT) -> frozenset[str]:
+    def granted(self, permissions: Iterable[str], timeout: float = CALL_SECONDS) -> frozenset[str]:
         """Which of these rights the caller has on the machine; asking has no effect and needs no right."""
         body = compute.TestPermissionsRequest(permissions=list(permissions))
         project, zone, name = self.where
@@ -124,12 +124,12 @@ class Api:
         call = getattr(self._managers(group), f"{word.lower()}_instances_unary")
         return self._call(f"instanceGroupManagers.{word.lower()}Instances", call, request, timeout, ticket)
 
-    def group(self, group: Group, timeout: float = TIMEOUT) -> Any:
+    def group(self, group: Group, timeout: float = CALL_SECONDS) -> Any:
         """What the API knows of a managed instance group."""
         kind = compute.GetRegionInstanceGroupManagerRequest if group.region else compute.GetInstanceGroupManagerRequest
         return self._call("instanceGroupManagers.get", self._managers(group).get, kind(**_place(group)), timeout)
 
-    def autoscaler(self, group: Group, name: str, timeout: float = TIMEOUT) -> Any:
+    def autoscaler(self, group: Group, name: str, timeout: float = CALL_SECONDS) -> Any:
         """The autoscaler of a group."""
         if group.region:
             regional = compute.GetRegionAutoscalerRequest(project=group.project, region=group.region, autoscaler=name)
@@ -138,7 +138,7 @@ class Api:
         zonal = compute.GetAutoscalerRequest(project=group.project, zone=group.zone, autoscaler=name)
         return self._call("autoscalers.get", self._client(compute.AutoscalersClient).get, zonal, timeout)
 
-    def operation(self, name: str, timeout: float = TIMEOUT) -> Any:
+    def operation(self, name: str, timeout: float = CALL_SECONDS) -> Any:
         """An operation of the machine's zone; needs a right on the whole project, which the role does not have."""
         project, zone, _ = self.where
         request = compute.GetZoneOperationRequest(project=project, zone=zone, operation=name)

@@ -314,7 +314,7 @@ def test_released_and_dead_before_the_request(aws: Aws, who: str) -> None:
         os.kill(pid, signal.SIGKILL)
     assert aws.wait("CONFIRMING")["incident"]
     report = aws.wait("unknown")
-    assert "EC2 says running: the bill goes on" in report["incident"]["detail"]
+    assert "EC2 shows running: the bill goes on" in report["incident"]["detail"]
     assert (aws.effects(), aws.here.state) == (0, "running")
     assert aws.said("outcome_unknown")
     aws.agent.gpus.set(util=95)

@@ -8,7 +8,7 @@ from costguard.cloud.send import EndRequest, Look, send, unchanged
 from costguard.plans import Result
 
 from .facts import Facts, seen
-from .session import WHOLE, Session
+from .session import CALL_SECONDS, Session
 
 ENDED = {"stop": "stopped", "terminate": "gone", "hibernate": "asleep"}
 
@@ -30,17 +30,17 @@ def execute(session: Session, verb: Verb, facts: Facts, ticket: Ticket) -> Resul
     return send(request, time.monotonic() + ticket.deadline)
 
 
-def confirm(session: Session, verb: str, recorded: Result | None, within: float = WHOLE) -> Result:
+def confirm(session: Session, verb: str, recorded: Result | None, within: float = CALL_SECONDS) -> Result:
     """What the cloud shows now: *done* only where it shows that the bill ended. Raises CloudError."""
     proof = recorded.proof if recorded else ""
     try:
-        status = str(session.look(time.monotonic() + min(within, WHOLE))["status"])
+        status = str(session.look(time.monotonic() + min(within, CALL_SECONDS))["status"])
     except CloudError as error:
         if error.trouble != "gone":
             raise
         return Result("done", "closed: Skeleton Cloud knows this machine no more", proof)
     if status == ENDED[verb]:
-        return Result("done", f"closed: Skeleton Cloud says {status}", proof)
+        return Result("done", f"closed: Skeleton Cloud shows {status}", proof)
     if seen(status).ends:
-        return Result("pending", f"seen stopping: Skeleton Cloud says {status}", proof)
-    return unchanged(recorded, f"Skeleton Cloud says {status}: the bill goes on")
+        return Result("pending", f"seen stopping: Skeleton Cloud shows {status}", proof)
+    return unchanged(recorded, f"Skeleton Cloud shows {status}: the bill goes on")

@@ -10,7 +10,7 @@ from costguard.cloud.send import Look
 from . import disks
 from .session import Session
 
-BUDGET = 20.0
+BUDGET_SECONDS = 20.0
 """Seconds for all questions of one plan."""
 
 
@@ -27,7 +27,7 @@ class Facts(NamedTuple):
 
 def gather(session: Session, site: Site, identity: Identity) -> Facts:
     """Raises CloudError where nothing can be known."""
-    found = session.look(time.monotonic() + BUDGET)
+    found = session.look(time.monotonic() + BUDGET_SECONDS)
     rights = frozenset(map(str, found.get("rights") or ()))
     protected = found.get("protected") is not False  # what does not say so may be protected
     return Facts(identity, str(found["status"]), rights, protected, disks.state(site), uptime(site.procfs))
@@ -41,5 +41,5 @@ def refresh(facts: Facts, site: Site) -> Facts:
 def seen(status: str) -> Look:
     """What a status of the machine says of its end."""
     return Look(
-        f"Skeleton Cloud says {status}", status in {"stopping", "stopped", "gone", "asleep"}, f"status {status}"
+        f"Skeleton Cloud shows {status}", status in {"stopping", "stopped", "gone", "asleep"}, f"status {status}"
     )

@@ -13,8 +13,8 @@ from costguard.cloud.http import Connection, whole
 
 from . import errors
 
-TIMEOUT = 2.0
-_LARGEST = 65536  # bytes of an answer
+TRY_SECONDS = 2.0
+_LARGEST_BYTES = 65536  # bytes of an answer
 VARIABLE = "COSTGUARD_SKELETON_METADATA_ENDPOINT"
 
 
@@ -26,7 +26,7 @@ def tags(site: Site) -> Mapping[str, str]:
 def ask(site: Site, path: str) -> dict[str, Any]:
     """One question. Raises CloudError."""
     given = site.settings.get("metadata_endpoint") or site.environ.get(VARIABLE)
-    return call("GET", f"{given or 'http://metadata.cloud.example'}{path}", {"Metadata": "yes"}, TIMEOUT)
+    return call("GET", f"{given or 'http://metadata.cloud.example'}{path}", {"Metadata": "yes"}, TRY_SECONDS)
 
 
 def call(method: str, url: str, headers: Mapping[str, str], within: float) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def call(method: str, url: str, headers: Mapping[str, str], within: float) -> di
         try:
             connection.request(method, where.path + (f"?{where.query}" if where.query else ""), headers=dict(headers))
             answer = connection.getresponse()
-            body = whole(answer, _LARGEST)
+            body = whole(answer, _LARGEST_BYTES)
         except (OSError, http.client.HTTPException) as error:
             raise no_answer(doing, error) from error
     finally:

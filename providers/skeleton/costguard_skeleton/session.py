@@ -11,7 +11,7 @@ from costguard.cloud.retry import LateError, bounded, until
 
 from . import errors, metadata
 
-WHOLE = 10.0
+CALL_SECONDS = 10.0
 """Seconds for one call, however its answer drips."""
 
 
@@ -22,7 +22,7 @@ class Session:
         self._base = f"{site.settings.get('api_endpoint') or 'https://api.cloud.example'}/machines/{instance}"
         self._headers = {"Authorization": f"Bearer {token}"}
 
-    def machine(self, within: float = WHOLE) -> dict[str, Any]:
+    def machine(self, within: float = CALL_SECONDS) -> dict[str, Any]:
         """The machine as the API shows it. An answer without its state would look like another machine."""
         found = self._call("GET", "", within)
         if not found.get("status"):
@@ -31,7 +31,7 @@ class Session:
 
     def look(self, end: float) -> dict[str, Any]:
         """The same, asked again after what passes, until a moment of the monotonic clock."""
-        return until(end, lambda left: self.machine(min(left, WHOLE)), tries=3)
+        return until(end, lambda left: self.machine(min(left, CALL_SECONDS)), tries=3)
 
     def act(self, verb: str, attempt: str, within: float) -> str:
         """The request, once, under the attempt's own name; its id as proof."""
@@ -47,7 +47,7 @@ class Session:
             self._call("PUT", f"/tags/{quote(name)}?value={quote(value)}", end - time.monotonic())
 
     def _call(self, method: str, path: str, within: float) -> dict[str, Any]:
-        limit = min(within, WHOLE)
+        limit = min(within, CALL_SECONDS)
         try:
             return bounded(lambda: metadata.call(method, self._base + path, self._headers, limit), limit)
         except LateError as error:

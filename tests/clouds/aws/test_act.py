@@ -218,7 +218,7 @@ def test_a_proxy_that_blocks_is_technical(here: FakeMachine, fault: str) -> None
     assert (outcome.status, here.state) == ("failed", "running")
     assert "another service answers" in outcome.detail
     assert "NO_PROXY" in outcome.detail
-    assert "EC2 still says running" in outcome.detail
+    assert "EC2 shows running" in outcome.detail
 
 
 def test_a_proxy_that_blocks_every_look(here: FakeMachine) -> None:
@@ -262,7 +262,7 @@ def test_silence_ends_with_the_deadline(here: FakeMachine) -> None:
         outcome = session.execute("stop", facts, SOON)
         assert time.monotonic() - began < 6
     assert outcome.status == "unknown"
-    assert "EC2 still says running" in outcome.detail
+    assert "EC2 shows running" in outcome.detail
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_accepted_and_nothing_happens(here: FakeMachine) -> None:
         outcome = session.execute("stop", facts, TICKET)
         seen = session.confirm("stop", TICKET, outcome)
     assert (outcome.status, seen.status, seen.proof) == ("accepted", "accepted", outcome.proof)
-    assert "EC2 says running: the bill goes on" in seen.detail
+    assert "EC2 shows running: the bill goes on" in seen.detail
 
 
 def test_confirmation_without_a_record(here: FakeMachine) -> None:

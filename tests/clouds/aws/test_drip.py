@@ -20,7 +20,7 @@ ACCEPTED = Result("accepted", "accepted: StopInstances", "r-1")
 
 def test_a_question(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that decides everything: an error that names it."""
-    monkeypatch.setattr(gathering, "BUDGET", 1.5)
+    monkeypatch.setattr(gathering, "BUDGET_SECONDS", 1.5)
     here.api.fail("drip", "DescribeInstances", 9)
     with opened(here) as session, within(4.0), pytest.raises(CloudError) as caught:
         session.facts("stop")
@@ -30,7 +30,7 @@ def test_a_question(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_other_question(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them together stay within the budget of the plan, and the finding names the call."""
-    monkeypatch.setattr(gathering, "BUDGET", 1.5)
+    monkeypatch.setattr(gathering, "BUDGET_SECONDS", 1.5)
     for call in ("DescribeInstanceAttribute", "DescribeInstanceTypes", "DescribeAutoScalingInstances"):
         here.api.fail("drip", call, 9)
     with opened(here) as session, within(4.0):

@@ -159,7 +159,7 @@ def test_without_describe_instances_nothing_is_decided(here: FakeMachine) -> Non
 
 def test_throttling_is_waited_out(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Refusals for haste change no fact, and who asks ever slower is answered in the end; other trouble is not waited for so long."""
-    monkeypatch.setattr(retry, "FIRST", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.01)
     here.api.fail("throttle", "DescribeInstances", 6)
     assert looked(here)[1].verdict == "go"
     here.api.fail("internal", "DescribeInstanceTypes", 6)
@@ -179,7 +179,7 @@ def test_throttling_is_waited_out(here: FakeMachine, monkeypatch: pytest.MonkeyP
 )
 def test_when_aws_cannot_be_asked(here: FakeMachine, monkeypatch: pytest.MonkeyPatch, fault: str, trouble: str) -> None:
     """Each kind has its name and its next command."""
-    monkeypatch.setattr(gathering, "BUDGET", 2.0)
+    monkeypatch.setattr(gathering, "BUDGET_SECONDS", 2.0)
     here.api.fail(fault, "*", 100)  # type: ignore[arg-type]  # the table is data
     with opened(here) as session, pytest.raises(CloudError) as caught:
         session.facts("stop")
@@ -238,7 +238,7 @@ def test_a_page_in_place_of_the_facts(here: FakeMachine) -> None:
 
 def test_questions_that_hang_have_one_budget(here: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan must say which call failed before its worker is given up: each try would wait as long as the first."""
-    monkeypatch.setattr(gathering, "BUDGET", 1.0)
+    monkeypatch.setattr(gathering, "BUDGET_SECONDS", 1.0)
     with opened(here) as asking:
         here.api.fail("silent", "DescribeInstances", 9)
         began = time.monotonic()
@@ -265,9 +265,9 @@ def test_a_technical_failure_is_no_veto_and_no_denied_right(
     launch: Launch, monkeypatch: pytest.MonkeyPatch, question: str, code: str, denied: str, fault: str
 ) -> None:
     """A fact that a veto rests on and that nobody could read for now leaves the plan *failed*, which is tried again."""
-    whole = gathering.BUDGET
-    monkeypatch.setattr(gathering, "BUDGET", 4.0)
-    monkeypatch.setattr(retry, "FIRST", 0.01)
+    whole = gathering.BUDGET_SECONDS
+    monkeypatch.setattr(gathering, "BUDGET_SECONDS", 4.0)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECONDS", 0.01)
     here = launch(nature=Nature(spot="persistent"))
     os.remove(os.path.join(here.root, "proc/1/mountinfo"))  # so that the type alone says whether there are local disks
     here.api.fail(fault, question, 999)  # type: ignore[arg-type]  # the table is data
@@ -275,7 +275,7 @@ def test_a_technical_failure_is_no_veto_and_no_denied_right(
     assert (made.verdict, made.findings[0].code) == ("failed", code), made
     assert "grant" not in made.findings[0].hint
     here.api.heal()
-    monkeypatch.setattr(gathering, "BUDGET", whole)
+    monkeypatch.setattr(gathering, "BUDGET_SECONDS", whole)
     right = "StopInstances" if question == "DryRun" else question
     here.api.denied = {right}
     made = looked(here)[1]

@@ -168,7 +168,7 @@ def test_a_stop_that_is_refused_in_standby(member: FakeMachine, cause: str) -> N
     assert "it runs in standby and is billed, and the Auto Scaling group gpus is one smaller" in outcome.detail
     assert f"`aws autoscaling exit-standby --instance-ids {member.id}" in outcome.detail
     assert "start-instances" not in outcome.detail
-    assert "holds it in standby" not in outcome.detail
+    assert "it is in standby in" not in outcome.detail
     again = looked(member, group="leave")[1]
     assert again.verdict == "refuse"
     (finding,) = [one for one in again.findings if one.code == "group_member"]

@@ -131,7 +131,7 @@ def test_killed_while_nobody_answers(here: FakeMachine, results: Path) -> None:
     with worker(here, results, "confirm") as child:
         outcome = child.hear()["outcome"]
     assert outcome["status"] == "unknown"
-    assert "EC2 says running: the bill goes on" in outcome["detail"]
+    assert "EC2 shows running: the bill goes on" in outcome["detail"]
     assert len(here.api.calls()) == 1
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from costguard.cloud.api import CloudError, Ticket
-from costguard.cloud.http import LONGEST
+from costguard.cloud.http import LONGEST_BYTES
 from costguard_azure import Azure, arm, resource
 from costguard_azure.act import execute
 from costguard_azure.facts import gather
@@ -191,7 +191,7 @@ def test_a_refusal_with_azures_number_is_a_veto(azure: FakeAzure, machine: Azure
 def test_an_answer_without_an_end_is_not_read(azure: FakeAzure, machine: AzureMachine, status: int) -> None:
     """Unpacked, too: a thousandth of it is on the wire."""
     where = machine.facts("stop").machine
-    body = gzip.compress(b" " * (LONGEST + 1))
+    body = gzip.compress(b" " * (LONGEST_BYTES + 1))
     with speaking([answer(body, "Content-Encoding: gzip").replace(b"200 OK", b"%d X" % status)]) as url:
         session = Session(azure.site(api_endpoint=url), where, resource.PUBLIC, Known())
         for ask in (lambda: arm.machine(session), lambda: session.get("/x", "1", "asking")):

@@ -17,8 +17,8 @@ ACCEPTED = Result("accepted", "accepted: Azure will deallocate this machine", "r
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds in place of tens of them."""
-    monkeypatch.setattr(gathering, "BUDGET", 2.0)
-    monkeypatch.setattr(session, "WHOLE", 1.5)
+    monkeypatch.setattr(gathering, "BUDGET_SECONDS", 2.0)
+    monkeypatch.setattr(session, "WHOLE_SECONDS", 1.5)
 
 
 def test_a_question(azure: FakeAzure, machine: AzureMachine) -> None:
@@ -81,7 +81,7 @@ def test_the_question_from_elsewhere(azure: FakeAzure) -> None:
 
 def test_the_token(azure: FakeAzure, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing opens without it."""
-    monkeypatch.setattr(metadata, "TOKEN_BUDGET", 1.5)
+    monkeypatch.setattr(metadata, "TOKEN_BUDGET_SECONDS", 1.5)
     who = Azure().identify(azure.site())
     azure.faults.add("token", "drip", times=99)
     with within(4.0), pytest.raises(CloudError) as caught:

@@ -196,7 +196,7 @@ def test_a_request_that_nobody_heard_is_sent_again(
     azure: FakeAzure, machine: AzureMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine still runs after Azure had its time: the bill would go on because of one cut."""
-    monkeypatch.setattr(act_module, "SETTLES", 0.3)
+    monkeypatch.setattr(act_module, "SETTLES_SECONDS", 0.3)
     azure.faults.add("deallocate", "cut_before", times=2)
     outcome = act(machine)
     assert outcome.status == "accepted"
@@ -209,7 +209,7 @@ def test_a_lost_answer_that_shows_late_is_not_sent_again(
     azure: FakeAzure, machine: AzureMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The look after the cut fails; the one before the next request shows that it was heard."""
-    monkeypatch.setattr(act_module, "SETTLES", 0.3)
+    monkeypatch.setattr(act_module, "SETTLES_SECONDS", 0.3)
     azure.world.settles = 60.0
     azure.faults.add("deallocate", "cut_after")
     azure.faults.add("instance_view", "cut_before")
@@ -223,7 +223,7 @@ def test_nothing_is_sent_again_while_nobody_can_look(
     azure: FakeAzure, machine: AzureMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The network is gone after the request: unknown, and one request."""
-    monkeypatch.setattr(act_module, "SETTLES", 0.2)
+    monkeypatch.setattr(act_module, "SETTLES_SECONDS", 0.2)
     azure.faults.add("deallocate", "cut_before", times=9)
     azure.faults.add("instance_view", "cut_before", times=99)
     outcome = act(machine, ticket=TICKET._replace(deadline=1.0))

@@ -167,7 +167,7 @@ def test_a_number_is_read_as_its_text(azure: FakeAzure) -> None:
 
 def test_a_slow_answer_is_a_time_out(azure: FakeAzure, monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then would hold the worker without an end."""
-    monkeypatch.setattr(metadata, "BUDGET", 1.0)
+    monkeypatch.setattr(metadata, "BUDGET_SECONDS", 1.0)
     with speaking(bytewise(answer(b"{}" + b" " * 100)), gap=0.1) as url:
         error = failed(azure.site(metadata_endpoint=url))
     assert (error.trouble, error.code) == ("unreachable", "timeout")

@@ -64,7 +64,7 @@ def test_anothers_event_and_one_that_began(azure: FakeAzure) -> None:
 
 def test_the_first_call_may_take_minutes(azure: FakeAzure, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for it: it is made once, beside everything else, and its answer is taken when it is there."""
-    monkeypatch.setattr(notices, "GLANCE", 0.05)
+    monkeypatch.setattr(notices, "GLANCE_SECONDS", 0.05)
     azure.world.events, azure.world.events_slow = [EVENT], 3.0
     site = azure.site(scheduled_events=True)
     began = time.monotonic()
@@ -81,8 +81,8 @@ def test_the_first_call_may_take_minutes(azure: FakeAzure, monkeypatch: pytest.M
 
 def test_a_first_call_that_is_never_answered_is_told(azure: FakeAzure, monkeypatch: pytest.MonkeyPatch) -> None:
     """And made again; when it is answered then, all is well."""
-    monkeypatch.setattr(notices, "FIRST", 1.2)
-    monkeypatch.setattr(notices, "GLANCE", 0.05)
+    monkeypatch.setattr(notices, "FIRST_SECONDS", 1.2)
+    monkeypatch.setattr(notices, "GLANCE_SECONDS", 0.05)
     azure.faults.add("events", "slow", seconds=5.0)
     site = azure.site(scheduled_events=True)
     assert Azure().notices(site) == ()
@@ -92,7 +92,7 @@ def test_a_first_call_that_is_never_answered_is_told(azure: FakeAzure, monkeypat
     assert caught.value.technical
     assert "first call" in str(caught.value)
     assert "scheduled_events = false" in caught.value.hint
-    monkeypatch.setattr(notices, "GLANCE", 2.0)
+    monkeypatch.setattr(notices, "GLANCE_SECONDS", 2.0)
     azure.world.events = [EVENT]
     assert len(Azure().notices(site)) == 1
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from costguard.cloud.api import CloudError
-from costguard.cloud.retry import FIRST, LEAST, LateError, bounded, pauses, until
+from costguard.cloud.retry import FIRST_PAUSE_SECONDS, LEAST_TRY_SECONDS, LateError, bounded, pauses, until
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ BUSY = CloudError("throttled", "slow down")
 
 def test_pauses_double_up_to_a_cap_and_never_in_step() -> None:
     """Each lies between half of its step and the whole."""
-    steps = [min(FIRST * 2**number, 2.0) for number in range(8)]
+    steps = [min(FIRST_PAUSE_SECONDS * 2**number, 2.0) for number in range(8)]
     found = list(itertools.islice(pauses(2.0), 8))
     assert all(step / 2 <= pause <= step for step, pause in zip(steps, found, strict=True))
     assert found != list(itertools.islice(pauses(2.0), 8))
@@ -74,13 +74,13 @@ def test_the_end_holds(slept: list[float]) -> None:
         until(10.0, call, lambda _: 0.0)
     assert sum(slept) < 10.0
     assert heard == sorted(heard, reverse=True)
-    assert heard[-1] >= LEAST
+    assert heard[-1] >= LEAST_TRY_SECONDS
 
 
 def test_a_try_that_would_be_cut_off_is_not_begun(slept: list[float]) -> None:
     """Its failure would be an unknown one, and nobody may act on that."""
     with pytest.raises(CloudError):
-        until(2.0 + LEAST / 2, failing(1, BUSY), lambda _: 2.0)
+        until(2.0 + LEAST_TRY_SECONDS / 2, failing(1, BUSY), lambda _: 2.0)
     assert slept == []
 
 

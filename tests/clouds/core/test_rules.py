@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.cloud.age import YOUNG, is_young, uptime
+from costguard.cloud.age import YOUNG_SECONDS, is_young, uptime
 from costguard.cloud.rules import Case, Found, Row, decide, ends_already, rights_late
 from costguard.plans import VERDICTS, Plan, PlanFinding, Verdict
 
@@ -83,7 +83,9 @@ def test_a_late_right_is_no_veto() -> None:
     assert "needed: x/y" in finding.hint
 
 
-@pytest.mark.parametrize(("age", "young"), [(None, False), (0.0, True), (YOUNG - 1, True), (YOUNG, False)])
+@pytest.mark.parametrize(
+    ("age", "young"), [(None, False), (0.0, True), (YOUNG_SECONDS - 1, True), (YOUNG_SECONDS, False)]
+)
 def test_how_long_a_machine_is_young(age: float | None, *, young: bool) -> None:
     """An unknown age is no excuse for a right that is missing."""
     assert is_young(age) is young

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from costguard.cloud.api import CloudError, Sent, Trouble
-from costguard.cloud.retry import LEAST
-from costguard.cloud.send import LOOK_AT_LEAST, EndRequest, Look, Repeat, send, unchanged, unsent
+from costguard.cloud.retry import LEAST_TRY_SECONDS
+from costguard.cloud.send import LEAST_LOOK_SECONDS, EndRequest, Look, Repeat, send, unchanged, unsent
 from costguard.plans import Plan, PlanFinding, Result
 
 ACCEPTED = Result("accepted", "accepted", "r-1")
@@ -211,7 +211,7 @@ def test_rights_of_a_young_machine_arrive_late() -> None:
 
 @pytest.mark.parametrize(("slow", "status", "sends"), [(4.0, "accepted", 2), (4.5, "failed", 1)])
 def test_a_slow_look_leaves_no_time_for_another_request(slow: float, status: str, sends: int) -> None:
-    """One that is cut off makes a certain failure an unknown one: it has `LEAST` seconds, or is not sent."""
+    """One that is cut off makes a certain failure an unknown one: it has `LEAST_TRY_SECONDS` seconds, or is not sent."""
     cloud = Cloud([error("perhaps", wait=3.0), ACCEPTED], slow=slow)
     assert cloud.asked(10.0).status == status
     assert cloud.log.count("send") == sends
@@ -224,10 +224,10 @@ def test_each_request_and_each_look_has_its_time(naps: list[float]) -> None:
     cloud.asked(10.0)
     sends = [within for kind, within in zip(cloud.log, cloud.within, strict=True) if kind == "send"]
     assert sends[0] == 8.0
-    assert all(within >= LEAST for within in sends)
+    assert all(within >= LEAST_TRY_SECONDS for within in sends)
     tiny = Cloud([error("silent")], slow=0.0)
     tiny.asked(0.1)
-    assert tiny.within[-1] == LOOK_AT_LEAST
+    assert tiny.within[-1] == LEAST_LOOK_SECONDS
 
 
 def planned(verdict: str, code: str) -> Plan:

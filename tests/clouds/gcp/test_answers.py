@@ -12,7 +12,7 @@ from google.auth.credentials import Credentials
 
 from costguard.cloud.api import CloudError
 from costguard.cloud.errors import FOREIGN
-from costguard.cloud.http import LONGEST
+from costguard.cloud.http import LONGEST_BYTES
 from costguard.cloud.retry import until
 from costguard_gcp.places import Where
 from costguard_gcp.session import Api
@@ -87,7 +87,7 @@ def test_the_word_of_a_status_is_a_reason() -> None:
 @pytest.mark.parametrize("status", [200, 403])
 def test_an_answer_without_an_end_is_not_read(status: int) -> None:
     """Unpacked, too: a thousandth of it is on the wire."""
-    body = gzip.compress(b" " * (LONGEST + 1))
+    body = gzip.compress(b" " * (LONGEST_BYTES + 1))
     error = error_of(status, body, "Content-Encoding: gzip")
     assert error.technical
     assert "more than 8 MB" in str(error)

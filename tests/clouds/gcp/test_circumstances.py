@@ -29,7 +29,7 @@ def test_the_verdict_and_the_codes_of_a_circumstance(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planning has no effect, in none of the circumstances."""
-    monkeypatch.setattr(looks, "BUDGET", 3.0)  # for what fails as long as it is asked
+    monkeypatch.setattr(looks, "BUDGET_SECONDS", 3.0)  # for what fails as long as it is asked
     cell = CELLS[name]
     decided, world = planned(cell, tmp_path)
     assert (decided.verdict, tuple(finding.code for finding in decided.findings)) == (cell.verdict, cell.codes)

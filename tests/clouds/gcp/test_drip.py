@@ -17,12 +17,12 @@ ACCEPTED = Result("accepted", "accepted by Google Cloud as operation operation-1
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds in place of tens of them."""
-    monkeypatch.setattr(looks, "BUDGET", 4.5)
-    monkeypatch.setattr(looks, "LOOK", 1.5)
-    monkeypatch.setattr(looks, "TRY", 1.0)
-    monkeypatch.setattr(session, "TIMEOUT", 1.5)
-    monkeypatch.setattr(act, "TIMEOUT", 1.5)
-    monkeypatch.setattr(act, "LOOK", 1.5)
+    monkeypatch.setattr(looks, "BUDGET_SECONDS", 4.5)
+    monkeypatch.setattr(looks, "LOOK_SECONDS", 1.5)
+    monkeypatch.setattr(looks, "TRY_SECONDS", 1.0)
+    monkeypatch.setattr(session, "CALL_SECONDS", 1.5)
+    monkeypatch.setattr(act, "CALL_SECONDS", 1.5)
+    monkeypatch.setattr(act, "LOOK_SECONDS", 1.5)
 
 
 def test_a_question(world: World) -> None:

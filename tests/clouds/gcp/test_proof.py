@@ -7,7 +7,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 
 from costguard.cloud.api import CloudError, Verb
-from costguard.cloud.http import LONGEST
+from costguard.cloud.http import LONGEST_BYTES
 from costguard.cloud.receipt import accepted
 from costguard.plans import Result
 from costguard_gcp import PROVIDER
@@ -132,7 +132,7 @@ NOT_FOUND = b'{"error": {"code": 404, "message": "%s", "errors": [{"reason": "no
         (200, b'{"a": "b"}'),
         (404, b"<html>404. That is an error.</html>"),
         (404, b"[]"),
-        (200, b'{"id": "1", "name": "' + b"x" * LONGEST + b'"}'),
+        (200, b'{"id": "1", "name": "' + b"x" * LONGEST_BYTES + b'"}'),
         (404, NOT_FOUND % b"The resource 'projects/ml-project' was not found"),
         (404, NOT_FOUND % b"The resource 'projects/ml-project/zones/us-central1-a' was not found"),
     ],

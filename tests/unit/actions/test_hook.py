@@ -46,8 +46,8 @@ def test_an_action_goes_on_without_a_hook_that_failed(tmp_path: Path, argv: list
 
 
 @pytest.mark.parametrize(
-    ("timeout", "seconds"), [(30, 30.0), (2.5, 2.5), (None, hook.DEFAULT_TIMEOUT), ("x", hook.DEFAULT_TIMEOUT)]
+    ("timeout", "seconds"), [(30, 30.0), (2.5, 2.5), (None, hook.DEFAULT_SECONDS), ("x", hook.DEFAULT_SECONDS)]
 )
 def test_its_time_is_what_is_configured(timeout: object, seconds: float) -> None:
     """Or the default, where that is no number."""
-    assert effect.timeout({"timeout": timeout}, hook.DEFAULT_TIMEOUT) == seconds
+    assert effect.timeout({"timeout": timeout}, hook.DEFAULT_SECONDS) == seconds

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from costguard.cloud.http import LONGEST, TooLongError, limit
+from costguard.cloud.http import LONGEST_BYTES, TooLongError, limit
 
 
 class Raw:
@@ -34,7 +34,7 @@ def limited(*pieces: int) -> tuple[Raw, SimpleNamespace]:
     return raw, response
 
 
-@pytest.mark.parametrize("pieces", [(), (5, 7), (LONGEST,), (LONGEST - 1, 1), (LONGEST, 0)])
+@pytest.mark.parametrize("pieces", [(), (5, 7), (LONGEST_BYTES,), (LONGEST_BYTES - 1, 1), (LONGEST_BYTES, 0)])
 def test_what_fits_is_read_whole(pieces: tuple[int, ...]) -> None:
     """Piece by piece as it comes, in pieces as large as they are wanted, unpacked or not; the rest of it is untouched."""
     raw, response = limited(*pieces)
@@ -44,7 +44,9 @@ def test_what_fits_is_read_whole(pieces: tuple[int, ...]) -> None:
     assert raw.asked == (65_536, None)
 
 
-@pytest.mark.parametrize("pieces", [(LONGEST + 1,), (LONGEST, 1), (1, LONGEST), (LONGEST, 0, 5, 5)])
+@pytest.mark.parametrize(
+    "pieces", [(LONGEST_BYTES + 1,), (LONGEST_BYTES, 1), (1, LONGEST_BYTES), (LONGEST_BYTES, 0, 5, 5)]
+)
 def test_what_does_not_fit_is_none(pieces: tuple[int, ...]) -> None:
     """It is hung up on at the first byte too many, and the words say how much is allowed."""
     raw, response = limited(*pieces)

@@ -310,7 +310,7 @@ def test_a_disk_that_hangs_holds_nothing_up(box: Box, monkeypatch: pytest.Monkey
     box.mounts("40 30 259:4 / /scratch rw - ext4 /dev/nvme1n1 rw")
     box.folder("/scratch")
     with monkeypatch.context() as patch:
-        patch.setattr(local_disks, "WITHIN", 0.05)
+        patch.setattr(local_disks, "LOOK_SECONDS", 0.05)
         patch.setattr(os, "scandir", lambda _: answers.wait() or iter(()))
         use = box.use("nvme1n1")
         answers.set()

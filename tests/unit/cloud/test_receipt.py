@@ -44,7 +44,7 @@ def test_a_receipt_is_found_in_the_words_around_it(words: str) -> None:
     [
         ("", "no receipt"), ("}{", "no receipt"), ("{", "no receipt"), ("}", "no receipt"), ("[1]", "no receipt"), ('{"a":1}', "a JSON object of strings"), ("{}", "it lacks provider, cloud, instance, action"),
         (json.dumps({**RECEIPT, "cloud": ""}), "it lacks cloud"), (json.dumps({**RECEIPT, "x": None}), "a JSON object of strings"), ("{x}", "Expecting"),
-        (json.dumps(RECEIPT).ljust(receipt.LONGEST + 1), "no receipt"),
+        (json.dumps(RECEIPT).ljust(receipt.LONGEST_BYTES + 1), "no receipt"),
     ],
 )  # fmt: skip
 def test_what_is_no_receipt_is_said_to_be_none(text: str, words: str) -> None:
@@ -55,4 +55,4 @@ def test_what_is_no_receipt_is_said_to_be_none(text: str, words: str) -> None:
 
 def test_a_file_as_long_as_a_receipt_may_be() -> None:
     """Is read."""
-    assert receipt.parse(json.dumps(RECEIPT).ljust(receipt.LONGEST)) == RECEIPT
+    assert receipt.parse(json.dumps(RECEIPT).ljust(receipt.LONGEST_BYTES)) == RECEIPT

@@ -9,7 +9,7 @@ from costguard.plans import Result
 from .facts import ENDS
 from .session import Session
 
-LOOK = 10.0
+LOOK_SECONDS = 10.0
 """Seconds for asking what the cloud shows."""
 
 _CLOSED = frozenset(("terminated", "preempted"))
@@ -20,9 +20,7 @@ def execute(session: Session, instance: str, ticket: Ticket) -> Result:
 
     def once(left: float) -> Result:
         status = str(session.terminate(instance, left).get("status", ""))
-        return Result(
-            "accepted", f"accepted: Lambda Cloud says {status or 'nothing of its state'}", f"instance {instance}"
-        )
+        return Result("accepted", f"accepted: Lambda Cloud shows {status or 'no state'}", f"instance {instance}")
 
     def look(within: float) -> Look | None:
         try:
@@ -36,20 +34,20 @@ def execute(session: Session, instance: str, ticket: Ticket) -> Result:
 
 def seen(status: str) -> Look:
     """What a status of the instance says of its end."""
-    return Look(f"Lambda Cloud says {status}", status in ENDS, f"status {status}")
+    return Look(f"Lambda Cloud shows {status}", status in ENDS, f"status {status}")
 
 
-def confirm(session: Session, instance: str, recorded: Result | None, within: float = LOOK) -> Result:
+def confirm(session: Session, instance: str, recorded: Result | None, within: float = LOOK_SECONDS) -> Result:
     """What Lambda Cloud shows now. Raises CloudError."""
     proof = recorded.proof if recorded else ""
     try:
-        status = str(session.instance(instance, time.monotonic() + min(within, LOOK))["status"])
+        status = str(session.instance(instance, time.monotonic() + min(within, LOOK_SECONDS))["status"])
     except CloudError as error:
         if error.trouble != "gone":
             raise
         return Result("done", "closed: Lambda Cloud no longer knows this instance", proof)
     if status in _CLOSED:
-        return Result("done", f"closed: Lambda Cloud says {status}", proof)
+        return Result("done", f"closed: Lambda Cloud shows {status}", proof)
     if status in ENDS:
-        return Result("pending", f"seen stopping: Lambda Cloud says {status}", proof)
-    return unchanged(recorded, f"Lambda Cloud says {status}: the bill goes on")
+        return Result("pending", f"seen stopping: Lambda Cloud shows {status}", proof)
+    return unchanged(recorded, f"Lambda Cloud shows {status}: the bill goes on")

@@ -8,7 +8,7 @@ from costguard.cloud.api import CloudError, Identity, Price
 
 from .session import Session
 
-BUDGET = 15.0
+BUDGET_SECONDS = 15.0
 """Seconds for all questions of one plan."""
 
 ENDS = frozenset(("terminating", "terminated", "preempted"))
@@ -29,7 +29,7 @@ class Facts(NamedTuple):
 def gather(session: Session, identity: Identity) -> Facts:
     """Ask once. Raises CloudError where nothing can be known."""
     try:
-        found = session.instance(identity.instance, time.monotonic() + BUDGET)
+        found = session.instance(identity.instance, time.monotonic() + BUDGET_SECONDS)
     except CloudError as error:
         if error.trouble != "gone":
             raise

@@ -12,7 +12,7 @@ from costguard.cloud.api import CloudError, Identity, Site
 
 from .session import Session
 
-BUDGET = 8.0
+BUDGET_SECONDS = 8.0
 """Seconds for the question."""
 
 _LOCAL = re.compile(r"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
@@ -21,7 +21,7 @@ _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
 def identify(site: Site) -> Identity:
     """Ask for all instances, and find this one. Raises CloudError."""
-    found = Session(site).instances(time.monotonic() + BUDGET)
+    found = Session(site).instances(time.monotonic() + BUDGET_SECONDS)
     here, gpus, wanted = addresses(site.procfs), count(site.sysfs), str(site.settings.get("instance") or "")
     mine = [
         one for one in found

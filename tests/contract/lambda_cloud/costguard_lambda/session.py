@@ -16,13 +16,13 @@ from costguard.cloud.retry import LateError, bounded, until
 from . import errors
 
 API = "https://cloud.lambda.ai/api/v1"
-WHOLE = 10.0
+CALL_SECONDS = 10.0
 """Seconds for one call, however its answer drips."""
 
 TRIES = 2
 """How often a question is asked before its answer counts as unknown; throttled tries do not count."""
 
-_LARGEST = 1 << 20  # bytes of an answer; a list of all instances of an account is a small part of it
+_LARGEST_BYTES = 1 << 20  # bytes of an answer; a list of all instances of an account is a small part of it
 _KEY = "make one at https://cloud.lambda.ai/api-keys; `costguard permissions lambda` says how it comes to this machine"
 
 
@@ -78,8 +78,8 @@ class Session:
 
     def call(self, method: str, path: str, within: float, body: object = None) -> Any:
         """One request, once."""
-        doing, end = f"{method} {path.partition('?')[0]}", time.monotonic() + min(within, WHOLE)
-        connection = self._connection(min(within, WHOLE))
+        doing, end = f"{method} {path.partition('?')[0]}", time.monotonic() + min(within, CALL_SECONDS)
+        connection = self._connection(min(within, CALL_SECONDS))
         try:
             try:
                 bounded(connection.connect, end - time.monotonic())
@@ -99,7 +99,7 @@ class Session:
             headers["Content-Type"], data = "application/json", json.dumps(body).encode()
         connection.request(method, f"{self._where.path.rstrip('/')}{path}", body=data, headers=headers)
         answer = connection.getresponse()
-        raw = answer.read(_LARGEST)
+        raw = answer.read(_LARGEST_BYTES)
         if answer.length:
             raise http.client.IncompleteRead(raw, answer.length)
         try:
