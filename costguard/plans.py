@@ -24,8 +24,8 @@ Status = Literal["accepted", "done", "pending", "failed", "refused", "unknown"]
 class PlanFinding(NamedTuple):
     """One thing to know about a plan.
 
-    ``code`` is stable and for programs, ``text`` says what it means for the bill and the work,
-    ``hint`` names what to do about it.
+    ``code``: stable, for programs; every code stands in docs/actions.md. ``text``: what it means for the bill and the work,
+    without secrets. ``hint``: the next command or setting; empty where there is nothing to do.
     """
 
     code: str
@@ -36,9 +36,11 @@ class PlanFinding(NamedTuple):
 class Plan(NamedTuple):
     """The answer to *may I, and what follows*.
 
-    ``ends_bill`` and ``keeps_disks`` are None where it is not known. ``command`` is what a guest
-    action runs; it stays in the worker. ``receipt`` names the machine to whoever asks its cloud later. ``price`` has the
-    fields of `costguard.cloud.api.Price`, where the cloud was asked what this machine costs; else it is empty.
+    ``action``: its name in the configuration. ``verdict``: the gravest of the findings'. ``findings``: the gravest first.
+    ``ends_bill``, ``keeps_disks``: whether computing is no longer billed, and whether the network disks survive; None where
+    it is not known. ``command``: what a guest action runs; it stays in the worker. ``receipt``: what names the machine when
+    its cloud is asked later, see `costguard.cloud.receipt`. ``price``: the fields of `costguard.cloud.api.Price`, where the
+    cloud was asked what this machine costs; else empty.
     """
 
     action: str
@@ -57,9 +59,12 @@ class Plan(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of an attempt: words for people, and a proof (request id or exit code).
+    """What became of an attempt.
 
-    ``receipt`` is what `costguard stop --verify` needs to ask the cloud about it.
+    ``status``: ``accepted`` (the request was taken), ``pending`` (seen stopping), ``done`` (closed), ``refused`` (a veto),
+    ``failed`` (certainly nothing was accepted, for a technical reason) or ``unknown``. ``detail``: for people. ``proof``: the
+    request id or the exit code, empty for none. ``receipt``: what `costguard stop --verify` needs to ask the cloud about it;
+    a plug-in gives ``accepted`` alone, the moment of acceptance by the cloud's clock (RFC 3339).
     """
 
     status: Status

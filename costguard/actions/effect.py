@@ -33,7 +33,7 @@ def timeout(section: Mapping[str, object], default: float) -> float:
 def run(
     context: Context, argv: Sequence[str], *, deadline: float | None = None, environ: Mapping[str, str] | None = None
 ) -> programs.ProgramEnd:
-    """Run the program of an action; its words are masked, because they go into messages and records.
+    """Run the program of an action; its output is masked, because it goes into messages and records.
 
     Raises DryRunError unless the mode is live, OSError when the program cannot start.
     """

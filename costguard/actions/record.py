@@ -50,7 +50,7 @@ def conclude(outcome: Result, context: Context) -> None:
 
 
 def _mark(context: Context, within: float) -> str:
-    """Write the tag; words when it could not be written."""
+    """Write the tag; a message when it could not be written."""
     try:
         value = tags.incident_value(context.action, context.reason, context.incident, time.time())
         tags.write({tags.INCIDENT: value}, context.access, within, live=context.live)

@@ -14,7 +14,7 @@ from costguard.programs import process_state
 
 
 class Begun(NamedTuple):
-    """Whether this process may execute, and words when the file could not be written."""
+    """Whether this process may execute, and a message when the file could not be written."""
 
     first: bool
     trouble: str = ""
@@ -47,7 +47,7 @@ def path_of(context: Context) -> str:
 def begin(context: Context) -> Begun:
     """Claim the attempt. A file that exists, whatever is in it, means that somebody started it before.
 
-    A file that cannot be written does not stop a stop: the words go into the outcome.
+    A file that cannot be written does not stop a stop: the message goes into the outcome.
     """
     if not context.results or not context.attempt:
         return Begun(True, "the attempt has no result file")
@@ -69,7 +69,7 @@ def begin(context: Context) -> Begun:
 
 
 def finish(context: Context, outcome: Result) -> str:
-    """Replace the file with the outcome; words when that failed. No fsync: a hung disk must not hold a stop."""
+    """Replace the file with the outcome; a message when that failed. No fsync: a hung disk must not hold a stop."""
     if not context.results or not context.attempt:
         return ""
     path = path_of(context)

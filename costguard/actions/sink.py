@@ -58,7 +58,7 @@ def deliver(
 ) -> tuple[Delivery, ...]:
     """Give the record to every configured sink, one after the other, within ``deadline`` seconds together. Never raises.
 
-    ``tag`` writes the machine's tag within seconds, and gives words of what went wrong.
+    ``tag`` writes the machine's tag within so many seconds, and returns a message when it could not; else empty.
     """
     end = time.monotonic() + deadline
     data = json.dumps(record, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""What every HTTP answer of a cloud must keep: one deadline for the whole exchange, and a body of bounded size.
+"""HTTP to a cloud: one deadline for the whole exchange, and a body of bounded size.
 
 The time-out of `http.client` is one of each step: a server that sends a byte a second is waited for without an end.
 An SDK reads a body of any size into memory, which belongs to the machine's jobs.

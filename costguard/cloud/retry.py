@@ -1,4 +1,4 @@
-"""The same call again: pauses that grow, an end that holds, and one limit for a whole call.
+"""The same call again: exponential backoff, an end that holds, and one limit for a whole call.
 
 Which errors may be repeated is each plug-in's own to say; how long to wait between two tries is said here.
 """
@@ -31,7 +31,7 @@ Again = Callable[[CloudError], float | None]
 def pauses(longest: float = LONGEST_PAUSE_SECONDS) -> Iterator[float]:
     """Seconds, without end: doubled, capped, and each between half of its step and the whole.
 
-    Many machines have the same trouble at the same moment, and must not knock in step.
+    Exponential backoff with jitter, so that a fleet does not retry in lockstep.
     """
     step = FIRST_PAUSE_SECONDS
     while True:

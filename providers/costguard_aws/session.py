@@ -87,7 +87,7 @@ class Session:
     def look(self, service: str, operation: str, end: float | None = None, **parameters: Any) -> dict[str, Any]:
         """A question without an effect, repeated after a technical failure. Raises CloudError.
 
-        Who is throttled asks ever slower until ``end``, a moment of the monotonic clock: haste is what AWS minds.
+        Backs off until ``end``, a moment of the monotonic clock, when throttled; repeats other technical failures LOOK_TRIES times.
         """
         tries = itertools.count(1)
 

@@ -104,9 +104,9 @@ def seen(power: str) -> Look:
 
 
 def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
-    """What the cloud shows now, at its first answer, in the words of the three grades; who asks asks again.
+    """What the cloud shows now, at its first answer, in the words of the three grades; the caller asks again.
 
-    This machine ends while it asks: what waited here for the end would never be told.
+    This machine ends while it asks: a wait for the end would never be reported.
     """
     end = time.monotonic() + max(_LEAST_LOOK_SECONDS, min(ticket.deadline, LOOK_SECONDS))
     doing = "asking what became of the machine"

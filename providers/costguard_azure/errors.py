@@ -93,7 +93,7 @@ def _answered(error: Any, doing: str) -> CloudError:
 
 
 def _passing(error: Any, said: str, code: str) -> CloudError:
-    """An answer with trouble, after which nobody knows whether it had its effect."""
+    """An internal error, after which the request is in doubt."""
     wait = retry_after(error.response.headers.get("Retry-After"))
     return CloudError("internal", said, code=code, hint=hints.AGAIN, sent="perhaps", retry_after=wait)
 

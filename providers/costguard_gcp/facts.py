@@ -170,7 +170,7 @@ def group_of(attributes: Mapping[str, Any], project: str) -> Group | None:
 
 
 def _known(troubles: dict[str, CloudError], what: str, end: float, ask: Callable[[float], T]) -> T | None:
-    """An answer, or None and the words why not. Raises CloudError when a technical trouble hides everything."""
+    """An answer, or None with its error in ``troubles``. Raises CloudError when a technical failure hides everything."""
     look = time.monotonic() + LOOK_SECONDS
 
     def again(error: CloudError) -> float | None:

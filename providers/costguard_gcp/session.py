@@ -168,7 +168,7 @@ class Api:
         given = {"timeout": max(timeout, 0.1), "retry": None, "metadata": _headers(ticket)}
         try:
             return bounded(lambda: call(request=request, **given), end - time.monotonic())
-        except Exception as error:  # whatever the SDK raises, people get words for it
+        except Exception as error:  # whatever the SDK raises becomes a CloudError
             raise errors.translate(error, name) from error
 
     def _sign_in(self, timeout: float) -> None:
