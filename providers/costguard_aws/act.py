@@ -109,26 +109,38 @@ def _rfc3339(date: str) -> str:
 
 
 def confirm(session: Session, instance: str, verb: Verb, recorded: Result | None, within: float) -> Result:
-    """What EC2 says of this machine now; with nothing better, what was recorded. Raises CloudError when it cannot be asked."""
-    proof = recorded.proof if recorded else ""
-    end = time.monotonic() + within
+    """What EC2 shows of this machine now; with nothing better, what was recorded. Raises CloudError when it cannot be asked."""
+    found = find(session, instance, time.monotonic() + within)
+    if found is None:  # but something asks from here: other credentials, or an API that lags behind
+        return unchanged(recorded, "EC2 shows no such instance under these credentials")
+    accepted, proof = (recorded.receipt.get("accepted", ""), recorded.proof) if recorded else ("", "")
+    shows = shown(found, verb, accepted, proof)
+    return shows or unchanged(recorded, f"EC2 shows {found.state}: the bill goes on")
+
+
+def find(session: Session, instance: str, end: float | None = None) -> described.Instance | None:
+    """The instance; None when EC2 does not know it under these credentials. Raises CloudError when EC2 cannot be asked."""
     try:
-        found = described.instance(session.look("ec2", "DescribeInstances", end, InstanceIds=[instance]), instance)
+        return described.instance(session.look("ec2", "DescribeInstances", end, InstanceIds=[instance]), instance)
     except CloudError as error:
         if error.trouble != "gone":
             raise
-        found = None
-    if found is None:  # but something asks from here: other credentials, or an API that lags behind
-        return unchanged(recorded, "EC2 shows no such instance under these credentials")
+        return None
+
+
+def shown(found: described.Instance, verb: str, accepted: str, proof: str = "") -> Result | None:
+    """What a state proves after a request that was accepted at ``accepted`` (RFC 3339); None while the instance runs on."""
     if found.state in CLOSED:
-        return Result("done", closed(found), proof)
+        why = f" ({found.transition})" if found.transition else ""
+        return Result("done", f"closed: EC2 shows {found.state}{why}; computing is no longer billed", proof)
     if found.state in ENDING:
         billed = "; computing is billed until its memory is saved" if verb == "hibernate" else ""
         return Result("pending", f"seen stopping: EC2 shows {found.state}{billed}", proof)
-    accepted = recorded.receipt.get("accepted", "") if recorded else ""
-    if started_again(found, accepted):
-        return Result("done", came_back(found), proof)
-    return unchanged(recorded, f"EC2 shows {found.state}: the bill goes on")
+    if not started_again(found, accepted):
+        return None
+    since = dt.datetime.fromtimestamp(found.launched or 0.0, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    text = f"closed: it was stopped, and started again at {since}; it has been billed again since"
+    return Result("done", text, proof)
 
 
 def started_again(found: described.Instance, accepted: str) -> bool:
@@ -145,15 +157,3 @@ def started_again(found: described.Instance, accepted: str) -> bool:
         and found.launched is not None
         and found.launched > request + _SKEW_SECONDS
     )
-
-
-def came_back(found: described.Instance) -> str:
-    """The words for an instance that was ended and runs again."""
-    since = dt.datetime.fromtimestamp(found.launched or 0.0, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"closed: it was stopped, and started again at {since}; it has been billed again since"
-
-
-def closed(found: described.Instance) -> str:
-    """The words of the last grade, with EC2's own reason and date."""
-    why = f" ({found.transition})" if found.transition else ""
-    return f"closed: EC2 shows {found.state}{why}; computing is no longer billed"

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
 from costguard.plans import Result
-from costguard_aws import described
-from costguard_aws.act import CLOSED, came_back, closed, started_again
-from costguard_aws.rules_vetoes import ENDING
+from costguard_aws import act
 from costguard_aws.session import Session
 
 
@@ -24,12 +22,7 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Result:
 
 
 def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Result:
-    try:
-        found = described.instance(session.look("ec2", "DescribeInstances", InstanceIds=[instance]), instance)
-    except CloudError as error:
-        if error.trouble != "gone":
-            raise
-        found = None
+    found = act.find(session, instance)
     account = receipt.get("account", "")
     if found is None:
         return _forgotten(session, instance, account)
@@ -37,13 +30,10 @@ def _ask(session: Session, instance: str, receipt: Mapping[str, str]) -> Result:
         raise CloudError(
             "changed", f"{instance} belongs to account {found.owner}, but the receipt names {account}", code="receipt"
         )
-    if found.state in CLOSED:
-        return Result("done", closed(found))
-    if found.state in ENDING:
-        return Result("pending", f"seen stopping: EC2 shows {found.state}")
-    if started_again(found, receipt.get("accepted", "")):
-        return Result("done", came_back(found))
-    return Result("failed", f"EC2 shows {found.state}: the bill goes on; see `costguard status` on the machine")
+    shows = act.shown(found, receipt.get("action", ""), receipt.get("accepted", ""))
+    return shows or Result(
+        "failed", f"EC2 shows {found.state}: the bill goes on; see `costguard status` on the machine"
+    )
 
 
 def _forgotten(session: Session, instance: str, account: str) -> Result:

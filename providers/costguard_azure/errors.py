@@ -18,10 +18,7 @@ from costguard.cloud.skew import ahead_of_us, skew
 _SKEW_SECONDS = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_NOW = frozenset(
     (
-        "Conflict",
-        "AnotherOperationInProgress",
-        "OperationPreempted",
-        "RetryableError",
+        *("Conflict", "AnotherOperationInProgress", "OperationPreempted", "RetryableError"),
         "ConflictingConcurrentWriteNotAllowed",
     )
 )

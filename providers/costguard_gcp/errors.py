@@ -19,6 +19,7 @@ from costguard.cloud.retry import LateError
 from costguard.cloud.skew import ahead_of_us, skew
 from costguard_gcp import permissions
 
+LOGIN = "run `gcloud auth application-default login`"
 _BETWEEN = hints.proxy("googleapis.com")
 _SKEW_SECONDS = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_FOUND = {"notFound", "RESOURCE_NOT_FOUND"}
@@ -46,7 +47,7 @@ def translate(error: Exception, doing: str) -> CloudError:
             "unreachable", f"Google's sign-in cannot be reached: {short(error)}", code="sign_in", hint=hints.AGAIN
         )
     if isinstance(error, auth.GoogleAuthError):
-        hint = f"run `gcloud auth application-default login`, or check the service account, {hints.THEN_DOCTOR}"
+        hint = f"{LOGIN}, or check the service account, {hints.THEN_DOCTOR}"
         return CloudError("credentials", f"the sign-in failed: {short(error)}", code="credentials_expired", hint=hint)
     if isinstance(error, requests.exceptions.RequestException):
         return _network(error, doing)

@@ -82,12 +82,9 @@ class Metadata:
         """A fresh token of the service account. Raises CloudError; ``credentials`` when there is no account."""
         body = self._get("instance/service-accounts/default/token")
         if body is None:
-            raise CloudError(
-                "credentials",
-                "this machine has no service account, so it may not call Google Cloud",
-                code="credentials_missing",
-                hint=f"{permissions.set_scopes()}; `costguard permissions gcp` prints all commands",
-            )
+            text = "this machine has no service account, so it may not call Google Cloud"
+            hint = f"{permissions.set_scopes()}; `costguard permissions gcp` prints all commands"
+            raise CloudError("credentials", text, code="credentials_missing", hint=hint)
         try:
             found = json.loads(body)
             return Token(str(found["access_token"]), float(found["expires_in"]))
@@ -115,44 +112,28 @@ class Metadata:
         return self._judge(path, answer, body)
 
     def _judge(self, path: str, answer: http.client.HTTPResponse, body: bytes) -> bytes | None:
-        code = f"http_{answer.status}"
+        code, answered = f"http_{answer.status}", f"the metadata server answered {answer.status}"
         if answer.status in _RETRIED:  # during maintenance they come without the header
-            raise CloudError("internal", f"the metadata server answered {answer.status}", code=code, hint=hints.AGAIN)
+            raise CloudError("internal", answered, code=code, hint=hints.AGAIN)
         if answer.getheader(_FLAVOR) != "Google":
-            raise CloudError(
-                "changed",
-                f"the answer of {self.host} is not from Google's metadata server: {answer.status} without `{_FLAVOR}: Google`",
-                code="not_google",
-                hint=hints.METADATA,
-            )
+            text = f"the answer of {self.host} is not from Google's metadata server: {answer.status} without `{_FLAVOR}: Google`"
+            raise CloudError("changed", text, code="not_google", hint=hints.METADATA)
         if answer.status == http.client.OK:
             return body
         if answer.status == http.client.NOT_FOUND:
             return None
         if answer.status == http.client.TOO_MANY_REQUESTS:
-            raise CloudError(
-                "throttled",
-                "the metadata server throttles this machine: a program on it asks too often",
-                code=code,
-                hint=hints.AGAIN,
-            )
+            text = "the metadata server throttles this machine: a program on it asks too often"
+            raise CloudError("throttled", text, code=code, hint=hints.AGAIN)
         if answer.status == http.client.FORBIDDEN:
-            raise CloudError(
-                "denied",
-                f"the metadata server refuses `{path.partition('?')[0]}`: a proxy adds X-Forwarded-For, or the cluster of this "
-                "container conceals metadata",
-                code=code,
-                hint="run costguard on the machine itself, without a proxy",
-            )
-        raise CloudError("internal", f"the metadata server answered {answer.status}", code=code, hint=hints.AGAIN)
+            text = f"the metadata server refuses `{path.partition('?')[0]}`: a proxy adds X-Forwarded-For, or a cluster conceals metadata"
+            raise CloudError("denied", text, code=code, hint="run costguard on the machine itself, without a proxy")
+        raise CloudError("internal", answered, code=code, hint=hints.AGAIN)
 
     def _silent(self) -> CloudError:
-        return CloudError(
-            "unreachable",
-            f"the metadata server at {self.host} did not answer within {TRY_SECONDS:g} s",
-            code="timeout",
-            hint=f"{hints.HOST_NETWORK}; a firewall must let root reach the server",
-        )
+        text = f"the metadata server at {self.host} did not answer within {TRY_SECONDS:g} s"
+        hint = f"{hints.HOST_NETWORK}; a firewall must let root reach the server"
+        return CloudError("unreachable", text, code="timeout", hint=hint)
 
     def _unreachable(self, error: Exception, code: str) -> CloudError:
         reason = getattr(error, "strerror", None) or type(error).__name__
@@ -180,12 +161,7 @@ def _named(site: Site) -> str:
 def _endpoint(site: Site) -> tuple[str, int, str]:
     """Host, port and path prefix: the settings first, then the SDK's environment, then the well-known address."""
     if site.settings.get("metadata") == "never":
-        raise CloudError(
-            "refused",
-            hints.NO_METADATA,
-            code="metadata_never",
-            hint='set cloud.metadata = "auto"',
-        )
+        raise CloudError("refused", hints.NO_METADATA, code="metadata_never", hint='set cloud.metadata = "auto"')
     given = _named(site) or DEFAULT
     where = address(given if "://" in given else f"http://{given}")
     if where is None:

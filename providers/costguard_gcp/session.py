@@ -209,12 +209,8 @@ def connect_from_outside(site: Site, where: Where) -> Api:
             warnings.simplefilter("ignore", DeprecationWarning)
             credentials, _ = google.auth.load_credentials_from_file(path, scopes=_ALL_SCOPES)
     except Exception as error:
-        raise CloudError(
-            "credentials",
-            f"no credentials for Google Cloud here: {errors.short(error)}",
-            code="credentials_missing",
-            hint="run `gcloud auth application-default login`",
-        ) from error
+        text, hint = f"no credentials for Google Cloud here: {errors.short(error)}", errors.LOGIN
+        raise CloudError("credentials", text, code="credentials_missing", hint=hint) from error
     return Api(where, OwnCredentials(credentials), endpoint(site), credentials.universe_domain)
 
 
