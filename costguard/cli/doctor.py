@@ -28,7 +28,7 @@ STYLES = {"ok": "green", "note": "", "warn": "yellow", "bad": "bold red"}
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(arguments: options.Arguments, *, as_json: bool) -> None:
-    r"""Check everything that guarding this machine needs, and say whether it is guarded.
+    """Check everything that guarding this machine needs, and say whether it is guarded.
 
     \b
     GUARDED (exit code 0): proven, live, and it comes back after a boot.
@@ -37,7 +37,7 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
 
     It changes nothing, sends no message and needs no agent. It uses the network only to plan a cloud action that no
     agent has planned. Use the same options as for `run`.
-    """
+    """  # noqa: D301 - click keeps the lines of a paragraph that begins with the character of \b
     from costguard.doctor.examine import examine
 
     agent = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)

@@ -37,12 +37,12 @@ def command() -> None:
     """Find out whether messages reach people."""
 
 
-@command.command(short_help="Send a real message over every channel, and say what came of it.")
+@command.command(short_help="Send a test message over every channel, and report the results.")
 @click.option("--channel", "wanted", multiple=True, metavar="NAME", help="Only this one; may be given several times.")
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool) -> None:
-    """Send a real message over every channel, in dry run too, and say what came of it on each.
+    """Send a test message over every channel, also in dry run, and report the result of each.
 
     Nothing happens to the machine. Run it as the agent's user (with sudo), who may read the addresses. Exit code 1 when
     a channel did not take the message.
@@ -59,7 +59,7 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     chosen = wanted or names
     if not chosen:
         raise CostguardError(
-            "no channel is configured, so messages stand in the journal alone", "see docs/notify.md", USAGE
+            "no channel is configured, so messages go only to the journal", "see docs/notify.md", USAGE
         )
     arrivals = _send(effective, chosen)
     proofs = {arrival.channel: arrival.arrived for arrival in arrivals if arrival.channel in own}
@@ -69,7 +69,9 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     else:
         _show(arrivals)
         if not kept:
-            click.echo("Nobody will know of this test: its record could not be written. Run it with sudo.", err=True)
+            click.echo(
+                "The result could not be saved, so doctor will not know of this test. Run it with sudo.", err=True
+            )
     if not all(arrival.arrived for arrival in arrivals):
         raise SystemExit(FAILED)
 
@@ -89,14 +91,16 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
     job = TellJob(draft, tuple(names), {**effective["notify"], **effective["host"]}, SECONDS)
     reply = first_answer("notify", [job], SECONDS + START_SECONDS)
     try:
-        told = build(Told, reply) if reply is not None else Told(error=f"the worker gave no answer in {SECONDS:.0f} s")
+        told = (
+            build(Told, reply) if reply is not None else Told(error=f"the worker did not answer within {SECONDS:.0f} s")
+        )
     except MalformedError as error:
         told = Told(error=f"internal error: malformed answer ({error}); please report it")
     return [_arrival(name, told) for name in names]
 
 
 def _arrival(name: str, told: Any) -> Arrival:  # noqa: ANN401 - a Told, whose module is loaded later
-    failed = told.failed.get(name, "" if name in told.reached else told.error or "the worker said nothing of it")
+    failed = told.failed.get(name, "" if name in told.reached else told.error or "the worker did not report on it")
     return Arrival(name, name in told.reached and not failed, told.reached.get(name, ""), failed)
 
 

@@ -22,14 +22,14 @@ NEXT_SETTING = re.compile(r"[\s,;]+(?=[a-z_]+(?:\.[a-z_]+)*\s*=)")
 """Between two settings: ``grace=5m, kill_duration=2h``."""
 
 MANY = 20
-"""With more machines than this the time line is left out."""
+"""With more machines the time line is left out."""
 
-BIG = 4 << 20
-"""Bytes from which on progress is shown."""
+BIG_BYTES = 4 << 20
+"""Size from which progress is shown."""
 
 
 class Named(NamedTuple):
-    """A policy and what to call it."""
+    """A policy and its label."""
 
     label: str
     policy: "Policy"
@@ -39,7 +39,7 @@ class Named(NamedTuple):
 @click.argument("names", nargs=-1, required=True, metavar="FILE…")
 @click.option(
     "--policy", "specs", multiple=True, metavar="POLICY",
-    help="A file.toml, preset:NAME, or settings such as 'kill_duration=2h, grace=5m'. Several are compared.",
+    help="A file.toml, preset:NAME, or settings such as 'kill_duration=2h, grace=5m'. Several policies are compared.",
 )  # fmt: skip
 @click.option("--config", metavar="FILE", help="Read this file instead of /etc/costguard/config.toml.")
 @click.option("--preset", metavar="NAME", help="Start from a preset, such as gpu-sentinel.")
@@ -47,12 +47,12 @@ class Named(NamedTuple):
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set one option, in every policy: grace=5m."
 )
 @click.option(
-    "--price", metavar="AMOUNT", help="An hour of a machine, such as 2.50 or '2.50 EUR': shows money beside hours."
+    "--price", metavar="AMOUNT", help="Price of an hour, such as 2.50 or '2.50 EUR': shows money beside hours."
 )
-@click.option("--machine-column", "machine", metavar="NAME", help="The column that tells machines apart.")
+@click.option("--machine-column", "machine", metavar="NAME", help="The column with the name of the machine.")
 @click.option(
     "--columns", metavar="NAMES",
-    help="Names of the columns of a table without header, a dash passes one over; or OURS=THEIRS, to rename some of a header.",
+    help="Names for the columns of a table without a header (a dash skips one), or OURS=THEIRS to rename some.",
 )  # fmt: skip
 @click.option(
     "--scale",
@@ -62,10 +62,10 @@ class Named(NamedTuple):
 )
 @click.option(
     "--reader", type=click.Choice(["auto", "standard", "fast"]), default="auto", show_default=True,
-    help="Who reads a CSV file; fast needs the extra of that name.",
+    help="How to read CSV; fast needs the extra of that name.",
 )  # fmt: skip
-@click.option("--every-sample", is_flag=True, help="Ask the engine about every sample: slow, and the same decisions.")
-@click.option("--no-timeline", is_flag=True, help="Print the numbers only: much faster for many machines.")
+@click.option("--every-sample", is_flag=True, help="Run the engine on every sample: slow, with the same decisions.")
+@click.option("--no-timeline", is_flag=True, help="Print only the numbers: much faster for many machines.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     names: tuple[str, ...],
@@ -83,11 +83,11 @@ def command(
     no_timeline: bool,
     as_json: bool,
 ) -> None:
-    """Say what costguard would have decided on the recording FILE (a dash for standard input), or on all of a folder.
+    """Show what costguard would have decided on the recording FILE (a dash for standard input), or on all in a folder.
 
-    FILE is what `costguard record` wrote, what nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv
-    printed, a table of an exporter (CSV, Parquet), or the JSON that a Prometheus server answers to query_range; it may be
-    packed with gzip. Nothing is stopped: every policy is replayed in dry run.
+    FILE is a recording of `costguard record`, the output of nvidia-smi --query-gpu=timestamp,index,utilization.gpu
+    --format=csv, a table of an exporter (CSV, Parquet), or the JSON answer of a Prometheus server to query_range; it may
+    be compressed with gzip. Nothing is stopped: every policy is replayed in dry run.
     """
     from costguard.replay import show
     from costguard.replay.formats import files
@@ -105,11 +105,10 @@ def command(
     for note in notes:
         click.echo(f"warning: {note}", err=True)
     if as_json:
-        said = show.as_json(names, recording, results, [*recording.notes, *notes], timeline=not no_timeline)
-        emit("replay", said)
+        emit("replay", show.as_json(names, recording, results, [*recording.notes, *notes], timeline=not no_timeline))
         return
-    for words in _report(_title(names), recording, results, timeline=not no_timeline):
-        click.echo(words)
+    for line in _report(_title(names), recording, results, timeline=not no_timeline):
+        click.echo(line)
 
 
 def _priced(price: str | None) -> list[str]:
@@ -127,7 +126,7 @@ def _title(names: Sequence[str]) -> str:
     """What was read, for a heading."""
     if len(names) > 1:
         return f"{len(names)} files and folders"
-    if names[0] == "-" or names[0].startswith(("/dev/", "/proc/")):  # where a name says nothing
+    if names[0] == "-" or names[0].startswith(("/dev/", "/proc/")):  # a name without meaning
         return "standard input" if names[0] in {"-", "/dev/stdin"} else names[0]
     return os.path.basename(os.path.normpath(names[0]))
 
@@ -178,14 +177,14 @@ def _report(title: str, recording: "Recording", results: "Sequence[PolicyRun]", 
 
 
 def _policy(spec: str, base: dict[str, object]) -> Named:
-    """One ``--policy``: a file, a preset, or settings; on top of what the other options say."""
+    """One ``--policy``: a file, a preset, or settings, on top of the other options."""
     from costguard.config.load import ConfigurationError
 
     try:
         return _understood(spec, base)
     except ConfigurationError as error:
-        words = "\n  ".join([f"the policy {spec!r} cannot be replayed:", *error.problems])
-        raise CostguardError(words, "`costguard config show` has the names of all options") from None
+        message = "\n  ".join([f"the policy {spec!r} cannot be replayed:", *error.problems])
+        raise CostguardError(message, "`costguard config show` lists all options") from None
 
 
 def _understood(spec: str, base: dict[str, object]) -> Named:
@@ -196,8 +195,8 @@ def _understood(spec: str, base: dict[str, object]) -> Named:
         assert isinstance(given, list)  # built in command()
         return Named(spec, _load({**base, "set": [*given, *NEXT_SETTING.split(spec.strip())]}))
     if not os.path.exists(spec):
-        hint = "A policy is a file.toml, preset:NAME, or settings such as kill_duration=2h."
-        raise CostguardError(f"the policy {spec!r} is no file", hint)
+        hint = "a policy is a file.toml, preset:NAME, or settings such as kill_duration=2h"
+        raise CostguardError(f"the policy {spec!r} is not a file", hint)
     return Named(os.path.basename(spec), _load({**base, "config": spec}))
 
 
@@ -206,7 +205,7 @@ def _load(arguments: dict[str, object]) -> "Policy":
     from costguard.config.load import load
     from costguard.engine.policy import Policy
 
-    # a replay runs nothing, so a preset whose action is a command needs none; and it has no effect, so mode is dry-run
+    # a replay runs nothing, so a preset whose action is a command needs none; its mode is dry-run
     given = [*_list(arguments["set"]), "actions.command.run=true"]
     fields = policy(load({**arguments, "mode": "dry-run", "set": given}, os.environ).settings)
     allowed = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
@@ -233,11 +232,11 @@ def _distinct(policies: Sequence[Named]) -> list[Named]:
 def _progress(
     names: Sequence[str], policies: int
 ) -> Iterator[tuple[Callable[[int], None] | None, Callable[[float], None]]]:
-    """Two bars on standard error, where somebody looks at a terminal and the work is long."""
+    """Two bars on standard error, on a terminal and for long work."""
     from costguard.replay.formats.files import size_of
 
     size = sum(map(size_of, names))
-    if not sys.stderr.isatty() or (size < BIG and policies < MANY):
+    if not sys.stderr.isatty() or (size < BIG_BYTES and policies < MANY):
         yield None, lambda _share: None
         return
     from rich.console import Console
@@ -249,7 +248,7 @@ def _progress(
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),
     )
-    # without a thread that draws: this process is doubled for the second core
+    # without a drawing thread: this process forks for the second core
     with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bars:
         reading = bars.add_task("reading", total=size or None)
         deciding = bars.add_task("deciding", total=1.0)

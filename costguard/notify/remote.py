@@ -34,12 +34,12 @@ LEAST_SECONDS = 1.0
 """With less time left no further try is begun."""
 
 WORDS = {
-    401: "it refuses these credentials",
-    403: "it refuses these credentials",
-    404: "it knows no such address",
-    410: "this address was withdrawn",
-    413: "the message is too large for it",
-    429: "it gets too many messages",
+    401: "it rejects these credentials",
+    403: "it rejects these credentials",
+    404: "there is no such address",
+    410: "this address was revoked",
+    413: "the message is too large",
+    429: "too many messages (rate limit)",
 }
 
 
@@ -140,7 +140,7 @@ def _unusable(schema: str) -> Sent:
     if schema not in manager:
         return Sent(
             f"{schema[:20]}:" if schema.isalnum() else "?",
-            "apprise knows no such service",
+            "apprise has no such service",
             "see https://appriseit.com/services/",
         )
     plugin: Any = manager[schema]
@@ -175,23 +175,23 @@ def _trouble(url: str) -> tuple[str, str, bool]:
     if status is not None and not 200 <= status < 300:
         if 300 <= status < 400:
             return (
-                f"{host} redirects (HTTP {status}), and a message would be lost on the way",
-                "write the final address",
+                f"{host} redirects (HTTP {status}), which would lose the message",
+                "use the final address",
                 False,
             )
-        why = WORDS.get(status, "its server failed" if status >= 500 else "it refuses the message")
-        hint = "make a new address there, and put it in place of this one" if status in {401, 403, 404, 410} else ""
+        why = WORDS.get(status, "its server failed" if status >= 500 else "it rejects the message")
+        hint = "create a new address there and replace this one" if status in {401, 403, 404, 410} else ""
         return f"HTTP {status} from {host}: {why}", hint, status in PASSING
     if isinstance(error, requests.exceptions.SSLError):
         return (
-            f"{host} has no certificate that can be trusted ({_cause(error)})",
-            "check the address, and the CA certificates of this machine",
+            f"{host} has an untrusted certificate ({_cause(error)})",
+            "check the address and this machine's CA certificates",
             False,
         )
     if isinstance(error, requests.exceptions.Timeout):
         return f"{host} did not answer in time", "", True
     if error is not None:
-        return f"{host} could not be reached ({_cause(error)})", "check the network of this machine, and a proxy", True
+        return f"{host} could not be reached ({_cause(error)})", "check this machine's network and proxy", True
     log = [mask(line, [url]) for line in _exchange.log]
     telling = [line for line in log if "xception" in line] or log
     words = " ".join(telling[-1].split())[:200] if telling else "it gave no reason"
@@ -226,7 +226,7 @@ def deliver(message: Message, urls: Mapping[str, list[str]], end: float) -> dict
             thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    late = Sent("?", "no answer in time", "it may have arrived all the same")
+    late = Sent("?", "no answer in time", "it may still have arrived")
     taken = dict(found)
     return {
         name: [taken.get((name, number), late) for number in range(len(addresses))] for name, addresses in urls.items()

@@ -18,7 +18,7 @@ def read(reference: str, environment: Mapping[str, str]) -> list[str]:
     """The addresses, at least one; empty lines and those that begin with ``#`` are left out. Raises DeliveryError."""
     found = REFERENCE.fullmatch(reference)
     if found is None:
-        raise DeliveryError("its urls are no reference", "allowed: file:/PATH, env:NAME or credential:NAME")
+        raise DeliveryError("urls is not a reference", "allowed: file:/PATH, env:NAME or credential:NAME")
     if found["env"]:
         text = environment.get(found["env"])
         if text is None:
@@ -31,7 +31,7 @@ def read(reference: str, environment: Mapping[str, str]) -> list[str]:
     lines = [line.strip() for line in text.splitlines()]
     urls = [line for line in lines if line and not line.startswith("#")]
     if not urls:
-        raise DeliveryError(f"{reference} holds no address", "write one apprise URL on each line")
+        raise DeliveryError(f"{reference} contains no address", "write one apprise URL on each line")
     return urls
 
 
@@ -55,5 +55,5 @@ def _content(path: str, *, private: bool) -> str:
     except FileNotFoundError as error:
         raise DeliveryError(f"there is no file {path}", "write one apprise URL on each line, with mode 600") from error
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no file"
+        why = getattr(error, "strerror", None) or "it is not a file"
         raise DeliveryError(f"{path} cannot be read: {why}", "its owner is root or the agent's user") from error

@@ -221,7 +221,7 @@ def test_what_cannot_pass_is_not_repeated(run: Run, name: str, words: str) -> No
     [
         ("nobody", "550"), ("password", "535"),
         ("unknown", "no such service"), ("misspelt", "Slack: its address is incomplete"), ("open", "chmod 600"),
-        ("empty", "holds no address"), ("missing", "there is no file"), ("unset", "NOWHERE_SET is not set"),
+        ("empty", "contains no address"), ("missing", "there is no file"), ("unset", "NOWHERE_SET is not set"),
     ],
 )  # fmt: skip
 def test_each_failure_is_said_in_words(run: Run, name: str, words: str) -> None:

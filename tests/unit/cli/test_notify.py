@@ -58,7 +58,7 @@ def test_each_channel_is_named_with_what_came_of_it(tmp_path: Path, at: str) -> 
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "ok      team   JSON",
-        "FAILED  pager  JSON: HTTP 404 from 127.0.0.1: it knows no such address (make a new address there, and put it in place of this one)",
+        "FAILED  pager  JSON: HTTP 404 from 127.0.0.1: there is no such address (create a new address there and replace this one)",
     ]
     assert "s3cret" not in done.output
 
