@@ -17,6 +17,7 @@ from costguard.plans import Plan
 from costguard.process.wire import to_line
 
 if TYPE_CHECKING:
+    from costguard.agent.quota import Quota
     from costguard.agent.redelivery import Redelivery
 
 REACHED_LIMIT = 500
@@ -67,6 +68,7 @@ class Workers:
         self.config = config
         self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
         self._running: list[Worker] = []
+        self._quota: Quota | None = None  # made, and loaded, with the first message that leaves the machine
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
         self.price: Mapping[str, object] = {}
         """This machine's price, from the last plan that asked the cloud for it."""
@@ -97,20 +99,48 @@ class Workers:
 
     def tell(self, effect: Tell, now: float, facts: Mapping[str, object]) -> Outcome | None:
         """The same for a message to people; ``facts`` are added to its own."""
-        settings, host = self.config.get("notify", {}), self.config.get("host", {})
         draft = Draft(effect.id, effect.kind, effect.level, {**facts, **effect.facts})
-        places = {name: host[name] for name in ("procfs", "devfs") if name in host}
-        job = TellJob(
-            draft,
-            (*settings.get("local", ()), *settings.get("channels", ())),
-            {**settings, **places},
-            deadlines.DELIVERY_SECONDS,
-        )
         if self._redelivery is not None:
             self._redelivery.overtaken(draft.facts.get("incident"))
+        job = self._message(draft)
+        if (beyond := self._beyond) and not self._admits(effect, now):
+            job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
+            if not job.channels:
+                return Outcome(now, effect.id, "delivered", proof="left for the digest of this hour")
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
         worker.job = job
         return self._run(worker, job, now, deadlines.TELL.killed)
+
+    def _message(self, draft: Draft) -> TellJob:
+        """A message over every channel, of this machine and beyond it."""
+        settings, host = self.config.get("notify", {}), self.config.get("host", {})
+        places = {name: host[name] for name in ("procfs", "devfs") if name in host}
+        channels = (*settings.get("local", ()), *settings.get("channels", ()))
+        return TellJob(draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS)
+
+    @property
+    def _beyond(self) -> Mapping[str, object]:
+        """The channels beyond this machine."""
+        channels: Mapping[str, object] = self.config.get("notify", {}).get("channels") or {}
+        return channels
+
+    def _admits(self, effect: Tell, now: float) -> bool:
+        if self._quota is None:
+            from costguard.agent.quota import Quota
+
+            self._quota = Quota()
+        return self._quota.admits(effect.kind, effect.level, now)
+
+    def _digest(self, now: float) -> None:
+        """What was left out of the last hour, as one message to the channels beyond this machine."""
+        left_out = self._quota.digest(now) if self._quota is not None else ""
+        if not left_out:
+            return
+        text = f"left out of the last hour, in which there were many messages: {left_out}; `costguard history` has all of them"
+        job = self._message(Draft(f"digest-{now:.0f}", "notes", facts={"text": text}))
+        worker = Worker("", "tell", Task(self._host, "notify", Told))
+        worker.reported = True  # the engine waits for no outcome of it
+        self._run(worker, job._replace(channels=tuple(self._beyond)), now, deadlines.TELL.killed)
 
     def _run(self, worker: Worker, job: NamedTuple, now: float, within: float) -> Outcome | None:
         try:
@@ -177,6 +207,7 @@ class Workers:
         """Kill what is past its deadline."""
         if self._redelivery is not None:
             self._redelivery.run(now)
+        self._digest(now)
         late = [worker for worker in self._running if worker.task.late(now)]
         self._running = [worker for worker in self._running if worker.task.running]
         return [self._lost(worker, now, NOT_IN_TIME) for worker in late if not worker.reported]
@@ -185,7 +216,7 @@ class Workers:
     def deadline(self) -> float:
         """When the next worker is late, or has to be started."""
         starts = [at for at, _ in self._waiting.values()]
-        starts += [self._redelivery.deadline] if self._redelivery is not None else []
+        starts += [part.deadline for part in (self._redelivery, self._quota) if part is not None]
         return min([worker.task.deadline for worker in self._running] + starts, default=float("inf"))
 
     def owns(self, child: int) -> bool:
@@ -235,7 +266,7 @@ class Workers:
 
     def _again(self, job: TellJob, answer: Told, now: float) -> None:
         """A channel beyond this machine did not take what others took; a terminal is gone with whoever sat there."""
-        beyond = {name: why for name, why in answer.failed.items() if name in self.config["notify"].get("channels", ())}
+        beyond = {name: why for name, why in answer.failed.items() if name in self._beyond}
         if self._redelivery is None:
             from costguard.agent.redelivery import Redelivery
 

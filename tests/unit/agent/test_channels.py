@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.jitter import Jitter
+from costguard.agent.quota import LIMIT
 from costguard.agent.redelivery import QUEUE_LIMIT
 from costguard.agent.workers import Workers
 from costguard.engine import deadlines
@@ -144,8 +145,78 @@ def test_a_service_that_is_away_for_long_fills_no_memory() -> None:
     """The latest messages are kept."""
     crew = Crew()
     for number in range(QUEUE_LIMIT + 5):
-        crew.told(Tell(f"m{number}", "finding", "warning", {}), NOW, {"wall": "x"}, {"team": "HTTP 503"})
+        crew.told(Tell(f"m{number}", "reminder", "critical", {}), NOW, {"wall": "x"}, {"team": "HTTP 503"})
     assert crew.workers._redelivery is not None
     assert [one.job.message.id for one in crew.workers._redelivery._queue] == [
         f"m{n}" for n in range(5, QUEUE_LIMIT + 5)
     ]
+
+
+def tells(crew: Crew, count: int, now: float, effect: Tell) -> list[str]:
+    """The outcomes of so many messages of a kind, each of which arrives."""
+    found = []
+    for number in range(count):
+        outcome = begin(crew.workers, effect._replace(id=f"{effect.kind}{number}"), now)
+        if outcome is None:
+            crew.answers(now, {"team": "Slack"}, {})
+        found.append("sent" if outcome is None else f"{outcome.status}: {outcome.proof}")
+    return found
+
+
+HELD = Tell("h", "held", "info", {})
+
+
+def test_a_user_who_holds_a_hundred_times_does_not_fill_the_chat() -> None:
+    """The terminals get each message, the channels beyond a dozen an hour; the rest comes as one, and a new hour begins."""
+    crew = Crew(channels={"team": {"urls": "env:A"}})
+    tells(crew, 100, NOW, HELD)
+    tells(crew, 3, NOW, Tell("f", "finding", "warning", {}))
+    assert crew.channels == [["wall", "team"]] * LIMIT + [["wall"]] * (103 - LIMIT)
+    assert crew.workers.deadline == NOW + 3600.0
+    crew.workers.late(NOW + 3600.0)
+    assert crew.channels[-1] == ["team"]
+    assert "88 × held, 3 × finding" in crew.port.jobs[-1]["message"]["facts"]["text"]
+    crew.answers(NOW + 3601.0, {"team": "Slack"}, {})
+    assert crew.workers.deadline == float("inf")
+    tells(crew, 1, NOW + 3602.0, HELD)
+    assert crew.channels[-1] == ["wall", "team"]
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        WARNING,
+        Tell("m", "unknown_alarm", "critical", {}),
+        Tell("m", "cancelled", "info", {}),
+        Tell("m", "closed", "info", {}),
+    ],
+)
+def test_what_people_must_hear_is_never_left_out(effect: Tell) -> None:
+    """A warning, an alarm, and what became of a warning, however much was sent before."""
+    crew = Crew(channels={"team": {"urls": "env:A"}})
+    tells(crew, 40, NOW, HELD)
+    tells(crew, 40, NOW, effect)
+    assert crew.channels[-40:] == [["wall", "team"]] * 40
+
+
+def test_without_a_channel_of_this_machine_the_digest_counts_as_delivered() -> None:
+    """No process is started for a message that nobody gets now, and the engine does not repeat it."""
+    crew = Crew(local=[], channels={"team": {"urls": "env:A"}})
+    assert tells(crew, LIMIT + 1, NOW, HELD) == ["sent"] * LIMIT + ["delivered: left for the digest of this hour"]
+    assert len(crew.port.jobs) == LIMIT
+
+
+def test_a_new_hour_begins_by_itself() -> None:
+    """A dozen an hour, hour after hour, is no storm."""
+    crew = Crew(channels={"team": {"urls": "env:A"}})
+    for hour in range(5):
+        tells(crew, LIMIT, NOW + hour * 3600.0, HELD)
+    assert crew.channels == [["wall", "team"]] * 5 * LIMIT
+
+
+def test_a_machine_without_channels_counts_nothing() -> None:
+    """Terminals are not limited here."""
+    crew = Crew(channels={})
+    tells(crew, 40, NOW, HELD)
+    assert crew.channels == [["wall"]] * 40
+    assert crew.workers.deadline == float("inf")

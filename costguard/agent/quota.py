@@ -1,0 +1,42 @@
+"""How many messages leave the machine in an hour: a user, or a fault, that makes many must not make people mute the channel."""
+
+from costguard.agent.task import NEVER
+
+LIMIT = 12
+HOUR_SECONDS = 3600.0
+
+ALWAYS = frozenset(("cancelled", "would_act", "acting", "closed"))
+"""Kinds of level *info* that say what became of a warning; nobody can make many of them."""
+
+
+class Quota:
+    """Messages of level *info*, and what readers find: so many an hour, the others as one digest at its end."""
+
+    def __init__(self) -> None:
+        self._began, self._sent = -HOUR_SECONDS, 0
+        self._left_out: dict[str, int] = {}
+
+    def admits(self, kind: str, level: str, now: float) -> bool:
+        """Whether a message may leave now; one that may not is counted for the digest."""
+        if kind in ALWAYS or (level != "info" and kind != "finding"):
+            return True
+        if now >= self._began + HOUR_SECONDS and not self._left_out:
+            self._began, self._sent = now, 0
+        if self._sent < LIMIT:
+            self._sent += 1
+            return True
+        self._left_out[kind] = self._left_out.get(kind, 0) + 1
+        return False
+
+    @property
+    def deadline(self) -> float:
+        """When the digest is due."""
+        return self._began + HOUR_SECONDS if self._left_out else NEVER
+
+    def digest(self, now: float) -> str:
+        """What was left out, where it is due; a new hour begins with it. Else empty."""
+        if now < self.deadline:
+            return ""
+        listed = ", ".join(f"{number} × {kind}" for kind, number in self._left_out.items())
+        self._began, self._sent, self._left_out = now, 0, {}
+        return listed
