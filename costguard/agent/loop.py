@@ -31,7 +31,7 @@ from costguard.engine.machine import Step, step
 from costguard.engine.narrate import STARTING, Sentence
 from costguard.engine.observation import Observation, Unknown, Veto
 from costguard.engine.policy import Policy
-from costguard.engine.rules import rules_of
+from costguard.engine.rules import highest_threshold, rules_of
 from costguard.engine.state import ACTING, CONFIRMING, WARNING, Core
 from costguard.engine.turn import label
 from costguard.host.files import Start
@@ -93,6 +93,7 @@ class Loop:
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
         self._reading = False
+        self._paced: Policy | None = None  # for which the reader was told how to come by itself
         self._calm = False  # whether the last tick found the next decision far away
         self._due_at: float | None = None  # when something is due beside reader and tick; None: to be computed
         self._logged: tuple[tuple[str, ...], float] = (("",), 0.0)
@@ -216,7 +217,7 @@ class Loop:
             return
         core = self._last.state.core
         soon = core.unchanged_until < reader.deadline if reader.pairs else self._calm and not self.cloud.has_reader
-        if soon or core.phase in URGENT or reader.every != self.policy.interval:
+        if soon or core.phase in URGENT or self._paced is not self.policy:
             reader.lapse()
 
     def _rhythm(self) -> Rhythm | None:
@@ -224,7 +225,9 @@ class Loop:
         interval = self.policy.interval
         if self._last.state.core.phase in URGENT:
             return None
-        return Rhythm(self._next_tick + interval, interval, self._calm and not self.cloud.has_reader)
+        self._paced = self.policy
+        pairs, above = self._calm and not self.cloud.has_reader, highest_threshold(rules_of(self.policy))
+        return Rhythm(self._next_tick + interval, interval, pairs, above)
 
     def _due(self) -> None:
         instant = self.host.clock()

@@ -48,12 +48,14 @@ DETACHED = "detached on request; `costguard attach` ends it"
 class Rhythm(NamedTuple):
     """When a reader may read without being asked: from a moment on, every so many seconds.
 
-    ``pairs``: of two readings in a row it may leave one unsaid that is as the one before.
+    ``pairs``: of two readings in a row it may leave one unsaid that is as the one before. ``above``: the load above which
+    nobody compares one with anything.
     """
 
     due: float
     every: float
     pairs: bool = False
+    above: float = 1.0
 
 
 class _Course:
@@ -63,7 +65,7 @@ class _Course:
 
     def __init__(self, number: int, rhythm: Rhythm) -> None:
         self.number = number
-        self.due, self.every, self.pairs = rhythm
+        self.due, self.every, self.pairs, _ = rhythm
 
     @property
     def said_by(self) -> float:
@@ -142,7 +144,8 @@ class ReaderProcess:
         self._within = self._usually if self._answered_once else START_WITHIN
         request = b'{"read":%d,"look":true}' if look else b'{"read":%d}'
         if then is not None and now >= self._alone_from:
-            request = b'{"read":%%d,"then":[%.3f,%r%s]}' % (then.due, then.every, b",2" if then.pairs else b"")
+            above = b',"above":%r' % then.above if then.above < 1.0 else b""
+            request = b'{"read":%%d,"then":[%.3f,%r%s]%s}' % (then.due, then.every, b",2" if then.pairs else b"", above)
             self._course = _Course(self._sequence, then)
         if self.child is None or not self._host.send(self.child, request % self._sequence):
             self._lost(now, "the reader's input pipe is closed or full")
@@ -162,11 +165,6 @@ class ReaderProcess:
     def alone(self) -> bool:
         """Whether the next answer comes without being asked for."""
         return self._course is not None and self._asked is None
-
-    @property
-    def every(self) -> float:
-        """The seconds between readings that come without being asked for."""
-        return self._course.every if self._course is not None else 0.0
 
     @property
     def pairs(self) -> bool:

@@ -67,6 +67,11 @@ def rules_of(policy: Policy) -> Rules:
     return rules
 
 
+def highest_threshold(rules: Rules) -> float:
+    """The load above which the load of one GPU decides nothing more; 1 where the mean of several is compared."""
+    return 1.0 if rules.by_mean or rules.judges_mean else max(rules.quiet_threshold, rules.policy.arm_threshold)
+
+
 def is_machine_action(action: str) -> bool:
     """Whether this one action ends or restarts the machine."""
     return action in MACHINE_ACTIONS

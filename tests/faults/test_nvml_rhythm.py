@@ -336,6 +336,56 @@ def test_what_it_does_not_say_of_work_is_what_it_would_have_said(machines: Machi
     assert silent > 10
 
 
+@pytest.mark.parametrize(("above", "most"), [(0.05, 5), (0.97, 5), (0.98, 27), (1.0, 40)])
+def test_a_load_that_flickers_above_every_threshold_is_said_as_rarely(
+    machines: Machines, above: float, most: int
+) -> None:
+    """Its memory, too; where a threshold may lie between, each percent is told."""
+    at_work: Values = {**WORK, "util": 98}
+    machine = machines(8, **at_work)
+    machine.reader.above = above
+    told = []
+    for number in range(40):
+        machine.script.set(util=98 + number % 3, memory_used=60000 + 100 * (number % 7))
+        told.append(machine.tick() is not None)
+        assert all(abs(row[1] - (0.98 + number % 3 / 100)) < 0.051 for row in machine.rows.values())
+    assert most - 2 <= told.count(True) <= most
+
+
+@pytest.mark.parametrize("to", [54, 66, 20, 4, 0])
+def test_a_load_that_leaves_what_was_told_is_said_in_the_same_tick(machines: Machines, to: int) -> None:
+    """Five points are the most, however slowly it creeps; and nothing is alike across a threshold."""
+    machine = machines(2, **WORK)
+    machine.reader.above = 0.05
+    machine.script.set(1, util=to)
+    assert machine.tick() is not None
+    assert machine.rows["0000:02:00.0"][1] == to / 100
+    creeping = [(1, 60 + number) for number in range(12)]
+    machine.reader.above = 0.63
+    for gpu, use in creeping:
+        machine.script.set(gpu, util=use)
+        machine.tick()
+        assert abs(machine.rows["0000:02:00.0"][1] - use / 100) <= 0.05 + 1e-6
+        assert (machine.rows["0000:02:00.0"][1] > 0.63) is (use > 63)
+
+
+def test_instances_at_work_are_said_rarely(machines: Machines) -> None:
+    """Of a divided GPU whose load wavers by a point or two; more than that is said when its turn comes."""
+    busy = {number: {2: 60.0, 5: 20.0} for number in range(1, 8)}
+    machine = machines(2, util=NA, mig=1, gpm=True, instances=busy, power=420, memory_used=60000)
+    machine.reader.above = 0.05
+    told = 0
+    for number in range(24):
+        wavers = {part: {2: 60.0 + (number + part) % 3, 5: 20.0} for part in busy}
+        machine.script.set(instances=wavers)
+        told += machine.tick() is not None
+    assert told <= 6
+    machine.script.set(instances={**busy, 5: {2: 90.0}})
+    for _ in range(-(-len(SEVEN) // AT_ONCE)):
+        machine.tick()
+    assert {row[1] for row in machine.rows.values()} == {0.9}
+
+
 def test_seven_instances_take_turns(machines: Machines) -> None:
     """At rest a divided GPU is asked in at most eight calls a tick, and every instance within three ticks."""
     machine = machines(1, util=NA, mig=1, gpm=True, instances=SEVEN)

@@ -32,6 +32,8 @@ _LATE = 1.5  # by which factor, where both reach back to the reading before them
 
 _AT_WORK = 20.0  # percent of load above which signs of work add nothing: it is above every threshold that heeds them
 _WORDS_EVERY = 120.0  # seconds after which what is said of a GPU at work is said anew
+_LIKE_LOAD = 0.05  # of load by which a GPU at work may differ from what was told, where nobody tells such loads apart
+_LIKE_MEMORY = 0.1  # share by which the memory in use may differ from that in the words of a GPU at work
 _LIKE_POWER = 0.1  # share by which the mean power of a GPU at work may differ from the one in its words
 
 _NO_USE = (0.0, 0.0)
@@ -111,6 +113,7 @@ class Gpu:
         self._signs: list[str] = []  # seen since the last answer
         self._traffic_next = True
         self._divided: Divided | None = None
+        self._above = 1.0  # load from which on small differences decide nothing
         self._whole = True  # whether this read asks every instance
         self._whole_due = 0.0  # when to ask again whether it still is, should its instances stay unknown
         self.meter = PowerMeter(nvml, handle, old_counter, learnt)
@@ -129,11 +132,12 @@ class Gpu:
         self._gpm.close()
         self._undivide()
 
-    def goes_on(self, now: float) -> bool:
+    def goes_on(self, now: float, above: float = 1.0) -> bool:
         """Whether `read` would give the last reading again: found in few steps, for most ticks need no more.
 
         False: it may be otherwise, and `read` has to look at the same time. Nothing that was asked here is lost to it.
         """
+        self._above = above
         try:
             if self._calm is not None:
                 return self._rests(now, self._calm)
@@ -187,7 +191,10 @@ class Gpu:
         code, stamps, values = self._nvml.samples(self._handle, self._since)
         if code != SUCCESS or not stamps or not self._since < stamps[0] <= stamps[-1]:
             return False
-        if max(values) != work.peak or not (min(values) >= 0 and sum(values) >= 0):  # as `_gpu_use` looks for garbage
+        peak = max(values)
+        if peak != work.peak and not self._alike_load(peak, work):
+            return False
+        if not (min(values) >= 0 and peak <= 100 and sum(values) >= 0):  # as `_gpu_use` looks for garbage
             return False
         if self._unbroken(stamps, gap) < gap:
             return False
@@ -201,14 +208,16 @@ class Gpu:
         self._since, self._ring_read = stamps[-1], now
         return True
 
-    def read(self, now: float, *, again: bool = False, whole: bool = False) -> Reading:
+    def read(self, now: float, *, again: bool = False, whole: bool = False, above: float = 1.0) -> Reading:
         """One reading at ``now`` (seconds since boot, suspended time included).
 
         ``again``: where this one would differ from the last in small numbers of its evidence alone, the last is given
-        again, the same object. ``whole``: nothing may wait for its turn. Raises NvmlError or UnreadableError: the reading
+        again, the same object. ``whole``: nothing may wait for its turn. ``above``: the load from which on small differences
+        of it are such numbers, too. Raises NvmlError or UnreadableError: the reading
         is unknown, and the next one reads the same samples again and tells the same signs, so that nothing is lost.
         """
         place, self._whole, self._before = (self._since, self._ring_read), whole, self._ring_read
+        self._above = above
         try:
             reading = self._read(now, again=again)
         except Exception:
@@ -260,11 +269,11 @@ class Gpu:
         plain = self._divided is None and "samples" not in self._unsupported
         self._calm = Calm(reading, evidence, self._gpm.words, self._memory, plain=plain) if quiet else None
         self._work = None
-        if plain and (percent or signs):
+        if (plain or self._divided is not None) and (percent or signs):
             self._work = work = Work(reading, now, self.meter.mean, self._memory, self.findings)
             known = bool(self.meter.contexts) and self.meter.measured and not self.findings
             work.peak = self._use[1]
-            work.plain = known and not self._slack and percent == work.peak > max(other, _AT_WORK)
+            work.plain = plain and known and not self._slack and percent == work.peak > max(other, _AT_WORK)
         return reading
 
     def _words(self, use: "Use", power: str) -> str:
@@ -288,22 +297,23 @@ class Gpu:
         return covers >= self._ring_read - self._before and told <= covers * _LATE and covers <= told * _LATE
 
     def _goes_on(self, work: Work, now: float, percent: float, signs: list[str], covers: float) -> bool:
-        """Whether a GPU at work is as it was told: the same load to the percent, and nothing else that anybody heeds is new."""
+        """Whether a GPU at work is as it was told: the same load for all that decide, and nothing else that anybody heeds is new."""
         load, told, reach, _ = work.reading
         mean, before = self.meter.mean, work.mean
         return (
-            self._divided is None
-            and percent / 100 == load
+            (percent / 100 == load or self._alike_load(percent, work))
             and now - work.at < _WORDS_EVERY
             and self._unbroken_alike(covers, reach)
             and (percent > _AT_WORK or _kinds(signs) == _kinds(told))
             and self.findings == work.findings
-            and self._memory == work.memory
-            and (
-                mean == before
-                or (mean is not None and before is not None and abs(mean - before) <= _LIKE_POWER * before)
-            )
+            and _near(self._memory, work.memory, _LIKE_MEMORY)
+            and _near(mean, before, _LIKE_POWER)
         )
+
+    def _alike_load(self, percent: float, work: Work) -> bool:
+        """Whether this load, and the one that was told, are above whatever anybody compares them with, and near each other."""
+        load, told = percent / 100, work.reading[0]
+        return min(load, told) > max(self._above, _AT_WORK / 100) and abs(load - told) <= _LIKE_LOAD + 1e-9
 
     def _hangs(self, now: float, covers: float, *, calm: bool) -> str:
         """Words when the job looks as if it hung; "" also where too little of that is known."""
@@ -495,7 +505,12 @@ def _said(use: "Use") -> str:
 
 def _kinds(signs: list[str]) -> set[str]:
     """What shows work, without how much of it."""
-    return {sign.partition(" ")[0] for sign in signs}
+    return {sign.rpartition(": ")[2].partition(" ")[0] for sign in signs}
+
+
+def _near(new: float | None, told: float | None, share: float) -> bool:
+    """Whether two numbers differ by no more than this share of what was told; what is not known is like itself alone."""
+    return new == told or (new is not None and told is not None and abs(new - told) <= share * told)
 
 
 def _percent(what: str, value: int) -> int:

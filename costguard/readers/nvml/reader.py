@@ -12,7 +12,8 @@ First line: `NvmlJob`, with ``counters`` as ``{key:[seconds since boot, millijou
   clock and each ``every`` seconds after it, until the next line comes. Such an answer has ``"at"``, the second at which it was
   read, and is just ``{"same":m,"read":n,"at":seconds}`` where it says what the last whole one, that with the number m, said, but
   for small numbers in its words, and for signs of work beside a load that is work; with the ``"counters"`` of all GPUs every two minutes, and a whole one every ten, at least.
-  ``"then":[at,every,2]``: of two such short answers in a row the first is left out, and whatever is said next has ``"unsaid":[m,seconds]``;
+  ``"then":[at,every,2]``: of two such short answers in a row the first is left out, and whatever is said next has ``"unsaid":[m,seconds]``.
+  With ``"above":load`` loads above that one which differ by 0.05 at most are small numbers, too;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
 
 Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone or said so;
@@ -136,6 +137,8 @@ class Reader:
         """The number of the last answer that says everything."""
         self.unsaid: tuple[int, float] | None = None
         """When it saw once more what the answer with that number says, and has told nobody yet."""
+        self.above = 1.0
+        """The load above which nobody compares one with anything, so that small differences say nothing."""
         self.failed = False
         """Whether only a fresh process can do better."""
         self._begin()
@@ -217,7 +220,7 @@ class Reader:
             return [[key, None, [], 0, self._error] for key in self._slots], True
         slots = self._slots
         if again:  # most reads end here
-            awake = [slot for slot in slots.values() if slot.gpu is None or not slot.gpu.goes_on(now)]
+            awake = [slot for slot in slots.values() if slot.gpu is None or not slot.gpu.goes_on(now, self.above)]
             if not awake:
                 return [], False
         rows = [
@@ -237,7 +240,7 @@ class Reader:
             self._reopen(key, slot)
         if slot.gpu is not None:
             try:
-                reading = slot.gpu.read(now, again=again, whole=whole)
+                reading = slot.gpu.read(now, again=again, whole=whole, above=self.above)
             # Whatever a sick driver makes of one GPU must not cost the readings of the others.
             except Exception as error:  # noqa: BLE001 # becomes an unknown reading with its reason
                 slot.failed(error)
@@ -421,6 +424,11 @@ def _rhythm(request: dict[str, object], now: float, asleep: "Callable[[], float]
     return Rhythm(number, due, every, now, pairs=then[2:] == [2], asleep=asleep)
 
 
+def _above(request: dict[str, object]) -> float:
+    above = request.get("above")
+    return above if type(above) is float and 0.0 <= above <= 1.0 else 1.0
+
+
 def _answer(reader: Reader, request: dict[str, object], now: float) -> dict[str, object] | None:
     if "read" in request:
         return reader.read(request["read"], now, look=bool(request.get("look")))
@@ -467,6 +475,7 @@ def serve(lines: "Lines", clock: "Callable[[], float]" = boottime, asleep: "Call
             if (answer := _answer(reader, request, clock())) is not None:
                 lines.write(answer)
             rhythm = _rhythm(request, clock(), asleep)
+            reader.above = _above(request)
         if "detach" in request:
             return 0
         if reader.failed and (rhythm is not None or "read" in request):

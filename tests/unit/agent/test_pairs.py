@@ -137,6 +137,36 @@ def test_a_cloud_is_asked_in_each_interval() -> None:
     assert not [line for _, line in host.asked if line.get("then", [])[2:]]
 
 
+@pytest.mark.parametrize(
+    ("policy", "above"),
+    [
+        ({}, 0.05),
+        ({"arm_threshold": 0.3}, 0.3),
+        ({"kill_threshold": 0.15}, 0.15),
+        ({"kill_threshold": 0.7, "stop_below_load": True}, 0.7),
+        ({"aggregate": "mean"}, None),
+    ],
+)
+def test_the_reader_is_told_above_which_load_nothing_is_compared(policy: dict[str, Any], above: float | None) -> None:
+    """Where a mean decides, each load counts to the percent."""
+    host = life(RESTS, 200.0, kill_action="command", **policy)
+    assert {line.get("above") for _, line in host.asked} == {above}
+
+
+HIGHER: dict[str, Any] = {"arm_threshold": 0.4}
+
+
+def test_a_reload_tells_the_reader_anew() -> None:
+    """Other thresholds, other loads that may pass for alike; also where each reading is heard of."""
+    host = Asked(World(Machine(gpus=2, script=[Phase(9**9, 0.9)]), seed=3), until=400.0)
+    before, after = ({**effective(interval=INTERVAL, **one), "providers": ["x=costguard_x"]} for one in ({}, HIGHER))
+    loop = Loop(host, before, host.start())
+    host.world.at(203.0, lambda: loop._adopt(after))
+    loop.run()
+    assert [line["above"] for at, line in host.asked if at <= 203.0][-1] == 0.05
+    assert [line["above"] for at, line in host.asked if 203.0 < at <= 203.0 + 2 * INTERVAL] == [0.4]
+
+
 def paired() -> ReaderProcess:
     """A reader that was asked, answered, and may leave readings unsaid."""
     reader = ReaderProcess(SimHost(Machine(gpus=1, script=RESTS)), "nvml", NvmlJob)

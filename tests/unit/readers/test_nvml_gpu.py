@@ -752,7 +752,7 @@ def test_what_changes_at_work_is_a_reading_of_its_own(board: Board, change: str)
     if change == "an engine":
         board.engines["Ofa"] = (0, 61)
     if change == "memory":
-        board.memory = (0, 9500 * MIB)
+        board.memory = (0, 12000 * MIB)
         life.gpu._look(life.now)  # a rare look, now
     if change == "failed":
         board.engines["Ofa"] = (15, 0)
