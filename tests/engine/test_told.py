@@ -390,3 +390,13 @@ def test_the_message_after_unknown_has_recovered_has_an_id_of_its_own() -> None:
     ids = [effect.id for _, effect in world.effects if isinstance(effect, Tell)]
     assert {"unknown_recovered", "held"} <= set(world.kinds())
     assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("phase", ["DONE", "FAILED"])
+def test_a_sleep_after_an_incident_has_ended_is_no_news(phase: str) -> None:
+    """Nothing was pending, so nothing came back."""
+    world = until(World(IDLE, 1), phase, Prepare={"DONE": "refuse", "FAILED": "failed"}[phase])
+    world.suspend(600.0)
+    world.tick()
+    assert (world.phase(), world.state.core.incident) == ("WATCHING", None)
+    assert "came_back" not in world.kinds()
