@@ -301,19 +301,20 @@ def test_a_third_stop_stays_a_message_for_days() -> None:
     assert world.phase() == "WATCHING"
 
 
+@pytest.mark.parametrize("earlier", [(), (EPOCH - 60.0,)])
 @pytest.mark.parametrize("word", ["failed", "refused"])
-def test_a_stop_has_the_date_of_its_request_and_one_that_failed_has_none(word: str) -> None:
+def test_a_stop_has_the_date_of_its_request_and_one_that_failed_has_none(word: str, earlier: tuple[float, ...]) -> None:
     """I9: earlier ones stay as they are."""
     world = World(IDLE, 1)
     world.state = world.state._replace(
-        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=(EPOCH - 60.0,)))
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(stops=earlier))
     )
     until(world, "ACTING")
     requested = world.wall
     dates = [world.state.core.ledger.stops]
     world.settle(Go=word)
     dates.append(world.state.core.ledger.stops)
-    assert dates == [(EPOCH - 60.0, requested), (EPOCH - 60.0,)]
+    assert dates == [(*earlier, requested), earlier]
 
 
 @pytest.mark.parametrize("why", ["reload", "tags"])
