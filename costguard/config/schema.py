@@ -23,6 +23,7 @@ from costguard.config.types import (
     Folder,
     FolderOrNone,
     Gpus,
+    HoldUrl,
     Kinds,
     Money,
     Server,
@@ -344,6 +345,13 @@ class Notify(Section):
         False,
         example=True,
         allowed="true or false",
+    )
+    hold_url: HoldUrl = option(
+        "A link in warnings with which people hold the machine without a login, by a service of yours. {instance}, {machine} "
+        "and {incident} are filled in.",
+        "",
+        example="https://hold.example.org/{instance}",
+        allowed="a URL that begins with http:// or https://, with {instance}, {machine} or {incident} in it, or nothing",
     )
     channels: dict[str, Channel] = {}
 

@@ -132,6 +132,15 @@ _URL = Form("a URL that begins with http:// or https://, or nothing")
 _PATH_OR_NONE = Form("an absolute path, or nothing")
 _SERVER = "host:port with a port from 1 to 65535, an IPv6 address in brackets ([2001:db8::1]:601), or nothing"
 
+
+def _hold_url(value: str) -> str:
+    """A link that names this machine or its incident: one for all machines would hold any of them."""
+    found = set(re.findall(r"\{([^{}]*)\}", value))
+    if value and (not found or found - {"instance", "machine", "incident"}):
+        raise ValueError("this link does not say which machine it is for")
+    return _address(value)
+
+
 Duration = Annotated[float, BeforeValidator(values.seconds), Form(DURATION, "seconds")]
 DurationOrOff = Annotated[float | None, BeforeValidator(values.seconds_or_off), Form(DURATION, "seconds", "or off")]
 Share = Annotated[float, BeforeValidator(values.share), Form("a share such as 0.05 or 5%", "share")]
@@ -143,6 +152,7 @@ Folder = Annotated[str, AfterValidator(_folder), Form("an absolute path")]
 Address = Annotated[str, AfterValidator(_address), _URL]
 Server = Annotated[str, AfterValidator(_server), Form(_SERVER)]
 Url = Annotated[str, AfterValidator(_url), _URL]
+HoldUrl = Annotated[str, AfterValidator(_hold_url)]
 FolderOrNone = Annotated[str, AfterValidator(lambda value: _folder(value) if value else value), _PATH_OR_NONE]
 File = Annotated[str, AfterValidator(_file)]
 Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]

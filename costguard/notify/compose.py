@@ -81,6 +81,7 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
     verb = "would" if facts.dry else "will"
     return f"{facts.subject} {verb} {facts.deed.base} {facts.when}".rstrip(), [
         _how_to_postpone(facts),
+        f"Without a login: {facts.text('hold_url')}" if facts.text("hold_url") and not facts.dry else "",
         *_cause(facts),
         _price(facts),
         *_findings(facts, hints=False),

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
@@ -42,7 +43,7 @@ def main() -> int:
 
 def tell(job: TellJob) -> Told:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
-    message = written(job.message)
+    message = written(job.message, str(job.settings.get("hold_url") or ""))
     channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message)]
     if job.channels and not channels and message.kind != "warning":
         return Told({"no channel": f"takes messages of this kind ({message.kind}, {message.level})"})
@@ -76,13 +77,27 @@ def reached_nobody(message: Message, failed: Mapping[str, str]) -> None:
         sys.stderr.flush()
 
 
-def written(draft: Draft) -> Message:
-    """The message with its text."""
+def written(draft: Draft, hold_url: str = "") -> Message:
+    """The message with its text; ``hold_url`` is the owner's link for a hold without a login."""
     if draft.title is not None:
         text = compose.Text(draft.title, draft.body, draft.dry_run)
     else:
-        text = compose.compose(draft.kind, {"machine": os.uname().nodename, **draft.facts})
+        text = compose.compose(
+            draft.kind, {"hold_url": link(hold_url, draft), "machine": os.uname().nodename, **draft.facts}
+        )
     return Message(draft.id, draft.kind, draft.level, with_names(text.title), with_names(text.body), text.dry_run)
+
+
+def link(hold_url: str, draft: Draft) -> str:
+    """The owner's link for this machine and incident; empty where there is none."""
+    names = {
+        "instance": draft.facts.get("instance"),
+        "machine": os.uname().nodename,
+        "incident": draft.facts.get("incident"),
+    }
+    for name, value in names.items():
+        hold_url = hold_url.replace(f"{{{name}}}", urllib.parse.quote(str(value or "unknown"), safe=""))
+    return hold_url
 
 
 def deliver(

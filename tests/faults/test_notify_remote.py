@@ -291,6 +291,26 @@ def test_a_warning_that_no_channel_takes_reached_nobody(tmp_path: Path) -> None:
     assert "reached nobody" in printed
 
 
+def test_a_link_of_the_owner_stands_in_the_warning(tmp_path: Path) -> None:
+    """With this machine and incident in it; what is strange in a name changes no other part of the link."""
+    facts = {"action": "stop", "mode": "live", "grace": 600.0, "instance": "aws:i-1/?x", "incident": "b1-i1"}
+    job = {"id": "m1", "kind": "warning", "level": "critical", "facts": facts}
+    link = "https://hold.example.org/{instance}?why={incident}"
+    with Receiver() as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        urls = written(tmp_path, "urls", f"json://127.0.0.1:{web.server_port}/fine")
+        settings = {"channels": {"team": {"urls": urls}}, "hold_url": link}
+        asked = {"message": job, "channels": ["team"], "settings": settings, "deadline": 20.0}
+        subprocess.run(
+            [sys.executable, "-m", "costguard.notify.worker"],
+            input=json.dumps(asked).encode() + b"\n", capture_output=True, check=True, timeout=60,
+        )  # fmt: skip
+        web.shutdown()
+    lines = str(web.bodies["fine"]["message"]).splitlines()
+    assert lines[0].startswith("To postpone it: `costguard hold 2h`")
+    assert lines[1] == "Without a login: https://hold.example.org/aws%3Ai-1%2F%3Fx?why=b1-i1"
+
+
 def test_the_kinds_of_the_configuration_are_those_that_are_written() -> None:
     """A new kind of message can be named in `kinds`."""
     assert set(KINDS) == set(_KINDS)

@@ -73,3 +73,19 @@ def test_the_former_spelling_is_understood(tmp_path: Path) -> None:
     assert loaded.settings.notify.local == ("wall",)
     assert load({"set": ["notify.channels=[]"]}, {}, NOWHERE).settings.notify.local == ()
     assert "old name" in problems(tmp_path, '[notify]\nchannels = ["wall"]\nlocal = ["wall"]\n')
+
+
+@pytest.mark.parametrize(
+    ("url", "fits"),
+    [
+        ("https://h.example.org/{instance}", True), ("http://h/x?m={machine}&i={incident}", True), ("", True),
+        ("https://h.example.org/hold", False), ("https://h.example.org/{user}", False), ("h.example.org/{instance}", False),
+    ],
+)  # fmt: skip
+def test_a_link_names_the_machine_that_it_holds(url: str, fits: bool) -> None:
+    """One for all machines would hold any of them; a name that nobody fills in would stand there as it is."""
+    if fits:
+        assert load({"set": [f"notify.hold_url={url}"]}, {}, NOWHERE).settings.notify.hold_url == url
+    else:
+        with pytest.raises(ConfigurationError, match=r"notify\.hold_url"):
+            load({"set": [f"notify.hold_url={url}"]}, {}, NOWHERE)
