@@ -14,7 +14,8 @@ from costguard.testing.contract import CHECKS, FOREIGN, Case
 REGISTERED = sorted(entry_points(group="costguard.providers"))
 PROJECT = Path(__file__).parents[2]
 PACKAGES = {point.module.partition(".")[0] for point in REGISTERED}
-LINTER = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+PROJECT_FILE = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
+LINTER = PROJECT_FILE["tool"]["importlinter"]
 CONTRACTS: list[dict[str, object]] = LINTER["contracts"]
 EXAMPLE = Path(__file__).parent / "example"
 
@@ -66,9 +67,23 @@ def test_a_plug_in_of_somebody_else_keeps_it(example: Case, check: Callable[[Cas
 
 def test_the_clouds_of_this_project_are_registered() -> None:
     """Otherwise the tests above would pass over nothing; and a folder that nobody registered is no plug-in."""
-    assert {point.name for point in REGISTERED} == set(OWN)
+    declared = PROJECT_FILE["project"]["entry-points"]["costguard.providers"]
+    installed = {point.name: point.value for point in REGISTERED}
+    assert declared == installed, "pyproject.toml has changed since it was installed: `make test`, or pip install -e ."
+    assert installed.keys() == OWN.keys()
     folders = {file.parent.name for file in (PROJECT / "providers").glob("*/__init__.py")}
-    assert folders in (PACKAGES, set()), "only beside a wheel that is tested there are none"
+    message = (
+        "a folder without an entry point in pyproject.toml, or the reverse; beside a wheel that is tested there is none"
+    )
+    assert folders in (PACKAGES, set()), message
+
+
+@pytest.mark.parametrize("point", REGISTERED, ids=lambda point: point.name)
+def test_every_cloud_of_this_project_has_its_page_and_its_tests(point: EntryPoint) -> None:
+    """Its limits and its rights stand on a page; its stand-in is asked in a folder of tests."""
+    assert f"](docs/clouds-{point.name}.md)" in (PROJECT / "README.md").read_text(encoding="utf-8"), "README, *More*"
+    assert (PROJECT / "docs" / f"clouds-{point.name}.md").exists()
+    assert list((PROJECT / "tests" / "clouds" / point.name).glob("test_*.py")), f"tests/clouds/{point.name}"
 
 
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: str(contract["name"]))
@@ -82,9 +97,11 @@ def test_every_plug_in_is_bound_by_the_import_contracts(contract: dict[str, obje
 
 
 def test_every_sdk_has_its_one_user() -> None:
-    """Each plug-in has a contract that keeps its SDK from the others."""
+    """Each plug-in that has one has a contract that keeps it from the others."""
+    extras = PROJECT_FILE["project"]["optional-dependencies"]
+    with_sdk = {point.module.partition(".")[0] for point in REGISTERED if extras.get(point.name)}
     owners = [owner_of(contract) for contract in CONTRACTS if str(contract["name"]).startswith("The SDK of ")]
-    assert sorted(name for owner in owners for name in owner) == sorted(PACKAGES)
+    assert sorted(name for owner in owners for name in owner) == sorted(with_sdk)
     assert set(LINTER["root_packages"]) == {"costguard", *PACKAGES}
 
 

@@ -8,13 +8,20 @@ from costguard.engine import Policy, Veto
 from costguard.engine.document import document
 from costguard.engine.invariants import InvariantError, check
 from costguard.engine.phases import TRANSITIONS
-from costguard.engine.reasons import REASONS
+from costguard.engine.reasons import OWN, REASONS
 from costguard.engine.rules import rules_of
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
 
 PHASES = {WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED}
 ROWS = {row.name: row for row in REASONS}
+TESTS = Path(__file__).parents[1]
+JUDGES = {
+    "engine/monitor.py": {"deadline": "it comes although work goes on: no window to look at"},
+    "simulation/rules.py": {"unknown": "no reader watches the host, so it cannot be set"},
+}
+"""Who judges what the engine does by other means, and the reasons that they leave out."""
+
 POLICIES = {
     "idle": BASE._replace(arm_duration=None, unused_after=None, unknown_alarm=1e9),
     "unused": BASE._replace(unused_after=300.0, unknown_alarm=1e9),
@@ -26,6 +33,20 @@ POLICIES = {
 def test_the_page_is_printed_from_the_code() -> None:
     """docs/engine.md says what the tables say; `make docs` writes it again."""
     assert (Path(__file__).parents[2] / "docs" / "engine.md").read_text() == document()
+
+
+def test_every_own_reason_keeps_to_its_line() -> None:
+    """The tests below hold each line of the table against the engine; a reason that is added gets a policy for them."""
+    lacking = {reason.name for reason in OWN} - POLICIES.keys()
+    assert not lacking, f"add a policy for {sorted(lacking)} to POLICIES"
+
+
+def test_those_who_judge_the_engine_know_every_own_reason() -> None:
+    """Monitor and simulation know nothing of the engine: a reason that they do not know is judged by nobody."""
+    for judge, by_others in JUDGES.items():
+        source = (TESTS / judge).read_text(encoding="utf-8")
+        lacking = [reason.name for reason in OWN if f'"{reason.name}"' not in source and reason.name not in by_others]
+        assert not lacking, f"say in tests/{judge} what must be true when the machine ends because of {lacking}"
 
 
 def test_every_phase_can_be_left_and_is_in_the_table() -> None:
@@ -68,7 +89,7 @@ def test_work_ends_the_countdown_as_the_table_says(reason: str) -> None:
     assert not world.stops()
 
 
-@pytest.mark.parametrize("reason", ["idle", "unused", "deadline"])
+@pytest.mark.parametrize("reason", [reason for reason in POLICIES if ROWS[reason].unknown != "–"])
 def test_unknown_does_what_the_table_says(reason: str) -> None:
     """Unknown blocks idle and unused; a deadline is only told of it."""
     world = warned(reason)

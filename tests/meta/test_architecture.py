@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,12 @@ def test_paths_are_found_without_the_validation_library() -> None:
     script = "import sys, costguard.config.paths; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "False\n"
+
+
+def test_every_cloud_is_known_to_the_rule_below() -> None:
+    """A cloud that is added may not be spelt in the core either."""
+    for point in entry_points(group="costguard.providers"):
+        assert CLOUD.fullmatch(point.name), f"add {point.name}, and what else people call it, to CLOUD"
 
 
 def test_core_names_no_cloud() -> None:

@@ -1,20 +1,20 @@
 """Every finding that people can read about is explained to them."""
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import costguard.actions
 import costguard.cloud
-import costguard_aws
-import costguard_azure
-import costguard_gcp
 from costguard.actions.cloud import CODES, OWN_CODES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
-PACKAGES = (costguard.actions, costguard.cloud, costguard_aws, costguard_azure, costguard_gcp)
+CLOUDS = sorted({point.module.partition(".")[0] for point in entry_points(group="costguard.providers")})
+PACKAGES = (costguard.actions, costguard.cloud, *map(importlib.import_module, CLOUDS))
 
 
 MAKERS = {"PlanFinding", "refuse", "follows", "instead", "unread"}

@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from costguard import __version__
+from costguard import __version__, cli
 from costguard.cli.main import VERBS, LazyGroup, main
 from costguard.errors import CostguardError
 
@@ -52,6 +52,15 @@ def test_overview_lists_what_exists() -> None:
     for name in listed:
         module, _, attribute = VERBS[name].target.partition(":")
         assert isinstance(getattr(importlib.import_module(module), attribute), click.Command)
+
+
+def test_every_verb_is_in_the_table() -> None:
+    """A module with a command that the table does not name is a verb that nobody can type."""
+    known = {verb.target for verb in VERBS.values()}
+    for file in sorted(Path(cli.__file__).parent.glob("*.py")):
+        module = importlib.import_module(f"costguard.cli.{file.stem}")
+        if isinstance(getattr(module, "command", None), click.Command):
+            assert f"{module.__name__}:command" in known, f"add costguard/cli/{file.name} to VERBS of cli/main.py"
 
 
 def test_unknown_verb_is_a_usage_error() -> None:

@@ -1,13 +1,20 @@
 """Tables that people name: `[notify.channels.NAME]`, from every source, each mistake at once, and no secret repeated."""
 
+import importlib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from costguard.config.load import ConfigurationError, load
+from costguard.config.options import FIT_NAME, OPTIONS
 from costguard.config.show import as_json, as_toml
+from costguard.config.types import Channels
+from costguard.notify.worker import CHANNELS
 
 NOWHERE = "/nonexistent/costguard.toml"
+CHOICES = get_args(get_args(get_args(Channels)[0])[0])
+"""The channels of this machine that `notify.local` takes."""
 
 
 def problems(folder: Path, text: str) -> str:
@@ -64,6 +71,23 @@ def test_every_mistake_is_reported_and_no_secret_is(tmp_path: Path) -> None:
 def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
     """It would stand in variables of the environment, or be taken for a channel of this machine."""
     assert "cannot be a name here" in problems(tmp_path, f'[notify.channels.{name}]\nurls = "env:X"\n')
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_every_channel_of_this_machine_can_be_chosen(channel: str) -> None:
+    """What can be delivered can be configured, is described, and gives its name to no channel beyond the machine."""
+    assert channel in CHOICES, f"add {channel!r} to Channels of config/types.py"
+    local = OPTIONS["notify.local"]
+    assert f'"{channel}"' in local.allowed, f"name {channel} in `allowed` of notify.local in config/schema.py"
+    assert f"`{channel}`" in local.description, f"say in the description of notify.local what {channel} is"
+    assert not FIT_NAME.fullmatch(channel), f"except {channel} from FIT_NAME in config/options.py"
+
+
+def test_every_channel_that_can_be_chosen_delivers() -> None:
+    """A name without a module would fail with the first message."""
+    assert set(CHOICES) == set(CHANNELS), "CHANNELS of notify/worker.py and Channels of config/types.py differ"
+    for module in CHANNELS.values():
+        assert callable(importlib.import_module(module).deliver), module
 
 
 def test_the_former_spelling_is_understood(tmp_path: Path) -> None:

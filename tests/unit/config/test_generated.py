@@ -2,9 +2,11 @@
 
 import re
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from costguard.config.load import LoadedConfiguration, load
 from costguard.config.options import OPTIONS
@@ -12,7 +14,7 @@ from costguard.config.presets import PRESETS
 from costguard.config.reference import reference
 from costguard.config.sample import sample
 from costguard.config.schema import Settings
-from costguard.config.show import as_json, as_toml
+from costguard.config.show import _written, as_json, as_toml
 
 NOWHERE = "/nonexistent/costguard.toml"
 
@@ -44,6 +46,20 @@ def test_reference_page_is_up_to_date() -> None:
     """`make docs` was run after the last change of the schema."""
     page = Path(__file__).parents[3] / "docs" / "configuration.md"
     assert page.read_text(encoding="utf-8") == reference()
+
+
+@pytest.mark.parametrize("path", OPTIONS)
+def test_every_option_is_shown_as_it_may_be_written(path: str) -> None:
+    """A unit that `config show` does not know would come out as a number that cannot be pasted back."""
+    option = OPTIONS[path]
+    key = path.rpartition(".")[2]
+    needed = {"urls": "env:X"} if option.named else {}
+    first = option.section.model_validate({**needed, key: option.example})
+    shown = _written(option, getattr(first, key))
+    with suppress(ValidationError):
+        assert "***" in str(shown) or option.section.model_validate({**needed, key: shown}) == first
+        return
+    pytest.fail(f"{shown!r} cannot be pasted back: add the unit {option.unit!r} to `_written` of config/show.py")
 
 
 @pytest.mark.parametrize("path", OPTIONS)

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import pytest
 
 from costguard.agent.digest import digest
 from costguard.agent.loop import Loop
-from costguard.doctor.examine import AgentAnswer, Configuration, differences, examine
+from costguard.config.options import OPTIONS
+from costguard.doctor.examine import _TIMES, AgentAnswer, Configuration, differences, examine
 from costguard.doctor.finding import Report
 from costguard.doctor.plans import FRESH_SECONDS, BootTimes, PlanShown, plan_checks
 from costguard.doctor.service import SHIPPED, look
+from costguard.engine.policy import Policy
+from costguard.notify.worker import CHANNELS
 from costguard.testing.nvml import write_sysfs
 from costguard.testing.simhost import Machine, Phase, SimHost, effective
 
@@ -569,6 +573,25 @@ def test_nobody_to_be_warned_is_told(bench: Bench) -> None:
     assert bench.config is not None
     bench.config["notify"]["local"] = ["terminal"]
     assert 'add "wall"' in str(bench.examine().sections)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_every_channel_of_the_machine_is_looked_at(bench: Bench, channel: str) -> None:
+    """A channel of the machine has no addresses to test: doctor says of each whom it would reach now."""
+    assert bench.config is not None
+    bench.config["notify"] |= {"local": [channel], "channels": {}}
+    said = ""
+    with suppress(KeyError):
+        said = str(bench.examine().sections)
+    assert f"{channel}: " in said, f"add {channel} to `_messages` of doctor/examine.py"
+
+
+def test_rules_that_are_seconds_are_written_as_such() -> None:
+    """Where agent and file differ, both values are said as people write them."""
+    tables = {option.path: option.path.replace(".", "_") for option in OPTIONS.values() if option.unit == "seconds"}
+    rules = {name for path, full in tables.items() for name in (full, path.rpartition(".")[2])} & set(Policy._fields)
+    assert len(rules) > 12
+    assert rules <= _TIMES, f"add {sorted(rules - _TIMES)} to _TIMES of doctor/examine.py"
 
 
 def test_hints_name_only_what_exists(bench: Bench) -> None:
