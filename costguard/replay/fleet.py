@@ -1,4 +1,4 @@
-"""A replay of many machines: what came of it a machine and month, whom it hit most, and when."""
+"""A replay of many machines: rates per machine and month, the machines with most wrong stops, and when."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -91,7 +91,7 @@ def words(machines: Sequence[MachineSummary], under: str) -> Iterator[str]:
     if not hit:
         yield f"\nNo stop{under} was followed by work"
         return
-    yield f"\nMachines that are hit most{under}{_of(len(hit))}"
+    yield f"\nMachines with most wrong stops{under}{_of(len(hit))}"
     width = max(len(machine.name) for machine in hit[:SHOWN])
     for machine in hit[:SHOWN]:
         summary = machine.summary
@@ -101,7 +101,7 @@ def words(machines: Sequence[MachineSummary], under: str) -> Iterator[str]:
             f"in {summary.hours / 24:.1f} days"
         )
     if wrong:
-        yield f"\nWrong stops{under}, and when work came back{_of(len(wrong), 'the soonest first')}"
+        yield f"\nWrong stops{under}, and when work came back{_of(len(wrong), 'soonest first')}"
         width = max(len(stop.machine) for stop in wrong[:SHOWN])
     for stop in wrong[:SHOWN]:
         date = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(stop.at))
@@ -109,7 +109,7 @@ def words(machines: Sequence[MachineSummary], under: str) -> Iterator[str]:
 
 
 def _of(count: int, order: str = "") -> str:
-    """``(10 of 2413, the soonest first; --json has all)``."""
+    """``(10 of 2413, soonest first; --json has all)``."""
     cut = f"{SHOWN} of {count}" if count > SHOWN else ""
-    said = ", ".join(filter(None, (cut, order)))
-    return f" ({said}{'; --json has all' if cut else ''})" if said else ""
+    remark = ", ".join(filter(None, (cut, order)))
+    return f" ({remark}{'; --json has all' if cut else ''})" if remark else ""

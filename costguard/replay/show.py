@@ -30,7 +30,7 @@ TOO_COARSE = 10
 """In a window with fewer samples than this, short work is easily missed."""
 
 COLUMNS = 4
-"""Policies that are shown side by side; more have a line each."""
+"""Policies that are shown side by side; more get a line each."""
 
 Row = tuple[str, "list[str]"]
 
@@ -68,14 +68,14 @@ def heading(name: str, recording: Recording) -> Iterator[str]:
         trace = traces[0]
         yield (
             f"{name}: {several(len(trace.devices), 'GPU')}, {several(recording.rows, 'row')}, "
-            f"{date(trace.times[0])} to {date(trace.times[-1])} ({duration(spans[0])}), a sample each {trace.interval:g} s; times are local, {time.strftime('%Z')}"
+            f"{date(trace.times[0])} to {date(trace.times[-1])} ({duration(spans[0])}), a sample every {trace.interval:g} s; times are local, {time.strftime('%Z')}"
         )
     else:
         yield f"{name}: {several(len(traces), 'machine')}, {several(recording.rows, 'row')}, {sum(spans) / 3600:.0f} machine-hours"
 
 
 def warnings(results: Sequence[PolicyRun]) -> Iterator[str]:
-    """What makes the numbers worth less than they look."""
+    """Reasons why the numbers are worth less than they look."""
     seen: set[tuple[str, str]] = set()
     for result in results:
         policy, interval = result.policy, result.trace.interval
@@ -83,28 +83,23 @@ def warnings(results: Sequence[PolicyRun]) -> Iterator[str]:
         if interval > policy.grace > 0 and (result.label, "grace") not in seen:
             seen.add((result.label, "grace"))
             yield (
-                f"{result.label}: a sample each {interval:g} s is too coarse for a warning of {duration(policy.grace)}: "
-                "work that a sample shows may have begun before the end of the countdown, or after the stop; "
-                "what is in doubt is counted as a range"
+                f"{result.label}: a sample every {interval:g} s is too coarse for a warning of {duration(policy.grace)}: "
+                "work in a sample may have begun before the countdown ended or after the stop, so stops are a range"
             )
         if interval > window / TOO_COARSE and (result.label, "coarse") not in seen:
             seen.add((result.label, "coarse"))
             yield (
-                f"{result.label}: a sample each {interval:g} s is too coarse for a window of {duration(window)}; "
-                "short work between two samples is not seen, so there seem to be more stops and more hours to recover"
+                f"{result.label}: a sample every {interval:g} s is too coarse for a window of {duration(window)}: "
+                "short work between two samples is missed, so stops and recovered hours are overstated"
             )
-        if (words := boundless(policy)) and (result.label, words) not in seen:
-            seen.add((result.label, words))
-            yield f"{result.label}: {words}"
+        if (message := never_stops(policy)) and (result.label, message) not in seen:
+            seen.add((result.label, message))
+            yield f"{result.label}: {message}"
 
 
-def boundless(policy: Policy) -> str:
-    """Why this policy can never stop anything, as far as the recording can tell."""
-    return (
-        f"the administrator's hold ({policy.admin_hold}) keeps everything from being stopped"
-        if policy.admin_hold
-        else ""
-    )
+def never_stops(policy: Policy) -> str:
+    """Why this policy can never stop anything; empty where it can."""
+    return f"no stop is possible under the administrator's hold ({policy.admin_hold})" if policy.admin_hold else ""
 
 
 def line(decision: Decision, machine: str = "") -> str:
@@ -121,7 +116,7 @@ def _range(sure: int, in_doubt: int) -> str:
 
 
 def rate_of(policy: Policy) -> Rate | None:
-    """What an hour of the machine costs under this policy; None when it names no price."""
+    """The price of the machine under this policy; None when it names none."""
     return rate(policy.price_per_hour, policy.currency, {})
 
 
@@ -140,7 +135,7 @@ def _per_month(summary: ReplaySummary) -> list[tuple[str, str]]:
         return f"{sure:.2f} to {sure + doubt:.2f}" if doubt else f"{sure:.2f}"
 
     return [
-        ("a machine and month: stops", until(stops)),
+        ("per machine and month: stops", until(stops)),
         ("  work ever back", until(back)),
         ("  hours recovered", _hours(recovered)),
     ]
@@ -163,7 +158,7 @@ def _rows(summary: ReplaySummary, price: Rate | None) -> list[tuple[str, str]]:
         ("recorded", _hours(summary.hours)),
         ("idle", _hours(summary.idle) + _money(summary.idle, price)),
         ("work", _hours(summary.work)),
-        ("not known", _hours(summary.unknown)),
+        ("unknown", _hours(summary.unknown)),
         ("warnings", str(summary.warnings)),
         ("cancelled", str(summary.cancelled) + (f" ({summary.in_doubt} in doubt)" if summary.in_doubt else "")),
         ("stops", _range(summary.stops, summary.in_doubt)),
@@ -172,7 +167,7 @@ def _rows(summary: ReplaySummary, price: Rate | None) -> list[tuple[str, str]]:
         ("hours recovered", _hours(summary.recovered) + _money(summary.recovered, price) + share),
         ("  clean, nothing came back", _hours(summary.recovered_clean) + _money(summary.recovered_clean, price)),
         (
-            "  interrupted somebody",
+            "  work was interrupted",
             _hours(summary.recovered_interrupted) + _money(summary.recovered_interrupted, price),
         ),
         *_per_month(summary),
@@ -187,8 +182,8 @@ def table(results: Sequence[PolicyRun]) -> Iterator[str]:
     sums = {label: total(group) for label, group in groups.items()}
     prices = {result.label: rate_of(result.policy) for result in results}
     yield from _upright(sums, prices) if len(sums) <= COLUMNS else _flat(sums, prices)
-    for words in dict.fromkeys(price.source for price in prices.values() if price):
-        yield f"money: {words}"
+    for source in dict.fromkeys(price.source for price in prices.values() if price):
+        yield f"money: {source}"
 
 
 Prices = dict[str, Rate | None]
@@ -207,7 +202,7 @@ def _upright(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
 def _flat(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
     head = ["policy", "idle", "stops", "back < 1 h", "ever", "recovered", "of idle", "clean", "interrupted"]
     many = any(summary.machines > 1 for summary in sums.values())
-    head += ["stops a machine and month", "ever"] if many else []
+    head += ["stops per machine and month", "ever"] if many else []
     head += ["recovered money"] if any(prices.values()) else []
     rows = [head]
     for label, summary in sums.items():
@@ -234,7 +229,7 @@ def picture(levels: Levels, results: Sequence[PolicyRun]) -> Iterator[str]:
     span = times[-1] - times[0]
     slot = next((size for size in SLOTS if span / size <= WIDTH * 2), SLOTS[-1])
     loads, count = _loads(levels.trace, slot), int(span / slot) + 1
-    yield f"load of the busiest GPU, a mark each {duration(slot)} ({NOT_SEEN} not seen, {STOPPED} stopped)"
+    yield f"load of the busiest GPU, one mark per {duration(slot)} ({NOT_SEEN} unknown, {STOPPED} stopped)"
     for start in range(0, count, WIDTH):
         marks = "".join(loads.get(i, NOT_SEEN) for i in range(start, min(count, start + WIDTH)))
         yield f"  {date(times[0] + start * slot)[5:16]}  {marks}"

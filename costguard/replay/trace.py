@@ -1,4 +1,4 @@
-"""A recording in memory: one column of numbers for each GPU, one of times for all."""
+"""A recording in memory: one column of readings for each GPU, one of times for all."""
 
 import math
 from array import array
@@ -9,7 +9,7 @@ from itertools import accumulate, islice
 from operator import itemgetter, sub
 from typing import NamedTuple, TypeAlias
 
-from costguard.engine.observation import Device, Known, Reading, Unknown
+from costguard.engine.observation import Device, Known, Reading
 from costguard.errors import CostguardError
 
 Codes: TypeAlias = "bytes | array[int]"
@@ -21,7 +21,7 @@ FEW = 1000
 
 
 class TraceError(CostguardError):
-    """A recording that cannot be read; the words name the file and the line."""
+    """A recording that cannot be read; the message names the file and the line."""
 
 
 class Trace(NamedTuple):
@@ -88,11 +88,6 @@ def percent(value: float) -> Reading:
     if not 0.0 <= value <= 100.0:
         raise ValueError(f"{value:g} is not between 0 and 100")
     return Known(value / 100)
-
-
-def unknown(words: str) -> Reading:
-    """A GPU of which nothing was recorded."""
-    return Unknown(words)
 
 
 def step_of(times: Sequence[float]) -> float:

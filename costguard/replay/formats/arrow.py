@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from costguard.replay.formats.columns import Columns
 from costguard.replay.formats.group import SAMPLE, Grouper
-from costguard.replay.formats.source import CHUNK, LINE_LIMIT, Progress, Source
+from costguard.replay.formats.source import CHUNK, LINE_LIMIT_BYTES, Progress, Source
 from costguard.replay.formats.table import Options, Table, cells_of
 from costguard.replay.formats.unpack import Unpacked
 from costguard.replay.trace import Codes, Recording, TraceError
@@ -91,7 +91,7 @@ def _pieces(source: Source, progress: Progress | None, sizes: tuple[int, int]) -
             rest = read[end:]
         else:
             rest += read
-        if len(rest) > LINE_LIMIT:
+        if len(rest) > LINE_LIMIT_BYTES:
             raise TraceError("a line is too long")  # the standard reader says which
         size = then
         if progress is not None:

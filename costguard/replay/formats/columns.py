@@ -1,7 +1,7 @@
-"""Which column of a table means what: from its header, or from the looks of its cells.
+"""Finds the columns of a table: by its header, or by what its cells look like.
 
-Only the time and the load of the engines count. Memory and temperature are no evidence of work, and power is none without
-knowing what the GPU draws at rest; such columns are passed over.
+Only the time and the load of the engines count. Memory and temperature are no evidence of work, nor is power without
+knowing what the GPU draws at rest; such columns are skipped.
 """
 
 import re
@@ -15,9 +15,9 @@ LOAD_NAMES = (
     "dcgm_fi_dev_gpu_util", "nvidia_smi_utilization_gpu_ratio", "dcgm_fi_prof_gr_engine_active",
 )  # fmt: skip
 SHARE_NAMES = ("nvidia_smi_utilization_gpu_ratio", "dcgm_fi_prof_gr_engine_active")
-"""Of loads that are shares of 1, as those who write them document."""
+"""Of loads from 0 to 1, as documented by their exporters."""
 PERCENT_NAMES = ("dcgm_fi_dev_gpu_util", "utilization.gpu")
-"""Of loads that are per cent, as those who write them document."""
+"""Of loads in per cent, as documented by their exporters."""
 ENGINE_NAMES = (
     "utilization.encoder", "utilization.decoder", "utilization.jpeg", "utilization.ofa",
     "dcgm_fi_dev_enc_util", "dcgm_fi_dev_dec_util",
@@ -83,16 +83,16 @@ def is_header(cells: Sequence[str]) -> bool:
 
 
 def from_header(cells: Sequence[str], machine: str | None) -> Columns:
-    """The columns by their names; raises ValueError in words."""
+    """Find the columns by their names. Raises ValueError."""
     names = [plain(cell) for cell in cells]
     time = _first(names, TIME_NAMES)
     load = _first(names, LOAD_NAMES)
     if time is None:
-        raise ValueError(f"no column for the time; allowed: {', '.join(TIME_NAMES)}")
+        raise ValueError(f"no time column; allowed: {', '.join(TIME_NAMES)}")
     if load is None:
-        raise ValueError("no column for the load of the GPU; allowed: " + ", ".join(LOAD_NAMES))
+        raise ValueError("no column with the GPU load; allowed: " + ", ".join(LOAD_NAMES))
     if machine is not None and plain(machine) not in names:
-        raise ValueError(f"no column {machine!r}; there are: {', '.join(names)}")
+        raise ValueError(f"no column {machine!r}; allowed: {', '.join(names)}")
     gpu = _first(names, GPU_NAMES)
     return Columns(
         width=len(names),
@@ -110,19 +110,19 @@ def from_header(cells: Sequence[str], machine: str | None) -> Columns:
 
 
 def renamed(cells: Sequence[str], names: str) -> list[str]:
-    """A header with names of ours for some of its own, as ``timestamp=when,utilization.gpu=busy``; raises ValueError in words."""
+    """A header with some names replaced by ours: ``timestamp=when,utilization.gpu=busy``. Raises ValueError."""
     own = [plain(cell) for cell in cells]
     found = list(cells)
     for pair in names.split(","):
         ours, equals, theirs = (part.strip() for part in pair.partition("="))
         if not equals or plain(theirs) not in own:
-            raise ValueError(f"{pair.strip()!r} renames no column; there are: {', '.join(own)}")
+            raise ValueError(f"{pair.strip()!r} renames no column; the file has: {', '.join(own)}")
         found[own.index(plain(theirs))] = ours
     return found
 
 
 def unit_of(cell: str) -> str:
-    """What a column's name says of its unit; most say nothing."""
+    """The unit in a column's name; most have none."""
     name = plain(cell)
     if name in SHARE_NAMES:
         return "share"
@@ -134,7 +134,7 @@ def _first(names: Sequence[str], wanted: Sequence[str]) -> int | None:
 
 
 def guess(rows: Sequence[Sequence[str]], moment: Callable[[str], float]) -> tuple[Columns, str]:
-    """The columns of a table without header, and in words what was assumed; raises ValueError in words.
+    """Guess the columns of a table without header; with a note of what was assumed. Raises ValueError.
 
     The first column that reads as a date or as seconds since the epoch is the time. After it, the first cell with a
     percent sign is the load (`nvidia-smi` writes it before that of the memory); with no percent sign at all, the only
@@ -144,7 +144,7 @@ def guess(rows: Sequence[Sequence[str]], moment: Callable[[str], float]) -> tupl
     first = [cell.strip() for cell in rows[0]]
     time = next((i for i, cell in enumerate(first) if _is_time(cell, moment)), None)
     if time is None:
-        raise ValueError("no header, and no cell of the first row is a date or seconds since the epoch")
+        raise ValueError("no header, and no time in the first row (a date, or seconds since the epoch)")
     later = range(time + 1, len(first))
     load = next((i for i in later if first[i].endswith("%")), None)
     if load is None:
@@ -155,8 +155,8 @@ def guess(rows: Sequence[Sequence[str]], moment: Callable[[str], float]) -> tupl
             load = numbers[1]
         else:
             raise ValueError(
-                "no header and no percent sign, so nobody can tell which number is the load; name the columns, such as "
-                "--columns timestamp,index,utilization.gpu (a dash for one to pass over)"
+                "no header and no percent sign, so it is unclear which number is the load; name the columns, e.g. "
+                "--columns timestamp,index,utilization.gpu (`-` skips a column)"
             )
     uuid = next((i for i, cell in enumerate(first) if cell.startswith(("GPU-", "MIG-"))), None)
     bus = next((i for i, cell in enumerate(first) if i != time and _PCI.fullmatch(cell)), None)
@@ -166,8 +166,8 @@ def guess(rows: Sequence[Sequence[str]], moment: Callable[[str], float]) -> tupl
     gpu = next((i for i in (index, uuid, bus) if i is not None), None)
     kinds = {index: "index", uuid: "uuid", bus: "pci.bus_id"}
     found = Columns(len(first), time, load, (), gpu, kinds[gpu] if gpu is not None else "", uuid, bus)
-    words = f"no header: column {time + 1} is taken for the time and column {load + 1} for utilization.gpu"
-    return found, words + (f", column {gpu + 1} for the {found.gpu_name}" if gpu is not None else "")
+    note = f"no header: column {time + 1} is read as the time, column {load + 1} as utilization.gpu"
+    return found, note + (f", column {gpu + 1} as {found.gpu_name}" if gpu is not None else "")
 
 
 def _is_time(cell: str, moment: Callable[[str], float]) -> bool:

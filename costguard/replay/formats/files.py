@@ -33,7 +33,7 @@ SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".parquet", ".tsv", ".txt")
 """Of the files of a folder that are recordings; each may be packed: ``.csv.gz``."""
 
 OPENED = re.compile(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/(\d{1,9})")
-"""Names of what this process has open already; somebody writes there, so reading it ends."""
+"""Names of files that this process has open already: another process writes there, so reading ends."""
 
 FOREIGN = (
     (b"PK\x03\x04", "a zip archive", "unzip -p {}"),
@@ -45,21 +45,21 @@ FOREIGN = (
     (b"SQLite format 3", "a database", ""),
     (b"\x7fELF", "a program", ""),
 )
-"""First bytes, what they say, and the command that unpacks it."""
+"""First bytes, the kind of file, and the command that unpacks it."""
 
 
 def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress: Progress | None = None) -> Recording:
-    """Read a file, or standard input for ``-``; raises TraceError in words.
+    """Read a file, or standard input for ``-``. Raises TraceError.
 
-    ``reader``: ``standard`` uses the standard library alone, ``fast`` the library of the extra of that name, which must be
-    installed; ``auto`` takes it where it is installed and the file is large. The result is the same.
+    ``reader``: ``standard`` uses the standard library alone, ``fast`` pyarrow, which must be installed, ``auto`` pyarrow
+    where it is installed and the file is large. The result is the same.
     """
     with _opened(path) as source, uncollected():
         head = _head(source)
         if head.startswith(parquet.MAGIC):
             return read_table(parquet.as_table(source), options, progress)
         if what := _foreign(head):
-            raise TraceError(f"{source.name} is {what}", _unpacking(path, head))
+            raise TraceError(f"{source.name} is not a recording: it is {what}", _unpacking(path, head))
         if looks_like_own(head[:64].decode("utf-8", "replace")):
             return read_own(source, progress)
         sign = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -80,7 +80,7 @@ def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress:
 def read_all(
     paths: Sequence[str], options: Options = DEFAULTS, reader: str = "auto", progress: Progress | None = None
 ) -> Recording:
-    """Several recordings, and those in folders; each file has machines of its own. Raises TraceError in words."""
+    """Read several files, and those in folders; each file has machines of its own. Raises TraceError."""
     files, notes = _listed(paths)
     if len(files) == 1:
         found = read(files[0], options, reader, progress)
@@ -100,7 +100,7 @@ def read_all(
 
 
 def size_of(path: str) -> int:
-    """The bytes of a file, or of all files of a folder; 0 where nobody knows."""
+    """The bytes of a file, or of all files of a folder; 0 where it is unknown."""
     if os.path.isdir(path):
         return sum(entry.stat().st_size for entry in os.scandir(path) if entry.is_file())
     return os.path.getsize(path) if os.path.isfile(path) else 0
@@ -111,7 +111,7 @@ def _add(progress: Progress, before: int, count: int) -> None:
 
 
 def _listed(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files, those of folders among them, and what was passed over."""
+    """The files, with those in folders, and notes on skipped ones."""
     files: list[str] = []
     notes: list[str] = []
     for path in paths:
@@ -121,17 +121,13 @@ def _listed(paths: Sequence[str]) -> tuple[list[str], list[str]]:
         try:
             every = sorted(entry.path for entry in os.scandir(path) if entry.is_file())
         except OSError as error:
-            raise TraceError(f"the folder {path} cannot be read: {error.strerror}", ALLOWED) from None
+            raise TraceError(f"cannot read the folder {path}: {error.strerror}", ALLOWED) from None
         recordings = [name for name in every if name.lower().removesuffix(".gz").endswith(SUFFIXES)]
         if not recordings:
-            raise TraceError(
-                f"the folder {path} holds no recording", f"allowed: files that end in {', '.join(SUFFIXES)}"
-            )
+            raise TraceError(f"no recording in the folder {path}", f"allowed: files that end in {', '.join(SUFFIXES)}")
         files += recordings
         if passed := len(every) - len(recordings):
-            notes.append(
-                f"{path}: passed over {several(passed, 'file')} with another ending than {', '.join(SUFFIXES)}"
-            )
+            notes.append(f"{path}: skipped {several(passed, 'file')} that do not end in {', '.join(SUFFIXES)}")
     return files, notes
 
 
@@ -146,16 +142,13 @@ def _opened(path: str) -> Iterator[Source]:
     try:
         file = open_file(path)
     except NoFileError as error:
-        words = f"{path} is no file: {error.strerror}"
-        raise TraceError(
-            words, f"to read what somebody writes there: `cat {shlex.quote(path)} | costguard replay -`"
-        ) from None
+        message = f"{path} is not a regular file: {error.strerror}"
+        raise TraceError(message, f"to read a pipe: `cat {shlex.quote(path)} | costguard replay -`") from None
     except ValueError:
-        raise TraceError(f"{path!r} is no path", "allowed: a file, a folder, or a dash for standard input") from None
+        message = f"{path!r} is not a valid path"
+        raise TraceError(message, "allowed: a file, a folder, or `-` for standard input") from None
     except FileNotFoundError:
-        raise TraceError(
-            f"there is no file {path}", "a dash reads standard input; `costguard record` writes a recording"
-        ) from None
+        raise TraceError(f"no file {path}", "record one with `costguard record`, or read `-`, standard input") from None
     except OSError as error:
         raise TraceError(_closed(path, error)) from None
     with file:
@@ -168,7 +161,7 @@ def _opened(path: str) -> Iterator[Source]:
 
 
 def _descriptor(path: str) -> int | None:
-    """The open pipe that a shell names so: ``<(command)``, or /dev/stdin behind one; None for anything else."""
+    """The open pipe behind a name of the shell, ``<(command)`` or /dev/stdin; None for any other path."""
     named = OPENED.fullmatch(path)
     number = int(named[1] or 0) if named else 0
     try:
@@ -180,15 +173,15 @@ def _descriptor(path: str) -> int | None:
 
 def _closed(path: str, error: OSError) -> str:
     if isinstance(error, IsADirectoryError):
-        return f"{path} is a folder; allowed: a file, or a dash for standard input"
+        return f"{path} is a folder; allowed: a file, or `-` for standard input"
     if isinstance(error, PermissionError):
-        return f"this user may not read {path}"
-    return f"{path} cannot be read: {error.strerror}"
+        return f"no permission to read {path}"
+    return f"cannot read {path}: {error.strerror}"
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the collector of cycles: millions of rows make none, and looking for them takes half of the time."""
+    """Switch the garbage collector off: millions of rows make no cycles, and looking for some takes half of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -212,15 +205,15 @@ def _head(source: Source) -> bytes:
 
 
 def _foreign(head: bytes) -> str:
-    """What a file is that is no text; empty for one that may be a recording."""
+    """The kind of a file that cannot be a recording; empty for one that may be."""
     for start, what, _ in FOREIGN:
         if head.startswith(start):
             return what
     wide = head[:2] in {b"\xff\xfe", b"\xfe\xff"} or (len(head) > 3 and head[1] == head[3] == 0 and head[0])
-    return "no text: there are zero bytes in it" if b"\0" in head and not wide else ""
+    return "a binary file (it has zero bytes)" if b"\0" in head and not wide else ""
 
 
 def _unpacking(path: str, head: bytes) -> str:
-    """The command that makes a recording of it, where there is one."""
+    """The command that unpacks a recording from this file, if there is one."""
     command = next((command for start, _, command in FOREIGN if head.startswith(start)), "")
     return f"`{command.format(shlex.quote(path))} | costguard replay -`" if command and path != "-" else ALLOWED

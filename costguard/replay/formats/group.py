@@ -10,11 +10,11 @@ from itertools import islice
 from operator import eq, itemgetter, le, sub
 from typing import TypeAlias
 
-from costguard.engine.observation import Device
+from costguard.engine.observation import Device, Unknown
 from costguard.replay.formats.dst import unfold
 from costguard.replay.formats.overlap import refuse_overlap
 from costguard.replay.formats.values import CellTimes, is_local
-from costguard.replay.trace import Codes, Palette, Trace, step_of, unknown
+from costguard.replay.trace import Codes, Palette, Trace, step_of
 
 MOST_GPUS = 16
 """Rows in a tick that are told apart by their place alone."""
@@ -25,8 +25,8 @@ SAMPLE = 4096
 Time: TypeAlias = "str | float"
 """A date as a cell has it, or the moment that it stands for."""
 
-NO_ROW = unknown("no row of this GPU at this time")
-NOT_ALL = unknown("rows are missing at this time, and nothing says of which GPU")
+NO_ROW = Unknown("no row for this GPU at this time")
+NOT_ALL = Unknown("rows are missing at this time, and it is unclear for which GPU")
 
 
 class Grouper:

@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 ROWS = 3
-"""So many rows of a GPU in the midst of other rows of it are no accident of whoever wrote them."""
+"""So many rows of a GPU among other rows of it are no accident."""
 
 LONG = 10
 """Rows of an ordered stretch, in the mean: where it has fewer, the rows were shuffled, and sorting puts them right."""
@@ -15,7 +15,7 @@ Row = tuple[float, int]
 
 
 class OverlapError(Exception):
-    """The rows of one GPU run twice through the same time; the words say where."""
+    """The rows of one GPU run twice through the same time; the message says where."""
 
 
 def refuse_overlap(rows: Sequence[Row], machine: str) -> None:
@@ -31,8 +31,8 @@ def refuse_overlap(rows: Sequence[Row], machine: str) -> None:
         if strange >= ROWS and len(stretch) >= ROWS:
             of = f" of {machine}" if machine else ""
             raise OverlapError(
-                f"the times{of} go back from {_date(before[-1][0])} to {_date(stretch[0][0])}, where {strange} other rows of "
-                "the same GPU stand already: the clock was set back, or two recordings were joined"
+                f"the times{of} go back from {_date(before[-1][0])} to {_date(stretch[0][0])}, where there are {strange} other "
+                "rows of the same GPU: the clock was set back, or two recordings were joined"
             )
         before = sorted([*before, *stretch])
 

@@ -1,4 +1,4 @@
-"""Parquet files, through pyarrow where it is installed: written out as the table that everybody else reads."""
+"""Parquet files, converted by pyarrow to the table that every other reader takes."""
 
 import io
 
@@ -10,18 +10,18 @@ MAGIC = b"PAR1"
 
 
 def as_table(source: Source) -> Source:
-    """The same rows as CSV; raises TraceError in words. A time with a zone keeps it, one without is local."""
+    """The same rows as CSV. A time with a zone keeps it, one without is local. Raises TraceError."""
     try:
         from pyarrow import ArrowException, csv, types
         from pyarrow import parquet as files
     except ImportError:
         raise TraceError(
-            f"{source.name} is Parquet, which needs pyarrow", "pip install 'costguard-agent[fast]'"
+            f"{source.name} is a Parquet file, which needs pyarrow", "pip install 'costguard-agent[fast]'"
         ) from None
     try:
         found = files.read_table(source.raw)
     except (ArrowException, OSError, ValueError) as error:
-        raise TraceError(f"{source.name} cannot be read as Parquet: {error}", "is the file whole?") from None
+        raise TraceError(f"cannot read {source.name} as Parquet: {error}", "is the file complete?") from None
     kept = [field.name for field in found.schema if not types.is_nested(field.type)]
     written = io.BytesIO()
     csv.write_csv(found.select(kept), written)

@@ -13,24 +13,22 @@ from costguard.engine.observation import Device, Known, Reading
 from costguard.replay.formats.columns import ENGINE_NAMES, LOAD_NAMES, SHARE_NAMES, plain, unit_of
 from costguard.replay.formats.group import NO_ROW
 from costguard.replay.formats.source import Progress, Source, text_of
-from costguard.replay.formats.table import SCALE_HINT, Options, doubtful_unit
+from costguard.replay.formats.table import SCALE_HINT, UNIT_UNCLEAR, Options, doubtful_unit
 from costguard.replay.formats.values import load
 from costguard.replay.trace import Palette, Recording, Trace, TraceError, step_of
 
-LONGEST = 1 << 27
-"""Characters of an answer; a longer one is refused, because JSON is read whole."""
+LONGEST_CHARACTERS = 1 << 27
+"""A longer answer is refused, because JSON is read whole."""
 
-BEGINNING = 1 << 18
-"""Characters in which the results must have begun: what is no answer is not read whole."""
+BEGINNING_CHARACTERS = 1 << 18
+"""In which the results must have begun: another file is not read whole."""
 
 MACHINE_LABELS = ("Hostname", "hostname", "node", "host", "instance", "machine", "pod")
 GPU_LABELS = ("UUID", "uuid", "gpu_uuid", "gpu", "minor_number", "index", "device")
 NUMBER_LABELS = ("gpu", "index", "minor_number")
 NAME_LABELS = ("modelName", "name", "gpu_name")
 
-HINT = (
-    "allowed: the JSON that /api/v1/query_range answers, such as of the query DCGM_FI_DEV_GPU_UTIL; see docs/replay.md."
-)
+HINT = "allowed: the JSON answer of /api/v1/query_range, for example to DCGM_FI_DEV_GPU_UTIL; see docs/replay.md."
 
 
 class _Series(NamedTuple):
@@ -43,14 +41,15 @@ class _Series(NamedTuple):
 
 
 def read_answer(source: Source, options: Options, progress: Progress | None = None) -> Recording:
-    """Read an answer; raises TraceError in words."""
+    """Read an answer. Raises TraceError."""
     with text_of(source, lines=False) as text:
-        content = text.read(BEGINNING)
+        content = text.read(BEGINNING_CHARACTERS)
         if '"result"' not in content:  # it stands before all values
-            raise TraceError(f"{source.name} is no answer of a Prometheus server: no data.result begins in it", HINT)
-        content += text.read(LONGEST + 1 - BEGINNING)
-    if len(content) > LONGEST:
-        raise TraceError(f"{source.name} is longer than {LONGEST >> 20} MB", "ask for a shorter time, or a larger step")
+            raise TraceError(f"{source.name} is not an answer of a Prometheus server: it has no data.result", HINT)
+        content += text.read(LONGEST_CHARACTERS + 1 - BEGINNING_CHARACTERS)
+    if len(content) > LONGEST_CHARACTERS:
+        message = f"{source.name} is larger than {LONGEST_CHARACTERS >> 20} MB"
+        raise TraceError(message, "query a shorter time or a larger step")
     if progress is not None:
         progress(source.size)
     try:
@@ -59,10 +58,10 @@ def read_answer(source: Source, options: Options, progress: Progress | None = No
         notes: list[str] = []
         series = [_series(each, options) for each in _wanted(found, notes)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        words = str(error) if isinstance(error, ValueError) else "it has no data.result with series of values"
-        raise TraceError(f"{source.name} is no answer of a Prometheus server: {words}", HINT) from None
-    if not any(each.readings for each in series):
-        raise TraceError(f"{source.name} holds no sample", HINT)
+        why = str(error) if isinstance(error, ValueError) else "it has no data.result with series of values"
+        raise TraceError(f"{source.name} is not an answer of a Prometheus server: {why}", HINT) from None
+    if not any(one.readings for one in series):
+        raise TraceError(f"{source.name} has no samples", HINT)
     _refuse_doubtful_unit(source, options, series)
     machines = dict.fromkeys(each.machine for each in series)
     traces = tuple(_trace(name, [each for each in series if each.machine == name]) for name in machines)
@@ -70,14 +69,16 @@ def read_answer(source: Source, options: Options, progress: Progress | None = No
 
 
 def _wanted(found: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator[Mapping[str, Any]]:
-    """The series of loads; those of other metrics are passed over, and that is told."""
+    """The series of loads; those of other metrics are skipped, with a note."""
     known = {*LOAD_NAMES, *ENGINE_NAMES, ""}
     names = [plain(str(each["metric"].get("__name__", ""))) for each in found]
     others = sorted({name for name in names if name not in known})
     if others and len(others) == len(set(names)):
-        raise ValueError(f"no load among its metrics ({', '.join(others)}); known: {', '.join(sorted(known - {''}))}")
+        raise ValueError(
+            f"no GPU load among its metrics ({', '.join(others)}); known: {', '.join(sorted(known - {''}))}"
+        )
     if others:
-        notes.append(f"metrics that are no load were passed over: {', '.join(others)}")
+        notes.append(f"metrics that are not a GPU load were skipped: {', '.join(others)}")
     yield from (each for each, name in zip(found, names, strict=True) if name in known)
 
 
@@ -106,8 +107,7 @@ def _label(labels: Mapping[str, str], wanted: Sequence[str]) -> str:
 def _refuse_doubtful_unit(source: Source, options: Options, series: Sequence[_Series]) -> None:
     unnamed = [each for each in series if not unit_of(each.metric)]
     if options.scale is None and doubtful_unit(chain.from_iterable(each.readings.values() for each in unnamed)):
-        words = f"{source.name}: no load is above 1, and nothing says whether they are per cent or shares of 1"
-        raise TraceError(words, SCALE_HINT)
+        raise TraceError(f"{source.name}: {UNIT_UNCLEAR}", SCALE_HINT)
 
 
 def _trace(name: str, series: Sequence[_Series]) -> Trace:

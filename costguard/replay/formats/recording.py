@@ -132,10 +132,10 @@ class _Parser:
                 self._facts(value)
         except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
             if last and not line.endswith("\n"):
-                self._notes.append(f"line {self._number} is cut off and was left out")
+                self._notes.append(f"line {self._number} is cut off and was skipped")
                 return
-            words = f"{self._source.name}:{self._number}: this is no line of a costguard recording ({error})"
-            raise TraceError(words, "docs/replay.md says what its lines hold.") from None
+            message = f"{self._source.name}:{self._number}: not a line of a costguard recording ({error})"
+            raise TraceError(message, "the format is in docs/replay.md.") from None
 
     def _facts(self, value: dict[str, Any]) -> None:
         if "costguard_trace" in value:
@@ -157,9 +157,9 @@ class _Parser:
             raise ValueError("its first line is missing")
         at = self._began + float(value[0])
         if not math.isfinite(at):
-            raise ValueError(f"{value[0]!r} is no time")
+            raise ValueError(f"{value[0]!r} is not a time")
         if len(value) != len(self._places) + 1:
-            raise ValueError(f"{several(len(value) - 1, 'reading')} of {several(len(self._places), 'GPU')}")
+            raise ValueError(f"{several(len(value) - 1, 'reading')} for {several(len(self._places), 'GPU')}")
         if self._times and at < self._times[-1]:
             raise ValueError("time runs backwards")
         now: dict[int, int] = {}
@@ -174,7 +174,7 @@ class _Parser:
     def finish(self) -> Recording:
         """The one machine of the file."""
         if not self._times or not self._columns:
-            raise TraceError(f"{self._source.name} holds no reading of a GPU")
+            raise TraceError(f"{self._source.name} has no readings of a GPU")
         trace = Trace(
             "",
             tuple(self._devices.values()),
@@ -191,5 +191,5 @@ def _reading(value: Any) -> Reading:  # noqa: ANN401 - a JSON value, judged here
         return Unknown(value)
     load, signs, covers = value if isinstance(value, list) else (value, (), 0.0)
     if isinstance(load, bool) or not 0.0 <= load <= 1.0 or not covers >= 0.0:
-        raise ValueError(f"{value!r} is no reading")
+        raise ValueError(f"{value!r} is not a reading")
     return Known(float(load), tuple(str(sign) for sign in signs), float(covers))

@@ -11,15 +11,15 @@ from costguard.replay.trace import TraceError
 CHUNK, PIECE = 1 << 21, 1 << 18
 """Characters that are read at a time: at first many, from which the rhythm is learnt, then as many as stay in the processor's caches."""
 
-LINE_LIMIT = 1 << 20
-"""Bytes of one line; a recording of a thousand GPUs has shorter ones, and a longer one would be read into memory whole."""
+LINE_LIMIT_BYTES = 1 << 20
+"""Of one line: a recording of a thousand GPUs has shorter ones, and a longer one would be read into memory whole."""
 
 Progress = Callable[[int], None]
-"""Is told how many bytes have been read."""
+"""Called with the number of bytes read so far."""
 
 
 class Source(NamedTuple):
-    """An opened file: how to call it, its bytes, its size (0: nobody knows)."""
+    """An opened file: its name for people, its bytes, its size (0: unknown)."""
 
     name: str
     raw: IO[bytes]
@@ -40,15 +40,17 @@ class _ShortLines(io.RawIOBase):
 
     def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]  # as in Unpacked
         """Fill the buffer as far as there is something."""
-        read = self._raw.read1(min(len(buffer), LINE_LIMIT // 2))
+        read = self._raw.read1(min(len(buffer), LINE_LIMIT_BYTES // 2))
         count = len(read)
         buffer[:count] = read
         end = max(read.rfind(b"\n"), read.rfind(b"\r")) + 1
         self._number += read.count(b"\n")
         self._length = count - end if end else self._length + count
-        if self._length > LINE_LIMIT:
-            words = f"line {self._number} of {self._name} is longer than {LINE_LIMIT >> 20} MiB, so it is no recording"
-            raise TraceError(words, "allowed: one reading or one row of a table in each line; see docs/replay.md")
+        if self._length > LINE_LIMIT_BYTES:
+            message = (
+                f"line {self._number} of {self._name} exceeds {LINE_LIMIT_BYTES >> 20} MiB, so this is not a recording"
+            )
+            raise TraceError(message, "allowed: one reading or one row of a table per line; see docs/replay.md")
         return count
 
 
@@ -69,9 +71,7 @@ def text_of(source: Source, *, lines: bool = True) -> Iterator[io.TextIOWrapper]
         try:
             head = raw.peek(4)[:4]
         except OSError as error:
-            raise TraceError(
-                f"{source.name} cannot be unpacked: {error}", "a packed file is one that `gzip -t` finds sound"
-            ) from None
+            raise TraceError(f"cannot unpack {source.name}: {error}", "check it with `gzip -t`") from None
     encoding = "utf-8-sig"
     if head[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         encoding = "utf-16"
@@ -97,7 +97,7 @@ def _pieces(source: Source, text: io.TextIOWrapper, progress: Progress | None) -
         try:
             lines = text.readlines(size)
         except OSError as error:
-            raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
+            raise TraceError(f"cannot read {source.name}: {error.strerror or error}") from None
         if progress is not None and source.size:
             progress(source.raw.tell())
         if waiting is not None:

@@ -1,4 +1,4 @@
-"""Reading tables: what `nvidia-smi --query-gpu=… --format=csv` wrote, and what people made of it."""
+"""Reads tables: the output of `nvidia-smi --query-gpu=… --format=csv`, and what people made of it."""
 
 import csv
 import re
@@ -23,14 +23,15 @@ ALLOWED = "allowed: rows of nvidia-smi --query-gpu=timestamp,index,utilization.g
 
 
 INDEX_DIGITS = 9
-"""A longer number is a name, no index."""
+"""A longer number is a name, not an index."""
 
-SCALE_HINT = "say it: --scale 100 for shares of 1, --scale 1 for per cent"
-OVERLAP_HINT = "cut the file there, or name the column that tells machines apart: --machine-column NAME"
+UNIT_UNCLEAR = "no load is above 1, so it is unclear whether the unit is per cent or a share of 1"
+SCALE_HINT = "name the unit: --scale 100 for shares of 1, --scale 1 for per cent"
+OVERLAP_HINT = "cut the file there, or name the column with the machine: --machine-column NAME"
 
 
 class Options(NamedTuple):
-    """What the caller says about a table; empty where it should be found out."""
+    """What the user says about a table; None where it is to be found out."""
 
     machine: str | None = None  # the column that tells machines apart
     columns: str | None = None  # names for the columns of a table without header, or OURS=THEIRS for some of one with
@@ -103,8 +104,8 @@ class Table:
                 self._columns = from_header(renamed(cells, names) if names else cells, self.options.machine)
                 count += 1
             else:
-                self._columns, words = guess([cells], moment)
-                self.notes.append(words)
+                self._columns, note = guess([cells], moment)
+                self.notes.append(note)
         except ValueError as error:
             raise self._error(count + 1, str(error), lines[count]) from None
         found = self._columns
@@ -112,7 +113,7 @@ class Table:
         self._numbers.scale = by_name if self.options.scale is None else self.options.scale
         self._numbers.engine_scale = 1.0 if self.options.scale is None else self.options.scale
         if found.machine is not None and not self.options.machine:
-            self.notes.append(f"the column {plain(self._header[found.machine])!r} is taken to tell machines apart")
+            self.notes.append(f"the column {plain(self._header[found.machine])!r} is read as the machine")
         return count
 
     def _split(self, lines: list[str], *, last: bool) -> Sequence[Sequence[str]]:
@@ -160,8 +161,8 @@ class Table:
         return list(zip(*good, strict=True)) if good else [()] * found.width
 
     def note_cut(self, number: int) -> None:
-        """Tell of a last line that was being written."""
-        self.notes.append(f"line {number} is cut off and was left out")
+        """Note a last line that was still being written."""
+        self.notes.append(f"line {number} is cut off and was skipped")
 
     def _is_cut(self, line: str, cells: list[str], good: list[list[str]], found: Columns) -> bool:
         if line.endswith("\n") and len(cells) == found.width:
@@ -173,7 +174,7 @@ class Table:
 
     def _check(self, number: int, line: str, cells: list[str], found: Columns) -> None:
         if len(cells) != found.width:
-            raise self._error(number, f"{several(len(cells), 'column')} where {found.width} are expected", line)
+            raise self._error(number, f"{several(len(cells), 'column')} instead of {found.width}", line)
         try:
             moment(cells[found.time])
             load(cells[found.load], self._numbers.scale)
@@ -182,10 +183,10 @@ class Table:
         except ValueError as error:
             raise self._error(number, str(error), line) from None
 
-    def _error(self, number: int, words: str, line: str) -> TraceError:
+    def _error(self, number: int, message: str, line: str) -> TraceError:
         shown = "".join(c if c.isprintable() else "·" for c in line.strip())
         shown = shown if len(shown) <= 80 else shown[:77] + "…"
-        return TraceError(f"{self.source.name}:{number}: {words}; read: {shown!r}", f"{ALLOWED}; see docs/replay.md.")
+        return TraceError(f"{self.source.name}:{number}: {message}; read: {shown!r}", f"{ALLOWED}; see docs/replay.md.")
 
     # -- grouping --------------------------------------------------------------------------------------------
 
@@ -266,7 +267,7 @@ class Table:
     def finish(self) -> Recording:
         """Everything that was read."""
         if not self.rows:
-            raise TraceError(f"{self.source.name} holds no row of a recording", f"{ALLOWED}; see docs/replay.md.")
+            raise TraceError(f"{self.source.name} has no rows", f"{ALLOWED}; see docs/replay.md.")
         traces = []
         for grouper in self._groupers.values():
             devices = [self._device(grouper.name, key, place) for key, place in grouper.keys.items()]
@@ -277,18 +278,17 @@ class Table:
         odd = [grouper.name for grouper in self._groupers.values() if not grouper.sorted]
         if odd:
             of = f" of {len(odd)} machines" if len(self._groupers) > 1 else ""
-            self.notes.append(f"the rows{of} were out of order and were sorted by time")
+            self.notes.append(f"the rows{of} were out of order and have been sorted by time")
         self._refuse_doubtful_unit()
         return Recording(tuple(traces), self.rows, tuple(self.notes))
 
     def _refuse_doubtful_unit(self) -> None:
-        """A column that never exceeds 1 and has fractions may hold shares of 1 as well as per cent: asked, not guessed."""
+        """Refuse loads that never exceed 1 and have fractions: they may be shares of 1 as well as per cent."""
         found = self._columns
         if self.options.scale is not None or found is None or found.unit or "%" in self._shape[found.load]:
             return
         if doubtful_unit(self._palette.readings):
-            words = f"{self.source.name}: no load is above 1, and nothing says whether they are per cent or shares of 1"
-            raise TraceError(words, SCALE_HINT)
+            raise TraceError(f"{self.source.name}: {UNIT_UNCLEAR}", SCALE_HINT)
 
     def _device(self, machine: str, key: str, place: int) -> Device:
         found = self._columns

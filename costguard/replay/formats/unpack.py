@@ -1,12 +1,12 @@
-"""Gzip as a recorder leaves it: a file that was still being written ends where it ends, and is no error."""
+"""Gzip as a recorder leaves it: a file that is still being written may end anywhere, which is no error."""
 
 import io
 import zlib
 from typing import IO
 
-PIECE = 1 << 17
-UNPACKED = 1 << 21
-"""Bytes that are packed and unpacked at a time: a thousand times as many may be in a piece."""
+PACKED_BYTES = 1 << 17
+UNPACKED_BYTES = 1 << 21
+"""Read and unpacked at a time: a piece may unpack to a thousand times its size."""
 
 
 class Unpacked(io.RawIOBase):
@@ -25,15 +25,15 @@ class Unpacked(io.RawIOBase):
     def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]  # the base names no type that mypy can slice
         """Fill the buffer as far as there is something; 0 at the end."""
         while not self._ready:
-            piece = self._member.unconsumed_tail or self._member.unused_data or self._packed.read(PIECE)
+            piece = self._member.unconsumed_tail or self._member.unused_data or self._packed.read(PACKED_BYTES)
             if not piece:
                 return 0
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=31)
             try:
-                self._ready = memoryview(self._member.decompress(piece, UNPACKED))
+                self._ready = memoryview(self._member.decompress(piece, UNPACKED_BYTES))
             except zlib.error as error:
-                raise OSError("it is damaged, or no gzip file in spite of its first bytes") from error
+                raise OSError("it is damaged, or not a gzip file despite its first bytes") from error
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]

@@ -1,12 +1,12 @@
-"""What one cell of a table says: a moment, or a load."""
+"""Parses one cell of a table: a time, or a load."""
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from costguard.engine.observation import Known, Reading
-from costguard.replay.trace import Palette, percent, unknown
+from costguard.engine.observation import Known, Reading, Unknown
+from costguard.replay.trace import Palette, percent
 
 NOTHING = frozenset({"", "-", "n/a", "na", "nan", "none", "null", "err!", "error", "not supported", "unknown error"})
 """Words for a value that could not be read, beside everything in square brackets."""
@@ -24,38 +24,38 @@ MILLISECONDS = 1e11
 
 
 def load(cell: str, scale: float = 1.0) -> Reading:
-    """A load in per cent after it is multiplied by ``scale``, with or without its sign, or unknown; raises ValueError in words."""
+    """A load, in per cent once multiplied by ``scale``, with or without a percent sign; or unknown. Raises ValueError."""
     text = cell.strip()
     if text.lower() in NOTHING or (text.startswith("[") and text.endswith("]")):
-        return unknown(f"recorded as {text or 'an empty cell'}")
+        return Unknown(f"recorded as {text or 'an empty cell'}")
     number = text.removesuffix("%").rstrip()
     if not _NUMBER.fullmatch(number):
-        raise ValueError(f"{text!r} is no load; allowed: 0 to 100, with or without %, or [N/A] and its like")
+        raise ValueError(f"{text!r} is not a load; allowed: 0 to 100, with or without %, or [N/A] and the like")
     try:
         return percent(float(number) * scale)
     except ValueError as error:
-        raise ValueError(f"{text!r} is no load: {error}") from None
+        raise ValueError(f"{text!r} is not a load: {error}") from None
 
 
 def moment(cell: str) -> float:
-    """A date in seconds since the epoch; raises ValueError in words. One without a zone is local time."""
+    """A date in seconds since the epoch; one without a zone is local time. Raises ValueError."""
     text = cell.strip()
     if _NUMBER.fullmatch(text):
         number = float(text)
         if number < 0 or not math.isfinite(number):
-            raise ValueError(f"{text!r} is no time")
+            raise ValueError(f"{text!r} is not a time")
         return number / 1000 if number >= MILLISECONDS else number
     if match := _SMI.fullmatch(text):
         year, month, day, hour, minute = (int(part) for part in match.groups()[:5])
         try:
             return datetime(year, month, day, hour, minute).timestamp() + float(match[6].replace(",", "."))  # noqa: DTZ001 - nvidia-smi writes local time
         except (ValueError, OverflowError, OSError):
-            raise ValueError(f"{text!r} is no date") from None
+            raise ValueError(f"{text!r} is not a date") from None
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         raise ValueError(
-            f"{text!r} is no time; allowed: 2026/01/31 15:04:05.678, 2026-01-31T15:04:05+01:00, or seconds since the epoch"
+            f"{text!r} is not a time; allowed: 2026/01/31 15:04:05.678, 2026-01-31T15:04:05+01:00, or seconds since the epoch"
         ) from None
 
 
@@ -64,64 +64,61 @@ def is_local(cell: str) -> bool:
     return bool(_SMI.fullmatch(cell.strip()))
 
 
-class _Hours(dict[str, float]):
+class _Lookup(dict[str, float]):
+    """The number of a text, worked out once; faster than a cached function. Raises ValueError where ``parse`` does."""
+
+    def __init__(self, parse: Callable[[str], float]) -> None:
+        super().__init__()
+        self._parse = parse
+
+    def __missing__(self, text: str) -> float:
+        number = self[text] = self._parse(text)
+        return number
+
+
+def _local_hour(head: str) -> float:
     """``2026/01/31 15:`` to seconds since the epoch."""
-
-    def __missing__(self, head: str) -> float:
-        if not _HOUR.fullmatch(head):
-            raise ValueError(f"{head!r} is no hour")
-        found = self[head] = moment(head + "00:00")
-        return found
+    if not _HOUR.fullmatch(head):
+        raise ValueError(f"{head!r} is not an hour")
+    return moment(head + "00:00")
 
 
-class _IsoHours(dict[str, float]):
-    """``2026-01-31T15:`` to seconds since the epoch, taken for UTC."""
-
-    def __missing__(self, head: str) -> float:
-        if not _ISO_HOUR.fullmatch(head):
-            raise ValueError(f"{head!r} is no hour")
-        found = self[head] = moment(head + "00:00+00:00")
-        return found
+def _utc_hour(head: str) -> float:
+    """``2026-01-31T15:``, taken as UTC, to seconds since the epoch."""
+    if not _ISO_HOUR.fullmatch(head):
+        raise ValueError(f"{head!r} is not an hour")
+    return moment(head + "00:00+00:00")
 
 
-class _Minutes(dict[str, float]):
+def _minutes(hours: _Lookup) -> _Lookup:
     """``2026/01/31 15:04:`` to seconds since the epoch."""
 
-    def __init__(self, hours: dict[str, float]) -> None:
-        super().__init__()
-        self._hours = hours
-
-    def __missing__(self, head: str) -> float:
+    def parse(head: str) -> float:
         minute = _MINUTES.get(head[14:])
         if minute is None:
-            raise ValueError(f"{head!r} is no date")
-        found = self[head] = self._hours[head[:14]] + minute
-        return found
+            raise ValueError(f"{head!r} is not a date")
+        return hours[head[:14]] + minute
+
+    return _Lookup(parse)
 
 
-class _Seconds(dict[str, float]):
+def _local_seconds(tail: str) -> float:
     """``05.678`` to a number."""
-
-    def __missing__(self, tail: str) -> float:
-        if not _SECONDS.fullmatch(tail):
-            raise ValueError(f"{tail!r} is no number of seconds")
-        found = self[tail] = float(tail.replace(",", "."))
-        return found
+    if not _SECONDS.fullmatch(tail):
+        raise ValueError(f"{tail!r} is not a number of seconds")
+    return float(tail.replace(",", "."))
 
 
-class _IsoSeconds(dict[str, float]):
+def _utc_seconds(tail: str) -> float:
     """``05.678+01:00`` to the seconds that are added to the minute in UTC.
 
-    No sum of the two is rounded otherwise than `moment` rounds: of six digits at most and since 2005, none is that near to a tie.
+    Their sum is rounded as `moment` rounds: with six digits at most and since 2005, none is near enough to a tie.
     """
-
-    def __missing__(self, tail: str) -> float:
-        if not (match := _ISO_SECONDS.fullmatch(tail)):
-            raise ValueError(f"{tail!r} is no number of seconds with a zone")
-        seconds, sign, hours, minutes = match.groups(default="0")
-        east = (3600.0 * int(hours) + 60.0 * int(minutes)) * (-1.0 if sign == "-" else 1.0)
-        found = self[tail] = float(seconds) - east
-        return found
+    if not (match := _ISO_SECONDS.fullmatch(tail)):
+        raise ValueError(f"{tail!r} is not a number of seconds with a zone")
+    seconds, sign, hours, minutes = match.groups(default="0")
+    east = (3600.0 * int(hours) + 60.0 * int(minutes)) * (-1.0 if sign == "-" else 1.0)
+    return float(seconds) - east
 
 
 HEAD = 17
@@ -133,8 +130,8 @@ class CellTimes:
 
     def __init__(self) -> None:
         self.parts: tuple[tuple[dict[str, float], dict[str, float]], ...] = (
-            (_Minutes(_Hours()), _Seconds()),
-            (_Minutes(_IsoHours()), _IsoSeconds()),
+            (_minutes(_Lookup(_local_hour)), _Lookup(_local_seconds)),
+            (_minutes(_Lookup(_utc_hour)), _Lookup(_utc_seconds)),
         )
         """Where a date is the sum of its two parts: in local time, and with a zone. A lookup raises ValueError."""
 

@@ -85,9 +85,9 @@ def test_the_summary_of_many_machines_names_them(tmp_path: Path) -> None:
     """Rates, machines and dates, of the first so many; programs get all, and the numbers are the same with the time line."""
     file, count = fleet_file(tmp_path, SHOWN + 2), SHOWN + 2
     out = CliRunner().invoke(main, ["replay", str(file), "--policy", POLICY, "--no-timeline"]).stdout
-    assert "a machine and month: stops" in out
-    assert f"Machines that are hit most (10 of {count}; --json has all)" in out
-    assert f"Wrong stops, and when work came back (10 of {count}, the soonest first; --json has all)" in out
+    assert "per machine and month: stops" in out
+    assert f"Machines with most wrong stops (10 of {count}; --json has all)" in out
+    assert f"Wrong stops, and when work came back (10 of {count}, soonest first; --json has all)" in out
     assert "m00  2025-06-15 15:22 UTC  1m 40s later" in out
     assert f"m{count - 1:02}  work back" not in out
     whole = CliRunner().invoke(main, ["replay", str(file), "--policy", POLICY]).stdout
@@ -113,5 +113,5 @@ def test_without_the_time_line_programs_get_the_same_numbers(tmp_path: Path) -> 
 def test_one_machine_has_no_list_of_machines(tmp_path: Path) -> None:
     """Its time line says it all."""
     out = CliRunner().invoke(main, ["replay", str(fleet_file(tmp_path, 1)), "--policy", POLICY]).stdout
-    assert "hit most" not in out
+    assert "most wrong stops" not in out
     assert "machine and month" not in out

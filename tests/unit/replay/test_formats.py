@@ -75,8 +75,11 @@ def test_an_aggregate_without_a_name(tmp_path: Path) -> None:
     [
         ('{"status":"error","error":"bad_data"}', "no data.result"),
         ('{"status":"success","data":{"result":[]}}', "no sample"),
-        ('{"status":', "no answer of a Prometheus server"),
-        (json.dumps({"data": {"result": [series("DCGM_FI_DEV_POWER_USAGE", ["70"])]}}), "no load among its metrics"),
+        ('{"status":', "not an answer of a Prometheus server"),
+        (
+            json.dumps({"data": {"result": [series("DCGM_FI_DEV_POWER_USAGE", ["70"])]}}),
+            "no GPU load among its metrics",
+        ),
         (json.dumps({"data": {"result": [series("DCGM_FI_DEV_GPU_UTIL", ["170"])]}}), "not between 0 and 100"),
     ],
 )
@@ -117,9 +120,9 @@ def test_a_folder_and_a_file(tmp_path: Path) -> None:
     found = read_all([str(folder), str(tmp_path / "a.csv")])
     assert [trace.name for trace in found.traces] == ["a.csv", "b.csv.gz", f"a.csv ({tmp_path / 'a.csv'})"]
     assert found.rows == 9
-    assert "passed over 1 file with" in found.notes[0]
+    assert "skipped 1 file" in found.notes[0]
     (tmp_path / "a.csv").unlink()
-    with pytest.raises(TraceError, match="holds no recording"):
+    with pytest.raises(TraceError, match="no recording in the folder"):
         read_all([str(tmp_path)])
 
 
@@ -148,7 +151,7 @@ def test_a_line_without_end_is_refused_before_it_is_in_memory(
             file.truncate(600 << 20)  # zero bytes take no room on the disk
     tracemalloc.start()
     try:
-        with pytest.raises(TraceError, match=r"longer than|no text|no data.result"):
+        with pytest.raises(TraceError, match=r"exceeds|larger than|binary file|no data.result"):
             read(str(tmp_path / "line"), reader=reader)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -159,7 +162,7 @@ def test_a_line_without_end_is_refused_before_it_is_in_memory(
 def test_the_line_that_is_too_long_is_named(tmp_path: Path) -> None:
     """As every error of a recording names its line."""
     (tmp_path / "t.csv").write_text("time,load\n2026-01-01 00:00:00,1\n2026-01-01 00:00:10," + "9" * (3 << 20) + "\n")
-    with pytest.raises(TraceError, match=r"line 3 of .* is longer than 1 MiB") as caught:
+    with pytest.raises(TraceError, match=r"line 3 of .* exceeds 1 MiB") as caught:
         read(str(tmp_path / "t.csv"))
     assert caught.value.exit_code == 2
 
@@ -205,13 +208,13 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
     for path, what in (("pipe.csv", "a pipe"), ("socket", "a socket"), ("/dev/zero", "a device")):
-        with pytest.raises(TraceError, match=f"is no file: it is {what}") as caught:
+        with pytest.raises(TraceError, match=f"is not a regular file: it is {what}") as caught:
             read(str(tmp_path / path))
         assert caught.value.exit_code == 2
         assert "costguard replay -" in (caught.value.hint or "")
-    with pytest.raises(TraceError, match="is no path"):
+    with pytest.raises(TraceError, match="is not a valid path"):
         read("a\0b")
-    with pytest.raises(TraceError, match="holds no recording"):
+    with pytest.raises(TraceError, match="no recording in the folder"):
         read_all([str(tmp_path)])
 
 

@@ -63,7 +63,7 @@ def test_no_header(tmp_path: Path) -> None:
     """The first date is the time, the first percent sign the load; the assumption is told."""
     recording = table(tmp_path, "2026/01/31 10:00:00.000, 3 %, 0 %, 2 MiB, 20146 MiB, 27, 11.64 W\n" * 2)
     assert loads(only(recording)) == [0.03, 0.03]
-    assert "column 2 for utilization.gpu" in recording.notes[0]
+    assert "column 2 as utilization.gpu" in recording.notes[0]
 
 
 def test_no_header_with_an_index(tmp_path: Path) -> None:
@@ -228,10 +228,14 @@ def test_packed(tmp_path: Path) -> None:
         (SMI + "yesterday, 0, 5 %\n", 2, "yesterday"),
         ((SMI + "2026/01/31 10:00:00.000, 0, 5 %\n") * 3 + "\n" + SMI + "yesterday, 0, 5 %\n" + SMI, 9, "yesterday"),
         (SMI + "2026/13/31 10:00:00.000, 0, 5 %\n", 2, "2026/13/31"),
-        (SMI + "2026/01/31 10:00:00.000, 0\n2026/01/31 10:00:00.000, 0, 5 %\n", 2, "2 columns where 3"),
-        (SMI + "2026/01/31 10:00:00.000, 0, 5 %\n2026/01/31 10:00:10.000, 0, 5 %, 6 %\nx\n", 3, "4 columns where 3"),
-        ("timestamp, index, memory.used [MiB]\n", 1, "no column for the load"),
-        ("index, utilization.gpu [%]\n", 1, "no column for the time"),
+        (SMI + "2026/01/31 10:00:00.000, 0\n2026/01/31 10:00:00.000, 0, 5 %\n", 2, "2 columns instead of 3"),
+        (
+            SMI + "2026/01/31 10:00:00.000, 0, 5 %\n2026/01/31 10:00:10.000, 0, 5 %, 6 %\nx\n",
+            3,
+            "4 columns instead of 3",
+        ),
+        ("timestamp, index, memory.used [MiB]\n", 1, "no column with the GPU load"),
+        ("index, utilization.gpu [%]\n", 1, "no time column"),
         ("hello\n", 1, "no header"),
         ("[]\n", 1, "no header"),
     ],
@@ -383,5 +387,5 @@ def test_columns_of_other_names(tmp_path: Path, reader: str) -> None:
     assert (len(found.times), set(loads(found))) == (20, {0.4})
     known = "ts," + text.partition(",")[2]
     assert len(only(table(tmp_path, known, Options(columns="timestamp,utilization.gpu,-"), reader)).times) == 20
-    with pytest.raises(TraceError, match="'load=nothing' renames no column; there are: when, busy, note"):
+    with pytest.raises(TraceError, match="'load=nothing' renames no column; the file has: when, busy, note"):
         table(tmp_path, text, Options(columns="load=nothing"), reader)

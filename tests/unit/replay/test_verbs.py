@@ -108,7 +108,7 @@ def test_a_recording_that_is_none_is_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("timestamp, utilization.gpu [%]\n2026/01/31 10:00:00, much\n")
     code, _, err = replay(str(tmp_path / "log.csv"))
     assert code == 2
-    assert "log.csv:2: 'much' is no load" in err
+    assert "log.csv:2: 'much' is not a load" in err
     assert replay(str(tmp_path / "nothing.csv"))[0] == 2
 
 
