@@ -260,14 +260,14 @@ NEWS_AT_WORK: dict[str, Values] = {
 }
 
 
-def test_a_machine_at_steady_work_says_something_new_every_two_minutes(machines: Machines) -> None:
+def test_a_machine_at_steady_work_says_something_new_every_five_minutes(machines: Machines) -> None:
     """And asks for no more than a machine at rest: samples, four engines, energy."""
     machine = machines(8, **WORK)
     whole, ticks = 0, []
-    for _ in range(60):
+    for _ in range(120):
         whole += machine.tick() is not None
         ticks.append(sum(machine.calls().values()))
-    assert whole == 5
+    assert whole == 4
     assert min(ticks) == 6 * 8
     assert sum(ticks) <= 8 * 8 * len(ticks)
     assert all(row[1] == 0.6 and row[2] and "mean 420 W" in row[4] for row in machine.rows.values())
@@ -336,7 +336,7 @@ def test_what_it_does_not_say_of_work_is_what_it_would_have_said(machines: Machi
     assert silent > 10
 
 
-@pytest.mark.parametrize(("above", "most"), [(0.05, 5), (0.97, 5), (0.98, 27), (1.0, 40)])
+@pytest.mark.parametrize(("above", "most"), [(0.05, 3), (0.97, 3), (0.98, 27), (1.0, 40)])
 def test_a_load_that_flickers_above_every_threshold_is_said_as_rarely(
     machines: Machines, above: float, most: int
 ) -> None:

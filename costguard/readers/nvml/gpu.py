@@ -31,7 +31,7 @@ _ALIKE = 0.15  # seconds by which readings that are the same may differ in what 
 _LATE = 1.5  # by which factor, where both reach back to the reading before them without a hole: ticks are late at times
 
 _AT_WORK = 20.0  # percent of load above which signs of work add nothing: it is above every threshold that heeds them
-_WORDS_EVERY = 120.0  # seconds after which what is said of a GPU at work is said anew
+_WORDS_EVERY = 300.0  # seconds after which what is said of a GPU at work is said anew
 _LIKE_LOAD = 0.05  # of load by which a GPU at work may differ from what was told, where nobody tells such loads apart
 _LIKE_MEMORY = 0.1  # share by which the memory in use may differ from that in the words of a GPU at work
 _LIKE_POWER = 0.1  # share by which the mean power of a GPU at work may differ from the one in its words

@@ -727,10 +727,10 @@ def at_work(board: Board, use: float = 93, watts: float = 400, **given: Any) -> 
 
 @pytest.mark.parametrize("use", [12, 93, 100])
 def test_at_steady_work_the_same_reading_is_given_again(board: Board, use: float) -> None:
-    """While its power is about that of its words, for two minutes; who does not ask for it so gets a new one."""
+    """While its power is about that of its words, for five minutes; who does not ask for it so gets a new one."""
     life = at_work(board, use)
     told = life.tick(use, 400)
-    assert [life.tick(use, watts, again=True) is told for watts in (400, 439, 361, *[400] * 8)] == [True] * 11
+    assert [life.tick(use, watts, again=True) is told for watts in (400, 439, 361, *[400] * 26)] == [True] * 29
     assert life.tick(use, 400, again=True) is not told
     told = life.tick(use, 400)
     assert life.tick(use, 400) is not told
