@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from costguard.engine import Known, Policy, Reading, Veto
+from costguard.engine import Known, Observation, Policy, Reading, Tick, Veto, step
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
 
 LONG = BASE._replace(kill_duration=7200.0, unused_after=None)
@@ -107,3 +107,15 @@ def test_what_goes_on_costs_nothing(name: str) -> None:
             world.settle()
         kept += world.state.core is before.core and world.state.tracks is before.tracks
     assert kept >= 350, name
+
+
+def test_what_stayed_under_one_policy_is_judged_anew_under_another() -> None:
+    """The same objects, tick for tick: only the threshold is another one."""
+    loose, strict = LONG._replace(kill_threshold=0.05), LONG._replace(kill_threshold=0.02)
+    world = World(loose, 1, checked=False)
+    world.run(100.0, Known(0.03))
+    assert not world.state.tracks[0].busy
+    seen = Observation(world.keys, world.readings, (), True)
+    state = step(world.state, Tick(world.now + 10.0, seen, world.wall + 10.0, 0.0, True), loose).state
+    state = step(state, Tick(world.now + 20.0, seen, world.wall + 20.0, 0.0, True), strict).state
+    assert state.tracks[0].busy

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.engine import State
+from costguard.engine import Known, Observation, Policy, State, Tick, step
 from costguard.engine.saved import CORE, INCIDENT, commitments, dump, initial, load
 from costguard.engine.window import NEVER
 
@@ -78,3 +78,11 @@ def test_what_a_later_version_knows_is_refused() -> None:
     with pytest.raises((KeyError, TypeError)):
         load({**SAVED["state"], "core": {**SAVED["state"]["core"], "another": 1}})
     assert isinstance(load(SAVED["state"]), State)
+
+
+def test_a_countdown_to_nothing_is_none() -> None:
+    """A document that names a phase without its incident: the guard watches again."""
+    core = {**SAVED["fresh"]["core"], "phase": "WARNING", "fresh": ""}
+    state = load({**SAVED["fresh"], "core": core})
+    seen = Observation(("gpu",), (Known(0.0),))
+    assert step(state, Tick(10.0, seen, 1.7e9, 0.0, True), Policy()).state.core.phase == "WATCHING"
