@@ -1,8 +1,8 @@
-"""costguard: stops GPU machines that earn nothing any more, and never stops work.
+"""costguard: stops idle GPU machines, and never stops work.
 
 ``Sentinel`` and ``get_gpu_usage`` are the small interface: one window rule, ticked by the caller.
-``costguard.engine`` is the whole decision as pure functions, the one that the agent runs:
-`Policy`, `initial`, `step` and their values. ``costguard.testing`` has stand-ins for both.
+``costguard.engine`` is the whole decision as pure functions, as the agent runs it: `Policy`, `initial`, `step` and
+their values. ``costguard.testing`` has stand-ins for both.
 """
 
 TYPE_CHECKING = False  # every process of the agent imports this; typing would cost each of them memory
@@ -23,7 +23,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for: every process of the agent imports this package, few need what it offers."""
+    """Import lazily: every process of the agent imports this package, but few need its contents."""
     home = _HOMES.get(name)
     if home is None:
         message = f"module 'costguard' has no attribute {name!r}"

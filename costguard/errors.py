@@ -11,7 +11,7 @@ USAGE = 2
 
 
 class CostguardError(Exception):
-    """Something a person can put right: what happened, and which command to run next."""
+    """An error that a person can fix: what happened, and which command to run next (``hint``)."""
 
     def __init__(self, message: str, hint: str = "", exit_code: int = USAGE) -> None:
         super().__init__(message)

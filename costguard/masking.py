@@ -1,4 +1,4 @@
-"""Hide what looks like a secret in text that people will read, paste and send.
+"""Hide what looks like a secret in text that people read, paste and send.
 
 Of an address the scheme and the host stay: a webhook's secret is its path, a database's its user, a signed link's its query.
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 HIDDEN = "***"
 LONGEST = 1 << 16
-"""Characters that are looked through; nothing that is meant for people is longer."""
+"""Characters that are searched; longer text is cut off."""
 
 _WEB = frozenset(("http", "https", "ws", "wss", "ftp", "sftp", "ssh", "tcp", "s3", "gs"))
 """Schemes whose first part is a host. In others (``slack://TOKEN/…``) it may be the secret itself."""
@@ -41,17 +41,17 @@ _SECRETS = (
 )
 _FLAG = re.compile(rf"(?i)--?[\w-]*{_NAMES}[\w-]*")
 _MADE_UP = re.compile(r"[A-Z\d]|.{20}")
-"""In a part of a path: what tells a key from a word such as *services*."""
+"""In a part of a path: what distinguishes a key from a word such as *services*."""
 
 _LONG_ENOUGH = 6
-"""A shorter part of a known address is no secret, and hiding it everywhere would hide words."""
+"""A shorter part of a known address is not a secret; hiding it everywhere would hide words."""
 
 
 def mask(text: str, known: Sequence[str] = ()) -> str:
     """Hide what follows the host of addresses, user information, authorisation headers, ``token=…`` and the like.
 
-    ``known``: addresses and arguments that whoever wrote the text was given; what is hidden in them is hidden in the
-    text too, also where it stands alone.
+    ``known``: addresses and arguments that the author of the text had; what is hidden in them is also hidden where it
+    stands alone in the text.
     """
     text = _BARE.sub(rf"\1/{HIDDEN}", _ADDRESS.sub(_host_alone, text[:LONGEST]))
     for secret in sorted({part for item in known for part in _hidden_parts(item)}, key=len, reverse=True):
@@ -62,19 +62,19 @@ def mask(text: str, known: Sequence[str] = ()) -> str:
 
 
 def address(value: str) -> str:
-    """A value that should be an address, whatever is wrong with it: its scheme and its host."""
+    """The scheme and host of a value that should be an address, whatever is wrong with it."""
     scheme, server, rest = re.match(r"\s*([\w+.-]*:[\\/]*)?([^/?#\\\s]*)(.*)", value, re.DOTALL).groups("")  # type: ignore[union-attr]  # every part may be empty
     return mask(f"{scheme}{server}") + (f"/{HIDDEN}" if rest.strip("/ ") else rest)
 
 
 def mask_all(arguments: Sequence[str]) -> list[str]:
-    """`mask` for the arguments of a program: also hides the one after a flag such as ``--token``, or ``-u user:…``."""
+    """`mask` for the arguments of a program; also hides the value of a flag such as ``--token``, or ``-u user:…``."""
     before = ("", *arguments)
     return [HIDDEN if _is_value(flag, part) else mask(part) for flag, part in zip(before, arguments, strict=False)]
 
 
 def secrets_of(arguments: Sequence[str]) -> list[str]:
-    """The arguments as `mask` wants to know them: a value that follows a flag such as ``--token`` is hidden as a whole."""
+    """The arguments as `mask` takes them in ``known``: the value of a flag such as ``--token`` is hidden as a whole."""
     before = ("", *arguments)
     return [f"token={part}" if _is_value(flag, part) else part for flag, part in zip(before, arguments, strict=False)]
 
@@ -94,7 +94,7 @@ def _host_alone(found: "re.Match[str]") -> str:
         return f"{scheme}{slashes}{HIDDEN}{tail}"
     authority, path = re.split(r"(?=[/?#\\])", rest, maxsplit=1) if re.search(r"[/?#\\]", rest) else (rest, "")
     user, at, host = authority.rpartition("@")
-    if not _HOST.fullmatch(host):  # whatever it is, it may be a password with a slash in it
+    if not _HOST.fullmatch(host):  # it may be a password that contains a slash
         return f"{scheme}{slashes}{HIDDEN}{tail}"
     shown = HIDDEN + at if user else ""
     return f"{scheme}{slashes}{shown}{host}" + (f"/{HIDDEN}" if path.strip("/\\") else path) + tail

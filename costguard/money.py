@@ -1,4 +1,4 @@
-"""What time costs: always an estimate, with its price, currency and origin; nothing where no price is known. Pure."""
+"""The cost of time: always an estimate, with price, currency and origin. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 HOUR = 3600.0
 LARGEST = 1e9
-"""No hour costs as much."""
+"""A higher price per hour counts as unknown."""
 
 GIVEN = "as set"
 
@@ -22,7 +22,7 @@ class Rate(NamedTuple):
     limit: bool = False
 
     def cost(self, seconds: float) -> float:
-        """What so much time costs."""
+        """The cost of this many seconds."""
         return seconds / HOUR * self.per_hour
 
     def words(self, seconds: float) -> str:
@@ -40,12 +40,12 @@ class Rate(NamedTuple):
         return f"an estimate: {self.hourly}"
 
     def estimate(self, seconds: float) -> dict[str, object]:
-        """The same for programs."""
+        """The cost for programs."""
         return {"amount": round(self.cost(seconds), 4)} | self.facts
 
     @property
     def facts(self) -> dict[str, object]:
-        """What an amount of this rate rests on."""
+        """What an amount at this rate is based on."""
         return {
             "currency": self.currency, "estimate": True, "at_most": self.limit, "price_per_hour": self.per_hour,
             "price_source": self.origin,
@@ -79,7 +79,7 @@ def rate(own: object, currency: object, found: Mapping[str, Any]) -> Rate | None
 
 
 def _amount(value: object) -> float | None:
-    """A price that can be one; never 0, which would say that it costs nothing."""
+    """A plausible price; never 0, which would mean that the machine is free."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < LARGEST:
         return None
     return float(value)

@@ -1,6 +1,6 @@
-"""Names beside the user ids that records hold: looked up where they are shown, never by the guard.
+"""User names for the user ids in records: looked up where they are shown, never by the guard.
 
-The user database may be a server that hangs, so it gets a moment; without an answer the id stands alone.
+The user database may be a server that hangs; without an answer in time only the id is shown.
 """
 
 import pwd
@@ -8,14 +8,14 @@ import re
 import threading
 from functools import lru_cache
 
-PATIENCE = 1.0
-"""Seconds for the user database."""
+LOOKUP_SECONDS = 1.0
+"""Deadline of the user database."""
 
 _UID = re.compile(r"(?<![\w(])uid (\d{1,10})\b(?! \()")
 
 
 def with_names(text: str) -> str:
-    """``uid 1000`` becomes ``uid 1000 (ann)``, as this machine knows that user."""
+    """``uid 1000`` becomes ``uid 1000 (ann)``, by this machine's user database."""
     return _UID.sub(lambda found: _named(int(found[1])), text)
 
 
@@ -24,7 +24,7 @@ def _named(uid: int) -> str:
     found: list[str] = []
     lookup = threading.Thread(target=_look_up, args=(uid, found), daemon=True)
     lookup.start()
-    lookup.join(PATIENCE)
+    lookup.join(LOOKUP_SECONDS)
     name = "".join(c for c in "".join(found[:1]) if c.isprintable() and c not in "()")[:64]
     return f"uid {uid} ({name})" if name else f"uid {uid}"
 

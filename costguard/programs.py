@@ -1,6 +1,6 @@
-"""Foreign programs with a deadline: own process group, bounded output, nothing left behind.
+"""Run programs with a deadline, in a process group of their own, with bounded output; nothing is left behind.
 
-For short-lived workers only; the resident processes start their children in another way.
+For short-lived workers only: resident processes use `costguard.process`.
 """
 
 import contextlib
@@ -13,16 +13,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-TERM_GRACE = 5.0
-"""Seconds between SIGTERM and SIGKILL for a program that outlived its deadline."""
+TERM_GRACE_SECONDS = 5.0
+"""Between SIGTERM and SIGKILL for a program that outlived its deadline."""
 
-KILL_WAIT = 2.0
-"""Seconds to wait for the kernel after SIGKILL; a process in uninterruptible sleep is given up."""
+KILL_WAIT_SECONDS = 2.0
+"""To wait for the kernel after SIGKILL; a process in uninterruptible sleep is given up."""
 
-OUTPUT_LIMIT = 2048
-"""Bytes of output that are kept: the last ones."""
+OUTPUT_LIMIT_BYTES = 2048
+"""The end of the output that is kept."""
 
-_POLL = 0.02  # seconds between looks at a program that writes nothing
+_POLL_SECONDS = 0.02  # for a program that writes nothing
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -30,9 +30,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 class ProgramEnd(NamedTuple):
     """How a program ended.
 
-    ``code`` is the exit code, minus the signal that ended it, or None when the kernel did not give
-    it back. ``output`` is the last 2 KiB of stdout and stderr together.
-    ``expired`` says that the deadline passed and the program was ended for it.
+    ``code`` is the exit code, minus the signal that killed it, or None when it could not be reaped.
+    ``output`` is the last 2 KiB of stdout and stderr together. ``expired``: it was killed at its deadline.
     """
 
     code: int | None
@@ -46,13 +45,12 @@ def run(
     *,
     text: bytes = b"",
     environ: Mapping[str, str] | None = None,
-    grace: float = TERM_GRACE,
+    grace: float = TERM_GRACE_SECONDS,
 ) -> ProgramEnd:
-    """Run a program to its end, at most ``deadline`` seconds, then SIGTERM, ``grace`` seconds, SIGKILL.
+    """Run a program for at most ``deadline`` seconds, then SIGTERM, and SIGKILL after ``grace`` seconds.
 
-    The whole process group ends with it: what the program leaves running in its group is ended
-    too. A program that must live on starts its own session. ``text`` is its standard input.
-    Raises OSError when it cannot be started.
+    What it leaves running in its process group is killed too; a program that must live on starts its own
+    session. ``text`` is its standard input. Raises OSError when it cannot be started.
     """
     given = os.memfd_create("input") if text else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -72,7 +70,7 @@ def run(
         os.close(given)
     try:
         return _watch(process, deadline, grace)
-    except BaseException:  # the worker's own deadline, or the end of the worker: leave nothing behind
+    except BaseException:  # the worker's own deadline or end: leave nothing behind
         os.killpg(process.pid, signal.SIGKILL)
         raise
 
@@ -93,14 +91,14 @@ class _Output:
         self.open = True
 
     def text(self) -> str:
-        """What was kept; a line that lost its beginning is left out, because a secret without its context is not known for one."""
+        """What was kept, without a truncated first line: masking may not recognise a secret without its context."""
         tail = self._tail
         if self._cut:
             tail = next((rest for end in (b"\n", b" ") if (rest := tail.partition(end)[2])), b"")
         return tail.decode("utf-8", "replace").strip()
 
     def drain(self, wait: float) -> None:
-        """Take what is there, waiting at most ``wait`` seconds for it."""
+        """Read what is there, waiting at most ``wait`` seconds for it."""
         if not self.open:
             time.sleep(wait)
             return
@@ -112,8 +110,8 @@ class _Output:
             return
         self.open = bool(data)
         whole = self._tail + data
-        self._cut = self._cut or len(whole) > OUTPUT_LIMIT
-        self._tail = whole[-OUTPUT_LIMIT:]
+        self._cut = self._cut or len(whole) > OUTPUT_LIMIT_BYTES
+        self._tail = whole[-OUTPUT_LIMIT_BYTES:]
 
 
 def _watch(process: subprocess.Popen[bytes], deadline: float, grace: float) -> ProgramEnd:
@@ -123,27 +121,27 @@ def _watch(process: subprocess.Popen[bytes], deadline: float, grace: float) -> P
         end = time.monotonic() + deadline
         expired = False
         while not _has_ended(process.pid) and not expired:
-            output.drain(_POLL)
+            output.drain(_POLL_SECONDS)
             expired = time.monotonic() >= end
         if expired or _members(process.pid):
             _end_group(process.pid, output, grace)
         for _ in range(4):  # what the pipe still holds, 64 KiB at most by default
             output.drain(0)
         try:
-            code: int | None = process.wait(timeout=KILL_WAIT)
+            code: int | None = process.wait(timeout=KILL_WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             code = None
     return ProgramEnd(code, output.text(), expired)
 
 
 def _end_group(group: int, output: _Output, grace: float) -> None:
-    """End every member: SIGTERM, then SIGKILL. The unreaped leader keeps the number from being reused."""
-    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, KILL_WAIT)):
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another identity (sudo)
+    """Kill every member: SIGTERM, then SIGKILL. The unreaped leader keeps the number from being reused."""
+    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, KILL_WAIT_SECONDS)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or another user's (sudo)
             os.killpg(group, number)
         end = time.monotonic() + patience
         while _members(group) and time.monotonic() < end:
-            output.drain(_POLL)
+            output.drain(_POLL_SECONDS)
         if not _members(group):
             return
 

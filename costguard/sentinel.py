@@ -1,7 +1,6 @@
 """The window rule alone, ticked by the caller: arm after work, fire after quiet.
 
-The interface is the one that users of ``gpu_sentinel`` know. It binds nothing but its own
-callback; the promises of the agent (warnings, unknown, every GPU of the machine) are not here.
+The interface is that of ``gpu_sentinel``. The agent's promises (warnings, unknown, every GPU) do not apply here.
 """
 
 import enum
@@ -9,7 +8,7 @@ from collections.abc import Callable
 
 
 class SentinelState(enum.Enum):
-    """``SAFE`` (also called ``IDLE``) until the sentinel has seen work, then ``ARMED`` for good."""
+    """``SAFE`` (alias ``IDLE``) until the sentinel has seen work, then ``ARMED`` for ever."""
 
     SAFE = 0
     IDLE = 0  # noqa: PIE796 - an alias: the word of the documentation, and the one of the code
@@ -40,7 +39,7 @@ class Sentinel:
     ) -> None:
         for name, threshold in (("arm_threshold", arm_threshold), ("kill_threshold", kill_threshold)):
             if not 0 <= threshold <= 1:
-                message = f"{name} is {threshold}; write a share from 0 to 1 (80 % is 0.8)"
+                message = f"{name} is {threshold}; allowed: 0 to 1 (80 % is 0.8)"
                 raise ValueError(message)
         if arm_duration < 0 or kill_duration < 1:
             message = "arm_duration must be 0 or more ticks, kill_duration 1 or more"
@@ -65,7 +64,7 @@ class Sentinel:
         return max(0, self._left)
 
     def tick(self, value: float | None) -> None:
-        """Take one reading, 0 to 1. None, or a number that is none, is unknown: it begins the count anew."""
+        """Take one reading, 0 to 1. None, NaN and anything outside that range is unknown and restarts the count."""
         armed = self._state is SentinelState.ARMED
         known = value is not None and 0 <= value <= 1
         if known and value is not None and (value < self.kill_threshold if armed else value > self.arm_threshold):

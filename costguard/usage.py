@@ -1,4 +1,4 @@
-"""The mean GPU load of this moment, for programs that tick a `Sentinel` themselves."""
+"""The current mean GPU load, for programs that tick a `Sentinel` themselves."""
 
 import threading
 from collections.abc import Sequence
@@ -11,18 +11,24 @@ _reader: Reader | None = None
 
 
 class GpuUnreadableError(CostguardError):
-    """A GPU that was asked for could not be read; unknown is not a number, and never idle."""
+    """A GPU could not be read; unknown is not a number and never idle."""
 
 
 def get_gpu_usage(device_ids: Sequence[int] | None = None) -> float:
-    """The mean load, 0 to 1, over the listed GPUs (NVML indices), or over all.
+    """The mean load of some GPUs, or of all.
 
-    The load of a GPU is the highest of its engines since the last call, from the driver's sample ring
-    where it has one. The driver is opened at the first call and kept open; a call may take as long as
-    a sick driver makes it take (the agent reads in a process of its own for that reason).
+    The load of a GPU is that of its busiest engine since the last call, from the driver's sample ring where it
+    has one. The first call opens the driver and keeps it open; a call may hang with the driver (which is why the
+    agent reads in a process of its own).
+
+    Args:
+        device_ids: NVML indices of the GPUs; None means all.
+
+    Returns:
+        0 to 1.
 
     Raises:
-        GpuUnreadableError: a listed GPU does not exist or cannot be read, or there is none at all.
+        GpuUnreadableError: one of these GPUs does not exist or cannot be read, or there is none at all.
     """
     global _reader  # noqa: PLW0603  # opening and closing the driver for every call would wake and block it
     with _lock:
@@ -38,7 +44,7 @@ def get_gpu_usage(device_ids: Sequence[int] | None = None) -> float:
     return sum(loads) / len(loads)
 
 
-_HINT = "see what the driver says: nvidia-smi -L"
+_HINT = "see `nvidia-smi -L`"
 
 
 def _load(row: list[object] | None, number: object) -> float:

@@ -38,11 +38,11 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
     It changes nothing, sends no message and needs no agent. It uses the network only to plan a cloud action that no
     agent has planned. Use the same options as for `run`.
     """  # noqa: D301 - click keeps the lines of a paragraph that begins with the character of \b
-    from costguard.doctor.examine import examine
+    from costguard.doctor.examine import examine, uid_of
 
     agent = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
     source = agent.report["agent"]["source"] if agent.report else None
-    user = _user_of(agent)
+    user = uid_of("/proc", agent.report)
     report = examine(
         _configuration({**arguments, "config": arguments["config"] or source or None}, os.environ, user),
         agent,
@@ -84,14 +84,6 @@ def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]
     except ConfigurationError as error:
         return Configuration(None, tuple(error.problems), str(arguments["config"] or DEFAULT_CONFIG))
     return Configuration(build(loaded), (), loaded.source)
-
-
-def _user_of(agent: "AgentAnswer") -> int:
-    """Whose configuration it is: the running agent's user, else this user."""
-    try:
-        return os.stat(f"/proc/{agent.report['agent']['pid']}").st_uid if agent.report else os.geteuid()
-    except OSError:
-        return os.geteuid()
 
 
 def _agent(folder: str | None) -> "AgentAnswer":

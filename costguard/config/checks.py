@@ -48,12 +48,10 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
 
 
 def _somebody_is_told(settings: Settings) -> Iterator[Problem]:
-    """On a machine in a cloud nobody looks at a terminal: a warning that reaches nobody warns nobody."""
+    """In the cloud nobody looks at a terminal, so a warning that stays on the machine warns nobody."""
     if settings.mode != "live" or not ends_machine(settings) or settings.notify.channels or settings.notify.local_only:
         return
-    text = (
-        "live mode would end this machine, and no channel leaves it, so a warning reaches only who sits at a terminal"
-    )
+    text = "live mode would stop this machine, but no channel leaves it: a warning would reach only its terminals"
     allowed = "a table [notify.channels.NAME] with urls (docs/notify.md), or notify.local_only = true"
     yield Problem("notify.channels", f"{text}; allowed: {allowed}", involves=("mode", "kill_action", "fallback"))
 
@@ -61,12 +59,9 @@ def _somebody_is_told(settings: Settings) -> Iterator[Problem]:
 def _window(settings: Settings) -> Iterator[Problem]:
     least = LOOKS_IN_WINDOW * settings.interval
     if settings.kill_duration < least:
-        yield Problem(
-            "kill_duration",
-            f"{show_seconds(settings.kill_duration)} holds fewer than {LOOKS_IN_WINDOW} looks; "
-            f"allowed: at least {show_seconds(least)} with an interval of {show_seconds(settings.interval)}",
-            involves=("interval",),
-        )
+        text = f"{show_seconds(settings.kill_duration)} holds fewer than {LOOKS_IN_WINDOW} looks; allowed: at least"
+        required = f"{show_seconds(least)} with an interval of {show_seconds(settings.interval)}"
+        yield Problem("kill_duration", f"{text} {required}", involves=("interval",))
     limit = MACHINE_THRESHOLD_LIMIT
     if ends_machine(settings) and settings.kill_threshold > limit and not settings.stop_below_load:
         yield Problem(

@@ -54,7 +54,7 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
     scan = holders.scan(places["procfs"])
     planned = plans(effective, agent.report) if not agent.silent else []
     rules = effective if not agent.silent else {}  # what a silent agent would decide is unknown
-    by_minor = _names(holders.addresses(places["procfs"]), seen)
+    by_minor = _gpu_names(holders.addresses(places["procfs"]), seen)
     by = service.look(agent.report["agent"]["pid"], places["procfs"], environ) if agent.report else service.NOBODY
     sections = (
         ReportSection("Package", tuple(package.checks(sys.path, environ))),
@@ -271,7 +271,7 @@ def _gpus(
         yield bad("no GPU has been read yet", f"check again in a minute, then {by.journal}")
 
 
-def _holders(scan: holders.Scan, by_minor: "_Namer") -> Iterator[CheckResult]:
+def _holders(scan: holders.Scan, by_minor: Callable[[int], str]) -> Iterator[CheckResult]:
     for holder in scan.holders:
         held = ", ".join(by_minor(minor) for minor in holder.minors)
         where = f" in {holder.place}" if holder.place else ""
@@ -296,7 +296,7 @@ def _messages(
     reached = False
     for name in channels:
         if name == "wall":
-            open_now = list(_wall(places, _uid(places["procfs"], report)))
+            open_now = list(_wall(places, uid_of(places["procfs"], report)))
             reached = reached or open_now[0].level == "ok"
             yield from open_now
         elif name == "terminal":
@@ -333,8 +333,8 @@ def _tested(effective: Mapping[str, Any], name: str) -> CheckResult:
     return ok(f"{name}: a test arrived on {date}")
 
 
-def _uid(procfs: str, report: Mapping[str, Any] | None) -> int:
-    """Whose rights a delivery has: the agent's, else this user's."""
+def uid_of(procfs: str, report: Mapping[str, Any] | None) -> int:
+    """The agent's user, whose rights count; else this user."""
     try:
         return os.stat(f"{procfs}/{report['agent']['pid']}").st_uid if report else os.geteuid()
     except OSError:
@@ -373,16 +373,12 @@ def _actions(effective: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys((policy["kill_action"], *policy["fallback"]))) if policy else []
 
 
-class _Namer:
+def _gpu_names(addresses: Mapping[int, str], seen: Sequence[Mapping[str, Any]]) -> Callable[[int], str]:
     """What people call the GPU of a device minor."""
+    labels = {str(gpu["key"]): str(gpu["label"]) for gpu in seen}
 
-    def __init__(self, addresses: Mapping[int, str], labels: Mapping[str, str]) -> None:
-        self._addresses, self._labels = addresses, labels
+    def name(minor: int) -> str:
+        address = addresses.get(minor)
+        return labels.get(address, address) if address else f"/dev/nvidia{minor}"
 
-    def __call__(self, minor: int) -> str:
-        address = self._addresses.get(minor)
-        return self._labels.get(address, address) if address else f"/dev/nvidia{minor}"
-
-
-def _names(addresses: Mapping[int, str], seen: Sequence[Mapping[str, Any]]) -> _Namer:
-    return _Namer(addresses, {str(gpu["key"]): str(gpu["label"]) for gpu in seen})
+    return name

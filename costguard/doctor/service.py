@@ -45,9 +45,9 @@ class ServiceUnit(NamedTuple):
     ``options`` and ``variables`` are those of its ``costguard run``; None where they are unknown.
     """
 
-    unit: str
-    user: bool
-    checks: tuple[CheckResult, ...]
+    unit: str = ""
+    user: bool = False
+    checks: tuple[CheckResult, ...] = ()
     options: tuple[str, ...] | None = None
     variables: Mapping[str, str] = {}
 
@@ -68,7 +68,7 @@ class ServiceUnit(NamedTuple):
         return f"`journalctl {'--user ' if self.user else ''}-u {self.unit}`"
 
 
-NOBODY = ServiceUnit("", user=False, checks=())
+NOBODY = ServiceUnit()
 """Without an agent nothing runs it."""
 
 
@@ -76,19 +76,19 @@ def look(pid: int, procfs: str, environ: Mapping[str, str], docker: str = DOCKER
     """What started the process, and whether and how it does so after a boot."""
     group = _group(f"{procfs}/{pid}/cgroup")
     if within := _DOCKER.search(group):
-        return ServiceUnit("", user=False, checks=(_container(within[1], docker, environ),))
+        return ServiceUnit(checks=(_container(within[1], docker, environ),))
     where = place(group)
     if not where and any(os.path.exists(f"{procfs}/{pid}/root{path}") for path in _IN_CONTAINER):
         where = "a container"
     if where and not where.startswith("service"):
         text = f"it runs in {where}; from inside, it is unknown what starts that after a boot"
-        return ServiceUnit("", user=False, checks=(bad(text, OUTSIDE),))
+        return ServiceUnit(checks=(bad(text, OUTSIDE),))
     owner = _USER.search(group)
     names = [name for name in group.split("/") if name.endswith(".service") and not name.startswith("user@")]
     if names:
         return _of_unit(names[-1], int(owner[1]) if owner else None, environ, running(pid, procfs))
     text = "it does not run as a service: nothing restarts it after a reboot or a failure"
-    return ServiceUnit("", user=False, checks=(bad(text, install(environ)),))
+    return ServiceUnit(checks=(bad(text, install(environ)),))
 
 
 def install(environ: Mapping[str, str]) -> str:
@@ -121,7 +121,7 @@ def units(environ: Mapping[str, str], uid: int | None = None, *, fleeting: bool 
 def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Running) -> ServiceUnit:
     """The unit that runs the agent now, judged by the files that the next boot reads."""
     found = units(environ, uid)
-    service = ServiceUnit(unit, user=uid is not None, checks=())
+    service = ServiceUnit(unit, user=uid is not None)
     problems = list(_not_at_boot(service, found, uid, environ))
     settings = found.settings(unit)
     problems += _restarts(service, settings)

@@ -114,8 +114,8 @@ def test_since_takes_a_length_or_a_date(tmp_path: Path) -> None:
 
     for when in ("7d", "12h", "2025-11-21", "2025-11-21T10:00"):
         assert since(when).returncode == 3
-    for when, words in (("soon", "neither a length of time nor a date"), ("7", "write 7h or 7m")):
+    for when, words in (("soon", "neither a duration nor a date"), ("7", "write 7h or 7m")):
         done = since(when)
         assert done.returncode == 2
         assert words in done.stderr
-        assert "such as 7d or 12h, or a date that is past" in " ".join(done.stderr.split())
+        assert "such as 7d or 12h, or a past date" in " ".join(done.stderr.split())

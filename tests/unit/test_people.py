@@ -30,7 +30,7 @@ def test_what_the_system_does_not_know_stays(text: str) -> None:
 
 def test_a_user_database_that_hangs_costs_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory server may never answer: the warning goes out without the name."""
-    monkeypatch.setattr(people, "PATIENCE", 0.01)
+    monkeypatch.setattr(people, "LOOKUP_SECONDS", 0.01)
     hanging = threading.Event()
 
     def hang(uid: int) -> None:
