@@ -170,6 +170,8 @@ class Reader(Program):
                 [key, None, [], "much", ""],
             )
         )
+        if isinstance(gpu, list) and len(gpu) > 2:  # an answer, of which no value is one
+            self.host.watch.ticked(self.world.instant(), [[key, None, [], 0.0, ""]])
         return {"read": number, "gpus": [gpu], "counters": choice(({}, None, 7, {key: "x"}))}
 
     def answer(self, number: int, fault: str, at: float | None) -> dict[str, Any]:
@@ -184,23 +186,20 @@ class Reader(Program):
                 continue
             why = "detached on request" if self.detached else "NVML 999: unknown error" if i == victim else ""
             gpus.append(self.gpu(i, key, now, boot, why or ("NVML 15: the GPU is lost" if fault == "blind" else "")))
-        seen = gpus
-        if fault == "impossible":  # one load is no load, so that GPU cannot be read
-            one = self.world.random.randrange(len(gpus))
-            seen = [*gpus[:one], [gpus[one][0], None, [], 0.0, ""], *gpus[one + 1 :]]
-            gpus = [*gpus[:one], [gpus[one][0], self.world.random.choice(NO_LOADS), *gpus[one][2:]], *gpus[one + 1 :]]
+        gpus, seen = self.spoilt(gpus, fault)
+        listed = {gpu[0] for gpu in gpus}
         if fault == "wrong_seq":  # a lie, for the truth in it would count
             gpus = [[gpu[0], 0.0, [], *gpu[3:]] for gpu in gpus]
         else:
             self.last = now
         message: dict[str, Any] = {"read": number, "gpus": gpus, "counters": self.counters}
         if not self.introduced:
-            self.introduced = victim < 0  # a GPU that comes later is introduced then
+            self.introduced = victim < 0 and fault != "empty"  # a GPU that comes later is introduced then
             message["info"] = {
-                key: {"index": i, "uuid": f"GPU-{i:08x}", "name": machine.model} for i, key in keys if i != victim
+                key: {"index": i, "uuid": f"GPU-{i:08x}", "name": machine.model} for i, key in keys if key in listed
             }
         learnt = self.job.get("learnt") or {}
-        if fresh := {key: {"bare": 70_000} for i, key in keys if i != victim and key not in learnt}:
+        if fresh := {key: {"bare": 70_000} for _, key in keys if key in listed and key not in learnt}:
             message["learnt"] = fresh
             self.job["learnt"] = {**learnt, **fresh}
         if fault == "learns":
@@ -228,6 +227,18 @@ class Reader(Program):
         if self.unsaid is not None and fault != "wrong_seq":  # which nobody believes
             message["unsaid"], self.unsaid = self.unsaid, None
         self.write(0.0, message)
+
+    def spoilt(self, gpus: list[list[object]], fault: str) -> tuple[list[list[object]], list[list[object]]]:
+        """What is said of the GPUs, and what a guard may take of that: a load that is none cannot be read."""
+        if fault == "empty":
+            return [], []
+        if fault != "impossible":
+            return gpus, gpus
+        one = self.world.random.randrange(len(gpus))
+        key, _, *rest = gpus[one]
+        before, after = gpus[:one], gpus[one + 1 :]
+        no_load = self.world.random.choice(NO_LOADS)
+        return [*before, [key, no_load, *rest], *after], [*before, [key, None, [], 0.0, ""], *after]
 
     def same(self, now: float, gpus: list[list[object]]) -> bool:
         """Whether the last whole answer said that, and not long ago."""
@@ -298,6 +309,7 @@ class Actor(Program):
         if self.fault == "die_before":
             self.end(0.01, -9)
         elif self.fault == "refused":  # by the cloud: nothing came of it, for good
+            self.outlives = True
             self.world.results[attempt] = {"status": "refused", "running": False, "ended": self.world.now}
             self.report({"status": "refused", "detail": "denied", "proof": ""}, self.soon(0.1, 3.0))
         elif attempt in self.world.results:

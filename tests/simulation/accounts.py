@@ -37,6 +37,11 @@ class Account:
         self._spells = [one._replace(start=max(one.start, at), least=0.0) for one in self._spells if one.end > at]
 
     @property
+    def grants(self) -> int:
+        """How many there were."""
+        return len(self._spells)
+
+    @property
     def least(self) -> float:
         """Seconds that were certainly used, or will be."""
         return sum(max(0.0, one.end - one.start) for one in self._spells)

@@ -21,6 +21,9 @@ ATTEMPT_WITHIN = 6000.0
 CHECK_AGAIN = 4200.0
 """Seconds in which an action's outcome is known; in which a check that failed is made again."""
 
+ASKED_ABOUT = 7200.0
+"""Seconds for which the guard may be busy with a request."""
+
 WRITTEN_WITHIN = 400.0
 """Seconds in which commitments that could not be written are tried again."""
 
@@ -38,6 +41,7 @@ class Dues:
         self.promise = NEVER  # when FAILED tries again
         self._checked: dict[str, float] = {}
         self._unchecked: dict[str, float] = {}
+        self._checks_from = 0.0
         self._alarmed: list[float] = []
         self._earlier = 0  # so often the alarm under way was told before the machine slept
         self._unheard = False  # whether that is over nobody knows: the guard was killed as it was about to say so
@@ -49,12 +53,21 @@ class Dues:
 
     # -- what happened ---------------------------------------------------------------------------------------
 
+    @property
+    def alarmed_since(self) -> float:
+        """When the alarm under way was told first; now, when there is none."""
+        return self._alarmed[0] if self._alarmed else self._judge.at
+
+    def checks_anew(self) -> None:
+        """A guard, or another policy, begins: every plan is made anew."""
+        self._checked.clear()
+        self._checks_from = self._judge.at
+
     def wait(self) -> None:
         """Something disturbed the guard: whatever is due gets its time anew."""
         self._since.clear()
         self._waited = self._judge.at
         self._unchecked.clear()
-        self._checked.clear()
 
     def afresh(self) -> None:
         """The guard remembers nothing of before: alarms begin anew."""
@@ -317,11 +330,15 @@ class Dues:
         """Rights are checked at the start and daily; what failed is checked again."""
         judge, at = self._judge, self._judge.at
         if judge.stage == "gone":
+            self._checks_from = at
             return
         for action in judge.law.actions:
             if action == "end_process":
                 continue
-            last = self._checked.get(action, self._waited + SPREAD)
+            last = self._checked.get(action, max(self._checks_from, judge.stalled, judge.began))
+            asked_about = at - judge.went < ASKED_ABOUT  # a machine that stops can do nothing else
+            if not asked_about and action not in self._checked and at - last > SPREAD + 2 * judge.law.interval + LATE:
+                judge.breaks(f"the plan of {action} was not checked at the start, {at - last:.0f} s ago")
             if at - last > DAY + SPREAD + LATE:
                 judge.breaks(f"the plan of {action} was not checked for {at - last:.0f} s")
             asked = self._unchecked.get(action)

@@ -26,10 +26,13 @@ class Sights:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.looks: list[Look] = []
+        self.listed: set[object] = set()
+        """GPUs that the guard has heard of."""
 
     def add(self, at: float, gpus: Sequence[Sequence[object]]) -> Look:
         """The reader answered."""
         by_key = {gpu[0]: gpu for gpu in gpus}
+        self.listed |= by_key.keys()
         look = Look(at, tuple(_seen(by_key.get(key)) for key in self._machine.keys))
         self.looks.append(look)
         if len(self.looks) > 2000 and self.looks[1000].at < at - KEEP:

@@ -58,6 +58,10 @@ class Holds:
         used = {user: account.most if most else account.least for user, account in accounts.items()}
         return max(0.0, min(share - used.get(uid, 0.0), total - sum(used.values())))
 
+    def _slack(self) -> float:
+        """What is given back is counted from look to look."""
+        return EXACT + self._judge.law.interval * sum(account.grants for account in self._most.values())
+
     def refused(self, uid: int, asked: float) -> None:
         """A hold was refused: only when a request is out, the time is used up, or the user asks all the time."""
         judge, at = self._judge, self._judge.at
@@ -65,7 +69,7 @@ class Holds:
         slept = at - judge.began < 2 * judge.law.interval + EXACT  # the guard may not know that yet
         if judge.stage in {"gone", "unsure"} or often or slept or not self._sure:
             return
-        if uid == 0 or self._free(self._most, uid, most=True) > EXACT + judge.law.interval * len(self._wishes[uid]):
+        if uid == 0 or self._free(self._most, uid, most=True) > self._slack():
             judge.breaks(f"a hold of user {uid} is refused, and nothing stands against it")
 
     def _bounded(self, uid: int, asked: float, until: float) -> None:
@@ -78,7 +82,7 @@ class Holds:
             if until < at + wish - EXACT:
                 judge.breaks(f"root asked for {wish:.0f} s and got {until - at:.0f} s")
             return
-        mine, slack = max(0.0, before - at), EXACT + judge.law.interval * len(self._wishes.get(uid, ()))
+        mine, slack = max(0.0, before - at), self._slack()
         if self._sure and until < at + min(wish, mine + self._free(self._most, uid, most=True)) - slack:
             judge.breaks(
                 f"user {uid} asked for {wish:.0f} s and got {until - at:.0f} s, and less than the limit was used"
@@ -137,7 +141,7 @@ class Holds:
     def _kept(self, uid: int) -> float | None:
         """The end of a user's hold, as the commitments have it; when they cannot be written, as the guard has it."""
         world = self._judge.story.world
-        if self._judge.story.troubles.failed("commitments"):
+        if self._judge.story.troubles.unstored:
             loop = self._judge.story.loop
             assert loop is not None
             found = [(hold.uid, hold.until) for hold in loop.last.state.core.people.holds]
@@ -196,5 +200,6 @@ class Holds:
         self._least.clear()
         if self.until:
             self.perhaps = self.latest + DAY
-        if not kept.get("holds") or self._judge.jumped > self.latest - 3 * DAY:
-            self.until.clear()  # or its end is a date now, and the date was set
+        moved = self._judge.jumped > self.latest - 3 * DAY and self._judge.story.world.synced is True
+        if not kept.get("holds") or moved:
+            self.until.clear()  # or its end is a date now, and the date was set; one that is not sure shortens nothing

@@ -7,11 +7,12 @@ happen, `dues` what must.
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costguard.host.files import COMMITMENTS
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Watch
+from costguard.testing.simmachine import IDLE_LOAD
 from tests.simulation import rules
 from tests.simulation.dues import Dues
 from tests.simulation.facts import BLINK, Arming, Look, Rest, Sights
@@ -34,6 +35,9 @@ SOON = 900.0
 AFTERWARDS = 600.0
 """Seconds after which an announcement that did not come true is forgotten."""
 
+LONG = 20 * DAY
+"""Seconds: no story is longer than such a period of a budget."""
+
 ASKED_FOR = 7200.0
 """Seconds for which the guard may ask what became of a request."""
 
@@ -41,6 +45,14 @@ LATCHES = {"done": "done", "would_act": "done", "cannot": "done", "outcome_unkno
 ENDS = frozenset(("cancelled", "came_back", "closed", "state_lost"))
 TOLD = {"cannot": rules.gives_up, "failed": rules.failed, "unknown_alarm": rules.alarms}
 WISH_ENDS = frozenset((*LATCHES, *ENDS, "accepted"))
+
+
+class Period(NamedTuple):
+    """That of a budget: its first date, its length, and since when that is known; nothing is, without a length."""
+
+    began: float = 0.0
+    length: float = NEVER
+    since: float = 0.0
 
 
 class Violation(BaseException):  # the guard survives every Exception, and must not survive this
@@ -64,12 +76,14 @@ class Judge(Watch):
         self.anew = -20.0  # every window begins again: boot, resume, reload
         self.guard_at = 0.0  # the guard was started
         self.ticks: list[float] = []
+        self._counted: dict[int, float] = {}  # when a counter of a GPU was certainly read last
         self.saved_at, self.unsaved = 0.0, False
         self.stored_at = -NEVER
         self.configured_at = -NEVER
         self.stalled = -NEVER  # the guard got no CPU until then
         self.carried = 0.0  # quiet seconds of earlier boots
         self._asleep_with = 0.0  # the same of this boot, when the machine fell asleep
+        self._carried_under: object = None  # the policy of these
         self.carried_unless_written = 0.0  # the same where the disk never got the own stop that ended them
         self.ran = self.ran_stored = 0.0  # running seconds of earlier boots, and those that are certainly remembered
         self.stored_ran = 0.0
@@ -78,6 +92,7 @@ class Judge(Watch):
         self.first_tick = NEVER  # of this boot
         self.budget_from: float | None = None  # running seconds at which a budget began, at the earliest
         self.budget_since: float | None = None  # and at the latest
+        self.period: Period | None = None  # of the budget
         # what the guard does
         self.stage, self.stage_at = "watching", 0.0  # watching | warned | gone | done | failed | unsure
         self.incident, self.reason = "", ""
@@ -89,17 +104,20 @@ class Judge(Watch):
             set()
         )  # attempts of which the guard asked what became of them: these end their link
         self.prepared: Counter[tuple[str, str]] = Counter()
-        self.refused: dict[str, bool] = {}  # what the last plan of an action said
+        self.refused: dict[str, str] = {}  # what the last plan of an action said
         self.ever_refused = False  # in this boot: a guard that was killed may not have kept what came after
+        self._closes = ""  # what the next boot must tell of an incident that was open
+        self.latched_by_plan = False  # *cannot* was told because a plan was refused
         self.stops: list[float] = []  # own stops that ended this machine, with no work since
         self.tried_stops: list[float] = []  # requests to, perhaps in vain
         self.requests: list[tuple[float, str]] = []  # to end this machine: when, and which attempt
         self.killed = -NEVER  # the guard was
+        self.went = -NEVER  # the last request
         # what stands in the way
         self.jumped = -NEVER
         self.doubted = -NEVER  # the date was known to be wrong
         self.hatch_since = NEVER
-        self.hatch_until = -NEVER
+        self.hatch_until = self.asks_changed = -NEVER
         self.asks = False
         self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on; the cloud takes it then
         self.noticed_until = -NEVER
@@ -142,6 +160,7 @@ class Judge(Watch):
         own = own and self.killed < requested  # else nobody could write down that it was
         unused = 0.0 if self.arming.surely else self._unused_so_far()
         self.carried, self.carried_unless_written = (0.0, unused) if own else (unused, 0.0)
+        self._carried_under = (self.story.ruled["policy"], self.wanted)
         self.ran += self.awake()
 
     def _requested(self) -> float:
@@ -170,11 +189,16 @@ class Judge(Watch):
         self.sights.looks.clear()
         self.ticks.clear()
         kept = self._commitments()
+        if same and kept and self.stored_at > self.stage_at + 1.0 and self.reason != "person":
+            self._closes = {"warned": "cancelled", "gone": "closed"}.get(self.stage, "")
         self.ran_stored = self.stored_ran if same and kept else 0.0
+        if self._carried_under != (self.story.config["policy"], {}):
+            self.carried = self.carried_unless_written = 0.0  # quiet under another policy proves nothing
         again = same and kept and self.stored_under is self.story.ruled
         self.carried_sure, self.stored_quiet, self.first_tick = self.stored_quiet if again else 0.0, 0.0, NEVER
         if not same:
             self.ran, self.carried, self.budget_from = 0.0, 0.0, None
+            self.period = None
             self.stops.clear()
             self.tried_stops.clear()
         self.wanted, self.asks, self.hatch_since = {}, False, NEVER
@@ -188,6 +212,9 @@ class Judge(Watch):
             self.carried = max(self.carried, self.carried_unless_written)
         self._keep_wish()
         self._afresh()
+        if self._closes:
+            self.tidings.owes(self._closes)
+        self._closes = ""
         self.holds.booted(kept)  # the policy of this boot bounds them
 
     def _keep_stops(self, kept: dict[str, Any]) -> None:
@@ -257,6 +284,10 @@ class Judge(Watch):
         self.asked.clear()
         self._noticed.clear()
         self.vetoed.clear()
+        self._counted.clear()
+        self.stalled = -NEVER
+        self.sights.listed.clear()
+        self.dues.checks_anew()
         self.tidings.disturbed()
         self.wishes.disturbed()
         self.incidents.begins()
@@ -284,6 +315,8 @@ class Judge(Watch):
             return
         if self.hatch_since > self.saved_at - self.law.interval - 1.0:
             self.hatch_since = NEVER  # it was not saved with the state, and must be heard again
+        if self.asks_changed > self.saved_at - self.law.interval - 1.0:
+            self.asks = True  # perhaps: that a tag is gone was not saved
         self.taken = [(max(sure, self._heard_after(self.at)), due) for sure, due in self.taken]
         if self.unsaved or self.killed - self.saved_at < 0.1:  # what was decided is lost, or what was to be said
             self.enter("unsure" if self.unsaved or self.stage != "gone" else "gone")
@@ -327,12 +360,15 @@ class Judge(Watch):
     def _ruled_anew(self) -> None:
         before, self.story.ruled, self.ruled_at = self.story.ruled, self.story.config, self.at
         if any(before.get(part) != self.story.config.get(part) for part in ("providers", "cloud")):
-            self.wanted, self.asks, self.hatch_since = {}, False, NEVER  # it looks elsewhere now
+            self.hatch_since = NEVER  # it looks elsewhere now; what it heard before stays until it reads tags there
+            rented, settings = self.story.config["providers"], self.story.config.get("cloud", {}).get("tag_settings")
+            self.wanted, self.asks = self.wanted if rented and settings else {}, self.asks and bool(rented)
         self.begin_again()
         self.carried = self.carried_sure = 0.0
         self.tidings.disturbed()
         self.arming.again()
         self.dues.ruled_anew()
+        self.dues.checks_anew()
         self.may_wish = None
         if self.stage != "gone":
             self.enter("watching")
@@ -341,6 +377,7 @@ class Judge(Watch):
 
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """The reader answered."""
+        self.story.troubles.answers()
         look = self.sights.add(self.at, gpus)
         if self._look is not None:  # no tick took that one: its work counts in the next
             self._kept = None  # with which it came
@@ -359,6 +396,7 @@ class Judge(Watch):
         if answer["asks"] is not None:  # else they cannot be read, and what was asked before stays
             tags, settings = self.story.world.tags, self.story.ruled["cloud"]["tag_settings"]
             until = asked_by(tags, at, now.wall)
+            self.asks_changed = at if self.asks != (until > at) else self.asks_changed
             self.asks = until > at
             self.hatch_since = min(self.hatch_since, self._heard()) if self.asks else NEVER
             self.hatch_until = until
@@ -379,7 +417,7 @@ class Judge(Watch):
         """The cloud will take the machine: what is announced again is no news."""
         if name in self._noticed and (due >= self._noticed[name] - 60.0):
             return
-        if self.at > self.noticed_until + 2 * self.law.interval:
+        if due > self.at > self.noticed_until + 2 * self.law.interval:
             self.tidings.owes("notice")
         self._noticed[name] = due
         self.taken.append((self._heard(), due))
@@ -411,6 +449,7 @@ class Judge(Watch):
             self.budget_from = self.ran + self.awake() if self.budget_from is None else self.budget_from
             low = self.ran_stored + self.awake()
             self.budget_since = low if self.budget_since is None else self.budget_since
+            self._period(now)
         if look is None:
             self.sights.missed(at)
         doubtful = look is None or at - look.at > 4.0 or at <= self.stalled + 1.0
@@ -430,7 +469,7 @@ class Judge(Watch):
             self.holds.forgive(sure=False)
         if self.arming.surely > armed[1]:  # a request of this very tick came after that
             self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
-        self.rest.tick(at, surely, self.law, surely if look is None else look.seen)
+        self.rest.tick(at, self._with_counters(surely), self.law, surely if look is None else look.seen)
         self._forgive(at)
         self.dues.tick(now, self.ticks[-1] if self.ticks else self.guard_at, doubtful=doubtful)
         self.tidings.tick(now)
@@ -438,6 +477,45 @@ class Judge(Watch):
         self.ticks.append(at)
         if len(self.ticks) > 800:
             del self.ticks[:400]
+
+    def _period(self, now: Instant) -> None:
+        """Another period of the budget begins: what was spent before is no reason any more."""
+        if self.period is None:
+            self.period = (
+                Period(now.wall, self.law.period, self.at) if self.budget_from == self.ran + self.awake() else Period()
+            )
+        began, length, since = self.period
+        if length != self.law.period or self.jumped > since or self.doubted > since:
+            self.period = Period()  # nobody knows for sure where it begins
+        if self.period.length == NEVER:
+            if self.law.period < LONG:
+                self.budget_from, self.budget_since = 0.0, NEVER
+            elif self.budget_since == NEVER:
+                self.budget_since = self.ran_stored + self.awake()
+            return
+        if (periods := (now.wall - began) // length) >= 1:
+            self.period = self.period._replace(began=began + periods * length)
+            ran = min(now.wall - self.period.began, self.at - max(self.began, self.story.world.boot_zero))
+            self.budget_from = self.ran + self.awake() - ran - self.law.interval
+            self.budget_since = self.ran_stored + self.awake() - max(0.0, ran - self.law.interval)
+
+    def _with_counters(self, seen: tuple[Seen | None, ...]) -> tuple[Seen | None, ...]:
+        """The same with what counters prove: one that was read in this guard's life reaches back to that, if all was quiet."""
+        machine, at = self.story.machine, self.at
+        if not machine.counters:
+            return seen
+        found: list[Seen | None] = []
+        for gpu, one in enumerate(seen):
+            since = self._counted.get(gpu)
+            found.append(one)
+            if one is None:
+                continue
+            self._counted[gpu] = at
+            if since is not None and at - since > one[2]:
+                truth = machine.history(since, at)
+                if all(phase.load_of(gpu) <= IDLE_LOAD and not phase.signs for _, _, phase in truth):
+                    found[-1] = (one[0], one[1], at - since)
+        return tuple(found)
 
     def _forgive(self, at: float) -> None:
         """A minute of work forgives earlier stops and holds; for the guard's own count it must be seen for sure."""
@@ -492,6 +570,8 @@ class Judge(Watch):
             self._works(job)
         elif program == "persist":
             self.dues.writes()
+        elif program == "beat" and (not self.sights.looks or self.at - self.sights.looks[-1].at > BLINK):
+            self.breaks("a sign of life, and the reader did not answer")
 
     def _tells(self, now: Instant, kind: str, facts: dict[str, Any], job: dict[str, Any]) -> None:
         self.counts[kind] += 1
@@ -524,12 +604,14 @@ class Judge(Watch):
             self.incident, self.reason = facts.get("incident", self.incident), facts.get("reason", self.reason)
             self.enter(LATCHES[kind])
             self.stage_at = self.at
+            self.latched_by_plan = kind == "cannot" and facts["incident"] in self.vetoed and len(self.law.actions) == 1
         elif kind == "state_lost" and any(self.at - tried[-1][0] < ASKED_FOR for tried in self.gone.values()):
             self.enter("unsure")  # whether that request is still asked about stands in the commitments
         elif kind in ENDS or (kind == "held" and self.stage == "warned"):
             self.enter("watching")
         elif kind == "preflight_passed" and self.stage == "done":
-            self.enter("unsure")
+            recent = [stop for stop in self.tried_stops if self.at - stop < DAY + 60.0]
+            self.enter("watching" if self.latched_by_plan and len(recent) < 2 else "unsure")
         elif kind == "next_action":
             self.enter("warned")
 
@@ -546,6 +628,8 @@ class Judge(Watch):
     def _works(self, job: dict[str, Any]) -> None:
         action = job["action"]
         self.incidents.works(job)
+        if job["job"] == "plan":
+            self.dues.checks(action)
         if self._catches_up():
             return
         if job["job"] == "hook" and job["mode"] != "live":
@@ -557,9 +641,7 @@ class Judge(Watch):
                 raise Violation(f"a worker is started for {action}, which is not configured")
             if job.get("settings", {}) != self.story.ruled["actions"].get(action, {}):
                 raise Violation("a worker is started with settings of another configuration")
-        if job["job"] == "plan":
-            self.dues.checks(action)
-        elif job["job"] == "confirm":
+        if job["job"] == "confirm":
             self.asked_about.add(job["attempt"])
         elif job["job"] == "act":
             rules.prepares(self, job["incident"], action)
@@ -571,8 +653,9 @@ class Judge(Watch):
             self.tidings.owes("preflight_refused")
         if verdict == "refuse" and job["job"] == "act":
             self.vetoed.add(job["incident"])
-        self.refused[job["action"]] = verdict in {"refuse", "another"}
-        self.ever_refused |= self.refused[job["action"]]
+        self.refused[job["action"]] = verdict
+        elsewhere = all(self.refused.get(action) in {"refuse", "another"} for action in self.law.actions)
+        self.ever_refused |= verdict == "refuse" or elsewhere
         self.dues.checked(job["action"])
 
     def reported(self, now: Instant, job: dict[str, Any], outcome: dict[str, Any]) -> None:
@@ -645,7 +728,7 @@ class Judge(Watch):
         if (incident, action) not in self.gone:
             self.tidings.owes("acting")
         self.gone.setdefault((incident, action), []).append((self.at, job["attempt"]))
-        self.incident, self.reason = incident, reason
+        self.incident, self.reason, self.went = incident, reason, self.at
         self.enter("gone")
         self.stage_at = self.at
         if action in MACHINE and reason != "person":

@@ -73,7 +73,7 @@ class Letters:
         self._near(kind, "wall", facts, now.wall)
         if kind in BEGINS and facts["action"] not in law.actions:  # what is under way may be of another policy
             self._false(kind, "action", facts, law.actions)
-        if "gpus" in facts and kind == "warning" and law.together == "all" and len(facts["gpus"]) != len(law.judged):
+        if "gpus" in facts and kind == "warning" and law.machine and len(facts["gpus"]) != len(judge.sights.listed):
             self._false(kind, "gpus", facts, law.judged)
 
     def _warning(self, now: Instant, facts: dict[str, Any]) -> None:
@@ -110,7 +110,8 @@ class Letters:
             name if name.startswith("GPU") else f"GPU {machine.keys.index(name)} ({machine.model})"
             for name in facts["unknown_gpus"]
         }
-        if named != truth:
+        known = {f"GPU {i} ({machine.model})" for i, key in enumerate(machine.keys) if key in judge.sights.listed}
+        if not truth & known <= named <= truth:
             self._false("unknown_alarm", "unknown_gpus", facts, sorted(truth))
 
     def _given_up(self, facts: dict[str, Any]) -> None:

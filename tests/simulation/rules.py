@@ -25,6 +25,9 @@ HEARD = 60.0
 HUNG = 1500.0
 """Seconds that what is still being carried out may take, before it counts as a failure."""
 
+LEAD = 60.0
+"""A worker waits for its release when looks are no further apart than this."""
+
 REST = 300.0
 """Seconds of quiet before a deadline that has passed goes by it."""
 
@@ -182,11 +185,27 @@ def goes(judge: "Judge", now: Instant, job: dict[str, Any]) -> None:
     if incident in judge.vetoed:
         judge.breaks("a refusal is a veto, and the next action of the list went out")
     _once(judge, action, incident, at)
+    _freshly(judge, incident, action, job["reason"])
     acts(judge, now, action, incident, job["reason"])
     again = any(key[0] == incident for key in judge.gone)
     recent = [stop for stop in judge.stops if at - stop < DAY]
     if action in MACHINE and job["reason"] != "person" and not again and len(recent) >= 2 and judge.jumped < recent[-2]:
         judge.breaks("I9: a third stop within a day and no work in between")
+
+
+def _freshly(judge: "Judge", incident: str, action: str, reason: str) -> None:
+    """I3: the last look is a blink ago; and a worker that was ready is not waited for."""
+    at, law = judge.at, judge.law
+    looks = judge.sights.looks
+    if reason in {"idle", "unused"} and looks and at - looks[-1].at > BLINK:
+        judge.breaks(f"I3: it acts on a reading of {at - looks[-1].at:.0f} s ago")
+    told = judge.warned.get(incident, ())
+    if reason == "person" or len(told) != 1 or law.interval > LEAD or (incident, action) in judge.gone:
+        return
+    due = max(told[0] + law.grace, judge.graced_at + law.boot_grace)
+    calm = not judge.troubled(told[0] - 300.0) and judge.rest.unworked(law, at) > at - told[0] + law.interval
+    if calm and len(judge.tried[incident]) == 1 and at - due > law.interval + BLINK:
+        judge.breaks(f"I3: the worker was not waiting when the countdown ended {at - due:.0f} s ago")
 
 
 def _once(judge: "Judge", action: str, incident: str, at: float) -> None:
@@ -216,6 +235,8 @@ def _not_too_soon(judge: "Judge", incident: str, action: str) -> None:
         asked = any(attempt in judge.asked_about for _, attempt in releases)
         if before != incident or done == action or done not in CLOUD or asked or not all(failed):
             continue
+        if judge.refused.get(done) == "another":
+            continue  # its plan says now that something else must be done
         if judge.prepared[incident, done] < TRIES and releases[0][0] > max(judge.guard_at, judge.anew):
             judge.breaks(f"{done} failed for certain and was tried {judge.prepared[incident, done]} times only")
 
@@ -242,7 +263,12 @@ def gives_up(judge: "Judge", facts: dict[str, Any]) -> None:
     at = judge.at
     recent = [stop for stop in judge.tried_stops if at - stop < DAY + 60.0]
     doubt = max(judge.jumped, judge.doubted) > at - 3 * DAY and judge.tried_stops
-    refused = any(judge.refused.values()) or (judge.ever_refused and at - judge.guard_at <= judge.law.interval)
+    elsewhere = all(judge.refused.get(action) in {"refuse", "another"} for action in judge.law.actions)
+    refused = (
+        "refuse" in judge.refused.values()
+        or elsewhere
+        or (judge.ever_refused and at - judge.guard_at <= judge.law.interval)
+    )
     refused = refused or facts["incident"] in judge.vetoed
     if len(recent) < 2 and not refused and not doubt and judge.may_wish is None:
         judge.breaks("it says that it cannot, and no plan was refused")
@@ -252,7 +278,7 @@ def alarms(judge: "Judge", facts: dict[str, Any]) -> None:
     """People hear that GPUs cannot be read: then one could not be, lately, or nobody was there to read it."""
     del facts
     law = judge.law
-    since = judge.at - (law.window + law.alarm + (law.unused or 0.0)) - 2 * law.interval
+    since = judge.dues.alarmed_since - (law.window + law.alarm + (law.unused or 0.0)) - 2 * law.interval
     last = max((tick for tick in judge.ticks if tick <= since), default=since)  # a hole may reach back over that
     ticks = [last, *(tick for tick in judge.ticks if tick > since), judge.at]
     if law.lacking or len(ticks) > len(judge.ticks) or max(b - a for a, b in pairwise(ticks)) > 1.5 * law.interval:

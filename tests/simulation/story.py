@@ -15,7 +15,8 @@ from costguard.engine.state import Core
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.judge import Judge, Violation
-from tests.simulation.surroundings import Spent, forgotten, policy, script, short, unattended, unseen
+from tests.simulation.surroundings import Spent, forgotten, policy, script, short, unattended, unseen, varied
+from tests.simulation.terms import NEVER
 from tests.simulation.troubles import OPERATIONS, USER, Troubles, happens, strike
 
 DAY = 86400.0
@@ -138,7 +139,10 @@ class Story:
     def _owner(self) -> dict[str, Any]:
         """Somebody's configuration; the price is the cloud's."""
         ran = self.judge.ran_stored + self.judge.awake()
-        spent = Spent(ran, ran - (self.judge.budget_since or ran), self.world.instant().wall)
+        if self.rng.random() < 0.3:
+            return varied(self.rng, self.config)
+        begun = self.judge.budget_since
+        spent = Spent(ran, 0.0 if begun in {None, NEVER} else ran - (begun or 0.0), self.world.instant().wall)
         return policy(self.rng, spent, priced=self.money)
 
     # -- the life --------------------------------------------------------------------------------------------
@@ -202,7 +206,12 @@ class Story:
             self.host.die()
             raise
         self.note(f"the guard ends with code {code}")
-        left = [type(program).__name__ for program in self.host.children.values() if not program.outlives]
+        left = [
+            type(program).__name__
+            for program in self.host.children.values()
+            if not program.outlives
+            and program.job.get("job") != "hook"  # what the owner wants done before a stop goes on
+        ]
         self.host.die()
         if code != 0:
             raise Violation(f"the guard ended with code {code}")
@@ -231,9 +240,22 @@ class Story:
         self.machine.counters = self.rng.random() < 0.5
         if self.rng.random() < 0.08:  # the driver brings up one GPU later than the others
             self.troubles.arm("nvml", "missing", self.rng.choice((1, 2, 5)))
+        if self.rng.random() < 0.04:  # nothing that drives a GPU is found
+            self.troubles.arm("nvml", "empty", self.rng.choice((5, 60)))
+        if self.rng.random() < 0.1:  # the date is wrong until a server of time answers
+            self.world.wall_offset += (wrong := self.rng.choice((-1, 1)) * self.rng.uniform(2.0, 40.0) * 3600.0)
+            self.world.synced = self.rng.choice((False, None))
+            self.judge.wall_jumped()
+            self.world.after(self.rng.uniform(60.0, 3600.0), lambda: self._date_is_right(wrong))
+        self.world.verdicts = {}
         self.world.hatch = "costguard=off" if self.rng.random() < 0.1 else ""
         if self.world.hatch:  # nothing ends such a boot, and nothing happens in it
             self.world.after(self.rng.uniform(0.5, 3.0) * 3600.0, self.world.power_off)
+
+    def _date_is_right(self, wrong: float) -> None:
+        self.world.wall_offset -= wrong
+        self.world.synced = True
+        self.judge.wall_jumped()
 
     def _next_act(self) -> None:
         """Who starts the machine: its owner, to work; a timer, over and over; or somebody who has other plans for it."""
@@ -244,15 +266,32 @@ class Story:
             if not before:
                 plans = [self._owner() for _ in range(8)]
                 self.config = next((plan for plan in plans if unattended(plan)), plans[0])
-            quiet = forgotten(self.rng, self.config["policy"]["unused_after"])
-            self.machine.cut(self.world.now, quiet)
+            elif self.rng.random() < 0.2:
+                self.config = varied(self.rng, self.config)
+            given = self.config["policy"]
+            quiet = forgotten(self.rng, given["unused_after"], len(self.machine.keys), given["arm_duration"])
+            self.machine.cut(self.world.now, *quiet)
             self._cut_short(self.config["policy"]["unused_after"] or 3600.0)
         elif choice < (0.4 if self._has_deadline() else 0.75):
             self.config = self._owner()
         self.calm = self.rng.random() < CALM
         if self.calm:  # and it is not stopped either
-            kept = self.rng.choice(({"mode": "dry-run"}, {"admin_hold": "a fair"}))
+            kept = self.rng.choice(({"mode": "dry-run"}, {"mode": "dry-run"}, {"admin_hold": "a fair"}))
             self.config = {**self.config, "policy": {**self.config["policy"], **kept}}
+            if "mode" in kept:
+                self._still()
+
+    def _still(self) -> None:
+        """A day on which nothing happens: no plan passes, or a GPU cannot be read."""
+        lost = {0: "NVML 15: GPU is lost"} if self.rng.random() < 0.4 else {}
+        works = Phase(900.0, 0.97, "job")
+        self.machine.cut(
+            self.world.now, Phase(300.0, 0.002, "boot"), works, Phase(2 * DAY, 0.002, "idle", unknown=lost)
+        )
+        if not lost:
+            finding = {"code": "denied", "text": "the right to do this is missing", "hint": "costguard permissions"}
+            actions = (self.config["policy"]["kill_action"], *self.config["policy"]["fallback"])
+            self.world.verdicts = {action: {"verdict": "refuse", "findings": [finding]} for action in actions}
 
     def _cut_short(self, unused: float) -> None:
         """A forgotten machine is cut off before anybody has decided anything; or a person looks after it."""
@@ -361,8 +400,10 @@ class Story:
         given = self.config["policy"]
         if rng.random() < (0.15 if given["fallback"] else 0.03):
             self.troubles.arm("prepare", rng.choice(("refuse", "refuse", "another")), 1)
-        if rng.random() < 0.03:
+        if rng.random() < (0.12 if given["fallback"] else 0.03):
             self.troubles.arm("go", "refused", 1)
+        if rng.random() < 0.06:
+            self.troubles.standing = rng.uniform(1.0, 5.0) * given["interval"]
         choice = rng.random()
         if choice < 0.1:
             self.machine.cut(self.world.now, *unseen(rng, len(self.machine.keys), grace))
@@ -370,16 +411,27 @@ class Story:
             rest = grace + 900.0
             self.machine.cut(self.world.now, *short(rng, len(self.machine.keys), given["interval"], rest))
         elif choice < 0.25:
-            self.world.after(rng.uniform(0.0, grace), lambda: self._stands_still(given["interval"]))
+            self.world.after(
+                rng.uniform(0.0, grace), lambda: self.stands_still(given["interval"] * rng.uniform(2.0, 5.0))
+            )
 
     def told(self, kind: str) -> None:
         """People were told something; now and then they do something about it."""
         if kind == "unknown_alarm" and self.rng.random() < 0.3:
             self.world.after(self.rng.uniform(5.0, 600.0), lambda: happens(self, self.rng, "hold"))
 
-    def _stands_still(self, interval: float) -> None:
-        """The guard gets no CPU for some looks."""
-        seconds = interval * self.rng.uniform(2.0, 5.0)
+    def works(self) -> bool:
+        """Whether a GPU works now."""
+        phase = self.machine.phase(self.world.now)
+        return any(phase.load_of(gpu) > 0.05 for gpu in range(len(self.machine.keys)))
+
+    def rests(self) -> None:
+        """Nobody works for long enough for all that comes of that."""
+        given = self.config["policy"]
+        self.machine.cut(self.world.now, Phase(given["kill_duration"] + given["grace"] + 3600.0, 0.002, "idle"))
+
+    def stands_still(self, seconds: float) -> None:
+        """The guard gets no CPU for a while."""
         if self.host.alive:
             self.troubles.count("stall")
             self.host.stall(seconds)

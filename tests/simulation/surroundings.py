@@ -96,9 +96,25 @@ def unattended(made: Mapping[str, Any]) -> bool:
     return bool(given["kill_action"] == "stop" and given["mode"] == "live" and soon and not given["admin_hold"])
 
 
-def forgotten(rng: random.Random, unused: float | None) -> Phase:
-    """Nobody works on a machine that a timer has started."""
-    return Phase((unused or HOUR) * rng.uniform(0.7, 2.0) + rng.uniform(0.0, HOUR), QUIET, "forgotten")
+def varied(rng: random.Random, made: Mapping[str, Any]) -> dict[str, Any]:
+    """The same configuration, in which its owner has changed one thing."""
+    given = made["policy"]
+    name, value = rng.choice((
+        ("grace", given["grace"] + 60.0), ("kill_duration", 2 * given["kill_duration"]), ("unknown_alarm", 900.0),
+        ("mode", "live" if given["mode"] == "dry-run" else "dry-run"), ("boot_grace", 660.0), ("hold_max", 2.5 * HOUR),
+    ))  # fmt: skip
+    return {**made, "policy": {**given, name: value}}
+
+
+def forgotten(rng: random.Random, unused: float | None, gpus: int, arms: float | None) -> tuple[Phase, ...]:
+    """Nobody works on a machine that a timer has started; or somebody looks at it, too short to arm it."""
+    whole = (unused or HOUR) * rng.uniform(0.7, 2.0) + rng.uniform(0.0, HOUR)
+    if rng.random() < 0.6 or not arms or arms < 3 * MINUTE:
+        return (Phase(whole, QUIET, "forgotten"),)
+    load = [QUIET] * gpus
+    load[rng.randrange(gpus)] = 0.97
+    first = (unused or HOUR) * rng.uniform(0.05, 0.6)
+    return (Phase(first, QUIET, "forgotten"), Phase(20.0, tuple(load), "a glance"), Phase(whole, QUIET, "forgotten"))
 
 
 def _job(its: Rhythm) -> Iterator[Phase]:
@@ -220,7 +236,7 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
     machine = kill_action not in {"command", "end_process"} or bool(fallback)
     rented = {"providers": ["simulated=none"], "cloud": {"tag_settings": rng.random() < 0.5, "spread": 300.0}}
     made = effective(
-        mode="live" if rng.random() < 0.85 else "dry-run",
+        mode="live" if rng.random() < 0.8 else "dry-run",
         interval=rng.choice((60.0, 60.0, 60.0, *[120.0] * 12, 30.0)),
         arm_duration=rng.choice((60.0, 300.0, 420.0, None)),
         kill_threshold=rng.choice((0.05, 0.05, 0.1, 0.5, 0.5)),
@@ -237,7 +253,9 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
         lifetime=spent.ran + rng.uniform(0.2, 5.0) * HOUR if rng.random() < 0.15 else None,
         lease_until=spent.wall + rng.uniform(0.0, 8.0) * HOUR if rng.random() < 0.15 else None,
         budget=PRICE * (spent.billed / HOUR + rng.uniform(0.2, 3.0)) if priced and rng.random() < 0.25 else None,
-        stop_busy=rng.random() < 0.2,
+        budget_period=rng.choice((6 * HOUR, 12 * HOUR, 30 * 24 * HOUR)),
+        unknown_stop_after=4 * HOUR if rng.random() < 0.3 else None,
+        stop_busy=rng.random() < 0.35,
         hold_max=rng.choice((HOUR, HOUR, 2 * HOUR, 2 * HOUR, 24 * HOUR)),
         hold_total=rng.choice((2 * HOUR, 3 * HOUR, 48 * HOUR)),
         price_per_hour=PRICE if priced else None,
@@ -246,7 +264,9 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
         admin_hold="billing tests" if rng.random() < 0.06 else "",
     )
     made["actions"] = {name: {**given, "timeout": rng.choice((50, 60, 110))} for name, given in made["actions"].items()}
-    if rng.random() < 0.3:
+    if rng.random() < 0.25:
+        made["heartbeat"] = {"every": 600, "url": "https://watch.example/beat"}
+    if rng.random() < 0.6:
         made["hooks"] = {"pre_stop": ["save"], "timeout": 20}
     made["notify"] = {**made["notify"], "local": rng.choice((["wall"], ["wall", "mail"]))}
     return made | rented if rng.random() < 0.65 else made

@@ -39,6 +39,7 @@ class Terms(NamedTuple):
     alarm: float
     lifetime: float  # running seconds after which a deadline has passed
     budget: float  # running seconds that the money lasts for
+    period: float  # after which another budget begins
     lease: float  # date of a deadline
     stop_busy: bool
     actions: tuple[str, ...]
@@ -81,6 +82,7 @@ def terms(config: Mapping[str, Any], wanted: Mapping[str, Any], gpus: int) -> Te
         alarm=policy["unknown_alarm"],
         lifetime=policy["lifetime"] or NEVER,
         budget=money,
+        period=policy["budget_period"],
         lease=policy["lease_until"] or NEVER,
         stop_busy=policy["stop_busy"],
         actions=actions,

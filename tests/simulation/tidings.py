@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from tests.simulation.judge import Judge
 
 DAY = 86400.0
+BAD = frozenset(("cannot", "outcome_unknown", "failed"))
+"""Ends that somebody has to look after."""
+
 LATE = 90.0
 """Seconds that anything may come late, beside two ticks."""
 
@@ -21,10 +24,11 @@ class Tidings:
         self._judge = judge
         self._owed: dict[str, float] = {}
         self._heard: dict[str, float] = {}  # when each kind was told last
-        self._deadline_told = -NEVER
+        self._deadline_told = self._deadline_heard = -NEVER
         self._weak: float | None = None  # one sign alone has kept the machine up since
         self._weak_told = -NEVER
         self._reminded = -NEVER
+        self._latched_by = ""
         self._delayed_by: float | None = None  # an alarm was told of what certainly delayed a stop; when
 
     # -- what happened ---------------------------------------------------------------------------------------
@@ -34,6 +38,7 @@ class Tidings:
         self._owed.clear()
         self._weak = None
         self._delayed_by = None
+        self._deadline_heard = -NEVER
         self._deadline_told = max(self._deadline_told, self._judge.at - DAY + 300.0)
 
     def owes(self, kind: str) -> None:
@@ -46,8 +51,12 @@ class Tidings:
         judge, at = self._judge, self._judge.at
         self._owed.pop(kind, None)
         self._heard[kind] = at
+        if kind in BAD or kind in {"done", "would_act"}:
+            self._latched_by = kind
         if kind == "deadline_passed":
-            self._deadline_told = at
+            if at - self._deadline_heard < DAY - 60.0:
+                judge.breaks(f"a deadline that waits for work is told again after {at - self._deadline_heard:.0f} s")
+            self._deadline_told = self._deadline_heard = at
         elif kind == "weak_sign":
             self._weak_told = at
         elif kind == "unknown_alarm":
@@ -108,6 +117,7 @@ class Tidings:
                 judge.breaks(f"silence: nobody is told {kind} for {at - since:.0f} s")
         self._deadline(now)
         self._weak_sign()
+        self._remembered()
 
     def _deadline(self, now: Instant) -> None:
         """A deadline that passes while work goes on is told, at most daily."""
@@ -118,6 +128,14 @@ class Tidings:
             self._owed.pop("deadline_passed", None)
             return
         self.owes("deadline_passed")
+
+    def _remembered(self) -> None:
+        """What could not be done is told again, rarely."""
+        judge, at = self._judge, self._judge.at
+        latched = judge.stage in {"done", "failed"} and self._latched_by in BAD
+        since = max(judge.stage_at, self._reminded, judge.stalled)
+        if latched and at - since > DAY + 2 * judge.law.interval + LATE:
+            judge.breaks(f"nobody is told for {at - since:.0f} s that {self._latched_by} still holds")
 
     def _weak_sign(self) -> None:
         """What keeps a machine up by one weak sign alone for a whole window is told."""

@@ -22,7 +22,7 @@ PATIENCE = 1800.0
 # subject -> what may go wrong with one operation of it
 OPERATIONS = {
     "nvml": (
-        "hang", "die", "garbage", "late", "slow", "flood", "wrong_seq", "nonsense", "impossible", "missing", "partial", "blind",
+        "hang", "die", "garbage", "late", "slow", "flood", "wrong_seq", "nonsense", "impossible", "missing", "partial", "blind", "empty",
     ),
     "cloud": ("hang", "die", "garbage", "blind"),
     "plan": ("hang", "die", "garbage", "refuse", "another"),
@@ -37,6 +37,7 @@ OPERATIONS = {
     "configure": ("hang", "die", "garbage", "refuse"),
     "hook": ("hang", "die", "fail"),
     "history": ("hang", "die", "garbage", "fail"),
+    "beat": ("hang", "die", "fail"),
     "spawn:nvml": ("fails",),
     "spawn:cloud": ("fails",),
     "spawn:act": ("fails",),
@@ -68,6 +69,8 @@ class Troubles(Faults):
         self.met: Counter[tuple[str, str]] = Counter()
         self.last = 0.0  # when something went wrong last
         self._failed: dict[str, float] = {}  # subject -> when that last went wrong
+        self.unstored = False  # the last commitments are not in the runtime directory
+        self.standing = 0.0  # so many seconds the guard stands still when the reader answers next
 
     def failed(self, subject: str) -> bool:
         """Whether an operation went wrong just now."""
@@ -75,6 +78,8 @@ class Troubles(Faults):
 
     def take(self, subject: str, host: SimHost) -> str:
         """Hand out a fault that waits for this operation."""
+        if subject == "commitments":
+            self.unstored = False
         if not self._armed:
             return ""
         armed = self._armed.get(subject)
@@ -87,12 +92,19 @@ class Troubles(Faults):
         if host.now > armed.until:
             return ""
         self._failed[subject] = host.now
+        self.unstored = self.unstored or subject == "commitments"
         self.count(f"{subject} {armed.word}")
         return armed.word
 
-    def arm(self, subject: str, word: str, times: int) -> None:
+    def arm(self, subject: str, word: str, times: int, within: float = PATIENCE) -> None:
         """Let the next operations go wrong."""
-        self._armed[subject] = Armed(word, times, self._story.world.now + PATIENCE)
+        self._armed[subject] = Armed(word, times, self._story.world.now + within)
+
+    def answers(self) -> None:
+        """The reader answers: now and then the guard takes that much later."""
+        seconds, self.standing = self.standing, 0.0
+        if seconds:
+            self._story.stands_still(seconds)
 
     def count(self, name: str) -> None:
         """A fault happened in the phase that the guard is in."""
@@ -110,6 +122,9 @@ def strike(story: "Story", rng: random.Random) -> None:
         "ACTING": ("confirm", "notify"),
         "CONFIRMING": ("confirm", "notify"),
     }
+    if rng.random() < 0.15 and story.works() and story.phase == "WATCHING":
+        story.stands_still(story.config["policy"]["interval"] * rng.uniform(1.0, 4.0))
+        return
     choice = rng.random()
     if choice < 0.25 and story.phase == "WARNING":  # the way to FAILED is long
         story.troubles.arm("go", rng.choice(("fail", "fail", "nothing_happens", "hang_started")), rng.choice((1, 3, 9)))
@@ -241,9 +256,11 @@ def _tagged(story: "Story", rng: random.Random) -> None:
     def die() -> None:
         if host.alive:
             host.doom = 1
-            story.troubles.arm("cloud", "blind", 40)
+            story.troubles.arm("cloud", "blind", 200, 4 * 3600.0)
 
     story.world.after(rng.uniform(60.0, 900.0), die)
+    if rng.random() < 0.7:
+        story.rests()
 
 
 def _moved(story: "Story", rng: random.Random) -> None:
