@@ -113,11 +113,13 @@ class Judge(Watch):
         self.requests: list[tuple[float, str]] = []  # to end this machine: when, and which attempt
         self.killed = -NEVER  # the guard was
         self.went = -NEVER  # the last request
+        self.off_at = self.slept_at = -NEVER  # the machine went off, or fell asleep
         # what stands in the way
         self.jumped = -NEVER
         self.doubted = -NEVER  # the date was known to be wrong
         self.hatch_since = NEVER
         self.hatch_until = self.asks_changed = -NEVER
+        self.heard_tags = False  # this guard, under this policy
         self.asks = False
         self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on; the cloud takes it then
         self.noticed_until = -NEVER
@@ -153,6 +155,7 @@ class Judge(Watch):
 
     def going_off(self) -> None:
         """The machine is off; by the guard's request, if that was just now."""
+        self.off_at = self.at
         requested = self._requested()
         own = self.at - requested < 120.0
         if own:
@@ -251,7 +254,8 @@ class Judge(Watch):
     def resumed(self) -> None:
         """The machine wakes up: that counts as a start."""
         self._asleep_with = 0.0 if self.arming.surely else self._unused_so_far()
-        self.began = self.ruled_at = self.at
+        self.slept_at, self.began = self.ticks[-1] if self.ticks else self.began, self.at
+        self.ruled_at = self.at
         self.carried = self.carried_sure = 0.0
         self.arming.forget()
         self.enter("watching")
@@ -285,6 +289,7 @@ class Judge(Watch):
         self._noticed.clear()
         self.vetoed.clear()
         self._counted.clear()
+        self.heard_tags = False
         self.stalled = -NEVER
         self.sights.listed.clear()
         self.dues.checks_anew()
@@ -360,6 +365,7 @@ class Judge(Watch):
     def _ruled_anew(self) -> None:
         before, self.story.ruled, self.ruled_at = self.story.ruled, self.story.config, self.at
         if any(before.get(part) != self.story.config.get(part) for part in ("providers", "cloud")):
+            self.heard_tags = False
             self.hatch_since = NEVER  # it looks elsewhere now; what it heard before stays until it reads tags there
             rented, settings = self.story.config["providers"], self.story.config.get("cloud", {}).get("tag_settings")
             self.wanted, self.asks = self.wanted if rented and settings else {}, self.asks and bool(rented)
@@ -394,6 +400,7 @@ class Judge(Watch):
         """The cloud reader answered."""
         at = self.at
         if answer["asks"] is not None:  # else they cannot be read, and what was asked before stays
+            self.heard_tags = True
             tags, settings = self.story.world.tags, self.story.ruled["cloud"]["tag_settings"]
             until = asked_by(tags, at, now.wall)
             self.asks_changed = at if self.asks != (until > at) else self.asks_changed
@@ -619,11 +626,20 @@ class Judge(Watch):
         incident = facts["incident"]
         if incident not in self.tried:
             due_again(self, facts["reason"])
-            rules.begins(self, now, facts["reason"])
+            self._begins(now, facts["reason"])
         self.incident, self.reason = incident, facts["reason"]
         self.tried.setdefault(incident, []).append(self.at)
         self.enter("warned")
         self.stage_at = self.at
+
+    def _begins(self, now: Instant, reason: str) -> None:
+        """The reason holds now; or it held when the guard was killed as it had decided, and the next one tells it."""
+        try:
+            rules.begins(self, now, reason)
+        except Violation:
+            if self.at - self.guard_at > 2.0 or not self.guard_at - 2 * self.law.interval < self.killed < self.guard_at:
+                raise
+            rules.begins(self, now, reason, self.killed)
 
     def _works(self, job: dict[str, Any]) -> None:
         action = job["action"]

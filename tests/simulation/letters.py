@@ -28,8 +28,15 @@ class Letters:
     def told(self, now: Instant, kind: str, facts: dict[str, Any]) -> None:
         """A message goes out."""
         judge, at = self._judge, self._judge.at
+        if kind == "came_back":
+            self._came_back(facts)
+        elif kind == "closed":
+            self._closed(facts)
         if at - max(judge.ruled_at, judge.stalled, judge.guard_at, judge.jumped) < 2 * judge.law.interval:
             return  # it may have been decided before that
+        rented = judge.story.ruled.get("providers") and judge.story.ruled["cloud"]["tag_settings"]
+        if rented and not judge.heard_tags:
+            return  # what tags make of the rules is not known
         self._common(now, kind, facts)
         if kind == "warning":
             self._warning(now, facts)
@@ -113,6 +120,25 @@ class Letters:
         known = {f"GPU {i} ({machine.model})" for i, key in enumerate(machine.keys) if key in judge.sights.listed}
         if not truth & known <= named <= truth:
             self._false("unknown_alarm", "unknown_gpus", facts, sorted(truth))
+
+    def _came_back(self, facts: dict[str, Any]) -> None:
+        """Whether a request was out when the machine fell asleep."""
+        tried = [one for key, entries in self._judge.gone.items() if key[0] == facts["incident"] for one in entries]
+        at, attempt = max(tried, default=(-DAY, ""))
+        status = self._judge.story.world.results.get(attempt, {}).get("status")
+        if facts["acted"] and not tried:
+            self._false("came_back", "acted", facts, "that nothing was requested")
+        if not facts["acted"] and status == "accepted" and self._judge.slept_at - at < ASKED_LONG_ENOUGH:
+            self._false("came_back", "acted", facts, "that a request was accepted")
+
+    def _closed(self, facts: dict[str, Any]) -> None:
+        """For how long the machine was off, as well as its last commitments can tell."""
+        judge = self._judge
+        off, unknown = judge.began - judge.off_at, judge.off_at - judge.stored_at
+        if facts["off_seconds"] is None or judge.jumped > judge.off_at - DAY or judge.story.world.synced is not True:
+            return
+        if not off - EXACT <= facts["off_seconds"] <= off + max(0.0, unknown) + 120.0:
+            self._false("closed", "off_seconds", facts, off)
 
     def _given_up(self, facts: dict[str, Any]) -> None:
         """That nobody can tell what became of a request is said only after it was asked for some time."""

@@ -32,9 +32,9 @@ REST = 300.0
 """Seconds of quiet before a deadline that has passed goes by it."""
 
 
-def begins(judge: "Judge", now: Instant, reason: str) -> None:
-    """People are warned: the reason holds, and nothing stands in the way."""
-    law, at = judge.law, judge.at
+def begins(judge: "Judge", now: Instant, reason: str, decided: float | None = None) -> None:
+    """People are warned: the reason holds, or did when that was decided, and nothing stands in the way."""
+    law, at = judge.law, judge.at if decided is None else decided
     _free(judge, at)
     if law.machine and at < judge.began + law.boot_grace - law.grace - 1.0:
         judge.breaks("I9: people are warned too early after boot or resume")

@@ -28,7 +28,15 @@ def account(counts: Mapping[str, int], reports: Sequence[Report], seconds: float
 
 RARE = ("ACTING", "CONFIRMING", "FAILED")
 MOSTLY = ("WATCHING", "DONE")
-ONLY = {"prepare": ("WARNING",), "go": ("ACTING",), "confirm": ("CONFIRMING",), "plan": (), "notify": PHASES[:5]}
+ONLY = {
+    "prepare": ("WARNING",),
+    "go": ("ACTING",),
+    "confirm": ("CONFIRMING",),
+    "plan": (),
+    "notify": PHASES[:5],
+    "hook": (),
+    "beat": (),
+}
 """When an operation happens at all: workers of an attempt only in their phase, a preflight once a day."""
 
 

@@ -26,7 +26,7 @@ class Tidings:
         self._heard: dict[str, float] = {}  # when each kind was told last
         self._deadline_told = self._deadline_heard = -NEVER
         self._weak: float | None = None  # one sign alone has kept the machine up since
-        self._weak_told = -NEVER
+        self._weak_told = self._weak_heard = -NEVER
         self._reminded = -NEVER
         self._latched_by = ""
         self._delayed_by: float | None = None  # an alarm was told of what certainly delayed a stop; when
@@ -37,6 +37,7 @@ class Tidings:
         """The guard may have lost what it had to say, or the machine what it was about."""
         self._owed.clear()
         self._weak = None
+        self._weak_heard = -NEVER
         self._delayed_by = None
         self._deadline_heard = -NEVER
         self._deadline_told = max(self._deadline_told, self._judge.at - DAY + 300.0)
@@ -53,13 +54,8 @@ class Tidings:
         self._heard[kind] = at
         if kind in BAD or kind in {"done", "would_act"}:
             self._latched_by = kind
-        if kind == "deadline_passed":
-            if at - self._deadline_heard < DAY - 60.0:
-                judge.breaks(f"a deadline that waits for work is told again after {at - self._deadline_heard:.0f} s")
-            self._deadline_told = self._deadline_heard = at
-        elif kind == "weak_sign":
-            self._weak_told = at
-        elif kind == "unknown_alarm":
+        self._not_again(kind, at)
+        if kind == "unknown_alarm":
             self._delayed_by = at if judge.dues.delays_a_stop() else None
         elif kind == "unknown_recovered":
             self._recovered()
@@ -73,6 +69,22 @@ class Tidings:
                 judge.breaks(f"I8: a hold that lasts {first - at:.0f} s more is said to be over")
         elif kind == "done":
             self._done(facts)
+
+    def _not_again(self, kind: str, at: float) -> None:
+        """What goes on is told at most daily."""
+        judge = self._judge
+        if kind == "deadline_passed":
+            if at - self._deadline_heard < DAY - 60.0:
+                judge.breaks(f"a deadline that waits for work is told again after {at - self._deadline_heard:.0f} s")
+            self._deadline_told = self._deadline_heard = at
+        elif kind == "weak_sign":
+            if (
+                at - self._weak_heard < DAY - 60.0
+                and judge.rest.loud is not None
+                and judge.rest.loud < self._weak_heard
+            ):
+                judge.breaks(f"one weak sign alone is told again after {at - self._weak_heard:.0f} s")
+            self._weak_told = self._weak_heard = at
 
     def _done(self, facts: dict[str, Any]) -> None:
         """*Done* is what was carried out: neither accepted alone, nor perhaps."""
