@@ -101,7 +101,9 @@ def test_every_sdk_has_its_one_user() -> None:
     extras = PROJECT_FILE["project"]["optional-dependencies"]
     with_sdk = {point.module.partition(".")[0] for point in REGISTERED if extras.get(point.name)}
     owners = [owner_of(contract) for contract in CONTRACTS if str(contract["name"]).startswith("The SDK of ")]
-    assert sorted(name for owner in owners for name in owner) == sorted(with_sdk)
+    assert sorted(name for owner in owners for name in owner) == sorted(with_sdk), (
+        "extras and contracts `The SDK of …` differ"
+    )
     assert set(LINTER["root_packages"]) == {"costguard", *PACKAGES}
 
 

@@ -68,6 +68,17 @@ def test_paths_are_found_without_the_validation_library() -> None:
     assert done.stdout == "False\n"
 
 
+def test_one_module_knows_each_library_of_the_outside_world() -> None:
+    """The import contract names modules, and one that is added is named by none: here is every one."""
+    for library, owner in {"pynvml": "readers/nvml/library.py", "apprise": "notify/remote.py"}.items():
+        users = [
+            str(file.relative_to(PACKAGE))
+            for file in sorted(PACKAGE.glob("**/*.py"))
+            if any(name.partition(".")[0] == library for name in imports(file))
+        ]
+        assert users == [owner], f"{library} is for {owner} alone"
+
+
 def test_every_cloud_is_known_to_the_rule_below() -> None:
     """A cloud that is added may not be spelt in the core either."""
     for point in entry_points(group="costguard.providers"):
