@@ -17,7 +17,7 @@ def test_ghost_is_quiet_and_told_after_two_minutes(machine: Machine) -> None:
     assert machine.gpu.findings == []
     load, signs, covers, evidence = machine.tick(3)
     assert (load, signs, covers) == (0.0, [], TICK)
-    assert "nothing behind it" in evidence
+    assert "no process behind it" in evidence
     assert [(code, words[: len(GHOST)]) for code, words in machine.gpu.findings] == [("ghost", GHOST)]
 
 
@@ -49,7 +49,7 @@ def test_ghost_draws_what_clocks_cost_that_nobody_lowers(machine: Machine, use: 
     machine.watts = 100
     load, signs, _, evidence = machine.tick(16)
     assert (load, signs) == (0.0, [])
-    assert "nothing behind it" in evidence
+    assert "no process behind it" in evidence
     assert machine.gpu.findings[0][1].startswith(f"GPU use is stuck at {use} %")
 
 

@@ -119,7 +119,7 @@ def test_a_hang_is_suspected_from_what_there_is(machine: Machine, values: Values
     assert machine.tick(6, MINUTE)[0] == 1.0
     ((code, words),) = machine.gpu.findings
     assert code == "suspect_hung"
-    assert "suspicion" in words
+    assert "may be hung" in words
     assert ("what the job drew before" in words) is history
 
 

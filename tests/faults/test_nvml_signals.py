@@ -59,7 +59,7 @@ def test_gpm_without_permission_is_dropped_and_said(world: World) -> None:
     settle(SHORT)
     answer = reader.read()
     assert loads(answer) == [0, 0]
-    assert "GPM) left out: no permission" in words(answer)
+    assert "GPM) unavailable: no permission" in words(answer)
     world.log.unlink()
     signs(reader, 2, SHORT)
     calls = world.calls()
@@ -177,7 +177,7 @@ def test_divided_gpu_without_instances_is_unknown(world: World) -> None:
     world.script.set(0, util=NA, mig=1, gpm=True)
     answer = world.reader().read()
     assert loads(answer) == [None, 0]
-    assert "no instance can be seen" in words(answer)
+    assert "no instance is visible" in words(answer)
 
 
 def test_gpu_that_is_whole_again_is_read_as_such(world: World) -> None:

@@ -36,7 +36,7 @@ def mistakes(tags: Mapping[str, str]) -> list[str]:
     until = _wanted(tags).get("costguard-hold", "")
     if not until or _moment(until) is not None:
         return []
-    return [f"tag costguard-hold: {until!r} holds nothing; write a date with its offset, as 2027-01-31T18:00:00+01:00"]
+    return [f"tag costguard-hold: {until!r} is not a date with its offset; write it as 2027-01-31T18:00:00+01:00"]
 
 
 def settings(tags: Mapping[str, str]) -> "tuple[dict[str, Any], list[str]]":

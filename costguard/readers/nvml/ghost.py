@@ -14,10 +14,10 @@ HOLD = 120.0
 
 
 def words(use: float) -> str:
-    """What people should know, for a GPU whose samples show so many percent."""
+    """The finding's text; ``use``: utilisation in the samples, in per cent."""
     return (
-        f"GPU use is stuck at {use:.0f} % with nothing behind it (no process, no memory, low power, nothing moves): "
-        "left by a killed kernel, and counted as idle; resetting the GPU or a reboot clears it"
+        f"GPU use is stuck at {use:.0f} % with no process behind it (no memory in use, low power, no traffic): "
+        "left by a killed kernel, counted as idle; a GPU reset or a reboot clears it"
     )
 
 

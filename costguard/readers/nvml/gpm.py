@@ -116,7 +116,7 @@ class Gpm:
     def _drop(self, code: int) -> None:
         self.close()
         if code == NO_PERMISSION:
-            self.note = f"activity counters (GPM) left out: {words(code)}"
+            self.note = f"activity counters (GPM) unavailable: {words(code)}"
 
     def _forget(self) -> None:
         self.use = None

@@ -256,7 +256,7 @@ class Gpu:
         alike = suspected and other == 0 and self._nothing_behind()
         if self._ghost.see(now, ring_covers, self._use, alike=alike):
             self.findings = [("ghost", ghost.words(percent))]
-            percent, covers, evidence = 0.0, ring_covers, f"{_said(evidence)}, but nothing behind it"
+            percent, covers, evidence = 0.0, ring_covers, f"{_said(evidence)}, but no process behind it"
         else:
             if power.sign:
                 self._signs.append(power.sign)
@@ -417,7 +417,7 @@ class Gpu:
                 self._divided = Divided(self._nvml, self._handle, self._share)
                 self._whole_due = now + _LOOK_EVERY
                 return self._parts(now, self._divided)
-            raise UnreadableError(f"the driver gives no GPU use (NVML {code}, GetUtilizationRates)")
+            raise UnreadableError(f"the driver reports no GPU utilisation (NVML {code}, GetUtilizationRates)")
         percent = self._value("GetUtilizationRates", (code, percent))
         return _percent("GPU use", percent), covers, _NOW % percent
 

@@ -19,11 +19,11 @@ _FLAT_SM = 2.0  # percent by which the share of busy SMs may vary
 
 
 def words(*, less: bool, still: str) -> str:
-    """What people should know. ``less``: the job drew far more before; ``still``: what else is known not to move."""
-    power = "far below what the job drew before" if less else "so low that nothing may run"
+    """The finding's text. ``less``: the job drew far more before; ``still``: what else is known not to move."""
+    power = "far below what the job drew before" if less else "too low for real work"
     return (
-        "this job may hang (a suspicion): GPU use has been at 100 % for 10 min and more while nothing else moves "
-        f"(power flat and {power}{still}); look at it with a debugger, or at its log"
+        "this job may be hung: GPU use has been at 100 % for over 10 min while nothing else moves "
+        f"(power flat and {power}{still}); check its log, or attach a debugger"
     )
 
 

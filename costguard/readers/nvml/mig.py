@@ -47,7 +47,7 @@ class Divided:
             self._look(now)
         self.signs = []
         if not self._parts:
-            return "the GPU is divided (MIG) and no instance can be seen"
+            return "the GPU is divided (MIG) and no instance is visible"
         for number in self._turn(now, whole=whole):
             self._parts[number].read(now)
             self._asked[number] = now
@@ -65,7 +65,7 @@ class Divided:
         for number, part in self._parts.items():
             if not part.available:
                 self._look_due = 0.0
-                waiting = f"{part.note or 'the driver gives no activity counters (GPM)'}"
+                waiting = f"{part.note or 'the driver has no activity counters (GPM)'}"
             elif part.use is None:
                 waiting = waiting or f"instance {number} is being measured"
             else:

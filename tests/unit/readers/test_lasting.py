@@ -61,7 +61,7 @@ def test_parts_within_two_per_cent_are_flat() -> None:
     assert hangs([100e3] * (looks + 1), [50.0, 52.0] * (looks // 2) + [50.0])[-1]
     assert not any(hangs([100e3] * (looks + 1), [50.0, 52.1] * (looks // 2) + [50.0]))
     assert "far below what the job drew before, memory idle)" in hung_words(less=True, still=", memory idle")
-    assert "so low that nothing may run)" in hung_words(less=False, still="")
+    assert "too low for real work)" in hung_words(less=False, still="")
 
 
 def test_what_a_job_draws_is_news_when_it_is_more() -> None:

@@ -136,7 +136,7 @@ def test_counters_that_are_not_for_us_are_left_out(board: Board, call: str, code
         setattr(board, call, code)
         gpm.read(1020.0)
     assert (shown(gpm), gpm.available, board.lent) == (NOTHING, False, [])
-    assert gpm.note.startswith("activity counters (GPM) left out: no permission") is (code == 4)
+    assert gpm.note.startswith("activity counters (GPM) unavailable: no permission") is (code == 4)
     board.sampled, board.measured, board.supported = 0, 0, (0, 1)
     gpm.ask_again()
     assert (gpm.available, gpm.note) == (True, "")
@@ -233,10 +233,10 @@ def test_one_instance_is_one(board: Board) -> None:
 
 def test_without_an_instance_or_without_counters_nothing_is_known(board: Board) -> None:
     """The words say which; where somebody can change it, how."""
-    assert divided(board).read(1000.0, whole=False) == "the GPU is divided (MIG) and no instance can be seen"
+    assert divided(board).read(1000.0, whole=False) == "the GPU is divided (MIG) and no instance is visible"
     parts = divided(board, STILL)
     board.supported = (0, 0)
-    missing = "the GPU is divided (MIG): the driver gives no activity counters (GPM)"
+    missing = "the GPU is divided (MIG): the driver has no activity counters (GPM)"
     assert parts.read(1000.0, whole=False) == missing
     board.supported = (4, 0)
     assert "no permission" in str(parts.read(1001.0, whole=False)), "looked at again at once"
@@ -250,7 +250,7 @@ def test_instances_that_cannot_be_listed(board: Board, code: int) -> None:
     parts = divided(board, STILL)
     board.places = (code, 0)
     if code in ABSENT:
-        assert "no instance can be seen" in str(parts.read(1000.0, whole=False))
+        assert "no instance is visible" in str(parts.read(1000.0, whole=False))
     else:
         with pytest.raises(NvmlError, match=rf"NVML {code}, GetMigDeviceHandleByIndex\)"):
             parts.read(1000.0, whole=False)
@@ -271,7 +271,7 @@ def test_an_instance_that_went_away_gives_its_rooms_back(board: Board) -> None:
     assert found[:2] == (0.0, 10.0)
     parts.close()
     assert board.lent == []
-    assert parts.read(1071.0, whole=False) == "the GPU is divided (MIG) and no instance can be seen"
+    assert parts.read(1071.0, whole=False) == "the GPU is divided (MIG) and no instance is visible"
 
 
 @pytest.mark.parametrize(("share", "second"), [(0.5, 1030.0), (1.0, 1060.0)])

@@ -226,7 +226,7 @@ def test_a_gpu_that_tells_no_use_at_all_is_unknown(board: Board, code: int, mode
     life = Life(board)
     board.ring_code, board.rates, board.mig = 3, (code, 0), mode
     for _ in range(2):
-        with pytest.raises(UnreadableError, match=rf"gives no GPU use \(NVML {code}, GetUtilizationRates\)"):
+        with pytest.raises(UnreadableError, match=rf"reports no GPU utilisation \(NVML {code}, GetUtilizationRates\)"):
             life.read()
         assert {RING, RATES, MODE} <= set(board.asked())
 
@@ -425,7 +425,7 @@ def test_all_that_is_known_is_told(board: Board) -> None:
     )
     board.sampled = 4
     assert life.tick()[3].endswith(
-        "7 MiB in use, activity counters (GPM) left out: no permission; run the agent as root and outside a wrapper that drops rights"
+        "7 MiB in use, activity counters (GPM) unavailable: no permission; run the agent as root, outside any wrapper that drops privileges"
     )
 
 
