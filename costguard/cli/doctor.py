@@ -133,10 +133,10 @@ def _last_words(report: "Report") -> "list[RenderableType]":
     action = report.facts["action"]
     if report.verdict == "GUARDED":
         unseen = "" if report.facts["reached"] else " (nobody would see it now)"
-        words = f"GUARDED: when this machine is idle, a warning{unseen}, then {action}"
-        return [Text(words, style="bold green")]
+        text = f"GUARDED: when this machine is idle, a warning{unseen}, then {action}"
+        return [Text(text, style="bold green")]
     if report.verdict == "WOULD BE GUARDED":
-        words = f"WOULD BE GUARDED in live mode; this is a dry run, so {action} never happens"
-        return [Text(words, style="bold yellow")]
+        text = f"WOULD BE GUARDED in live mode; this is a dry run, so {action} never happens"
+        return [Text(text, style="bold yellow")]
     reasons = [Padding(Text(f"- {clean(why)}", style="red"), (0, 0, 0, 2)) for why in report.why]
     return [Text("NOT GUARDED, because", style="bold red"), *reasons]

@@ -172,11 +172,11 @@ def _one(path: str, database: "sqlite3.Connection", incident: str, *, as_json: b
         }  # fmt: skip
         emit("incident", shown)
         return
-    from costguard.cli.history_view import told
+    from costguard.cli.history_view import incident_view
     from costguard.cli.render import console, show
 
     screen = console()
     names: dict[str, str] = next(
         (event.data["gpus"] for event in found if isinstance(event.data.get("gpus"), dict)), {}
     )
-    show(screen, told(path, head, story(found), before, names))
+    show(screen, incident_view(path, head, story(found), before, names))

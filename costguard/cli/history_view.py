@@ -129,7 +129,7 @@ def _messages(events: Sequence[Event]) -> Table:
     return table
 
 
-def told(
+def incident_view(
     path: str, head: IncidentSummary, entries: Sequence[Entry], before: Sequence[GpuSpan], names: Mapping[str, str]
 ) -> RenderableType:
     """One incident, from its evidence to its end."""

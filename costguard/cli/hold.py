@@ -68,7 +68,7 @@ def command(*, duration: float | None, end: float | None, reason: str, as_json: 
     if as_json:
         emit("hold", {"done": True, "words": answer["words"], "hold": _granted(report)})
         return
-    for line in told(report, seconds):
+    for line in described(report, seconds):
         click.echo(line)
 
 
@@ -78,7 +78,7 @@ def _granted(report: dict[str, Any]) -> dict[str, Any] | None:
     return next(iter(mine or report["holds"][-1:]), None)
 
 
-def told(report: dict[str, Any], asked: float) -> list[str]:
+def described(report: dict[str, Any], asked: float) -> list[str]:
     """Who, until when, and what it means for work and bill."""
     from costguard.cli.render import clean, moment
     from costguard.engine.words import duration

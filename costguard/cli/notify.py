@@ -110,5 +110,5 @@ def _show(arrivals: "Sequence[Arrival]") -> None:
     width = max(len(arrival.channel) for arrival in arrivals)
     for arrival in arrivals:
         mark = "ok    " if arrival.arrived else "FAILED"
-        words = "; ".join(filter(None, (arrival.reached, arrival.failed)))
-        click.echo(f"{mark}  {arrival.channel:<{width}}  {clean(words)}")
+        text = "; ".join(filter(None, (arrival.reached, arrival.failed)))
+        click.echo(f"{mark}  {arrival.channel:<{width}}  {clean(text)}")

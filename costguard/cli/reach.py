@@ -62,7 +62,7 @@ def change(
     try:
         reply = request(folder, command, timeout)
     except AgentUnreachableError as error:
-        message = f"{error.message}; the {command['command']} may take effect all the same"
+        message = f"{error.message}; the {command['command']} may still take effect"
         raise CostguardError(message, "see `costguard status` once it answers", REFUSED) from error
     if not reply.get("done"):
         raise CostguardError(str(reply.get("words")), hint, REFUSED)

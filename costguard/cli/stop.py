@@ -157,7 +157,7 @@ def follow(
     began = heard = clock()
     detail = "the agent has not reported the outcome; see `costguard status`"
     fate: dict[str, Any] = {"action": action, "status": "unknown", "detail": detail, "proof": ""}
-    told = ""
+    reported = ""
     while clock() - began < AGENT_SECONDS:
         pause(POLL_SECONDS)
         try:
@@ -173,9 +173,9 @@ def follow(
             fate["detail"] = incident["detail"] or str(report["sentence"])
             if report["phase"] == "CONFIRMING":
                 return fate | {"status": "accepted" if incident["proof"] else "unknown"}
-            if incident["detail"] and incident["detail"] != told and not wish.get("fate"):
-                told = incident["detail"]
-                click.echo(f"{incident['action']} failed and is tried again: {told}", err=True)
+            if incident["detail"] and incident["detail"] != reported and not wish.get("fate"):
+                reported = incident["detail"]
+                click.echo(f"{incident['action']} failed and is tried again: {reported}", err=True)
         if wish.get("fate"):
             return fate | {"status": FATES.get(wish["fate"], "unknown"), "detail": wish["words"] or fate["detail"]}
         if incident is None or incident["reason"] != PERSON:  # not the agent that was asked

@@ -18,7 +18,7 @@ def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
     """Print what the cloud shows; exit code 0 when the bill has ended, 3 when it has not or that is unknown."""
     from costguard.config import load_effective
 
-    found = _receipt(given)
+    fields = _receipt(given)
     effective = load_effective(arguments, os.environ)
     listed = effective["providers"]
     assert isinstance(listed, list)  # as `build` makes it
@@ -26,15 +26,15 @@ def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
     assert isinstance(settings, dict)
     assert isinstance(host, dict)
     here = dmi.identity(host["sysfs"])  # on a machine of that cloud, its own identity may ask
-    provider = _provider(found, listed)
-    own = site_settings(settings, found["provider"], provider)
-    outcome = _ask(provider, Site(here, own, dict(os.environ), host["procfs"], host["sysfs"]), found)
+    provider = _provider(fields, listed)
+    own = site_settings(settings, fields["provider"], provider)
+    outcome = _ask(provider, Site(here, own, dict(os.environ), host["procfs"], host["sysfs"]), fields)
     closed = outcome.status == "done"
     if as_json:
         shown = {"closed": closed, "status": outcome.status, "detail": outcome.detail, "proof": outcome.proof}
-        emit("verify", {**shown, "receipt": found})
+        emit("verify", {**shown, "receipt": fields})
     else:
-        click.echo(f"{found['cloud']} {found['instance']}: {outcome.detail}")
+        click.echo(f"{fields['cloud']} {fields['instance']}: {outcome.detail}")
     if not closed:
         raise SystemExit(REFUSED)
 
@@ -59,28 +59,28 @@ def _receipt(given: str) -> dict[str, str]:
 _HINT = "the message of the stop and `costguard history ID` show the receipt; it begins with {"
 
 
-def _provider(found: dict[str, str], listed: list[str]) -> Provider:
-    mine = [entry for entry in listed if entry.partition("=")[0] == found["provider"]]
+def _provider(fields: dict[str, str], listed: list[str]) -> Provider:
+    mine = [entry for entry in listed if entry.partition("=")[0] == fields["provider"]]
     loaded = load(mine)
     if loaded.providers:
         return loaded.providers[0]
     why = "; ".join(loaded.failures) or "it is not installed here"
     raise CostguardError(
-        f"the plug-in {found['provider']!r} of this receipt cannot be used: {why}", _extra(found), USAGE
+        f"the plug-in {fields['provider']!r} of this receipt cannot be used: {why}", _extra(fields), USAGE
     )
 
 
-def _extra(found: dict[str, str]) -> str:
-    return f"pip install 'costguard-agent[{found['provider']}]'"
+def _extra(fields: dict[str, str]) -> str:
+    return f"pip install 'costguard-agent[{fields['provider']}]'"
 
 
-def _ask(provider: Provider, site: Site, found: dict[str, str]) -> Result:
+def _ask(provider: Provider, site: Site, fields: dict[str, str]) -> Result:
     try:
-        return provider.verify(site, found)
+        return provider.verify(site, fields)
     except CloudError as error:
         message = f"the cloud could not be asked: {error}; whether the bill has ended is unknown"
         hint = error.hint or "check that this machine's credentials may read the other machine"
         raise CostguardError(message, hint, REFUSED) from error
     except ImportError as error:
         message = f"the library for {provider.name} is not installed ({error})"
-        raise CostguardError(message, _extra(found), USAGE) from error
+        raise CostguardError(message, _extra(fields), USAGE) from error

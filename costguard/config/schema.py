@@ -504,7 +504,7 @@ class Settings(Section):
     )
     currency: Currency = option("The currency of price and budget.", "USD", example="EUR")
     saving_limit: DurationOrOff = option(
-        "At most this much of each time off counts as saved: somebody would have stopped the machine some day.",
+        "At most this much of each time off counts as saved, since a person would have stopped the machine at some point.",
         "24h",
         example="12h",
         allowed=f"{DURATION}, more than 0; or off: all of it counts",

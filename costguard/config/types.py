@@ -58,7 +58,7 @@ def _file(value: str) -> str:
 def _address(value: str) -> str:
     """An address without credentials in it: they would stand in logs."""
     if value and not (re.fullmatch(r"https?://[^\s/@]+(/[^\s]*)?", value) and _has_good_port(value)):
-        raise ValueError(f"{address(value)!r} is not such a URL")
+        raise ValueError(f"{address(value)!r} is not a valid URL")
     return value
 
 
@@ -75,7 +75,7 @@ def _server(value: str) -> str:
     if value and not (
         re.fullmatch(r"(\[[^\s\[\]]+\]|[^\s:\[\]/@]+):\d{1,5}", value) and _has_good_port(f"tcp://{value}")
     ):
-        raise ValueError(f"{value!r} is not such a server")
+        raise ValueError(f"{value!r} is not a valid server")
     return value
 
 

@@ -47,9 +47,9 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
     """Check everything. Takes some seconds, or half a minute when a driver hangs."""
     effective = judged(configuration, agent)
     places = _places(effective, agent)
-    found = hardware.look(places)
+    bus = hardware.look(places)
     # with an agent its own readings are shown: a second reader could hang too, or keep the driver from unloading
-    answer = hardware.probe(places) if agent.report is None and found.present is not False else {}
+    answer = hardware.probe(places) if agent.report is None and bus.present is not False else {}
     seen = decision.gpus(agent.report, answer)
     scan = holders.scan(places["procfs"])
     planned = plans(effective, agent.report) if not agent.silent else []
@@ -61,8 +61,8 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
         ReportSection("Configuration", tuple(_configuration(configuration, agent, effective, by))),
         ReportSection("Agent", tuple(_agent(agent, by))),
         ReportSection("After a boot", tuple(_after_boot(agent, by, as_run))),
-        ReportSection("Hardware", tuple(hardware.checks(found, places, read=bool(seen)))),
-        ReportSection("GPUs", tuple(_gpus(seen, answer, found, effective, by))),
+        ReportSection("Hardware", tuple(hardware.checks(bus, places, read=bool(seen)))),
+        ReportSection("GPUs", tuple(_gpus(seen, answer, bus, effective, by))),
         ReportSection("Processes on GPUs", tuple(_holders(scan, by_minor))),
         ReportSection("Actions", tuple(_plans(planned, _actions(effective), agent))),
         ReportSection("Messages", tuple(_messages(effective, places, agent.report))),
@@ -253,7 +253,7 @@ def _rented(cloud: Mapping[str, Any]) -> Iterator[CheckResult]:
 def _gpus(
     seen: Sequence[Mapping[str, Any]],
     answer: Mapping[str, Any],
-    found: hardware.Hardware,
+    bus: hardware.Hardware,
     effective: Mapping[str, Any],
     by: service.ServiceUnit,
 ) -> Iterator[CheckResult]:
@@ -267,7 +267,7 @@ def _gpus(
             tolerated = effective.get("policy", {}).get("unknown_stop_after") is not None
             text = f"{gpu['label']} cannot be read ({gpu['words']}), and unknown is never idle"
             yield CheckResult("warn" if tolerated else "bad", text, hardware.advice(str(gpu["words"])))
-    if not seen and not answer.get("error") and found.present is not False:
+    if not seen and not answer.get("error") and bus.present is not False:
         yield bad("no GPU has been read yet", f"check again in a minute, then {by.journal}")
 
 

@@ -120,10 +120,10 @@ def units(environ: Mapping[str, str], uid: int | None = None, *, fleeting: bool 
 
 def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Running) -> ServiceUnit:
     """The unit that runs the agent now, judged by the files that the next boot reads."""
-    found = units(environ, uid)
+    unit_files = units(environ, uid)
     service = ServiceUnit(unit, user=uid is not None)
-    problems = list(_not_at_boot(service, found, uid, environ))
-    settings = found.settings(unit)
+    problems = list(_not_at_boot(service, unit_files, uid, environ))
+    settings = unit_files.settings(unit)
     problems += _restarts(service, settings)
     for key, values in settings.items():
         if values and key.startswith(("Condition", "Assert", "ExecCondition")):
@@ -134,12 +134,12 @@ def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Runn
         options: list[str] | None = run_options(command(settings, variables), variables, agent.python)
     except UnclearError as error:
         variables, options = {}, None
-        if found.path(unit):
+        if unit_files.path(unit):
             text = f"it is not proven that {unit} starts `costguard run` again: {error}"
             problems.append(bad(text, f"see its files: {service.systemctl('cat').replace('sudo ', '')}"))
-    if found.path(unit):
-        problems += _changed(service, [*found.files(unit), *environment_files(settings)], agent)
-    good = ok(f"{unit} starts it at every boot ({found.path(unit)})")
+    if unit_files.path(unit):
+        problems += _changed(service, [*unit_files.files(unit), *environment_files(settings)], agent)
+    good = ok(f"{unit} starts it at every boot ({unit_files.path(unit)})")
     given = None if options is None else tuple(options)
     return service._replace(checks=tuple(problems) or (good,), options=given, variables=variables)
 
@@ -180,16 +180,18 @@ def _changed(service: ServiceUnit, files: Sequence[str], agent: Running) -> list
     return [bad(text, f"{service.systemctl('restart')} proves it")]
 
 
-def _not_at_boot(service: ServiceUnit, found: Units, uid: int | None, environ: Mapping[str, str]) -> list[CheckResult]:
+def _not_at_boot(
+    service: ServiceUnit, unit_files: Units, uid: int | None, environ: Mapping[str, str]
+) -> list[CheckResult]:
     unit = service.unit
-    if not found.path(unit):
+    if not unit_files.path(unit):
         text = f"{unit}, which runs it, has no unit file that survives a boot"
         return [bad(text, install(environ))]
-    for each in (found, units(environ, uid, fleeting=True)):
-        if each.masked(unit):
-            text = f"{unit} is masked ({each.path(unit)}), so nothing can start it"
+    for folders in (unit_files, units(environ, uid, fleeting=True)):
+        if folders.masked(unit):
+            text = f"{unit} is masked ({folders.path(unit)}), so nothing can start it"
             return [bad(text, service.systemctl("unmask"))]
-    if not found.starts_at_boot(unit):
+    if not unit_files.starts_at_boot(unit):
         text = f"{unit} is not enabled: nothing starts the guard after a reboot"
         return [bad(text, service.systemctl("enable"))]
     name = _home(uid)[0] if uid is not None else ""

@@ -2,7 +2,7 @@
 
 import io
 
-from costguard.cli.history_view import overview, told
+from costguard.cli.history_view import incident_view, overview
 from costguard.cli.render import console, show
 from costguard.history.query import Day
 from costguard.history.story import Entry, IncidentSummary
@@ -20,7 +20,7 @@ def test_a_long_heading_stays_beside_its_time() -> None:
     """So that the times can be read down the left edge, also where a heading takes several lines."""
     head = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
     file = io.StringIO()
-    show(console(file), told("/h", head, [Entry(5.0, "NOT delivered: " + "word " * 40, ("below",))], [], {}))
+    show(console(file), incident_view("/h", head, [Entry(5.0, "NOT delivered: " + "word " * 40, ("below",))], [], {}))
     lines = file.getvalue().splitlines()
     first = next(number for number, line in enumerate(lines) if "NOT delivered" in line)
     assert [line[:10].strip() for line in lines[first + 1 :]] == [""] * len(lines[first + 1 :])
@@ -31,5 +31,5 @@ def test_one_message_is_no_messages() -> None:
     """A count and its noun agree."""
     head = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
     file = io.StringIO()
-    show(console(file), told("/h", head, [], [], {}))
+    show(console(file), incident_view("/h", head, [], [], {}))
     assert "people    1 message delivered, 0 not" in file.getvalue()

@@ -23,7 +23,7 @@ def test_a_change_without_an_answer_is_not_called_undone(tmp_path: Path) -> None
         with pytest.raises(CostguardError) as caught:
             reach.change(str(tmp_path), {"command": "hold"}, 0.2)
     assert not isinstance(caught.value, AgentUnreachableError)
-    assert "the hold may take effect all the same" in caught.value.message
+    assert "the hold may still take effect" in caught.value.message
     assert "costguard status" in caught.value.hint
     assert caught.value.exit_code == REFUSED
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from costguard.cli.hold import told
+from costguard.cli.hold import described
 from costguard.cli.reach import places
 from costguard.cli.render import bar, clean, console, moment, show, spark
 from costguard.cli.status_view import view
@@ -259,10 +259,10 @@ def hold(owner: str, hours: float) -> dict[str, Any]:
 
 def test_of_several_holds_the_last_to_end_counts() -> None:
     """A shorter hold ends nothing early: whoever asks is told of the one that lasts longer, with its day."""
-    lines = told(report(holds=[hold("bob", 24.0), hold("ada", 2.0)]), 7200.0)
+    lines = described(report(holds=[hold("bob", 24.0), hold("ada", 2.0)]), 7200.0)
     assert lines[0].startswith("Held by ada until ")
     assert re.search(r"The hold of bob lasts longer, until 20\d\d-\d\d-\d\d \d\d:\d\d \S+ \(in 1d\)", lines[1])
-    assert "lasts longer" not in str(told(report(holds=[hold("bob", 1.0), hold("ada", 2.0)]), 7200.0))
+    assert "lasts longer" not in str(described(report(holds=[hold("bob", 1.0), hold("ada", 2.0)]), 7200.0))
 
 
 def test_one_restart_is_no_plural() -> None:
@@ -301,4 +301,4 @@ def test_hold_shows_the_hold_of_whoever_asked() -> None:
         {"owner": "me", "reason": "", "until": NOW + 7200.0, "uid": os.geteuid()},
         {"owner": "bob", "reason": "", "until": NOW + 600.0, "uid": os.geteuid() + 1},
     ]
-    assert told(report(holds=holds), 7200.0)[0].startswith("Held by me until")
+    assert described(report(holds=holds), 7200.0)[0].startswith("Held by me until")
