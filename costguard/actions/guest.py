@@ -11,6 +11,7 @@ from costguard.actions import effect, init_rights, results, shutdown_behaviour
 from costguard.actions.base import Context
 from costguard.cloud import api, container, dmi, managed
 from costguard.cloud.api import Consequence
+from costguard.files import text_of
 from costguard.plans import Plan, PlanFinding, Result, Verdict
 
 Verb = Literal["poweroff", "reboot"]
@@ -76,7 +77,8 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
     tool = _tool(verb, context.settings.get("delay"), systemd=systemd)
     may = init_rights.InitRight(())
     if tool:
-        free = _can_gain_privileges(procfs)
+        status = text_of(os.path.join(procfs, "self/status"), limit=-1)
+        free = "NoNewPrivs:\t1" not in status  # under it sudo cannot work; source: proc_pid_status(5)
         may = init_rights.ask(tool, _LOGIND_METHOD[verb], systemd=systemd, new_privileges=free)
     identity = dmi.identity(context.host.sysfs)
     loaded = api.load(context.providers)
@@ -198,12 +200,3 @@ def _vetoed(words: str) -> bool:
 
 def _words(ended: programs.ProgramEnd) -> str:
     return ended.output[-300:] or f"no output, exit code {ended.code}"
-
-
-def _can_gain_privileges(procfs: str) -> bool:
-    """False under NoNewPrivs, where sudo cannot work. Source: proc_pid_status(5)."""
-    try:
-        with open(os.path.join(procfs, "self/status"), encoding="utf-8", errors="replace") as file:
-            return "NoNewPrivs:\t1" not in file.read()
-    except OSError:
-        return True

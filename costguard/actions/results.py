@@ -9,6 +9,7 @@ import urllib.parse
 from typing import NamedTuple, get_args
 
 from costguard.actions.base import Context
+from costguard.files import text_of
 from costguard.plans import Result, Status
 from costguard.programs import process_state
 
@@ -109,11 +110,7 @@ def read(context: Context) -> Record | None:
 
 def boot_id(context: Context) -> str:
     """The kernel's name for this boot; empty when it cannot be read."""
-    try:
-        with open(f"{context.host.procfs}/sys/kernel/random/boot_id", encoding="utf-8") as file:
-            return file.read().strip()
-    except (OSError, ValueError):
-        return ""
+    return text_of(f"{context.host.procfs}/sys/kernel/random/boot_id").strip()
 
 
 def _start(context: Context) -> bytes:

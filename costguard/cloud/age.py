@@ -1,5 +1,7 @@
 """How old a machine is: rights that were given after it was made take minutes to arrive."""
 
+from costguard.files import text_of
+
 YOUNG_SECONDS = 600.0
 """Seconds of a machine's life in which a right that is denied may just not have arrived yet."""
 
@@ -12,7 +14,6 @@ def is_young(age: float | None) -> bool:
 def uptime(procfs: str) -> float | None:
     """Seconds since boot, where the cloud does not say how old the machine is; None when unknown."""
     try:
-        with open(f"{procfs}/uptime", encoding="ascii", errors="replace") as file:
-            return float(file.read().split()[0])
-    except (OSError, ValueError, IndexError):
+        return float(text_of(f"{procfs}/uptime").split()[0])
+    except (ValueError, IndexError):
         return None

@@ -16,6 +16,7 @@ from costguard.cloud import mounts as tables
 from costguard.cloud import superblock
 from costguard.cloud.mounts import Mount
 from costguard.cloud.retry import LateError, bounded
+from costguard.files import names_in, text_of
 
 State = Literal["unused", "empty", "used", "unknown"]
 
@@ -55,7 +56,9 @@ def devices(sysfs: str, is_local: Callable[[str, str], bool]) -> tuple[str, ...]
     except OSError:
         return None
     paths = {name: os.path.join(block, name, "device") for name in names}
-    return tuple(name for name, path in paths.items() if is_local(_text(f"{path}/model"), os.path.realpath(path)))
+    return tuple(
+        name for name, path in paths.items() if is_local(text_of(f"{path}/model").strip(), os.path.realpath(path))
+    )
 
 
 def look(place: Place, disks: Sequence[str], nothing: Collection[str] = (), foreign: Collection[str] = ()) -> Use:
@@ -127,8 +130,8 @@ def _stack(sysfs: str, disk: str) -> Iterator[_Node]:
         if name in seen:
             continue
         seen.add(name)
-        parts = [part for part in _listed(path) if part.startswith(name)]
-        holders = _listed(os.path.join(path, "holders"))
+        parts = [part for part in names_in(path) if part.startswith(name)]
+        holders = names_in(os.path.join(path, "holders"))
         yield _Node(name, path, disk, carries=bool(parts or holders))
         waiting += [(part, os.path.join(path, part)) for part in parts]
         waiting += [(holder, os.path.join(block, holder)) for holder in holders]
@@ -136,18 +139,18 @@ def _stack(sysfs: str, disk: str) -> Iterator[_Node]:
 
 def _names(sysfs: str, node: _Node) -> set[str]:
     """What a table may call the device; a file system over several devices is mounted under the name of one."""
-    label = _text(os.path.join(node.path, "dm/name"))
+    label = text_of(os.path.join(node.path, "dm/name")).strip()
     found = {node.name, *([f"mapper/{label}"] if label else [])}
     root = os.path.join(sysfs, "fs/btrfs")
-    for uuid in _listed(root):
-        members = _listed(os.path.join(root, uuid, "devices"))
+    for uuid in names_in(root):
+        members = names_in(os.path.join(root, uuid, "devices"))
         found |= set(members) if node.name in members else set()
     return found
 
 
 def _on(place: Place, node: _Node, mount: Mount) -> bool:
     """Whether a mount is of this device: by its number, or by one of its names."""
-    number = _text(os.path.join(node.path, "dev"))
+    number = text_of(os.path.join(node.path, "dev")).strip()
     if number and mount.number == number:
         return True
     if not mount.source.startswith("/dev/"):
@@ -192,23 +195,8 @@ def _content(place: Place, node: _Node, every: Sequence[Mount], foreign: Collect
 
 def _written(path: str) -> bool:
     """Whether anything was written since boot; a table that makes no sense says nothing of it."""
-    text = _text(os.path.join(path, "stat"))
+    text = text_of(os.path.join(path, "stat")).strip()
     columns = text.split()
     if not text:
         return False
     return not (len(columns) > _WRITTEN and columns[_WRITTEN] == "0")
-
-
-def _listed(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

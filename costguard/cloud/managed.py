@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from costguard.cloud.api import CloudError, Provider, Site
 from costguard.cloud.retry import LateError, bounded
+from costguard.files import names_in, text_of
 from costguard.plans import PlanFinding, Verdict
 
 CODE = "managed_node"
@@ -150,7 +151,7 @@ def by_metadata(plugin: Provider, site: Site) -> list[tuple[Verdict, PlanFinding
 
 def _nodes(procfs: str) -> Iterator[Node]:
     """Each scheduler's daemon on the host; one inside a container belongs to somebody's test cluster."""
-    for number in _numbers(procfs):
+    for number in sorted((name for name in names_in(procfs) if name.isdecimal()), key=int):
         name = _text(procfs, f"{number}/comm").strip()
         engine = _DAEMONS.get(name)
         if engine is None:
@@ -227,20 +228,9 @@ def _own_ray(procfs: str, words: list[str], status: Mapping[str, tuple[str, ...]
     return bool(head) and head == me and _text(procfs, f"{parent}/comm").strip() not in _INIT
 
 
-def _numbers(procfs: str) -> list[str]:
-    try:
-        return sorted((name for name in os.listdir(procfs) if name.isdecimal()), key=int)
-    except OSError:
-        return []
-
-
 def _fields(text: str) -> dict[str, tuple[str, ...]]:
     return {name: tuple(rest.split()) for name, _, rest in (line.partition(":") for line in text.splitlines())}
 
 
 def _text(procfs: str, path: str) -> str:
-    try:
-        with open(os.path.join(procfs, path), encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return text_of(os.path.join(procfs, path), limit=-1)

@@ -6,6 +6,7 @@ from typing import Any
 
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity, Site
+from costguard.files import text_of
 from costguard_gcp import prices
 from costguard_gcp.firmware import PRODUCTS
 from costguard_gcp.metadata import Metadata
@@ -66,12 +67,7 @@ def _market(tree: Mapping[str, Any]) -> str:
 
 
 def _same_host_name(site: Site, tree: Mapping[str, Any]) -> str:
-    path = os.path.join(site.procfs, "sys/kernel/hostname")
-    try:
-        with open(path, encoding="utf-8") as file:
-            mine = file.read().strip().partition(".")[0]
-    except OSError:
-        mine = ""
+    mine = text_of(os.path.join(site.procfs, "sys/kernel/hostname")).strip().partition(".")[0]
     known = {str(tree.get(key) or "").partition(".")[0] for key in ("name", "hostname")}
     if not mine or mine not in known:
         text = f"the metadata server says `{tree.get('name')}`, the kernel's host name is `{mine}`: neither is touched"

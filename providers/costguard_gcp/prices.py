@@ -5,6 +5,7 @@ from collections import Counter
 
 from costguard.cloud.api import Identity, Price
 from costguard.cloud.prices import listed
+from costguard.files import names_in, text_of
 
 _GPUS = {"0x1eb8": "T4", "0x1db1": "V100", "0x15f8": "P100", "0x1bb3": "P4"}
 """GPUs that are attached to an N1 machine, by PCI device id. Source: the PCI ID repository (pci.ids)."""
@@ -30,18 +31,11 @@ def attached_gpus(sysfs: str) -> str:
     """
     folder = os.path.join(sysfs, "bus/pci/devices")
     found: Counter[str] = Counter()
-    try:
-        for name in os.listdir(folder):
-            if _read(os.path.join(folder, name, "vendor")) == _NVIDIA:
-                found[_GPUS.get(_read(os.path.join(folder, name, "device")), "other")] += 1
-    except OSError:
-        return ""
+    for name in names_in(folder):
+        vendor, device = (text_of(os.path.join(folder, name, part)).strip() for part in ("vendor", "device"))
+        if vendor == _NVIDIA:
+            found[_GPUS.get(device, "other")] += 1
     if len(found) != 1 or "other" in found:
         return "" if not found else "unknown"
     ((model, count),) = found.items()
     return f"{count}x{model}"
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="ascii", errors="replace") as file:
-        return file.read().strip()

@@ -9,6 +9,7 @@ import re
 import time
 
 from costguard.cloud.api import CloudError, Identity, Site
+from costguard.files import names_in, text_of
 
 from .session import Session
 
@@ -42,25 +43,17 @@ def identify(site: Site) -> Identity:
 
 def addresses(procfs: str) -> frozenset[str]:
     """The addresses of this machine, loopback aside. Source: ``fib_trie`` of proc(5)."""
-    try:
-        with open(os.path.join(procfs, "net/fib_trie"), encoding="ascii") as file:
-            found = _LOCAL.findall(file.read())
-    except OSError:
-        return frozenset()
+    found = _LOCAL.findall(text_of(os.path.join(procfs, "net/fib_trie"), limit=-1))
     return frozenset(one for one in found if not one.startswith("127."))
 
 
 def count(sysfs: str) -> int:
     """NVIDIA's display devices on the bus, whether a driver has them or not."""
     bus = os.path.join(sysfs, "bus/pci/devices")
-    try:
-        names = os.listdir(bus)
-    except OSError:
-        return 0
     return sum(
-        _read(os.path.join(bus, name, "vendor")) == _NVIDIA
-        and _read(os.path.join(bus, name, "class")).startswith(_DISPLAY)
-        for name in names
+        text_of(os.path.join(bus, name, "vendor")).strip() == _NVIDIA
+        and text_of(os.path.join(bus, name, "class")).startswith(_DISPLAY)
+        for name in names_in(bus)
     )
 
 
@@ -68,11 +61,3 @@ def _gpus(one: dict[str, object]) -> object:
     kind = one.get("instance_type")
     specs = kind.get("specs") if isinstance(kind, dict) else None
     return specs.get("gpus") if isinstance(specs, dict) else None
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
