@@ -1,5 +1,6 @@
 """Small pieces of sentences."""
 
+from costguard.notify.message import DeliveryError
 from costguard.notify.words import listed, sentence
 
 
@@ -14,3 +15,9 @@ def test_long_lists_are_counted() -> None:
 def test_sentences_begin_and_end_like_sentences() -> None:
     """Nothing stays nothing."""
     assert [sentence(""), sentence("a b"), sentence("Why?")] == ["", "A b.", "Why?"]
+
+
+def test_a_failed_delivery_says_what_to_do() -> None:
+    """The hint follows in brackets, once; without one nothing does."""
+    assert str(DeliveryError("no such address", "create one")) == "no such address (create one)"
+    assert str(DeliveryError("no such address")) == "no such address"
