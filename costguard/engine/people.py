@@ -31,7 +31,8 @@ TOLD_AT_ONCE = 20
 def hold(turn: Turn, event: AskHold) -> None:
     """A person postpones the stop: bounded, signed, and refused once the request is out."""
     core, policy, key = turn.core, turn.rules.policy, holder(event.owner, event.uid)
-    mine = max((held.until - event.at for held in core.people.holds if held.key == key), default=0.0)
+    # one that ended while nobody looked, as in a sleep, is no hold any more
+    mine = max([0.0, *(held.until - event.at for held in core.people.holds if held.key == key)])
     wanted = min(event.seconds, policy.hold_max)
     if message := _no_hold(turn, key, wanted, event.uid):
         _answer(turn, event.client, message, done=False)

@@ -413,6 +413,16 @@ def test_a_hold_costs_a_look_at_least_and_gives_back_only_what_is_beyond() -> No
     assert world.state.core.people.charged == 2 * POLICY.interval, "root is neither charged nor paid back"
 
 
+def test_a_hold_that_ended_in_a_sleep_is_not_taken_from_the_next_one() -> None:
+    """The next look comes later than the question: what ended meanwhile is over, and no time is below 0."""
+    world = started(hold_total=1.5 * HOUR, hold_per_user=1.5 * HOUR)
+    world.hold(HOUR, "eve", EVE)
+    world.suspend(2 * HOUR)
+    world.hold(HOUR, "eve", EVE)
+    (hold,) = world.state.core.people.holds
+    assert hold.until == world.now + 0.5 * HOUR
+
+
 def test_a_hold_that_is_made_longer_costs_what_it_adds() -> None:
     """An hour, then two from the same moment on: two in all, each refundable but for a look; a shorter one costs nothing."""
     world = started()
