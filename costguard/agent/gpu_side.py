@@ -17,17 +17,17 @@ from costguard.engine.tracks import is_busy
 from costguard.host.ports import Host, Report
 from costguard.readers.nvml.job import NvmlJob
 
-FIND_EVERY = 86400.0
-"""Seconds between two messages about one finding of one GPU; a guard that begins again may tell it once more."""
+FIND_EVERY_SECONDS = 86400.0
+"""Between two messages about one finding of one GPU; a restarted guard may repeat it sooner."""
 
 NOTES = {"ghost": "ghost load: no process behind it", "suspect_hung": "the job may be hung"}
 """Findings about a GPU in a few words."""
 
-SAY_EVERY = 60.0
-"""Seconds between two lines of the journal about one GPU that cannot be read."""
+SAY_EVERY_SECONDS = 60.0
+"""Between two lines of the journal about one GPU that cannot be read."""
 
 NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
-"""What reading an answer that makes no sense may raise."""
+"""What reading a malformed answer may raise."""
 
 NOT_LISTED = "not listed any more"
 
@@ -212,8 +212,8 @@ class GpuSide:
             return  # told of all of them at once; or all is well, as ever
         for key, reading in zip(gpus, seen, strict=True):
             why = reading.reason if isinstance(reading, Unknown) else ""
-            told, at = self._said.get(key, ("", -SAY_EVERY))
-            if why == told or (why and now - at < SAY_EVERY):
+            told, at = self._said.get(key, ("", -SAY_EVERY_SECONDS))
+            if why == told or (why and now - at < SAY_EVERY_SECONDS):
                 continue
             self._said[key] = why, now
             device = self._devices.get(key)
@@ -237,7 +237,7 @@ class GpuSide:
         fresh = []
         for gpu, (code, words) in self.found.items():
             told = self._found.get((gpu, code))
-            if gpu in self._known and (told is None or now - told >= FIND_EVERY):
+            if gpu in self._known and (told is None or now - told >= FIND_EVERY_SECONDS):
                 self._found[gpu, code] = now
                 fresh.append(Finding(now, gpu, code, words))
         return fresh

@@ -12,44 +12,45 @@ from costguard.agent.task import exit_reason
 from costguard.host.ports import Host, SpawnFailed
 from costguard.process.wire import to_line
 
-ANSWER_WITHIN = 5.0
-"""Seconds a reader may take for one read."""
+ANSWER_WITHIN_SECONDS = 5.0
+"""For one read."""
 
-COMES_WITHIN = 1.0
-"""Seconds after which a reader is asked that should have answered by itself; the time it then has is shorter by them."""
+COMES_WITHIN_SECONDS = 1.0
+"""After this a reader is asked that should have answered by itself; its time to answer is shorter by as much."""
 
-ALONE_AGAIN = 60.0
-"""Seconds for which it is asked each time after that, and not left to itself."""
+ALONE_AGAIN_SECONDS = 60.0
+"""For so long it is then asked for each reading."""
 
-START_WITHIN = 30.0
-"""Seconds for the first read of a new reader: without persistence mode the driver takes 1 to 3 s for each GPU."""
+START_WITHIN_SECONDS = 30.0
+"""For the first read of a new reader: without persistence mode the driver takes 1 to 3 s per GPU."""
 
 NOT_YET = "the reader has not answered yet"
 
 FAILED = 3
-"""Exit code of a reader that has said in its last answer why only a fresh process can do better."""
+"""Exit code of a reader whose last answer says why only a new process can help."""
 
 HANDED = ("counters", "learnt")
-"""What an answer may bring for the process after this one: objects by device, of which later ones replace earlier ones."""
+"""Parts of an answer that are handed to the next process: objects by device, of which later ones replace earlier ones."""
 
 _HANDED = frozenset(HANDED)
 
 HANDED_KEYS = 1024  # more devices than any machine has
 
-FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
-UNREAPED_LIMIT = 3
-"""With so many readers that not even SIGKILL ends, no further reader is started: each would hang as well."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
+"""Backoff between restarts."""
 
+UNREAPED_LIMIT = 3
+"""With so many readers that survive SIGKILL no further one is started: it would hang as well."""
 
 DETACHED = "detached on request; `costguard attach` ends it"
-"""Why nothing is read while a driver is exchanged."""
+"""Why nothing is read while a driver is replaced."""
 
 
 class Rhythm(NamedTuple):
     """When a reader may read without being asked: from a moment on, every so many seconds.
 
-    ``pairs``: of two readings in a row it may leave one unsaid that is as the one before. ``above``: the load above which
-    nobody compares one with anything.
+    ``pairs``: of two readings in a row it may leave out one that equals the one before. ``above``: the highest threshold
+    with which loads are compared.
     """
 
     due: float
@@ -101,7 +102,7 @@ class ReaderProcess:
         *,
         handed: Mapping[str, Any] = MappingProxyType({}),
         detached: bool = False,
-        within: float = ANSWER_WITHIN,
+        within: float = ANSWER_WITHIN_SECONDS,
     ) -> None:
         self._host = host
         self._program = program
@@ -120,10 +121,10 @@ class ReaderProcess:
         self._missed: _Course | None = None  # of an answer that should have come by itself, and did not
         self._alone_from = 0.0  # when it may be left to itself again
         self._answered_once = False
-        self._pause = FIRST_PAUSE
+        self._pause = FIRST_PAUSE_SECONDS
         self._start_at = 0.0
         self._sequence = 0
-        self._within = START_WITHIN
+        self._within = START_WITHIN_SECONDS
         self._usually = within
         self.restarts = -1
 
@@ -141,7 +142,7 @@ class ReaderProcess:
         if self.child is None and not self._start(now):
             return
         self._sequence += 1
-        self._within = self._usually if self._answered_once else START_WITHIN
+        self._within = self._usually if self._answered_once else START_WITHIN_SECONDS
         request = b'{"read":%d,"look":true}' if look else b'{"read":%d}'
         if then is not None and now >= self._alone_from:
             above = b',"above":%r' % then.above if then.above < 1.0 else b""
@@ -150,7 +151,7 @@ class ReaderProcess:
         if self.child is None or not self._host.send(self.child, request % self._sequence):
             self._lost(now, "the reader's input pipe is closed or full")
             return
-        self._asked = (self._sequence, now + self._within - (0.0 if self._missed is None else COMES_WITHIN))
+        self._asked = (self._sequence, now + self._within - (0.0 if self._missed is None else COMES_WITHIN_SECONDS))
 
     @property
     def waiting(self) -> bool:
@@ -190,7 +191,7 @@ class ReaderProcess:
         """When the answer under way is late."""
         if self._asked is not None:
             return self._asked[1]
-        return self._course.said_by + COMES_WITHIN if self._course is not None else float("inf")
+        return self._course.said_by + COMES_WITHIN_SECONDS if self._course is not None else float("inf")
 
     def detach(self) -> None:
         """Let the process take leave of the driver and end, and start none until `attach`."""
@@ -204,7 +205,7 @@ class ReaderProcess:
         if self.detached:
             self.stop()
             self.detached, self._asked, self._missed = False, None, None
-            self._start_at, self._pause = 0.0, FIRST_PAUSE
+            self._start_at, self._pause = 0.0, FIRST_PAUSE_SECONDS
             self.words = NOT_YET
 
     def line(self, data: bytes, now: float) -> dict[str, Any] | None:
@@ -238,7 +239,7 @@ class ReaderProcess:
         if "gpus" in answer and any(
             isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer["gpus"]
         ):
-            self._pause = FIRST_PAUSE
+            self._pause = FIRST_PAUSE_SECONDS
         self.refused = None
         return answer
 
@@ -247,7 +248,7 @@ class ReaderProcess:
         course, at = self._course if self._asked is None and self._course is not None else self._missed, answer["at"]
         if course is None or not course.fits(answer.get("read"), unsaid="unsaid" in answer):
             return False
-        fresh = isinstance(at, int | float) and now - self._usually < at <= now + COMES_WITHIN
+        fresh = isinstance(at, int | float) and now - self._usually < at <= now + COMES_WITHIN_SECONDS
         if not fresh:  # the guard itself stood still meanwhile: it asks for another one
             self.lapse()
         return fresh
@@ -277,7 +278,7 @@ class ReaderProcess:
         if now < self.deadline:
             return False
         if self._asked is None:
-            self._missed, self._alone_from = self._course, now + ALONE_AGAIN
+            self._missed, self._alone_from = self._course, now + ALONE_AGAIN_SECONDS
             self.lapse()
             return False
         self._lost(now, f"the reader did not answer within {self._within:.0f} s and was killed")
@@ -312,4 +313,4 @@ class ReaderProcess:
             self._host.kill(self.child)
             self.child = None
         self._start_at = now + self._pause
-        self._pause = min(LONGEST_PAUSE, self._pause * 2)
+        self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 2)

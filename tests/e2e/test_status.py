@@ -50,7 +50,7 @@ def test_status_says_when_people_will_be_warned_and_what_stands_in_the_way(agent
     assert re.search(r"idle for 1h: warning at \d\d:\d\d UTC \(in (1h|5\dm)\)", text)
     assert shown["plans"][0]["verdict"] == "refuse"
     assert "stop cannot be carried out now (see Plans)" in text
-    assert '-> use kill_action = "shutdown" or "command"' in text
+    assert '-> set kill_action = "shutdown" or "command"' in text
 
 
 def test_status_survives_any_encoding(agent: Agent) -> None:
