@@ -339,7 +339,7 @@ class Dues:
             asked_about = at - judge.went < ASKED_ABOUT  # a machine that stops can do nothing else
             if not asked_about and action not in self._checked and at - last > SPREAD + 2 * judge.law.interval + LATE:
                 judge.breaks(f"the plan of {action} was not checked at the start, {at - last:.0f} s ago")
-            if at - last > DAY + SPREAD + LATE:
+            if at - max(last, judge.began - DAY) > DAY + SPREAD + LATE:
                 judge.breaks(f"the plan of {action} was not checked for {at - last:.0f} s")
             asked = self._unchecked.get(action)
             if asked is not None and at - self._checked[action] > CHECK_AGAIN + SPREAD:

@@ -16,11 +16,17 @@ class Incidents:
         self._judge = judge
         self._boots: dict[str, int] = {}  # in which boot an incident began
         self._attempts: set[str] = set()
+        self.acting: set[tuple[str, str]] = set()
+        """Of which people heard that they are being carried out: incidents, each with its action."""
         self._over: dict[str, str] = {}  # incidents that are closed, and how
 
     def begins(self) -> None:
         """A guard begins: what its predecessor said last, it may not have saved."""
-        if self._judge.unsaved or self._judge.killed - self._judge.saved_at < 0.1:
+        if (
+            self._judge.story.world.start().state is None
+            or self._judge.unsaved
+            or self._judge.killed - self._judge.saved_at < 0.1
+        ):
             self._over.clear()
 
     def told(self, kind: str, facts: dict[str, Any]) -> None:
@@ -33,6 +39,8 @@ class Incidents:
             boot = self._boots.setdefault(incident, self._judge.story.world.boots)
             if boot != self._judge.story.world.boots:
                 self._judge.breaks(f"I4: incident {incident} has the id of one of an earlier boot")
+        if kind == "acting":
+            self.acting.add((incident, facts["action"]))
         if kind in CLOSES:
             self._over.setdefault(incident, kind)
 

@@ -385,6 +385,8 @@ class Judge(Watch):
         """The reader answered."""
         self.story.troubles.answers()
         look = self.sights.add(self.at, gpus)
+        if self._kept is not None and self._look is None:  # told with this one
+            self.sights.looks.insert(len(self.sights.looks) - 1, self._kept)
         if self._look is not None:  # no tick took that one: its work counts in the next
             self._kept = None  # with which it came
             self.unread |= {gpu for gpu, before in enumerate(self._look.seen) if before is None}
@@ -468,7 +470,6 @@ class Judge(Watch):
         if kept is not None and not doubtful:
             self.arming.tick(kept.at, kept.seen, self.law, sure=True)
             self.rest.tick(kept.at, kept.seen, self.law, kept.seen)
-            self.sights.looks.insert(len(self.sights.looks) - 1, kept)
             self.ticks.append(kept.at)
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
         if self.arming.maybe > armed[0]:  # the machine counts as working
@@ -741,7 +742,7 @@ class Judge(Watch):
         self.story.note(f"GO {action} ({reason}) for {incident}")
         self.counts[f"go {action}"] += 1
         rules.goes(self, now, job)
-        if (incident, action) not in self.gone:
+        if (incident, action) not in self.gone and (incident, action) not in self.incidents.acting:
             self.tidings.owes("acting")
         self.gone.setdefault((incident, action), []).append((self.at, job["attempt"]))
         self.incident, self.reason, self.went = incident, reason, self.at

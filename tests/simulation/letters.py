@@ -137,7 +137,7 @@ class Letters:
         off, unknown = judge.began - judge.off_at, judge.off_at - judge.stored_at
         if facts["off_seconds"] is None or judge.jumped > judge.off_at - DAY or judge.story.world.synced is not True:
             return
-        if not off - EXACT <= facts["off_seconds"] <= off + max(0.0, unknown) + 120.0:
+        if not off - EXACT <= facts["off_seconds"] <= off + max(0.0, unknown) + judge.at - judge.began + 120.0:
             self._false("closed", "off_seconds", facts, off)
 
     def _given_up(self, facts: dict[str, Any]) -> None:
