@@ -249,7 +249,9 @@ class Dues:
         judge = self._judge
         law, ran = judge.law, judge.ran_stored + judge.awake() - 2 * judge.law.interval
         spent = ran - (judge.budget_since if judge.budget_since is not None else ran)
-        return ran > law.lifetime or spent > law.budget or (now.wall > law.lease and now.synced is True)
+        period = judge.period
+        within = period is None or period.length == NEVER or now.wall < period.began + period.length - 1.0
+        return ran > law.lifetime or (within and spent > law.budget) or (now.wall > law.lease and now.synced is True)
 
     def _hold_over(self) -> str:
         judge = self._judge

@@ -330,7 +330,7 @@ class Judge(Watch):
         if self.arming.since > self.saved_at:
             self.arming.surely = False
         self.rest.restarted(self.saved_at - 1.1 * self.law.interval)
-        if self.story.ruled is not self.story.config or self.configured_at >= self.saved_at - 1.0:
+        if self.story.ruled != self.story.config or self.configured_at >= self.saved_at - 1.0:
             self._ruled_anew()
         self.dues.wait()
 
@@ -553,6 +553,7 @@ class Judge(Watch):
         self.stored_ran = self.ran_stored + self.awake() - 1.0
         self.stored_under = None if self.wanted else self.story.ruled
         late = now.wall - data["data"]["wall"]  # it was decided then, or the date was set meanwhile
+        self.stored_ran -= late if 0.0 <= late < 3600.0 else 3600.0
         settled = self.stage in {"watching", "warned"} and not self.arming.maybe and self.at > self.anew + 300.0
         self.stored_quiet = max(0.0, self.unused() - 300.0) if settled and -1.0 < late < 5.0 else 0.0
 
