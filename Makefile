@@ -55,7 +55,7 @@ bench: $(DEV_STAMP) ## what the resident processes cost
 
 docs: $(RUN_STAMP) ## write the generated pages again
 	$(PY) -m costguard.config.reference docs/configuration.md
-	$(PY) -m costguard.engine.document > docs/engine.md
+	$(PY) -m costguard.engine.docs_page > docs/engine.md
 
 wheel: $(VENV)/bin/python ## build dist/*.whl
 	rm -rf dist

@@ -10,7 +10,7 @@ from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Observation
 from costguard.engine.obstacles import due_at
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import OWN, Moment
+from costguard.engine.reasons import OWN_REASONS, Moment
 from costguard.engine.rules import Rules, rules_of
 from costguard.engine.state import Core, State
 from costguard.engine.turn import action_of, label
@@ -44,7 +44,7 @@ def report(
         "policy": policy._asdict(),
         "window": policy.kill_duration,
         "threshold": rules.quiet_threshold,
-        **{f"{reason.name}_at": date(reason.at(moment)) for reason in OWN},
+        **{f"{reason.name}_at": date(reason.at(moment)) for reason in OWN_REASONS},
         "started": date(core.clocks.started),
         "boot_grace_until": date(core.clocks.started + policy.boot_grace) if rules.ends_machine else None,
         "grace": policy.grace,

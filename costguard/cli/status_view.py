@@ -12,7 +12,7 @@ from costguard.cli import idle_cost
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
 from costguard.engine.narrate import below, unreached
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import OWN, REASONS, Reason
+from costguard.engine.reasons import OWN_REASONS, REASONS, Reason
 from costguard.engine.rules import rules_of
 from costguard.engine.words import duration, hanging
 from costguard.engine.words import percent as share
@@ -209,7 +209,9 @@ def would_stop(report: Report) -> list[str]:
         return [f"{report['action']} at {moment(incident['due'], now)}, reason: {title}{_told(incident)}"]
     refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
     lines = [f"{report['action']} cannot be carried out now (see Plans)"] if refused else []
-    coming = [(reason, report[f"{reason.name}_at"]) for reason in OWN if report.get(f"{reason.name}_at") is not None]
+    coming = [
+        (reason, report[f"{reason.name}_at"]) for reason in OWN_REASONS if report.get(f"{reason.name}_at") is not None
+    ]
     lines += [_coming(reason, at, report) for reason, at in coming]
     if all(reason.by_date for reason, _at in coming):
         lines.append("nothing now; a GPU that works or cannot be read stops the clock")

@@ -120,11 +120,11 @@ def request_outlived(turn: Turn) -> None:
 def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) -> None:
     """The countdown: take it back, wait, prepare, or act."""
     standing = reasons.standing(incident, turn.moment)
-    blocked, attempt = standing.holds == "blocked", incident.attempt
+    blocked, attempt = standing.state == "blocked", incident.attempt
     if not (watched if incident.by_person else bridged):  # a person has looked at the GPUs of the moment of asking
         again = "" if incident.by_person else "; the countdown begins again if nothing works"
         back_to_watching(turn, "the guard did not see the machine for a while" + again)
-    elif standing.holds == "no":
+    elif standing.state == "no":
         back_to_watching(turn, standing.why)
     elif incident.warned is None:
         _await_warning(turn, incident)

@@ -1,7 +1,7 @@
 """The one sentence of a tick: state, cause, next step."""
 
 from costguard.engine import obstacles, overdue
-from costguard.engine.reasons import OWN, Moment, begins, reason_of
+from costguard.engine.reasons import OWN_REASONS, Moment, earliest, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
 from costguard.engine.turn import action_of, label
@@ -164,7 +164,7 @@ class Sentence:
         state, rules, core = self._state, self._rules, self._state.core
         policy = rules.policy
         moment = Moment(state, rules, self._wall, None)
-        times = [(begins(reason, moment), reason) for reason in OWN if reason.applies(policy)]
+        times = [(earliest(reason, moment), reason) for reason in OWN_REASONS if reason.applies(policy)]
         would = "" if policy.mode == "live" else "DRY RUN: "
         for at, reason in times:
             if at == NEVER and reason.at(moment) <= state.at:  # it waits for the end of the work

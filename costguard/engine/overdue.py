@@ -46,7 +46,7 @@ def work_over_at(state: State, rules: Rules) -> float:
     return seen.since + work_over_seconds(rules)
 
 
-def working_until(state: State, rules: Rules) -> float:
+def no_work_from(state: State, rules: Rules) -> float:
     """From when on no judged GPU works, nor may: one that became unknown at work counts for a window. NEVER while one is seen."""
     until = (
         -NEVER if state.core.selection.judged else state.core.clocks.began + rules.policy.kill_duration
@@ -62,7 +62,7 @@ def working_until(state: State, rules: Rules) -> float:
 
 def may_work(state: State, rules: Rules) -> bool:
     """Whether some judged GPU works, or may have when it became unknown, less than a whole window ago."""
-    return not reached(state.at, working_until(state, rules))
+    return not reached(state.at, no_work_from(state, rules))
 
 
 def waits_for_work(state: State, rules: Rules, wall: float, *, synced: bool | None) -> bool:

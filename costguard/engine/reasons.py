@@ -37,7 +37,7 @@ class Moment(NamedTuple):
 class Standing(NamedTuple):
     """Whether a reason holds: ``yes``, ``blocked`` (unknown, or a tolerated blip), or ``no``; and why."""
 
-    holds: str
+    state: str
     why: str = ""
 
 
@@ -62,7 +62,7 @@ class Reason(NamedTuple):
     stands: Callable[[Moment], Standing]  # once people were warned of it
     outlook: Callable[[Policy], str] = lambda _policy: ""  # what will have been by then
     window: Callable[[Policy], float | None] = lambda policy: policy.kill_duration
-    waits: Callable[[Moment], float] = lambda _moment: -NEVER  # until when something else keeps it from beginning
+    not_before: Callable[[Moment], float] = lambda _moment: -NEVER  # until when something else keeps it from beginning
     heeds_vetoes: bool = True
     needs_quiet: bool = True  # in the very tick that acts (I1, I3)
     by_date: bool = False  # it comes although work goes on, so what ends its latch is work that is seen now
@@ -80,11 +80,11 @@ def _deadline_stands(moment: Moment) -> Standing:
     return YES if rules.policy.stop_busy or not overdue.may_work(state, rules) else Standing("no", "work was seen")
 
 
-def _deadline_waits(moment: Moment) -> float:
+def _deadline_not_before(moment: Moment) -> float:
     state, rules = moment.state, moment.rules
     if rules.policy.stop_busy:
         return -NEVER
-    return max(overdue.work_over_at(state, rules), overdue.working_until(state, rules))
+    return max(overdue.work_over_at(state, rules), overdue.no_work_from(state, rules))
 
 
 def _idle_stands(moment: Moment) -> Standing:
@@ -130,7 +130,7 @@ DEADLINE = Reason(
     admin_hold="blocks",
     applies=lambda policy: (policy.lifetime, policy.lease_until, policy.budget) != (None, None, None),
     at=lambda m: overdue.deadline_at(m.state, m.rules, m.wall, synced=m.synced),
-    waits=_deadline_waits,
+    not_before=_deadline_not_before,
     stands=_deadline_stands,
     outlook=lambda _policy: "the deadline",
     heeds_vetoes=False,
@@ -197,10 +197,10 @@ PERSON = Reason(
     needs_quiet=False,
 )
 
-OWN = (DEADLINE, IDLE, UNUSED, UNKNOWN)
+OWN_REASONS = (DEADLINE, IDLE, UNUSED, UNKNOWN)
 """The machine's own reasons, in order of precedence when several hold."""
 
-REASONS = (*OWN, PERSON)
+REASONS = (*OWN_REASONS, PERSON)
 _BY_NAME = {reason.name: reason for reason in REASONS}
 
 
@@ -215,18 +215,18 @@ def choose(moment: Moment) -> str:
     core = state.core
     if obstacle(core, rules) or in_boot_grace(state, rules):
         return ""
-    for reason in OWN:
+    for reason in OWN_REASONS:
         if reason.heeds_vetoes and core.vetoes:
             continue
-        if reached(state.at, reason.at(moment)) and reached(state.at, reason.waits(moment)):
+        if reached(state.at, reason.at(moment)) and reached(state.at, reason.not_before(moment)):
             return reason.name
     return ""
 
 
-def begins(reason: Reason, moment: Moment) -> float:
+def earliest(reason: Reason, moment: Moment) -> float:
     """When a reason could be chosen, as far as it alone is concerned; NEVER while work keeps it from that."""
     at = reason.at(moment)
-    return at if at > moment.state.at else max(at, reason.waits(moment))
+    return at if at > moment.state.at else max(at, reason.not_before(moment))
 
 
 def standing(incident: Incident, moment: Moment) -> Standing:

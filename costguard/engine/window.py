@@ -11,6 +11,7 @@ BUCKETS = 60
 """Into how many buckets a window is divided."""
 
 NEVER = float("inf")
+"""A moment on the boot clock that does not come; `-NEVER` is one that has always passed."""
 
 
 class Track(NamedTuple):

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from costguard.engine.deadlines import stale
-from costguard.engine.reasons import IDLE, OWN, UNUSED, Reason
+from costguard.engine.reasons import IDLE, OWN_REASONS, UNUSED, Reason
 from costguard.engine.reasons import UNKNOWN as UNREADABLE
 from costguard.engine.rules import EPSILON_SECONDS, Rules
 from costguard.engine.state import DONE, WARNING, WATCHING
@@ -45,7 +45,7 @@ def is_plain(rules: Rules) -> bool:
     """Whether `outline` knows every rule of a policy."""
     policy = rules.policy
     every = rules.ends_machine or policy.aggregate == "all"
-    few = all(reason in DRAWN for reason in OWN if reason.applies(policy))
+    few = all(reason in DRAWN for reason in OWN_REASONS if reason.applies(policy))
     return every and few and not policy.admin_hold and not policy.gpu_devices
 
 

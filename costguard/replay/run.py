@@ -216,7 +216,7 @@ class _Walker:
             return -1.0
         now = core.incident
         if core.phase == WARNING and now is not None and now.warned is not None:
-            if standing(now, Moment(state, rules, self._wall(state.at), None)).holds != "yes":
+            if standing(now, Moment(state, rules, self._wall(state.at), None)).state != "yes":
                 return -1.0
             due = due_at(core, rules)
             alarming = (

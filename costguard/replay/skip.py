@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 
 from costguard.engine.observation import Known
 from costguard.engine.overdue import deadline_at, period_over, work_over_seconds
-from costguard.engine.reasons import DEADLINE, IDLE, OWN, UNKNOWN, UNUSED, reason_of
+from costguard.engine.reasons import DEADLINE, IDLE, OWN_REASONS, UNKNOWN, UNUSED, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, WATCHING, Core, State
 from costguard.engine.window import BUCKETS, NEVER, Track
@@ -33,7 +33,7 @@ class Forward:
         self._rules = rules
         self._times = levels.times
         self._start = levels.times[0] if levels.times else 0.0
-        self.knows_reasons = all(reason in KNOWN for reason in OWN if reason.applies(rules.policy))
+        self.knows_reasons = all(reason in KNOWN for reason in OWN_REASONS if reason.applies(rules.policy))
         self._some = rules.judges_any
 
     def possible(self, state: State, k: int) -> int:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from costguard.engine import Policy, Veto
-from costguard.engine.document import document
+from costguard.engine.docs_page import document
 from costguard.engine.invariants import InvariantError, check
 from costguard.engine.phases import TRANSITIONS
-from costguard.engine.reasons import OWN, REASONS
+from costguard.engine.reasons import OWN_REASONS, REASONS
 from costguard.engine.rules import rules_of
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
@@ -37,7 +37,7 @@ def test_the_page_is_printed_from_the_code() -> None:
 
 def test_every_own_reason_keeps_to_its_line() -> None:
     """The tests below hold each line of the table against the engine; a reason that is added gets a policy for them."""
-    lacking = {reason.name for reason in OWN} - POLICIES.keys()
+    lacking = {reason.name for reason in OWN_REASONS} - POLICIES.keys()
     assert not lacking, f"add a policy for {sorted(lacking)} to POLICIES"
 
 
@@ -45,7 +45,9 @@ def test_those_who_judge_the_engine_know_every_own_reason() -> None:
     """Monitor and simulation know nothing of the engine: a reason that they do not know is judged by nobody."""
     for judge, by_others in JUDGES.items():
         source = (TESTS / judge).read_text(encoding="utf-8")
-        lacking = [reason.name for reason in OWN if f'"{reason.name}"' not in source and reason.name not in by_others]
+        lacking = [
+            reason.name for reason in OWN_REASONS if f'"{reason.name}"' not in source and reason.name not in by_others
+        ]
         assert not lacking, f"say in tests/{judge} what must be true when the machine ends because of {lacking}"
 
 

@@ -30,7 +30,7 @@ from costguard.engine import (
 from costguard.engine.effects import Abandon, Effect, Go, Tell
 from costguard.engine.obstacles import due_at
 from costguard.engine.overdue import period_over, work_over_at
-from costguard.engine.reasons import OWN, Moment
+from costguard.engine.reasons import OWN_REASONS, Moment
 from costguard.engine.rules import rules_of
 from costguard.engine.saved import commitments
 from costguard.engine.window import NEVER
@@ -270,7 +270,7 @@ def coming(state: State, policy: Policy, wall: float) -> list[float]:
         ]
     moments.append(state.at + period_over(core, rules) - wall)
     now = Moment(state, rules, wall, True)
-    moments += [when(now) for reason in OWN for when in (reason.at, reason.waits)]
+    moments += [when(now) for reason in OWN_REASONS for when in (reason.at, reason.not_before)]
     moments.append(work_over_at(state, rules))
     return sorted({moment for moment in moments if state.at + 0.5 < moment < state.at + 2 * 86400.0})
 
@@ -436,7 +436,7 @@ LEADS_TO: dict[str, tuple[Policy, list[Deed]]] = {
 
 def test_every_reason_of_the_machine_is_lived_through() -> None:
     """A reason that is added gets a life here, and a policy among those that the lives above draw from."""
-    assert set(LEADS_TO) == {reason.name for reason in OWN}
+    assert set(LEADS_TO) == {reason.name for reason in OWN_REASONS}
     for name, (policy, deeds) in LEADS_TO.items():
         assert policy in POLICIES
         twins = live(policy, 0.0, deeds)

@@ -1,4 +1,4 @@
-"""Print docs/engine.md from the tables that the engine works with: ``python -m costguard.engine.document``."""
+"""Print docs/engine.md from the tables that the engine works with: ``python -m costguard.engine.docs_page``."""
 
 from costguard.engine.phases import TRANSITIONS
 from costguard.engine.reasons import REASONS
