@@ -14,29 +14,31 @@ from costguard import __version__
 from costguard.errors import REFUSED, CostguardError
 
 
-class Verb(NamedTuple):
+class VerbLine(NamedTuple):
     """Where a verb lives (``module:command``) and its line in the overview."""
 
     target: str
     text: str
 
 
-VERBS: Mapping[str, Verb] = {
-    "run": Verb("costguard.cli.run:command", "Guard this machine."),
-    "status": Verb("costguard.cli.status:command", "Show why the machine is still up, and what would stop it."),
-    "history": Verb("costguard.cli.history:command", "Show the hours of each day and every incident."),
-    "doctor": Verb("costguard.cli.doctor:command", "Check whether this machine is guarded, and say what is missing."),
-    "hold": Verb("costguard.cli.hold:command", "Postpone a stop: costguard hold 2h."),
-    "release": Verb("costguard.cli.release:command", "End a hold early."),
-    "stop": Verb("costguard.cli.stop:command", "Stop this machine now, or check whether its bill has ended."),
-    "permissions": Verb("costguard.cli.permissions:command", "Print the rights that a cloud action needs."),
-    "notify": Verb("costguard.cli.notify:command", "Send a test message over every channel."),
-    "detach": Verb("costguard.cli.driver:detach", "Release the GPU driver, so that it can be upgraded."),
-    "attach": Verb("costguard.cli.driver:attach", "Use the GPU driver again."),
-    "demo": Verb("costguard.cli.demo:command", "Watch it decide, without a GPU or a cloud account."),
-    "replay": Verb("costguard.cli.replay:command", "Show what it would have decided on a recording."),
-    "record": Verb("costguard.cli.record:command", "Record what this machine's GPUs do."),
-    "config": Verb("costguard.cli.config:command", "Write, check or show the configuration."),
+VERBS: Mapping[str, VerbLine] = {
+    "run": VerbLine("costguard.cli.run:command", "Guard this machine."),
+    "status": VerbLine("costguard.cli.status:command", "Show why the machine is still up, and what would stop it."),
+    "history": VerbLine("costguard.cli.history:command", "Show the hours of each day and every incident."),
+    "doctor": VerbLine(
+        "costguard.cli.doctor:command", "Check whether this machine is guarded, and say what is missing."
+    ),
+    "hold": VerbLine("costguard.cli.hold:command", "Postpone a stop: costguard hold 2h."),
+    "release": VerbLine("costguard.cli.release:command", "End a hold early."),
+    "stop": VerbLine("costguard.cli.stop:command", "Stop this machine now, or check whether its bill has ended."),
+    "permissions": VerbLine("costguard.cli.permissions:command", "Print the rights that a cloud action needs."),
+    "notify": VerbLine("costguard.cli.notify:command", "Send a test message over every channel."),
+    "detach": VerbLine("costguard.cli.driver:detach", "Release the GPU driver, so that it can be upgraded."),
+    "attach": VerbLine("costguard.cli.driver:attach", "Use the GPU driver again."),
+    "demo": VerbLine("costguard.cli.demo:command", "Watch it decide, without a GPU or a cloud account."),
+    "replay": VerbLine("costguard.cli.replay:command", "Show what it would have decided on a recording."),
+    "record": VerbLine("costguard.cli.record:command", "Record what this machine's GPUs do."),
+    "config": VerbLine("costguard.cli.config:command", "Write, check or show the configuration."),
 }
 """The overview is printed from this table, so that it costs no import."""
 

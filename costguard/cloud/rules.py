@@ -18,7 +18,7 @@ Row = tuple[Verdict, PlanFinding]
 Found = Iterable[Row]
 
 
-class Case(NamedTuple, Generic[F]):
+class PlanCase(NamedTuple, Generic[F]):
     """What a rule looks at: an action on a machine, what is known of it, and the settings (``[cloud]``, ``[cloud.NAME]``)."""
 
     verb: Verb
@@ -26,7 +26,7 @@ class Case(NamedTuple, Generic[F]):
     settings: Mapping[str, object]
 
 
-C = TypeVar("C", bound="Case[Any]")  # a plug-in's own kind of it
+C = TypeVar("C", bound="PlanCase[Any]")  # a plug-in's own kind of it
 
 
 def decide(
@@ -118,7 +118,7 @@ def member(group: str, hint: str) -> Row:
     )
 
 
-def prepaid(case: Case[Any], what: str) -> Found:
+def prepaid(case: PlanCase[Any], what: str) -> Found:
     """Of capacity that is billed whether this machine uses it or not; ``what`` names it, and is empty for none."""
     if what and case.settings.get("prepaid") == "act":
         text = f"{what} stays billed until somebody releases it; only what this machine costs beside it ends"
@@ -128,7 +128,7 @@ def prepaid(case: Case[Any], what: str) -> Found:
         yield refuse("prepaid", text, hints.PREPAID)
 
 
-def local_data(case: Case[Any], disks: str, use: Use, perhaps: str = "") -> Found:
+def local_data(case: PlanCase[Any], disks: str, use: Use, perhaps: str = "") -> Found:
     """Of disks that end with the machine; where their use cannot be seen, they count as used. ``disks`` names them, in the plural."""
     discard = case.settings.get("local_data") == "discard"
     paged = use.swap and case.verb == "hibernate"  # then the memory that is kept is not whole without it

@@ -20,7 +20,7 @@ from costguard.people import with_names
 from costguard.process.worker import serve
 from costguard.programs import die_with_parent
 
-CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
+LOCAL_CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
 """Each channel's module; its function ``deliver`` is a `Deliver`."""
 
 OWN_SHARE = 0.75
@@ -161,11 +161,11 @@ def _here(
     for number, name in enumerate(channels):
         share = max(0.05, (end - time.monotonic()) / (len(channels) - number))
         try:
-            channel: Deliver = importlib.import_module(CHANNELS[name]).deliver
+            channel: Deliver = importlib.import_module(LOCAL_CHANNELS[name]).deliver
             signal.setitimer(signal.ITIMER_REAL, share)
             reached[name] = channel(message, {**settings, "seconds": share * OWN_SHARE})
         except KeyError:
-            failed[name] = f"no such channel; allowed: {', '.join(sorted(CHANNELS))}"
+            failed[name] = f"no such channel; allowed: {', '.join(sorted(LOCAL_CHANNELS))}"
         except DeliveryError as error:
             failed[name] = mask(str(error))
         except TooLateError:

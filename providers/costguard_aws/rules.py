@@ -16,7 +16,7 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     if facts.instance is not None and rules_vetoes.ends_already(facts):
         already = rules.ends_already(f"EC2 shows this machine as {facts.instance.state}", ends_bill=ends_bill)
     return rules.decide(
-        rules.Case(verb, facts, settings),
+        rules.PlanCase(verb, facts, settings),
         rules_vetoes.this_machine,
         (*rules_vetoes.RULES, *rules_bill.RULES),
         already=already,

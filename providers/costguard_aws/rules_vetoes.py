@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from costguard.cloud import hints, managed, rules
 from costguard.cloud.age import is_young
-from costguard.cloud.rules import Case, Found, Row, follows, instead, refuse
+from costguard.cloud.rules import Found, PlanCase, Row, follows, instead, refuse
 from costguard_aws import nodes
 from costguard_aws.facts import Facts
 
 Settings = Mapping[str, object]
-AwsCase = Case[Facts]
+AwsCase = PlanCase[Facts]
 
 IN_SERVICE, ENTERING, STANDBY = "InService", "EnteringStandby", "Standby"
 """Lifecycle states of a group's member in which it may be stopped through standby."""

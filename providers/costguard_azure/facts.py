@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from costguard.cloud.age import is_young, uptime
 from costguard.cloud.api import CloudError, Identity, Price, Site
 from costguard.cloud.local_disks import Use
-from costguard.cloud.rules import Case
+from costguard.cloud.rules import PlanCase
 from costguard_azure import arm, disks, nodes, resource
 from costguard_azure.permissions import Grant
 from costguard_azure.prices import owners_limit
@@ -91,7 +91,7 @@ class Facts(NamedTuple):
         return what in self.unknown and self.unknown[what].technical
 
 
-class AzureCase(Case[Facts]):
+class AzureCase(PlanCase[Facts]):
     """What a rule looks at once the machine's own document is there."""
 
     @property

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from costguard.cloud import hints, managed, rules
 from costguard.cloud.age import is_young
 from costguard.cloud.api import Verb
-from costguard.cloud.rules import Case, Found, follows, refuse
+from costguard.cloud.rules import Found, PlanCase, follows, refuse
 from costguard.plans import Plan, PlanFinding
 from costguard_gcp import nodes, permissions
 from costguard_gcp.facts import Facts
 
-GcpCase = Case[Facts]
+GcpCase = PlanCase[Facts]
 
 _GPU_TYPES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")  # their GPUs are part of the type
 _ENDING = frozenset(("PENDING_STOP", "STOPPING", "STOPPED", "TERMINATED", "SUSPENDING", "SUSPENDED"))

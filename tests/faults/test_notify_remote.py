@@ -241,7 +241,7 @@ def test_who_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
             "fine": f"{at}/fine/{CANARY}",
         }
         channels = {name: {"urls": written(tmp_path, name, url)} for name, url in urls.items()}
-        answer, printed = tell(tmp_path, channels, deadline=4.0)
+        answer, printed = tell(tmp_path, channels, deadline=8.0)
         web.stopped.set()
         web.shutdown()
     assert "in time" in answer["failed"]["hangs"]

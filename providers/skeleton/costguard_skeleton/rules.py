@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from costguard.cloud import rules
 from costguard.cloud.age import is_young
 from costguard.cloud.api import Verb
-from costguard.cloud.rules import Case, Found
+from costguard.cloud.rules import Found, PlanCase
 from costguard.plans import Plan, PlanFinding
 
 from .facts import Facts, seen
 from .permissions import right
 
-SkeletonCase = Case[Facts]
+SkeletonCase = PlanCase[Facts]
 
 
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
@@ -23,7 +23,7 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
     if shows.ends:
         already = rules.ends_already(shows.words, ends_bill=True)
     return rules.decide(
-        Case(verb, facts, settings), _same, (_rights, _protected, _scratch, _bill),
+        PlanCase(verb, facts, settings), _same, (_rights, _protected, _scratch, _bill),
         already=already, ends_bill=True, keeps_disks=verb != "terminate",
     )  # fmt: skip
 

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from costguard.cloud.age import YOUNG_SECONDS, is_young, uptime
-from costguard.cloud.rules import Case, Found, Row, decide, ends_already, rights_late
+from costguard.cloud.rules import Found, PlanCase, Row, decide, ends_already, rights_late
 from costguard.plans import VERDICTS, Plan, PlanFinding, Verdict
 
 Facts = tuple[Row, ...]
 
 
-def same(case: Case[Facts]) -> Found:
+def same(case: PlanCase[Facts]) -> Found:
     """The first fact is about the machine itself."""
     yield from case.facts[:1]
 
 
-def rest(case: Case[Facts]) -> Iterator[Row]:
+def rest(case: PlanCase[Facts]) -> Iterator[Row]:
     yield from case.facts[1:]
 
 
@@ -26,7 +26,9 @@ def row(verdict: Verdict, code: str) -> Row:
 
 
 def planned(*facts: Row, already: Row | None = None, ends_bill: bool | None = True) -> Plan:
-    return decide(Case("stop", facts, {}), same, (rest, rest), already=already, ends_bill=ends_bill, keeps_disks=True)
+    return decide(
+        PlanCase("stop", facts, {}), same, (rest, rest), already=already, ends_bill=ends_bill, keeps_disks=True
+    )
 
 
 def test_every_rule_is_asked_and_the_gravest_finding_comes_first() -> None:

@@ -10,7 +10,7 @@ from costguard.config.load import ConfigurationError, load
 from costguard.config.options import FIT_NAME, OPTIONS
 from costguard.config.show import as_json, as_toml
 from costguard.config.types import Channels
-from costguard.notify.worker import CHANNELS
+from costguard.notify.worker import LOCAL_CHANNELS
 
 NOWHERE = "/nonexistent/costguard.toml"
 CHOICES = get_args(get_args(get_args(Channels)[0])[0])
@@ -73,7 +73,7 @@ def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
     assert "cannot be a name here" in problems(tmp_path, f'[notify.channels.{name}]\nurls = "env:X"\n')
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.parametrize("channel", LOCAL_CHANNELS)
 def test_every_channel_of_this_machine_can_be_chosen(channel: str) -> None:
     """What can be delivered can be configured, is described, and gives its name to no channel beyond the machine."""
     assert channel in CHOICES, f"add {channel!r} to Channels of config/types.py"
@@ -85,8 +85,10 @@ def test_every_channel_of_this_machine_can_be_chosen(channel: str) -> None:
 
 def test_every_channel_that_can_be_chosen_delivers() -> None:
     """A name without a module would fail with the first message."""
-    assert set(CHOICES) == set(CHANNELS), "CHANNELS of notify/worker.py and Channels of config/types.py differ"
-    for module in CHANNELS.values():
+    assert set(CHOICES) == set(LOCAL_CHANNELS), (
+        "LOCAL_CHANNELS of notify/worker.py and Channels of config/types.py differ"
+    )
+    for module in LOCAL_CHANNELS.values():
         assert callable(importlib.import_module(module).deliver), module
 
 

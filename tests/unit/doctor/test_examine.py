@@ -20,7 +20,7 @@ from costguard.doctor.finding import Report
 from costguard.doctor.plans import FRESH_SECONDS, BootTimes, PlanShown, plan_checks
 from costguard.doctor.service import SHIPPED, look
 from costguard.engine.policy import Policy
-from costguard.notify.worker import CHANNELS
+from costguard.notify.worker import LOCAL_CHANNELS
 from costguard.testing.nvml import write_sysfs
 from costguard.testing.simhost import Machine, Phase, SimHost, effective
 
@@ -575,7 +575,7 @@ def test_nobody_to_be_warned_is_told(bench: Bench) -> None:
     assert 'add "wall"' in str(bench.examine().sections)
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.parametrize("channel", LOCAL_CHANNELS)
 def test_every_channel_of_the_machine_is_looked_at(bench: Bench, channel: str) -> None:
     """A channel of the machine has no addresses to test: doctor says of each whom it would reach now."""
     assert bench.config is not None

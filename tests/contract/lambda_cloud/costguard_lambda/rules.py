@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from costguard.cloud import rules
 from costguard.cloud.api import Verb
-from costguard.cloud.rules import Case, Found
+from costguard.cloud.rules import Found, PlanCase
 from costguard.plans import Plan, PlanFinding
 
 from .facts import ENDS, Facts
 
-LambdaCase = Case[Facts]
+LambdaCase = PlanCase[Facts]
 
 
 def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
@@ -19,7 +19,7 @@ def plan(verb: Verb, facts: Facts, settings: Mapping[str, object]) -> Plan:
         already = rules.ends_already(f"Lambda Cloud says that this instance is {facts.status}", ends_bill=ends_bill)
     every = (_state, _available, _prepaid, _disks, _bill)
     made = rules.decide(
-        Case(verb, facts, settings), _same, every, already=already, ends_bill=ends_bill, keeps_disks=False
+        PlanCase(verb, facts, settings), _same, every, already=already, ends_bill=ends_bill, keeps_disks=False
     )
     return made._replace(price=facts.price._asdict() if facts.price else {})
 
