@@ -23,7 +23,14 @@ def run(
         "[cloud]",
         *(f'{name} = "{value}"' for name, value in cloud.items()),
     ]
-    lines += ["[host]", f'procfs = "{azure.folder}/proc"', f'sysfs = "{azure.folder}/sys"', "stands_for_host = true"]
+    lines += [
+        "[notify]",
+        "local_only = true",
+        "[host]",
+        f'procfs = "{azure.folder}/proc"',
+        f'sysfs = "{azure.folder}/sys"',
+        "stands_for_host = true",
+    ]
     config = folder / "config.toml"
     config.write_text("\n".join(lines))
     command = [sys.executable, "-m", "costguard", *arguments, "--config", str(config), "--state-dir", str(folder)]
