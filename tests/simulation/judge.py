@@ -35,6 +35,9 @@ SOON = 900.0
 AFTERWARDS = 600.0
 """Seconds after which an announcement that did not come true is forgotten."""
 
+WRITTEN = 700.0
+"""Seconds of running time that may not have reached the disk."""
+
 LONG = 20 * DAY
 """Seconds: no story is longer than such a period of a budget."""
 
@@ -194,7 +197,8 @@ class Judge(Watch):
         kept = self._commitments()
         if same and kept and self.stored_at > self.stage_at + 1.0 and self.reason != "person":
             self._closes = {"warned": "cancelled", "gone": "closed"}.get(self.stage, "")
-        self.ran_stored = self.stored_ran if same and kept else 0.0
+        self.ran_stored = max(0.0, self.stored_ran - WRITTEN) if same and kept else 0.0
+        self.period = self.period if kept else Period()
         if self._carried_under != (self.story.config["policy"], {}):
             self.carried = self.carried_unless_written = 0.0  # quiet under another policy proves nothing
         again = same and kept and self.stored_under is self.story.ruled
@@ -308,6 +312,7 @@ class Judge(Watch):
         if start.state is None:
             self.story.ruled = self.story.config
             self.carried, self.carried_sure = 0.0 if self.ticks else self.carried, 0.0
+            self.period = Period()
             self.wanted, self.asks, self.hatch_since = {}, False, NEVER
             self.taken.clear()
             self.noticed_until = -NEVER
