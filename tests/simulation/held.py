@@ -149,7 +149,10 @@ class Holds:
             file = world.runtime.get(COMMITMENTS) or world.disk.get(
                 COMMITMENTS, b"{}"
             )  # as a guard that starts reads it
-            kept = json.loads(file).get("data", {})
+            try:
+                kept = json.loads(file).get("data", {})
+            except ValueError:  # torn
+                kept = {}
             found = [
                 (holder[0], hold[2])
                 for hold, holder in zip(kept.get("holds", ()), kept.get("holders", ()), strict=True)
