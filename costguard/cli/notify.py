@@ -50,7 +50,7 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     from costguard.config import load_effective
     from costguard.notify import tested
 
-    effective: dict[str, Any] = load_effective(arguments, os.environ)
+    effective: dict[str, Any] = load_effective(options.told_here(arguments), os.environ)
     own = dict(effective["notify"]["channels"])
     names = [*effective["notify"]["local"], *own]
     if unknown := [name for name in wanted if name not in names]:

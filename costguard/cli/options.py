@@ -45,6 +45,13 @@ def join(options: dict[str, Any]) -> Arguments:
     return given
 
 
+def told_here(arguments: Arguments) -> Arguments:
+    """The same for a verb that tells the person who types it: it works without a channel that leaves the machine."""
+    given = arguments["set"]
+    assert isinstance(given, list)  # as `join` makes it
+    return {**arguments, "set": [*given, "notify.local_only=true"]}
+
+
 def configuration(command: Callable[Concatenate[Arguments, P], R]) -> Callable[P, R]:
     """The options that choose a configuration; the command gets them joined, as its first argument."""
 

@@ -56,8 +56,7 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
         return
     from costguard.config import load_effective
 
-    given = [*arguments["set"], "notify.local_only=true"]  # type: ignore[misc]  # a list; who types this is told here
-    effective = load_effective({**arguments, "set": given}, os.environ)
+    effective = load_effective(options.told_here(arguments), os.environ)
     report = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
     if report is not None:
         effective |= report["agent"].get("place", {})  # it knows where it runs, whatever the options say

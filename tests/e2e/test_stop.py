@@ -80,7 +80,7 @@ def test_it_stops_shows_and_gives_a_receipt_that_can_be_verified(machine: Machin
     receipt = machine.folder / "receipt.json"
     receipt.write_text(f"Receipt: {json.dumps(fate['receipt'])}\n")
     for given in (str(receipt), "-", json.dumps(fate["receipt"])):
-        verified = machine.run("stop", "--verify", given, given=receipt.read_text())
+        verified = machine.run("stop", "--live", "--verify", given, given=receipt.read_text())
         assert verified.returncode == 0, verified.stderr
         assert "closed" in verified.stdout
     cloud.machine["status"] = "running"
