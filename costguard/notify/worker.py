@@ -21,7 +21,7 @@ from costguard.process.worker import serve
 from costguard.programs import die_with_parent
 
 LOCAL_CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
-"""Each channel's module; its function ``deliver`` is a `Deliver`."""
+"""Each channel of this machine, and its module, whose function ``deliver`` is a `Deliver`."""
 
 OWN_SHARE = 0.75
 """The share of its time that a channel may plan with; the rest is slack for a busy machine, before it is interrupted."""
@@ -65,7 +65,10 @@ def wants(channel: Mapping[str, object], message: Message) -> bool:
     kinds = channel.get("kinds")
     if isinstance(kinds, list | tuple) and kinds:
         return message.kind in {*kinds, "test"}
-    return LEVELS.index(message.level) >= LEVELS.index(str(channel.get("level") or LEVELS[0]))
+    lowest = channel.get("level")
+    if message.level not in LEVELS or lowest not in LEVELS:
+        return True  # rather once too often
+    return LEVELS.index(message.level) >= LEVELS.index(str(lowest))
 
 
 def reached_nobody(message: Message, failed: Mapping[str, str]) -> None:
@@ -136,9 +139,14 @@ def _beyond(
             failed[name] = mask(str(error))
     if not urls:
         return reached, failed
-    from costguard.notify import remote  # 33 MB, for those who have such channels
+    try:
+        from costguard.notify import remote  # 33 MB, for those who have such channels
 
-    for name, sent in remote.deliver(message, urls, end).items():
+        outcomes = remote.deliver(message, urls, end)
+    except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
+        why = mask(f"apprise cannot be used: {type(error).__name__}: {error}")[:300]
+        return reached, failed | dict.fromkeys(urls, f"{why} (reinstall costguard in its environment)")
+    for name, sent in outcomes.items():
         if took := [one.service for one in sent if not one.trouble]:
             reached[name] = ", ".join(took)
         if lost := [one for one in sent if one.trouble]:

@@ -291,6 +291,26 @@ def test_a_warning_that_no_channel_takes_reached_nobody(tmp_path: Path) -> None:
     assert "reached nobody" in printed
 
 
+def test_a_library_that_is_broken_costs_the_terminals_nothing(tmp_path: Path) -> None:
+    """An upgrade that failed half way: the channel says so, and whoever sits at the machine is told all the same."""
+    (tmp_path / "apprise.py").write_text("raise ImportError('no longer what it was')")
+    (tmp_path / "dev").mkdir()
+    message = {"id": "m1", "kind": "warning", "level": "critical", "title": "box stops", "body": ""}
+    settings = {
+        "channels": {"team": {"urls": written(tmp_path, "urls", f"json://{CANARY}")}},
+        "devfs": f"{tmp_path}/dev",
+    }
+    job = {"message": message, "channels": ["wall", "team"], "settings": settings, "deadline": 5.0}
+    done = subprocess.run(
+        [sys.executable, "-m", "costguard.notify.worker"],
+        input=json.dumps(job).encode() + b"\n", capture_output=True, check=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH", ""))))},
+    )  # fmt: skip
+    failed = json.loads(done.stdout)["failed"]
+    assert "apprise cannot be used: ImportError: no longer what it was" in failed["team"]
+    assert "nobody" in failed["wall"]
+
+
 def test_a_link_of_the_owner_stands_in_the_warning(tmp_path: Path) -> None:
     """With this machine and incident in it; what is strange in a name changes no other part of the link."""
     facts = {"action": "stop", "mode": "live", "grace": 600.0, "instance": "aws:i-1/?x", "incident": "b1-i1"}
