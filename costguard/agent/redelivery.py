@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from costguard.agent.task import NEVER, NOT_IN_TIME, Task, TaskError
 from costguard.engine import deadlines
+from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import TellJob, Told
 
@@ -39,7 +40,9 @@ class Redelivery:
         if not lost or job.message.level == "info":
             return
         if tries >= self.attempts:
-            self._say(f"{', '.join(lost)}: given up after {tries} tries: {answer.failed[lost[0]]}", job)
+            self._say(
+                f"{', '.join(lost)}: given up after {several(tries, 'try', 'tries')}: {answer.failed[lost[0]]}", job
+            )
             return
         pause = min(PAUSE_SECONDS * 2.0 ** (tries - 1), PAUSE_LONGEST_SECONDS)
         self._queue = [*self._queue, Pending(job._replace(channels=lost), tries, now + pause)][-QUEUE_LIMIT:]
