@@ -16,7 +16,7 @@ def run_own(context: Context, what: str, argv: Sequence[str], limit: float, envi
         return Result("failed", f"{what} could not be started: {error.strerror}")
     output = f"; it said: {ended.output}" if ended.output else ""
     if ended.expired:
-        return Result("failed", f"{what} was ended after {limit:g} s{output}", "deadline")
+        return Result("failed", f"{what} was killed after {limit:g} s{output}", "deadline")
     if ended.code == 0:
         return Result("done", f"{what} succeeded{output}", "exit code 0")
     if ended.code is not None and ended.code < 0:

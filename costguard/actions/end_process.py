@@ -6,7 +6,7 @@ from costguard.plans import Plan, PlanFinding, Result
 _BILL = PlanFinding(
     "bill_goes_on",
     "costguard exits with code 0 and stops nothing itself: the bill goes on",
-    "run the command that ends the bill after it: `costguard run … && your-command`",
+    "to end the bill, run your own command after it: `costguard run … && your-command`",
 )
 
 

@@ -34,9 +34,7 @@ def _bill(facts: guest.GuestFacts) -> tuple[Verdict, list[PlanFinding]]:
         hint = "reinstall the plug-in, then run `costguard doctor`"
         found.append(("consequences", PlanFinding("plugin_failed", text + "; ".join(facts.plugin_failures), hint)))
     if len(facts.clouds) > 1:
-        text = (
-            f"several plug-ins claim this machine ({', '.join(facts.clouds)}); unknown what a shutdown does to the bill"
-        )
+        text = f"several plug-ins claim this machine ({', '.join(facts.clouds)}), so it is unknown whether a shutdown ends the bill"
         found.append(("consequences", PlanFinding("cloud_ambiguous", text, "uninstall the wrong one")))
     elif facts.consequence is None:
         found.append(("go", _no_cloud(facts)))
@@ -48,7 +46,7 @@ def _bill(facts: guest.GuestFacts) -> tuple[Verdict, list[PlanFinding]]:
 def _no_cloud(facts: guest.GuestFacts) -> PlanFinding:
     machine = f" ({facts.machine})" if facts.machine else ""
     text = f"no plug-in knows this machine{machine}: unknown whether a shutdown ends its bill"
-    return PlanFinding("no_cloud", text, "ask the provider whether a machine that is powered off is billed")
+    return PlanFinding("no_cloud", text, "ask the provider whether it bills a machine that is powered off")
 
 
 def _consequences(facts: guest.GuestFacts, known: Consequence) -> list[tuple[Verdict, PlanFinding]]:
@@ -60,7 +58,7 @@ def _consequences(facts: guest.GuestFacts, known: Consequence) -> list[tuple[Ver
     elif known.ends_bill is None:
         found.append(("consequences", PlanFinding("bill_unknown", known.text, known.hint)))
     if facts.fallback and known.ends_bill is not False and not (known.ends_bill and known.keeps_disks):
-        text = f"no plan of this boot has proved that a shutdown ends the bill and keeps the disks, so it is no fallback: {known.text}"
+        text = f"no plan since boot has shown that a shutdown ends the bill and keeps the disks, so it is not used as a fallback: {known.text}"
         found.append(("refuse", PlanFinding("shutdown_unproven", text, known.hint)))
     elif known.keeps_disks is None:
         found.append(("consequences", PlanFinding("may_terminate", known.text, known.hint)))

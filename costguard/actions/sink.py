@@ -133,9 +133,11 @@ def _send(request: SinkRequest, seconds: float, number: int) -> str:
     except urllib.error.HTTPError as error:
         error.close()
         if put and error.code == _THERE and number:
-            return f"HTTP {error.code}: an earlier try had arrived"  # the name is this record's own
+            return f"HTTP {error.code}: an earlier try had already arrived"  # the name is this record's own
         if put and error.code == _THERE:
-            raise SinkError("the sink has another record of this name, which is not overwritten", again=False) from None
+            raise SinkError(
+                "the sink already has a different record with this name, which is not overwritten", again=False
+            ) from None
         raise SinkError(
             f"the sink answered HTTP {error.code}", again=error.code in (_AGAIN | _PUT_AGAIN if put else _AGAIN)
         ) from None

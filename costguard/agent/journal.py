@@ -15,12 +15,12 @@ PREFIXES: Mapping[str, str] = {
     "failed": "FAILED",
     "next_action": "next action",
     "asking": "checking the outcome",
-    "stopping": "seen stopping",
+    "stopping": "began to stop",
     "outcome_unknown": "OUTCOME UNKNOWN",
     "reminder": "reminder",
     "unknown_alarm": "GPUs cannot be read",
     "unknown_recovered": "GPUs can be read again",
-    "weak_sign": "kept up by one weak sign alone",
+    "weak_sign": "only a weak sign of work",
     "held": "held",
     "hold_ended": "hold ended",
     "notice": "cloud notice",
@@ -31,7 +31,7 @@ PREFIXES: Mapping[str, str] = {
     "deadline_passed": "deadline passed",
     "came_back": "came back",
     "state_lost": "saved state lost",
-    "closed": "closed",
+    "closed": "confirmed",
 }
 """By kind of message. A kind that is not here is its own prefix, without underscores."""
 

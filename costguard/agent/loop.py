@@ -458,7 +458,7 @@ class Loop:
         """Apply the price and the relaxed settings from instance tags; a changed policy starts a new window."""
         relaxed = self.cloud.relaxed(self.configured)
         if relaxed != self.relaxed:
-            self.host.say("<5>instance tags changed the settings: window and warning start anew")
+            self.host.say("<5>instance tags changed the settings: window and warning start over")
             self._change_policy(relaxed, "tags")
         self._apply_price()
 

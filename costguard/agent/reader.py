@@ -42,7 +42,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
 UNREAPED_LIMIT = 3
 """With so many readers that survive SIGKILL no further one is started: it would hang as well."""
 
-DETACHED = "detached on request; `costguard attach` ends it"
+DETACHED = "detached on request; to use it again: `costguard attach`"
 """Why nothing is read while a driver is replaced."""
 
 

@@ -106,7 +106,7 @@ class Workers:
         if (beyond := self._beyond) and not self._admits(effect, now):
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
-                return Outcome(now, effect.id, "delivered", proof="left for the digest of this hour")
+                return Outcome(now, effect.id, "delivered", proof="held back for this hour's digest")
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
         worker.job = job
         return self._run(worker, job, now, deadlines.TELL.killed)

@@ -65,7 +65,7 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
     from costguard.config.summary import summary
 
     if file and arguments["config"] not in (None, file):
-        raise click.UsageError("FILE and --config name two files")
+        raise click.UsageError("FILE and --config are both given")
     try:
         given = {**arguments, "config": file or arguments["config"]}
         loaded = load(given, os.environ, run_by=os.geteuid())

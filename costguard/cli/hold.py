@@ -61,7 +61,7 @@ def command(*, duration: float | None, end: float | None, reason: str, as_json: 
         raise CostguardError("hold for how long? The time is missing", hint)
     if duration is not None and end is not None:
         raise CostguardError(
-            "a duration and --until name two ends", "write one of them: `costguard hold --until 18:00`"
+            "a duration and --until are both given", "write one of them: `costguard hold --until 18:00`"
         )
     answer = reach.change(state_dir, {"command": "hold", "seconds": seconds, "reason": reason[:REASON_LENGTH]})
     report = reach.request(state_dir, {"command": "status"})

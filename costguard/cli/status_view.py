@@ -106,7 +106,7 @@ class _Row(NamedTuple):
 def _rows(report: Report) -> Iterator[_Row]:
     quiet = below(rules_of(_policy(report)))
     for gpu in report["gpus"]:
-        state = quiet if gpu["state"] == "quiet" else str(gpu["state"])
+        state = {"quiet": quiet, "works": "busy"}.get(gpu["state"], str(gpu["state"]))
         since = f" for {duration(report['time'] - gpu['since'])}" if gpu["since"] is not None else ""
         evidence = ", ".join(map(clean, gpu["signs"])) or clean(gpu["words"])
         colour = COLOURS.get(str(gpu["state"]), "white")
@@ -170,7 +170,7 @@ def _busy(report: Report) -> list[str]:
     """The GPUs that prevent a stop, by the load that decides."""
     gpus = [gpu for gpu in report["gpus"] if gpu.get("judged", True)] or report["gpus"]
     unknown = [f"{_short(gpu)} cannot be read, and unknown is never idle" for gpu in gpus if gpu["state"] == "unknown"]
-    working = [f"{_short(gpu)} works{_by(report, gpu)}" for gpu in gpus if gpu["state"] == "works"]
+    working = [f"{_short(gpu)} is busy{_by(report, gpu)}" for gpu in gpus if gpu["state"] == "works"]
     by = _policy(report).judges
     if by == "any":
         return [] if any(gpu["state"] == "quiet" for gpu in gpus) else [*working, *unknown]
@@ -184,7 +184,7 @@ def _by(report: Report, gpu: Report) -> str:
     """That a GPU shows only a weak sign of work, and for how long."""
     if report.get("weak_since") is None or not gpu["signs"]:
         return ""
-    return f", only by a weak sign for {duration(report['time'] - report['weak_since'])}: {clean(gpu['signs'][0])}"
+    return f", with only a weak sign of work for {duration(report['time'] - report['weak_since'])}: {clean(gpu['signs'][0])}"
 
 
 def _idle(report: Report) -> str:
@@ -214,7 +214,7 @@ def would_stop(report: Report) -> list[str]:
     ]
     lines += [_coming(reason, at, report) for reason, at in coming]
     if all(reason.by_date for reason, _at in coming):
-        lines.append("nothing now; a GPU that works or cannot be read stops the clock")
+        lines.append("nothing now; a GPU that is busy or cannot be read stops the clock")
     return lines
 
 
@@ -223,7 +223,7 @@ def _coming(reason: Reason, at: float, report: Report) -> str:
     policy, now = _policy(report), report["time"]
     when = "as soon as nothing else keeps it up" if at < now else f"at {moment(at, now)}"
     if not reason.by_date:
-        unless = ", if nothing works until then"
+        unless = ", unless work is seen before"
     else:
         unless = ", even during work" if policy.stop_busy else ", but not during work"
     return f"{reason.outlook(policy)}: warning {when}{unless}"

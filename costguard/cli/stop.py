@@ -239,11 +239,11 @@ def _plan(action: str, verdict: str, findings: Iterable[tuple[str, str, str]]) -
 def _seen(report: Mapping[str, Any] | None) -> Iterator[str]:
     """What speaks against a stop: it does not prevent one, but nobody should be surprised."""
     if report is None:
-        yield "No agent runs, so it is unknown whether the GPUs are working."
+        yield "No agent is running, so it is unknown whether the GPUs are busy."
         return
     for gpu in report["gpus"]:
         if gpu["state"] != "quiet":
-            yield f"  ! {gpu['label']} {'cannot be read' if gpu['state'] == 'unknown' else 'WORKS'}: {gpu['words']}"
+            yield f"  ! {gpu['label']} {'cannot be read' if gpu['state'] == 'unknown' else 'is BUSY'}: {gpu['words']}"
     for hold in report["holds"]:
         yield f"  ! held by {hold['owner']}" + (f": {hold['reason']}" if hold["reason"] else "")
     for veto in report["vetoes"]:
@@ -266,7 +266,7 @@ def _tell(fate: Mapping[str, Any], *, as_json: bool) -> None:
     click.echo(f"{status}: {fate['action']}{proof}")
     if fate.get("receipt"):
         click.echo(
-            "Accepted is not closed. Check it with `costguard stop --verify RECEIPT` on another machine. The receipt:"
+            "Not confirmed yet. To check from another machine whether the bill has ended: `costguard stop --verify RECEIPT`. The receipt:"
         )
         click.echo(json.dumps(fate["receipt"], separators=(",", ":")))
 

@@ -45,7 +45,7 @@ def step(chosen: Chosen, name: str, call: Callable[[], T], end: float) -> T:
         return bounded(call, end - began)
     except LateError as error:
         waited = time.monotonic() - began
-        text = f"the plug-in for {chosen.provider.name} did not come back from `{name}` within {waited:.0f} s"
+        text = f"the plug-in for {chosen.provider.name} did not return from `{name}` within {waited:.0f} s"
         hint = f"check the network, {hints.THEN_DOCTOR}; if it lasts, report it"
         raise CloudError("unreachable", text, code="no_answer", hint=hint) from error
 

@@ -128,7 +128,7 @@ def by_daemon(procfs: str, settings: Mapping[str, object]) -> list[tuple[Verdict
     if settings.get("managed") != "standalone" and _hides_processes(procfs):
         return [("refuse", _HIDDEN)]
     for node in nodes[:1]:
-        text = f"{node.evidence}, an ordinary user: that does not keep this machine up, and what {node.engine} runs here would be lost"
+        text = f"{node.evidence}, an ordinary user: that does not keep this machine up, so jobs of {node.engine} here would be lost"
         hint = "if this is a node of a cluster, run its daemon as root or as a system user"
         return [("consequences", PlanFinding("scheduler_unproven", text, hint))]
     return []
@@ -163,7 +163,7 @@ def _nodes(procfs: str) -> Iterator[Node]:
         owner = f"uid {uid}" if uid else "an unknown user"
         counts = _may_be_root(uid, status)
         if counts and _is_lent(procfs, number):
-            owner, counts = "whoever started its setuid program", False
+            owner, counts = "the user who started its setuid program", False
         if (status.get("State") or ("",))[0] in {"Z", "X"} or not os.path.exists(os.path.join(procfs, number)):
             continue  # it has ended, and what could not be read of it says nothing
         yield Node(engine, f"{name} runs as process {number} of {owner}", counts=counts)

@@ -121,7 +121,7 @@ def member(group: str, hint: str) -> Row:
 def prepaid(case: PlanCase[Any], what: str) -> Found:
     """Of capacity that is billed whether this machine uses it or not; ``what`` names it, and is empty for none."""
     if what and case.settings.get("prepaid") == "act":
-        text = f"{what} stays billed until somebody releases it; only what this machine costs beside it ends"
+        text = f"{what} stays billed until somebody releases it; a stop saves only the rest of this machine's price"
         yield follows("reservation_goes_on", text, "release it when nobody needs it")
     elif what:
         text = f"{what} is billed whether it is used or not: ending this machine saves nothing"
@@ -134,7 +134,7 @@ def local_data(case: PlanCase[Any], disks: str, use: Use, perhaps: str = "") -> 
     paged = use.swap and case.verb == "hibernate"  # then the memory that is kept is not whole without it
     if use.state in {"unused", "empty"} and not paged:
         seen = f"mounted ({_few(use.where)}) and empty" if use.state == "empty" else "not mounted"
-        yield follows("local_data_lost", f"{disks} are {seen}; whatever is on them is lost")
+        yield follows("local_data_lost", f"{disks} are {seen}; their data is lost")
     elif discard:
         text = f'the data on {disks} is lost for good, as cloud.local_data = "discard" allows'
         yield follows("local_data_lost", text)

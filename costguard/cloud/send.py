@@ -55,7 +55,7 @@ def unsent(decided: Plan, seen: Look | None) -> Result | None:
     """What is said without a request: the plan refuses, or the machine ends already. None: it may be sent."""
     if not decided.may_act or seen is None:
         codes = ", ".join(finding.code for finding in decided.findings)
-        why = f"{decided.findings[0].text} ({codes})" if codes else "the machine could not be seen"
+        why = f"{decided.findings[0].text} ({codes})" if codes else "the machine's state could not be read"
         return Result("refused", f"nothing was sent: {why}")
     if any(finding.code == "ends_already" for finding in decided.findings):  # that it does end is for `confirm` to say
         return Result("accepted", f"seen stopping: {seen.words}, so nothing was sent", seen.proof)
@@ -144,7 +144,7 @@ class _Attempt:
 
     def _undecided(self, error: CloudError) -> str:
         seen, number = self._seen, f" (request {self._request.id})" if self._request.id else ""
-        shows = seen.words if seen is not None else "the machine could not be looked at"
+        shows = seen.words if seen is not None else "the machine's state could not be read"
         earlier = "" if error.in_doubt else "; an earlier request had no answer"
         return f"{error.told}{earlier}; unknown whether {self._request.cloud} accepted it{number}: {shows}"
 

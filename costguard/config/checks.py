@@ -51,7 +51,7 @@ def _somebody_is_told(settings: Settings) -> Iterator[Problem]:
     """In the cloud nobody looks at a terminal, so a warning that stays on the machine warns nobody."""
     if settings.mode != "live" or not ends_machine(settings) or settings.notify.channels or settings.notify.local_only:
         return
-    text = "live mode would stop this machine, but no channel leaves it: a warning would reach only its terminals"
+    text = "in live mode this machine is stopped, but warnings would reach only its own terminals"
     allowed = "a table [notify.channels.NAME] with urls (docs/notify.md), or notify.local_only = true"
     yield Problem("notify.channels", f"{text}; allowed: {allowed}", involves=("mode", "kill_action", "fallback"))
 
@@ -91,20 +91,24 @@ def _live_minimums(settings: Settings) -> Iterator[Problem]:
 
 def _unknown(settings: Settings) -> Iterator[Problem]:
     if settings.unknown_stop_after is not None:
-        text = "it would never act: this version has no reader for the host"
+        text = "it would never act: this version cannot see whether the host is in use"
         yield Problem("unknown_stop_after", f"{text}; allowed: off (people are told: unknown_alarm)")
 
 
 def _actions(settings: Settings) -> Iterator[Problem]:
     chain = (settings.kill_action, *settings.fallback)
     if len(set(chain)) != len(chain):
-        text = "an action is named twice; allowed: each action once, and kill_action not again"
+        text = "an action appears twice; allowed: each action once, without kill_action"
         yield Problem("fallback", text, involves=("kill_action",))
     if "end_process" in settings.fallback:
         text = "end_process leaves the machine running unguarded; allowed: as kill_action only"
         yield Problem("fallback", text)
     if settings.kill_action == "end_process" and settings.fallback:
-        yield Problem("fallback", "end_process cannot fail; allowed: no fallback with it", involves=("kill_action",))
+        yield Problem(
+            "fallback",
+            "end_process cannot fail, so nothing follows it; allowed: no fallback",
+            involves=("kill_action",),
+        )
     if "command" in chain and not settings.actions.command.run:
         text = "the action `command` has nothing to run; allowed: a program and its arguments"
         yield Problem("actions.command.run", text, involves=("kill_action", "fallback"))
@@ -118,7 +122,7 @@ def _deadline(settings: Settings) -> Iterator[Problem]:
         text = "a budget needs a known price; allowed: also set price_per_hour"
         yield Problem("deadline.budget", text, involves=("price_per_hour",))
     if deadline.budget_period is None:
-        text = "a budget names its period; allowed: also set budget_period, such as 30d"
+        text = "a budget needs a period; allowed: also set budget_period, such as 30d"
         yield Problem("deadline.budget_period", text, involves=("deadline.budget",))
 
 

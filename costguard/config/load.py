@@ -199,13 +199,13 @@ def _unknown(path: str, value: object) -> str:
     table, _, key = path.rpartition(".")
     outer, _, name = table.rpartition(".")
     if is_table_of_tables(outer) and generic(path) == path:
-        return f"{name!r} cannot be a name here; allowed: small letters, digits, - and _, but not terminal or wall"
+        return f"{name!r} is not a valid name; allowed: small letters, digits, - and _, but not terminal or wall"
     path, table = generic(path), generic(path).rpartition(".")[0]
     if table.startswith("cloud.") and table not in tables:
         if why := UNFIT.get(table.split(".")[1]):
             return f"the options of this plug-in cannot be read ({why}); allowed: none, until it is fixed"
         with_own = sorted(known.removeprefix("cloud.") for known in tables if known.startswith("cloud."))
-        return f"no installed plug-in of that name has options of its own; allowed: {', '.join(with_own) or 'none'}"
+        return f"no installed plug-in with that name has its own options; allowed: {', '.join(with_own) or 'none'}"
     siblings = [known for known in OPTIONS if known.rpartition(".")[0] == table]
     elsewhere = [known for known in OPTIONS if known.rpartition(".")[2] == key]
     close = (

@@ -52,7 +52,7 @@ def check(settings: Settings, written: Mapping[str, Value], given: Given, uid: i
             continue
         seen.add(file)
         who = "root's agent" if uid == 0 else "the agent"
-        text = f"{who} would follow {file}, but {found.reason}; to fix it: {found.remedy}"
+        text = f"{who} would use {file}, but {found.reason}; to fix it: {found.remedy}"
         yield Problem(path, text, written[path].source if path in written else "")
 
 

@@ -36,7 +36,7 @@ from costguard.engine import deadlines
 ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_process; command"
 
 _LIVE = "live machine actions at least 10m"
-_DELAY = f"{DURATION}, at most 4m: what has not happened 5m after the request has failed"
+_DELAY = f"{DURATION}, at most 4m: an action that shows no effect within 5m counts as failed"
 
 
 def option(
@@ -71,11 +71,14 @@ class Deadline(Section):
     """
 
     lifetime: DurationOrOff = option(
-        "Running time, counted over reboots, after which the machine ends.", "off", example="7d", gt=0
+        "Running time, summed over reboots, after which the machine is stopped.", "off", example="7d", gt=0
     )
-    lease: DateOrOff = option("When the machine ends.", "off", example="2027-01-31T18:00:00+01:00")
+    lease: DateOrOff = option("When the machine is stopped.", "off", example="2027-01-31T18:00:00+01:00")
     budget: Money = option(
-        "Money for each budget_period; needs price_per_hour.", "off", example=500, allowed="a positive amount, or off"
+        "Money to spend in each budget_period; needs price_per_hour.",
+        "off",
+        example=500,
+        allowed="a positive amount, or off",
     )
     budget_period: DurationOrOff = option(
         "The period of the budget. A budget without its period is an error.",
@@ -341,13 +344,13 @@ class Notify(Section):
         le=10,
     )
     local_only: bool = option(
-        "Live mode may end the machine although no channel leaves it: warnings reach only who sits at a terminal.",
+        "Allow live mode without a channel: warnings then reach only people at a terminal of this machine.",
         False,
         example=True,
         allowed="true or false",
     )
     hold_url: HoldUrl = option(
-        "A link in warnings with which people hold the machine without a login, by a service of yours. {instance}, {machine} "
+        "A link for warnings, to a service of yours that holds the machine without a login. {instance}, {machine} "
         "and {incident} are filled in.",
         "",
         example="https://hold.example.org/{instance}",
@@ -477,14 +480,14 @@ class Settings(Section):
         gt=0,
     )
     unknown_stop_after: DurationOrOff = option(
-        "Act after GPUs could not be read for this long on a quiet host. Not in this version: no reader watches the host.",
+        "Act after GPUs could not be read for this long on a quiet host. Not in this version: it cannot see whether the host is quiet.",
         "off",
         example="off",
         allowed="off; later a duration, at least 4h",
         ge=14400,
     )
     kill_action: ActionName = option(
-        "What happens. `end_process` only ends costguard itself, with exit code 0.",
+        "What to do with an idle machine. `end_process` only ends costguard itself, with exit code 0.",
         "stop",
         example="shutdown",
         allowed=ACTIONS,

@@ -28,7 +28,7 @@ def summary(settings: Settings) -> list[str]:
 def _mode(settings: Settings) -> str:
     if settings.mode == "live":
         return "LIVE: this configuration acts."
-    return "Dry run: nothing is stopped, run or ended; messages say what would happen."
+    return "Dry run: nothing is stopped; messages say what would happen."
 
 
 def _idle(settings: Settings) -> str:
@@ -37,7 +37,7 @@ def _idle(settings: Settings) -> str:
     if ends_machine(settings):  # which judges every GPU, whatever aggregate and gpu_devices say
         idle = "every GPU of the machine is" + ("" if settings.stop_below_load else " quiet (no sign of work) and")
     share = settings.window_rule == "share"
-    slack = f", of which {show_share(settings.window_share)} may be above" if share else " without a break"
+    slack = f" (up to {show_share(settings.window_share)} of that time may be above)" if share else " without a break"
     armed = "When "
     if settings.arm_duration is not None:
         arm = (show_share(settings.arm_threshold), show_seconds(settings.arm_duration))

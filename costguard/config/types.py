@@ -15,7 +15,7 @@ def _gpu(value: tuple[str, ...]) -> tuple[str, ...]:
     if value == ("all",):
         return ()
     if not value:
-        raise ValueError("an empty list names no GPU, and without any nothing could be judged")
+        raise ValueError("an empty list names no GPU, so nothing would be watched")
     found = []
     for device in value:
         if re.fullmatch(r"\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]+", device):
@@ -94,9 +94,7 @@ def _reference(value: str) -> str:
     """A reference to secrets. The message does not quote it: it may be the secret itself."""
     if not values.REFERENCE.fullmatch(value):
         raise ValueError(
-            "this is not a reference to a place with addresses"
-            if value
-            else "it is missing, so the addresses are unknown"
+            "this does not say where the addresses are" if value else "it is missing, so no address is known"
         )
     return value
 

@@ -119,7 +119,7 @@ def _gpus(scene: Scene, width: int) -> Table:
             bar(gpu["load"], 16 if width >= NARROW else 12, colour),
             percent(gpu["load"]).rjust(7),
             spark(past, columns),
-            Text((state + since).ljust(18), style=colour),
+            Text((("busy" if state == "works" else state) + since).ljust(18), style=colour),
         )
     return table
 

@@ -356,7 +356,7 @@ def _wall(places: Mapping[str, str], uid: int) -> Iterator[CheckResult]:
 
 def _terminal(procfs: str, report: Mapping[str, Any] | None) -> str:
     if report is None:
-        return "terminal: no agent runs, so it has none"
+        return "terminal: no agent is running"
     try:
         target = os.readlink(f"{procfs}/{report['agent']['pid']}/fd/2")
     except OSError:

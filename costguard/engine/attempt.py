@@ -54,7 +54,7 @@ def act(turn: Turn, incident: Incident, due: float, *, blocked: bool) -> None:
         turn.expect(deadlines.PREPARE_LOST_SECONDS)
     elif attempt.worker and not attempt.ready and turn.at >= incident.outcome_deadline:
         turn.effects.append(Abandon(attempt.worker))
-        attempt_failed(turn, incident, "failed", "the worker never said that it was ready", turn.at)
+        attempt_failed(turn, incident, "failed", "the worker never became ready", turn.at)
     elif attempt.ready and free:
         why = "" if incident.by_person else third_stop(turn, incident.action)
         if why:  # the date came in doubt since the warning
@@ -233,14 +233,16 @@ def act_lost(turn: Turn, incident: Incident) -> None:
     """What was released and never reported may have happened: the world is asked, and nothing is repeated."""
     requested_at = incident.attempt.requested_at
     if requested_at is not None and turn.at >= requested_at + deadlines.ACT_LOST_SECONDS:
-        attempt_failed(turn, incident, "unknown", "nobody reported what became of the request", turn.at)
+        attempt_failed(turn, incident, "unknown", "the outcome of the request was never reported", turn.at)
 
 
 def confirm_again(turn: Turn, incident: Incident) -> None:
     """While the cloud's or the kernel's word is out, ask again from time to time."""
     question = incident.attempt.confirm_effect
     if question and turn.at >= incident.outcome_deadline:
-        confirm_outcome(turn, incident, Outcome(turn.at, question, "unknown", "the question was never answered"))
+        confirm_outcome(
+            turn, incident, Outcome(turn.at, question, "unknown", "the check of the outcome was never answered")
+        )
     elif not question and turn.at >= incident.attempt.confirm_at:
         _confirm(turn, incident, turn.at)
 

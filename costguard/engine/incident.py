@@ -122,7 +122,7 @@ def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) ->
     standing = reasons.standing(incident, turn.moment)
     blocked, attempt = standing.state == "blocked", incident.attempt
     if not (watched if incident.by_person else bridged):  # a person has looked at the GPUs of the moment of asking
-        again = "" if incident.by_person else "; the countdown begins again if nothing works"
+        again = "" if incident.by_person else "; a new countdown begins unless work is seen"
         back_to_watching(turn, "the guard did not see the machine for a while" + again)
     elif standing.state == "no":
         back_to_watching(turn, standing.why)
@@ -147,7 +147,7 @@ def _await_warning(turn: Turn, incident: Incident) -> None:
         attempts = announcement.attempts + 1
         _send_warning(turn, grace, attempts, attempts=attempts)
     elif announcement.effect and turn.at >= incident.outcome_deadline:
-        lost = Outcome(turn.at, announcement.effect, "failed", "nobody said whether anybody got it")
+        lost = Outcome(turn.at, announcement.effect, "failed", "its delivery was never reported")
         _told(turn, incident, lost)
 
 

@@ -22,7 +22,7 @@ def check(before: State, after: State, effects: Sequence[Effect], rules: Rules) 
     """Raise InvariantError when a step may not be taken."""
     old, new = before.core.phase, after.core.phase
     if old != new and (old, new) not in ALLOWED:
-        raise InvariantError(f"no way leads from {old} to {new}")
+        raise InvariantError(f"no transition from {old} to {new}")
     for effect in effects:
         if isinstance(effect, Go | Leave):
             _check_act(after, rules)

@@ -21,7 +21,7 @@ ON_DONE = {
     "acted": "{action} was carried out",
     "would": "DRY RUN: {action} would have been carried out",
     "cannot": "{action} cannot be carried out",
-    "unknown": "whether {action} was carried out is unknown, and it is not repeated",
+    "unknown": "the outcome of {action} is unknown; it is not retried",
 }
 
 
@@ -83,7 +83,7 @@ class Sentence:
             return self._mean(mean)
         busy = [label(core, key) for key, track in judged if track.busy]
         if busy and (not rules.judges_any or len(busy) == len(judged)):
-            return "works " + " ".join(busy), f"{_some(busy)} {'works' if len(busy) == 1 else 'work'}"
+            return "works " + " ".join(busy), f"{_some(busy)} {'is' if len(busy) == 1 else 'are'} busy"
         for veto in core.vetoes:
             if not veto.hatch:  # a hatch is named as what comes of it
                 return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
@@ -119,12 +119,12 @@ class Sentence:
         if core.phase == ACTING:
             return f"{action} was requested and is under way"
         if core.phase == CONFIRMING:
-            return f"{action} was requested; {'asking what became of it' if detail else 'waiting for proof'}"
+            return f"{action} was requested; {'checking the outcome' if detail else 'waiting for confirmation'}"
         if core.phase == FAILED:
             return f"{action} FAILED ({detail}); THE BILL GOES ON; {self._after_failure()}"
         if core.phase == DONE:
             done = ON_DONE[core.ending.done].format(action=action)
-            return done + (f" ({detail})" if detail else "") + "; watching goes on when work is seen"
+            return done + (f" ({detail})" if detail else "") + "; watching resumes when work is seen"
         if obstacle := obstacles.obstacle(core, rules):
             held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, rules)
             return obstacle + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
@@ -144,15 +144,15 @@ class Sentence:
             return f"{being_warned(incident, rules)}; {would} {_later(rules, 'after that')}"
         if incident.by_person:
             soon = (
-                f"{action} failed ({incident.detail}) and is tried again"
+                f"{action} failed ({incident.detail}) and will be retried"
                 if incident.attempt.failures
                 else f"{would} as soon as it is ready"
             )
-            return f"{incident.owner} asked for it: {soon}; `costguard hold 2h` takes it back"
+            return f"{incident.owner} asked for it: {soon}; `costguard hold 2h` cancels it"
         due = obstacles.due_at(core, rules)
         left = due - self._state.at
         if left <= 0 and incident.attempt.failures:
-            return f"{action} failed ({incident.detail}) and is tried again if nothing works"
+            return f"{action} failed ({incident.detail}) and will be retried unless work is seen"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
         nobody = f"; {unreached(incident.announcement.attempts)}" if incident.announcement.exhausted else ""
         if not rules.policy.grace:
@@ -168,21 +168,21 @@ class Sentence:
         would = "" if policy.mode == "live" else "DRY RUN: "
         for at, reason in times:
             if at == NEVER and reason.at(moment) <= state.at:  # it waits for the end of the work
-                words = f"{reason.outlook(policy)} has passed; {would}warning once work has been over for"
+                words = f"{reason.outlook(policy)} has passed; {would}warning once no work was seen for"
                 return f"{words} {duration(overdue.work_over_seconds(rules))}, {action} {_later(rules, 'later')}"
         at, why = min((at, reason.outlook(policy)) for at, reason in times)
         at = max(at, obstacles.may_warn_at(core, rules))
         if at == NEVER:
             if any(t.busy for t in state.tracks):
-                return f"nothing stops work; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
+                return f"work is never stopped; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
             if core.selection.unmatched:
-                return "nothing is decided until every name in gpu_devices is that of a GPU"
+                return "no stop until every name in gpu_devices matches a GPU"
             if (
                 core.signals.unknown_since is not None
                 or core.signals.armed_at is not None
                 or policy.arm_duration is None
             ):
-                return "nothing is decided on what cannot be seen"
+                return "no stop until every GPU can be read"
             share = percent(policy.arm_threshold)
             return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
         later, end = _later(rules, "later"), _end(rules, "work is seen")
@@ -193,12 +193,12 @@ def being_warned(incident: Incident | None, rules: Rules) -> str:
     """How far the warning of a countdown has come that waits for it."""
     if incident is None or (incident.announcement.attempts <= 1 and incident.announcement.effect):
         return "the warning is being sent"
-    return f"nobody has got the warning yet (try {incident.announcement.attempts} of {rules.policy.warn_attempts})"
+    return f"the warning has reached nobody yet (try {incident.announcement.attempts} of {rules.policy.warn_attempts})"
 
 
 def unreached(tries: int) -> str:
     """What follows where nobody got the warning."""
-    return f"nobody could be reached in {several(tries, 'try', 'tries')}, and the countdown goes on all the same"
+    return f"the warning reached nobody in {several(tries, 'try', 'tries')}; the countdown goes on anyway"
 
 
 def below(rules: Rules) -> str:
@@ -216,7 +216,7 @@ def unmatched_names(core: Core, gpus: tuple[str, ...]) -> str:
     there = [numbers.get(key, key) for key in gpus]
     listed = ", ".join(there) if len(there) <= GPUS_NAMED else f"{there[0]}, {there[1]}, … {there[-1]}"
     is_are = "is" if len(there) == 1 else "are"
-    return f"no GPU is called {' or '.join(core.selection.unmatched)}, as gpu_devices has it; there {is_are} {listed}"
+    return f"no GPU matches {' or '.join(core.selection.unmatched)} in gpu_devices; there {is_are} {listed}"
 
 
 def _later(rules: Rules, words: str) -> str:
@@ -227,7 +227,7 @@ def _later(rules: Rules, words: str) -> str:
 def _end(rules: Rules, words: str) -> str:
     """What would end a countdown; ``words`` where the work of any one GPU does."""
     mean = f"the mean of the GPUs reaches {percent(rules.quiet_threshold)}"
-    return {"mean": mean, "any": "every GPU works"}.get(rules.policy.judges, words)
+    return {"mean": mean, "any": "every GPU is busy"}.get(rules.policy.judges, words)
 
 
 def _all(count: int) -> str:

@@ -8,7 +8,7 @@ from costguard.engine.window import NEVER
 def obstacle(core: Core, rules: Rules) -> str:
     """What keeps every own reason from acting, in words; empty when nothing does."""
     if core.notice.due is not None:
-        return "the cloud has announced that it takes this machine away, or interrupts it"
+        return "the cloud has announced that it will reclaim or interrupt this machine"
     if message := forbidden(core, rules):
         return message
     if core.people.holds:

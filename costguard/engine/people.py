@@ -57,7 +57,7 @@ def hold(turn: Turn, event: AskHold) -> None:
     granted = Hold(event.owner, event.reason, until, event.wall + seconds, event.uid, before + max(0.0, price - least))
     _charge(turn, key, price)
     _grant(turn, granted, seconds)
-    cut = "" if seconds == event.seconds else f" (asked for {event.seconds:.0f} s; the limit cuts it)"
+    cut = "" if seconds == event.seconds else f" (you asked for {event.seconds:.0f} s, more than the limit allows)"
     _answer(turn, event.client, f"held for {seconds:.0f} s{cut}", done=True)
 
 
@@ -71,9 +71,7 @@ def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
     others = [held for held in core.people.holds if held.uid != ROOT]
     if uid != ROOT and len(others) >= HOLDS_KEPT and all(held.key != key for held in others):
         last = duration(max(held.until for held in others) - turn.at)
-        return (
-            f"refused: {HOLDS_KEPT} users hold this machine already, for {last} at least; root can hold it for longer"
-        )
+        return f"refused: {HOLDS_KEPT} users already hold this machine, for at least {last}; root can hold it longer"
     return ""
 
 
@@ -87,7 +85,7 @@ def _used_up(core: Core, policy: Policy, key: str) -> str:
     whole = left(core, policy) == left(core, policy, key)  # else less is left of the own share
     whose, limit = ("of all users", policy.hold_total) if whole else ("of yours", policy.hold_share)
     return (
-        f"refused: the holds {whose} since work was last seen add up to the limit of {duration(limit)} already; "
+        f"refused: the holds {whose} since work was last seen have used up the limit of {duration(limit)}; "
         "root can hold this machine"
     )
 
@@ -188,7 +186,7 @@ def _released(did: list[str], stays: list[str]) -> str:
     who = "root and the agent's own user can end that" + (", its owner too" if "hold" in " ".join(stays) else "")
     kept = f"; not ended: {' and '.join(stays)} ({who})" if stays else ""
     if not did:
-        return f"refused: no hold of yours{kept}" if stays else "nothing was held"
+        return f"refused: you have no hold here{kept}" if stays else "nothing was held"
     return f"released: {' and '.join(did)}{kept}"
 
 
@@ -203,7 +201,7 @@ def stop(turn: Turn, event: AskStop) -> None:
     elif core.phase in {ACTING, CONFIRMING}:
         _answer(turn, event.client, "already under way", done=False)
     elif core.fresh in {"boot", "lost"}:  # what was open before is closed by the first tick
-        _answer(turn, event.client, "refused: the guard has just started; ask again in some seconds", done=False)
+        _answer(turn, event.client, "refused: the guard has just started; ask again in a few seconds", done=False)
     elif core.phase == WARNING and core.incident is not None and core.incident.by_person:
         _answer(turn, event.client, f"already under way: {core.incident.owner} asked for it", done=True)
     else:

@@ -8,7 +8,7 @@ TRANSITIONS = (
     (
         WARNING,
         WATCHING,
-        "the reason ended, a hold or a notice came, the policy changed, or there was a hole (all of it is told)",
+        "the reason ended, a hold or a notice came, the policy changed, or the guard was paused (people are told each time)",
     ),
     (WARNING, ACTING, "due: the reason holds on this tick's readings, and the waiting worker is released"),
     (WARNING, DONE, "dry run, end_process, or the plan was refused"),
@@ -18,18 +18,18 @@ TRANSITIONS = (
     (ACTING, WARNING, "a technical failure: the next link is decided anew"),
     (ACTING, FAILED, "a technical failure of the last link"),
     (ACTING, WATCHING, "the machine slept or was started again: the incident is closed"),
-    (CONFIRMING, DONE, "confirmed; or nobody can tell, and it is never repeated"),
+    (CONFIRMING, DONE, "confirmed; or the outcome stays unknown, and it is never retried"),
     (CONFIRMING, WARNING, "nothing happened: the next link is decided anew"),
     (CONFIRMING, FAILED, "nothing happened after the last link"),
     (CONFIRMING, WATCHING, "the machine slept or was started again: the incident is closed"),
     (DONE, WATCHING, "work was seen, root released it, or a refused plan passes now"),
-    (DONE, WARNING, "a person says stop; or as DONE to WATCHING, when a reason holds in the same tick"),
+    (DONE, WARNING, "a person runs `costguard stop`; or as DONE to WATCHING, when a reason holds in the same tick"),
     (
         FAILED,
         WATCHING,
         "work was seen, root released it, it is time to try anew, or a person's stop was given up",
     ),
-    (FAILED, WARNING, "a person says stop; or as FAILED to WATCHING, when a reason holds in the same tick"),
+    (FAILED, WARNING, "a person runs `costguard stop`; or as FAILED to WATCHING, when a reason holds in the same tick"),
     (FAILED, DONE, "as FAILED to WATCHING, when the plan is refused in the same tick"),
 )
 """From, to, when. Every phase may also stay as it is; WARNING to WARNING is a new countdown."""

@@ -103,5 +103,7 @@ def third_stop(turn: Turn, action: str) -> str:
     # on a date that is known to be wrong nobody can say that a stop was long ago
     recent = [date for date in dates if wall - date < DAY_SECONDS or turn.synced is False or date == UNDATED]
     if is_machine_action(action) and len(recent) >= REPEATED_STOPS:
-        return "it was stopped twice within a day and no work was seen in between; a third stop needs a person: `costguard release` as root"
+        return (
+            "it was stopped twice within a day with no work in between; to allow a third stop: `sudo costguard release`"
+        )
     return ""

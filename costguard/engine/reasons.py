@@ -96,7 +96,7 @@ def _idle_stands(moment: Moment) -> Standing:
     if idle_tolerated(state, rules):
         return Standing("blocked", "a short burst of load")
     seen = work_seen(state, rules)
-    return Standing("no", "work was seen" if seen else "the idle window has a hole that nothing bridged")
+    return Standing("no", "work was seen" if seen else "readings are missing from the idle window")
 
 
 def _unused_stands(moment: Moment) -> Standing:
@@ -116,13 +116,13 @@ def _unknown(state: State) -> bool:
 
 def _unknown_stands(moment: Moment) -> Standing:
     holds = reached(moment.state.at, unknown_at(moment.state, moment.rules))
-    return YES if holds else Standing("no", "the GPUs, or the host, are no longer as they were")
+    return YES if holds else Standing("no", "the GPUs or the host changed")
 
 
 DEADLINE = Reason(
     name="deadline",
     title="deadline",
-    why="the deadline (lifetime, lease or budget) has come",
+    why="the deadline (lifetime, lease or budget) has passed",
     work_seen="told; cancels unless deadline.stop_busy",
     unknown="told",
     reader_veto="told",
@@ -183,7 +183,7 @@ UNKNOWN = Reason(
 )
 PERSON = Reason(
     name=BY_PERSON,
-    title="a person said stop",
+    title="requested by a person",
     why="{owner} asked for it",
     work_seen="shown, asked",
     unknown="shown",

@@ -31,7 +31,7 @@ def _reloaded(turn: Turn, event: Began) -> None:
     if phase == WARNING:
         # tags change nothing of what a person's stop goes by
         if event.why != "tags" or incident is None or not incident.by_person:
-            back_to_watching(turn, "the configuration changed, or the guard had to begin again")
+            back_to_watching(turn, "the configuration changed, or the guard started over")
     elif phase in {DONE, FAILED}:
         turn.watch()
     elif incident is not None:
@@ -57,7 +57,7 @@ def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
     phase, announcement = turn.core.phase, incident.announcement
     request_outlived(turn)
     if phase == WARNING and incident.by_person:
-        back_to_watching(turn, "the guard was started again before it was carried out")
+        back_to_watching(turn, "the guard restarted before it was carried out")
     elif phase == WARNING:
         again_at = event.at if incident.warned is None else NEVER
         attempts = announcement.attempts - bool(announcement.effect)  # whether that one was ever made nobody knows
@@ -94,7 +94,7 @@ def close_after_boot(turn: Turn) -> None:
     if incident is not None and incident.requested:
         _closed(turn, incident)
     elif incident is not None:
-        turn.tell("cancelled", "info", incident=incident.id, why="interrupted by a restart of the machine")
+        turn.tell("cancelled", "info", incident=incident.id, why="the machine restarted in the meantime")
     carried = [_carried(turn, hold) for hold in turn.people.holds]
     turn.core = turn.core._replace(incident=None)
     turn.people = turn.people._replace(holds=tuple(hold for hold in carried if hold is not None))
@@ -125,7 +125,7 @@ def without_state(turn: Turn) -> None:
     """The first tick after the state was lost within the boot: people hear of it, and of what is taken back."""
     incident = turn.core.incident
     if incident is not None and not incident.requested:
-        turn.tell("cancelled", "warning", why="costguard lost what it remembered of this boot")
+        turn.tell("cancelled", "warning", why="costguard lost its state for this boot")
         turn.core = turn.core._replace(incident=None)
     request_outlived(turn)
     turn.tell("state_lost", "warning")

@@ -36,8 +36,8 @@ def percent(share: float) -> str:
 
 
 def hanging(readers: int) -> str:
-    """``2 readers hang in the driver and cannot be ended``."""
-    return f"{several(readers, 'reader')} hang{'s' if readers == 1 else ''} in the driver and cannot be ended"
+    """``2 readers hang in the driver and cannot be killed``."""
+    return f"{several(readers, 'reader')} hang{'s' if readers == 1 else ''} in the driver and cannot be killed"
 
 
 def several(count: int, noun: str, nouns: str = "") -> str:

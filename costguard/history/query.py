@@ -134,7 +134,7 @@ def find(database: sqlite3.Connection, name: str) -> str:
     if not known:
         message = "no incident is recorded: no agent has warned or acted here"
     elif found:
-        message = f"{name} is the end of several incidents: {', '.join(found)}"
+        message = f"{name} matches several incidents: {', '.join(found)}"
     else:
         message = f"there is no incident {name}; the last ones are {', '.join(known[-3:])}"
     raise HistoryError(message, "`costguard history` lists them all", REFUSED)

@@ -12,11 +12,11 @@ RESULTS = {
     "open": "still open when last recorded",
     "requested": "requested; the outcome is not recorded",
     "asked": "requested; its worker was lost, and the outcome is being checked",
-    "accepted": "accepted; the end of the machine is not recorded",
+    "accepted": "accepted; whether the machine stopped is not recorded",
     "acted": "done",
     "would": "dry run: it would have been done",
     "cannot": "could not be carried out",
-    "unknown": "unknown whether it was done; not repeated",
+    "unknown": "outcome unknown; not retried",
     "failed": "FAILED",
     "cancelled": "cancelled",
     "held": "postponed",
@@ -203,7 +203,7 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
     if asked == "message":
         if status == "delivered":
             over = f" over {proof}" if proof else ""
-            return f"delivered{over}" + (f"; not over {detail}" if detail else ""), ()
+            return f"delivered{over}" + (f"; failed over {detail}" if detail else ""), ()
         tries = data.get("tries")
         after = "" if not tries else unreached(tries) if data.get("unreached") else "it is tried again"
         return f"NOT delivered: {detail or 'no channel took it'}", (after,) if after else ()

@@ -70,8 +70,8 @@ def _try(path: str, line: bytes, runtime: str, end: float) -> dict[str, object] 
             answer = _read_line(connection)
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise AgentUnreachableError(
-                f"no costguard agent is running in {runtime}",
-                "start one with `costguard run`, or name the directory of another one with --state-dir",
+                f"no costguard agent is running at {runtime}",
+                "start one with `costguard run`, or name the folder of another one with --state-dir",
                 REFUSED,
             ) from error
         except OSError as error:

@@ -81,7 +81,7 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
     verb = "would" if facts.dry else "will"
     return f"{facts.subject} {verb} {facts.deed.base} {facts.when}".rstrip(), [
         _how_to_postpone(facts),
-        f"Without a login: {facts.text('hold_url')}" if facts.text("hold_url") and not facts.dry else "",
+        f"To hold it without a login: {facts.text('hold_url')}" if facts.text("hold_url") and not facts.dry else "",
         *_cause(facts),
         _price(facts),
         *_findings(facts, hints=False),
@@ -126,7 +126,7 @@ def _acting(facts: Facts) -> tuple[str, Lines]:
 
 
 def _accepted(facts: Facts) -> tuple[str, Lines]:
-    open_end = "Accepted is not confirmed: only a check from outside shows whether the bill ended."
+    open_end = "Not confirmed yet: only a check from another machine shows whether the bill has ended."
     return f"{facts.machine}: {facts.deed.noun} accepted", [
         *_outcome(facts),
         *_findings(facts, hints=False),
@@ -136,13 +136,17 @@ def _accepted(facts: Facts) -> tuple[str, Lines]:
 
 
 def _stopping(facts: Facts) -> tuple[str, Lines]:
-    open_end = "Seen stopping is not closed: the next start, or `costguard stop --verify`, shows when the bill ended."
-    return f"{facts.machine}: seen stopping", [*_outcome(facts), open_end if facts.ends_bill else "", *_receipt(facts)]
+    open_end = "Not confirmed yet: the next start, or `costguard stop --verify`, shows when the bill ended."
+    return f"{facts.machine} has begun to stop", [
+        *_outcome(facts),
+        open_end if facts.ends_bill else "",
+        *_receipt(facts),
+    ]
 
 
 def _done(facts: Facts) -> tuple[str, Lines]:
     closed = facts.text("error").startswith("closed")  # the last grade of proof, with what the cloud shows
-    return f"{facts.machine}: {facts.deed.noun} {'closed' if closed else 'done'}", _outcome(facts)
+    return f"{facts.machine}: {facts.deed.noun} {'confirmed' if closed else 'done'}", _outcome(facts)
 
 
 def _cannot(facts: Facts) -> tuple[str, Lines]:
@@ -173,9 +177,11 @@ def _failed(facts: Facts) -> tuple[str, Lines]:
     count = f" ({several(round(rounds), 'attempt')})" if rounds and rounds > 1 else ""
     again = f"Next attempt in {duration(retry)}." if retry is not None else ""
     if facts.text("reason") == PERSON:
-        again = f"Given up: {_requester(facts)} asked for it, and costguard does not retry. To retry: `costguard stop`."
+        again = (
+            f"Given up: costguard does not retry a stop that {_requester(facts)} requested. To retry: `costguard stop`."
+        )
     tail = "; the bill goes on" if facts.ends_bill else ""
-    title = f"{facts.machine}: {facts.deed.noun} failed{tail}{count}"
+    title = f"{facts.machine}: {facts.deed.noun} failed{count}{tail}"
     return title, [*_outcome(facts), again, *_findings(facts, hints=True), _price(facts)]
 
 
@@ -185,13 +191,13 @@ def _next_action(facts: Facts) -> tuple[str, Lines]:
 
 
 def _outcome_unknown(facts: Facts) -> tuple[str, Lines]:
-    advice = "It is not repeated. Check in the cloud's console whether the machine is still billed."
+    advice = "costguard does not retry it. Check in the cloud's console whether the machine is still billed."
     title = f"{facts.machine}: outcome of the {facts.deed.noun} unknown"
     return title, [*_outcome(facts), advice, *_receipt(facts), _price(facts)]
 
 
 def _asking(facts: Facts) -> tuple[str, Lines]:
-    advice = "costguard is checking, and repeats nothing until it knows."
+    advice = "costguard is checking, and retries nothing until it knows."
     title = f"{facts.machine}: outcome of the {facts.deed.noun} not known yet"
     return title, [*_outcome(facts), advice, *_receipt(facts)]
 
@@ -204,22 +210,22 @@ def _reminder(facts: Facts) -> tuple[str, Lines]:
     return f"{facts.machine}: {state}", [
         *_outcome(facts),
         _cost_so_far(facts),
-        "Somebody has to act: see `costguard status`.",
+        "Somebody must act: `costguard status` shows what is wrong.",
         *_findings(facts, hints=True),
         _price(facts),
     ]
 
 
 def _deadline_passed(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.machine}: deadline passed, but it is still working", [
-        "Work keeps it up. To let a deadline stop it anyway: `deadline.stop_busy = true`.",
+    return f"{facts.machine}: deadline passed, but work goes on", [
+        "A deadline does not stop work. To let it do so: set `deadline.stop_busy = true`.",
         _price(facts),
     ]
 
 
 def _came_back(facts: Facts) -> tuple[str, Lines]:
     if facts.true("acted"):
-        done = "The action is closed: stopped and came back."
+        done = "The action is done: the machine went off and came back."
     elif facts.text("reason") == PERSON:
         done = (
             f"The {facts.deed.noun} requested by {_requester(facts)} is cancelled. To stop it anyway: `costguard stop`."
@@ -237,11 +243,11 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
         away += f": last seen {clock(stopped, 0.0)}, started {clock(started, 0.0)}"
     estimate = "" if saved is None else f"Saved: {money(saved, facts.text('currency'))} (an estimate)."
     lines = [sentence(away), estimate, _price(facts) if estimate else "", f"Proof: {proof}." if proof else ""]
-    return f"{facts.machine} has started again; the {facts.deed.noun} is closed", lines
+    return f"{facts.machine} has started again; the {facts.deed.noun} is confirmed", lines
 
 
 def _state_lost(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.machine}: costguard lost its state of this boot", [
+    return f"{facts.machine}: costguard lost its state for this boot", [
         "It starts over: it stops nothing until it has seen work again, or the machine has been unused for long enough.",
         "Holds and deadlines are stored separately: check yours with `costguard status`. The agent's log says what was lost.",
     ]
@@ -260,7 +266,7 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
         sentence(f"unreadable: {which}" if which else ""),
         sentence(_unreadable(facts)),
         sentence(f"{lacking}: correct `gpu_devices`" if lacking else ""),
-        "Unknown is never idle, so the machine stays up and is billed.",
+        "A GPU that cannot be read never counts as idle, so the machine stays up and billed.",
         _cost_so_far(facts),
         "Check `costguard status` and `nvidia-smi`. If nobody needs the machine: `costguard stop`.",
     ]
@@ -271,9 +277,9 @@ def _weak_sign(facts: Facts) -> tuple[str, Lines]:
     during = f" for {duration(seconds)}" if seconds is not None else ""
     return f"{facts.machine} stays up: only a weak sign of work{during}", [
         sentence(f"{facts.text('gpu') or 'a GPU'}: {sign}" if sign else ""),
-        "No GPU has load and nothing else shows work. It may be hidden work, so the machine stays up and is billed.",
+        "No GPU has load and nothing else shows work. The sign may be hidden work, so the machine stays up and billed.",
         _cost_so_far(facts),
-        "If nobody works there: `costguard stop`. `nvidia-smi` shows what holds the GPU.",
+        "If nobody needs the machine: `costguard stop`. `nvidia-smi` shows what holds the GPU.",
     ]
 
 
@@ -313,7 +319,7 @@ def _hold_ended(facts: Facts) -> tuple[str, Lines]:
         others = facts.names("holders")
         left = f"It is still held by {listed(others)}." if others else _AFTER_HOLD
         return f"{facts.machine}: hold released" + (f" by {owner}" if owner else ""), [left]
-    of = f" of {owner}" if owner else ""
+    of = f" by {owner}" if owner else ""
     return f"{facts.machine}: hold{of} has ended", [sentence(f"reason given: {reason}" if reason else ""), _AFTER_HOLD]
 
 
@@ -333,11 +339,11 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
     subject, code = facts.text("gpu") or "a GPU", facts.text("code")
     what = {
         "ghost": f"{subject} reports load with no process behind it",
-        "suspect_hung": f"{subject} may run a job that hangs",
+        "suspect_hung": f"{subject} may be running a hung job",
         "announced": f"{subject} announces an event",
-        "unchecked": f"{subject} cannot be checked; it may not work when it is needed",
+        "unchecked": f"{subject} cannot be checked; it may fail when needed",
         "checked": f"{subject} can be checked again",
-        "tag_denied": f"{subject} cannot be written; nobody outside sees what they would say",
+        "tag_denied": f"{subject} cannot be written; nobody outside sees the machine's state",
         "tag_allowed": f"{subject} can be written again",
     }.get(code, f"{subject} behaves unexpectedly")
     load = "Its load counts as idle. " if code == "ghost" else ""

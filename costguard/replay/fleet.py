@@ -91,13 +91,13 @@ def words(machines: Sequence[MachineSummary], under: str) -> Iterator[str]:
     if not hit:
         yield f"\nNo stop{under} was followed by work"
         return
-    yield f"\nMachines with most wrong stops{under}{_of(len(hit))}"
+    yield f"\nMachines with the most wrong stops{under}{_of(len(hit))}"
     width = max(len(machine.name) for machine in hit[:SHOWN])
     for machine in hit[:SHOWN]:
         summary = machine.summary
         doubt = f", {summary.in_doubt} more in doubt" if summary.in_doubt else ""
         yield (
-            f"{machine.name:<{width}}  work back after {summary.back_ever} of {several(summary.stops, 'stop')}{doubt}, "
+            f"{machine.name:<{width}}  work came back after {summary.back_ever} of {several(summary.stops, 'stop')}{doubt}, "
             f"in {summary.hours / 24:.1f} days"
         )
     if wrong:

@@ -136,7 +136,7 @@ def _per_month(summary: ReplaySummary) -> list[tuple[str, str]]:
 
     return [
         ("per machine and month: stops", until(stops)),
-        ("  work ever back", until(back)),
+        ("  work came back", until(back)),
         ("  hours recovered", _hours(recovered)),
     ]
 
@@ -162,8 +162,8 @@ def _rows(summary: ReplaySummary, price: Rate | None) -> list[tuple[str, str]]:
         ("warnings", str(summary.warnings)),
         ("cancelled", str(summary.cancelled) + (f" ({summary.in_doubt} in doubt)" if summary.in_doubt else "")),
         ("stops", _range(summary.stops, summary.in_doubt)),
-        ("work back within an hour", _range(summary.back_within_hour, summary.in_doubt_within_hour)),
-        ("work ever back", _range(summary.back_ever, summary.in_doubt)),
+        ("work came back within an hour", _range(summary.back_within_hour, summary.in_doubt_within_hour)),
+        ("work came back at all", _range(summary.back_ever, summary.in_doubt)),
         ("hours recovered", _hours(summary.recovered) + _money(summary.recovered, price) + share),
         ("  clean, nothing came back", _hours(summary.recovered_clean) + _money(summary.recovered_clean, price)),
         (

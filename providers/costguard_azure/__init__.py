@@ -28,7 +28,7 @@ class Azure:
         ),
         Setting(
             "scheduled_events",
-            "In live mode, also ask for scheduled events. The first question enables them for the machine, and they then delay restarts.",
+            "In live mode, also ask for scheduled events. The first request enables them for the machine, and they then delay restarts.",
             default=False,
             example=True,
             allowed="true or false",

@@ -86,7 +86,7 @@ def _look(session: Session, verb: Verb, within: float) -> Look | None:
     """One look at what shows that a request was heard; None when nobody could look."""
     limits = {"connection_timeout": within, "read_timeout": within}
     try:
-        view = session.once("looking at the machine", lambda: arm.instance_view(session, **limits), within)
+        view = session.once("reading the machine's state", lambda: arm.instance_view(session, **limits), within)
     except CloudError as error:
         return (
             Look("Azure no longer knows this machine", ends=True)
@@ -109,7 +109,7 @@ def confirm(session: Session, verb: Verb, ticket: Ticket, recorded: Result | Non
     This machine ends while it asks: a wait for the end would never be reported.
     """
     end = time.monotonic() + max(_LEAST_LOOK_SECONDS, min(ticket.deadline, LOOK_SECONDS))
-    doing = "asking what became of the machine"
+    doing = "checking what happened to the machine"
     try:
         view = session.ask(end, doing, lambda: arm.instance_view(session))
     except CloudError as error:

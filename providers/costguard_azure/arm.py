@@ -35,7 +35,7 @@ def machine(session: Session) -> Any:
         found = compute.virtual_machines.get(where.group, where.name, expand="instanceView", cls=_document)
     body = found.get("properties") if isinstance(found, dict) else None
     if not (isinstance(body, dict) and body.get("vmId")):
-        raise errors.malformed("Azure", "looking at the machine", "it lacks the machine's id", sent="no")
+        raise errors.malformed("Azure", "reading the machine's state", "it lacks the machine's id", sent="no")
     return found
 
 
@@ -66,20 +66,20 @@ def scale_set(session: Session, name: str) -> Any:
 def permissions(session: Session) -> list[Mapping[str, Any]]:
     """What the caller may do with this machine. There is no dry run of a deallocation."""
     path = f"{session.machine.id}/providers/Microsoft.Authorization/permissions"
-    return _rows(session, path, PERMISSIONS_VERSION, "looking at the rights")
+    return _rows(session, path, PERMISSIONS_VERSION, "checking the rights")
 
 
 def locks(session: Session) -> list[Mapping[str, Any]]:
     """The locks on this machine, on everything around it, and on its parts."""
     path = f"{session.machine.id}/providers/Microsoft.Authorization/locks"
-    return _rows(session, path, LOCKS_VERSION, "looking at the locks")
+    return _rows(session, path, LOCKS_VERSION, "checking the locks")
 
 
 def autoscale(session: Session) -> list[Mapping[str, Any]]:
     """The autoscale settings of the resource group."""
     where = session.machine
     path = f"/subscriptions/{where.subscription}/resourceGroups/{where.group}/providers/Microsoft.Insights"
-    return _rows(session, f"{path}/autoscalesettings", AUTOSCALE_VERSION, "looking at the autoscale settings")
+    return _rows(session, f"{path}/autoscalesettings", AUTOSCALE_VERSION, "reading the autoscale settings")
 
 
 def send(session: Session, verb: Verb, hook: Callable[[Any], None], **options: Any) -> None:

@@ -119,7 +119,7 @@ def gather(session: Session, site: Site, identity: Identity, within: float | Non
 
     vm, trouble = None, ""
     try:
-        found = session.ask(end, "looking at the machine", lambda: arm.machine(session))
+        found = session.ask(end, "reading the machine's state", lambda: arm.machine(session))
     except CloudError as error:
         if error.trouble not in {"denied", "gone", "refused"}:
             raise

@@ -24,7 +24,7 @@ def mark(session: Session, tags: Mapping[str, str], within: float, *, dry: bool)
     """See `costguard.cloud.api.Machine.mark`."""
     end = time.monotonic() + within
     if dry:
-        rows = session.ask(end, "looking at the rights", lambda: arm.permissions(session))
+        rows = session.ask(end, "checking the rights", lambda: arm.permissions(session))
         if not any(grant(row).allows(TAGS) for row in rows):
             raise CloudError("denied", f"the right {TAGS} is missing", code="AuthorizationFailed", hint=_GRANT)
         return

@@ -105,7 +105,7 @@ def _locks(case: AzureCase) -> Found:
             text = f"the lock {lock.name} (ReadOnly) forbids deallocating this machine: the bill goes on"
             yield refuse("locked", text, hint)
         elif not lock.below:
-            text = f"the lock {lock.name} ({lock.level}) is for deletion, but Azure has been seen to refuse a stop because of one"
+            text = f"the lock {lock.name} ({lock.level}) should only forbid deletion, but Azure has refused stops because of one"
             yield follows("locked", text, hint)
 
 

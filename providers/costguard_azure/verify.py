@@ -32,7 +32,7 @@ def verify(site: Site, receipt: Mapping[str, str]) -> Result:
 def _became(session: Session, receipt: Mapping[str, str]) -> Result:
     """The state of the machine, if it is still the same one."""
     proof = receipt.get("request", "")
-    doing = "asking what became of the machine"
+    doing = "checking what happened to the machine"
     try:
         session.credential.get_token(session.scope)  # first and by itself: the command line starts slowly
         found = session.once(doing, lambda: arm.machine(session))

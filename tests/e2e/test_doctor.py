@@ -159,7 +159,7 @@ def test_without_an_agent_it_reads_for_itself(agent: Agent) -> None:
     found = facts(agent, *LIVE)
     assert found["guarded"] is False
     assert len(found["why"]) == 1
-    assert "no costguard agent runs" in found["why"][0]
+    assert "no costguard agent is running" in found["why"][0]
     assert [gpu["label"] for gpu in found["gpus"]] == ["GPU 0 (NVIDIA H200)", "GPU 1 (NVIDIA H200)"]
     assert found["plans"][0]["verdict"] in {"go", "consequences"}
     assert "2 GPUs" in found["sentence"] or "both GPUs" in found["sentence"]

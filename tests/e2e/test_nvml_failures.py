@@ -158,7 +158,7 @@ def test_a_fault_from_the_start_does_not_keep_the_agent_from_watching(
     agent.start(*WINDOW, enough=lambda _: True)
     report = patient(agent, lambda report: report["agent"]["reader"] not in {"answers", UNASKED})
     assert report["phase"] == "WATCHING"
-    assert any(part in report["sentence"] for part in ("never idle", "nothing is decided on what cannot be seen"))
+    assert any(part in report["sentence"] for part in ("never idle", "no stop until every GPU can be read"))
     heal(agent)
     patient(agent, sees_work)
 
@@ -267,7 +267,7 @@ def test_nobody_to_let_go_of_the_driver(agent: Agent) -> None:
     """No agent: exit code 3, and what to do."""
     refused = agent.ask("detach")
     assert refused.returncode == 3
-    assert "no costguard agent runs" in refused.stderr
+    assert "no costguard agent is running" in refused.stderr
 
 
 def test_driver_is_let_go_and_taken_up_by_command(agent: Agent) -> None:

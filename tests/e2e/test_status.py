@@ -21,10 +21,10 @@ def test_status_says_why_the_machine_is_up_and_what_would_stop_it(agent: Agent) 
     agent.until(lambda report: report["gpus"][0]["state"] == "works")
     shown = agent.ask("status")
     assert shown.returncode == 0
-    assert shown.stdout.startswith(("IDLE: GPU 0 works", "ARMED: GPU 0 works"))
-    assert re.search(r"GPU 0 \(NVIDIA H200\) +works for \d+s +█+. +62 %", shown.stdout)
+    assert shown.stdout.startswith(("IDLE: GPU 0 is busy", "ARMED: GPU 0 is busy"))
+    assert re.search(r"GPU 0 \(NVIDIA H200\) +busy for \d+s +█+. +62 %", shown.stdout)
     assert re.search(r"GPU 1 \(NVIDIA H200\) +quiet for \d+s +0 %", shown.stdout)
-    assert re.search(r"Keeps it up +GPU 0 works\n +dry run: nothing is ever stopped", shown.stdout)
+    assert re.search(r"Keeps it up +GPU 0 is busy\n +dry run: nothing is ever stopped", shown.stdout)
     assert "`costguard hold 2h --reason WHY` postpones it" in shown.stdout
     assert f"state:{agent.folder}/state" in "".join(shown.stdout.split()), "which agent it talks to"
     assert not CONTROL.search(shown.stdout)
@@ -117,7 +117,7 @@ def test_without_an_agent_it_says_so(tmp_path: Path, verb: list[str]) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 3
     assert done.stdout == ""
-    assert re.match(r"error: no costguard agent runs at .*nothing stops this machine", done.stderr)
+    assert re.match(r"error: no costguard agent is running at .*nothing stops this machine", done.stderr)
     assert "hint: start one with `costguard run`" in done.stderr
 
 
@@ -149,9 +149,9 @@ def test_watch_shows_a_screen_and_survives_the_agent(agent: Agent) -> None:
     with Terminal(command, agent.environment | {"TERM": "xterm-256color"}, rows=12) as terminal:
         terminal.until(r"quiet for")
         agent.gpus.set(0, util=62, power=480)
-        assert terminal.until(r"works for \d+s +█").count("Keeps it up") == 1
+        assert terminal.until(r"busy for \d+s +█").count("Keeps it up") == 1
         agent.stop()
-        terminal.until(r"NO ANSWER: no costguard agent runs")
+        terminal.until(r"NO ANSWER: no costguard agent is running")
         terminal.interrupt()
         assert terminal.end() == 0
         assert not terminal.screen.cursor.hidden

@@ -113,7 +113,7 @@ def test_for_people_it_says_the_same_in_words(machine: Machine) -> None:
     assert done.returncode == 0, done.stderr
     assert "stop: may be carried out" in done.stderr
     assert "disks go on being billed" in done.stderr
-    assert "No agent runs" in done.stderr
+    assert "No agent is running" in done.stderr
     assert done.stdout.startswith("accepted: stop (proof: r-")
     assert json.loads(done.stdout.splitlines()[-1])["cloud"] == "Example Cloud"
 
@@ -340,4 +340,4 @@ def test_doctor_names_the_call_of_a_cloud_that_hangs(machine: Machine, tmp_path:
     machine.environment["PYTHONPATH"] = str(hanging)
     shown = answer(machine.run("doctor", "--json"))
     words = str(shown["sections"]["Actions"])
-    assert "did not come back from `identify`" in words, words
+    assert "did not return from `identify`" in words, words

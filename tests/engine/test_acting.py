@@ -63,7 +63,7 @@ def test_what_is_said_of_a_warning_is_what_its_delivery_said() -> None:
     for tried in (1, 2):
         world.settle(Tell="failed")
         world.tick(QUIET)
-        assert f"nobody has got the warning yet (try {tried} of 3)" in sentence(world)
+        assert f"the warning has reached nobody yet (try {tried} of 3)" in sentence(world)
         while not any(isinstance(effect, Tell) for effect in world.pending.values()):
             world.settle()
             world.tick(QUIET)
@@ -75,7 +75,7 @@ def test_what_is_said_of_a_warning_is_what_its_delivery_said() -> None:
         "",
         3,
     )
-    assert "nobody could be reached in 3 tries, and the countdown goes on all the same" in sentence(world)
+    assert "the warning reached nobody in 3 tries; the countdown goes on anyway" in sentence(world)
     world.tick(BUSY)
     world = until(world, "WARNING")
     warning = next(e.id for e in world.pending.values() if isinstance(e, Tell) and e.kind == "warning")
@@ -471,7 +471,7 @@ def test_a_request_that_failed_is_decided_again_before_it_is_repeated() -> None:
     world.settle(Go="failed")
     assert world.phase() == "WARNING"
     assert world.last is not None
-    assert "is tried again if nothing works" in sentence(world)
+    assert "will be retried unless work is seen" in sentence(world)
     world.run(400.0, BUSY)
     assert gos(world) == ["stop"]
     assert world.kinds()[-1] == "cancelled"
@@ -811,7 +811,7 @@ def test_what_became_of_a_lost_request_is_asked_aloud() -> None:
     world.answer(go.id, "unknown", detail="the worker ended without a result")
     assert world.phase() == "CONFIRMING"
     assert world.kinds()[-1] == "asking"
-    assert "asking what became of it" in str(world.last and world.last.sentence)
+    assert "checking the outcome" in str(world.last and world.last.sentence)
     while world.phase() == "CONFIRMING":
         world.tick(QUIET)
         if world.phase() == "CONFIRMING":

@@ -243,7 +243,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "cannot, as was known": (lambda: known("refuse", MISSING), "cannot", "critical", "DONE stop idle", {
         "error": "the right is missing", "proof": ""}),
     "cannot, a third stop": (third, "cannot", "critical", "DONE stop idle", {"proof": "", "error": "it was stopped twice "
-        "within a day and no work was seen in between; a third stop needs a person: `costguard release` as root"}),
+        "within a day with no work in between; to allow a third stop: `sudo costguard release`"}),
     "failed": (lambda: failing(machine()), "failed", "critical", "FAILED stop idle", {"error": "no room", "rounds": 1, "retry_in_seconds": HOUR}),
     "failed, nothing happened": (lambda: unanswered("accepted"), "failed", "critical", "FAILED stop idle", {
         "error": "the request was accepted, and nothing has happened after 5 min", "rounds": 1, "retry_in_seconds": HOUR}),
@@ -254,10 +254,10 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "cancelled": (vetoed, "cancelled", "info", "WARNING stop idle", {"why": "host: ann typed"}),
     "cancelled, work": (lambda: ran(until(machine(), "WARNING"), 10.0, BUSY), "cancelled", "info", "WARNING stop idle", {"why": "work was seen"}),
     "cancelled, a hole": (hole, "cancelled", "info", "WARNING stop idle", {
-        "why": "the guard did not see the machine for a while; the countdown begins again if nothing works"}),
+        "why": "the guard did not see the machine for a while; a new countdown begins unless work is seen"}),
     "cancelled, a boot": (lambda: booted(until(machine(), "WARNING"), 60.0), "cancelled", "info", "WATCHING stop idle", {
-        "why": "interrupted by a restart of the machine"}),
-    "cancelled, no state": (without_state, "cancelled", "warning", "WATCHING stop idle", {"why": "costguard lost what it remembered of this boot"}),
+        "why": "the machine restarted in the meantime"}),
+    "cancelled, no state": (without_state, "cancelled", "warning", "WATCHING stop idle", {"why": "costguard lost its state for this boot"}),
     "cancelled, work after a failure": (lambda: ran(failing(machine()), 40.0, BUSY), "cancelled", "info", "FAILED stop idle", {"why": "work was seen"}),
     "state_lost": (without_state, "state_lost", "warning", "WATCHING stop", {}),
     "came_back": (asleep, "came_back", "info", "WARNING stop idle", {"acted": False}),
@@ -277,7 +277,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
         "unknown_seconds": 100.0, "unknown_gpus": ["0000:00:00.0"], "lacking": "", "money": 1.0}),
     "unknown_alarm, a name": (lambda: ran(machine(unknown_alarm=100.0, gpu_devices=("9",)), 110.0, QUIET), "unknown_alarm", "critical", "WATCHING stop", {
         "unknown_seconds": 100.0, "unknown_gpus": [], "money": 1.0,
-        "lacking": "no GPU is called 9, as gpu_devices has it; there is 0000:00:00.0"}),
+        "lacking": "no GPU matches 9 in gpu_devices; there is 0000:00:00.0"}),
     "unknown_recovered": (recovered, "unknown_recovered", "info", "WATCHING stop", {"unknown_seconds": 210.0}),
     "weak_sign": (lambda: ran(ran(machine(), 50.0, BUSY), 320.0, SIGN), "weak_sign", "warning", "WATCHING stop", {
         "gpu": "0000:00:00.0", "sign": "power 30 W above idle", "weak_seconds": 300.0, "money": 3.0}),

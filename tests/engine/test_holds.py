@@ -143,7 +143,7 @@ def test_the_33rd_user_is_refused_aloud_and_root_is_not() -> None:
         assert said(world.hold(HOUR, f"user {uid}", uid)).done
     refused = said(world.hold(2 * HOUR, "late", 9999))
     assert not refused.done
-    assert "32 users hold this machine already" in refused.message
+    assert "32 users already hold this machine" in refused.message
     assert said(world.hold(2 * HOUR, "user 7", 7)).done
     assert said(world.hold(2 * HOUR, "root", ROOT)).done
     assert {hold.uid for hold in world.state.core.people.holds} == {*range(HOLDS_KEPT + 1)}
@@ -191,7 +191,7 @@ def test_a_user_releases_the_own_hold_and_no_other() -> None:
     assert told.facts["holders"] == ["root (uid 0)", "root"]
     again = said(world.release(EVE, everything=False))
     assert not again.done
-    assert "refused: no hold of yours; not ended: the holds of root (uid 0), root" in again.message
+    assert "refused: you have no hold here; not ended: the holds of root (uid 0), root" in again.message
     assert said(world.release(ROOT)).done
     assert world.state.core.people.holds == ()
     assert said(world.release(EVE, everything=False)).message == "nothing was held"
@@ -314,9 +314,9 @@ TALK = [
     ("hold", EVE, HOUR, True, "held for 3600 s"),
     ("hold", EVE, HOUR, True, "held for 3600 s: an earlier hold of yours lasts longer"),
     ("hold", EVE, 1.5 * HOUR, True, "held for 5400 s"),
-    ("release", BOB, 0.0, False, f"refused: no hold of yours; not ended: the hold of eve ({OTHERS})"),
-    ("hold", BOB, 30 * HOUR, True, "held for 86400 s (asked for 108000 s; the limit cuts it)"),
-    ("release", ROOT, 0.0, False, f"refused: no hold of yours; not ended: the holds of eve, bob ({OTHERS})"),
+    ("release", BOB, 0.0, False, f"refused: you have no hold here; not ended: the hold of eve ({OTHERS})"),
+    ("hold", BOB, 30 * HOUR, True, "held for 86400 s (you asked for 108000 s, more than the limit allows)"),
+    ("release", ROOT, 0.0, False, f"refused: you have no hold here; not ended: the holds of eve, bob ({OTHERS})"),
     ("release", BOB, 0.0, True, f"released: the hold of bob; not ended: the hold of eve ({OTHERS})"),
     ("release", EVE, 0.0, True, "released: the hold of eve"),
     ("release", EVE, 0.0, True, "nothing was held"),
@@ -343,7 +343,8 @@ def test_a_release_names_what_stays_and_who_can_end_that(phase: str) -> None:
     stays = f"the phase {world.phase()}"
     who = "root and the agent's own user can end that"
     assert (
-        said(world.release(EVE, everything=False)).message == f"refused: no hold of yours; not ended: {stays} ({who})"
+        said(world.release(EVE, everything=False)).message
+        == f"refused: you have no hold here; not ended: {stays} ({who})"
     )
     world.hold(HOUR, "eve", EVE)
     world.hold(HOUR, "bob", BOB)
@@ -362,17 +363,17 @@ def test_a_user_who_used_up_the_own_share_hears_whose_it_is_and_for_how_long() -
         for _ in range(3):
             talk.append(said(world.hold(400.0, "somebody", uid)).message)
             until_over(world)
-    cut = "held for 200 s (asked for 400 s; the limit cuts it)"
+    cut = "held for 200 s (you asked for 400 s, more than the limit allows)"
     assert talk == [
         "held for 400 s", cut, _used("of yours", "10m"),
-        "held for 300 s (asked for 400 s; the limit cuts it)", *[_used("of all users", "15m")] * 5,
+        "held for 300 s (you asked for 400 s, more than the limit allows)", *[_used("of all users", "15m")] * 5,
     ]  # fmt: skip
     assert said(world.hold(400.0, "root", ROOT)).message == "held for 400 s"
 
 
 def _used(whose: str, limit: str) -> str:
     return (
-        f"refused: the holds {whose} since work was last seen add up to the limit of {limit} already; "
+        f"refused: the holds {whose} since work was last seen have used up the limit of {limit}; "
         "root can hold this machine"
     )
 

@@ -164,7 +164,7 @@ def test_ticks_before_the_forecast_change_nothing(stretches: list[tuple[Reading,
 
 
 def test_work_while_another_gpu_cannot_be_read_is_not_forgotten() -> None:
-    """I1, unused: GPU 0 works while GPU 1 is unknown; evidence for GPU 1 does not make the machine unused."""
+    """I1, unused: GPU 0 is busy while GPU 1 is unknown; evidence for GPU 1 does not make the machine unused."""
     policy = BASE._replace(arm_threshold=0.8, kill_duration=100.0, unused_after=900.0)
     world = World(policy, 2)
     world.run(300.0, QUIET, QUIET)

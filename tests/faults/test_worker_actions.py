@@ -459,7 +459,7 @@ def test_a_person_who_stops_by_hand_hears_of_a_failed_hook_too(machine: Machine,
     assert found["outcome"]["status"] == "accepted"
 
 
-@pytest.mark.parametrize(("script", "words"), [("exit 3", "exit code 3"), ("/bin/sleep 60", "was ended after")])
+@pytest.mark.parametrize(("script", "words"), [("exit 3", "exit code 3"), ("/bin/sleep 60", "was killed after")])
 def test_a_hook_that_fails_or_hangs_is_told_and_stops_nothing(machine: Machine, script: str, words: str) -> None:
     """The bill does not wait for a program that saves nothing."""
     found = machine.ask(machine.job("act", "shutdown", **hooked(machine, script, timeout=0.3)))
@@ -487,7 +487,7 @@ def test_the_hook_runs_by_itself_when_the_cloud_takes_the_machine(machine: Machi
     assert machine.ask(machine.job("hook", "shutdown", mode="dry-run", **more))["outcome"]["status"] == "refused"
     assert machine.ask(machine.job("hook", "shutdown", **more))["outcome"]["status"] == "done"
     late = machine.job("hook", "shutdown", attempt="b-s2", **{**hooked(machine, "/bin/sleep 60"), "deadline": 0.3})
-    assert "ended after 0.3 s" in machine.ask(late)["outcome"]["detail"]
+    assert "killed after 0.3 s" in machine.ask(late)["outcome"]["detail"]
     assert [call for call in machine.calls if not call.startswith("save")] == []
 
 

@@ -17,8 +17,8 @@ from costguard.engine.words import hanging, several
         (several(2, "message"), "2 messages"),
         (several(1, "try", "tries"), "1 try"),
         (several(3, "try", "tries"), "3 tries"),
-        (hanging(1), "1 reader hangs in the driver and cannot be ended"),
-        (hanging(2), "2 readers hang in the driver and cannot be ended"),
+        (hanging(1), "1 reader hangs in the driver and cannot be killed"),
+        (hanging(2), "2 readers hang in the driver and cannot be killed"),
     ],
 )
 def test_one_is_no_plural(said: str, words: str) -> None:

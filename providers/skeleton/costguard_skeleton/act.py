@@ -38,7 +38,7 @@ def confirm(session: Session, verb: str, recorded: Result | None, within: float 
     except CloudError as error:
         if error.trouble != "gone":
             raise
-        return Result("done", "closed: Skeleton Cloud knows this machine no more", proof)
+        return Result("done", "closed: Skeleton Cloud no longer knows this machine", proof)
     if status == ENDED[verb]:
         return Result("done", f"closed: Skeleton Cloud shows {status}", proof)
     if seen(status).ends:

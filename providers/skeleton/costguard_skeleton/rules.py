@@ -50,7 +50,9 @@ def _protected(case: SkeletonCase) -> Found:
     if case.facts.protected:
         yield (
             "refuse",
-            PlanFinding("protected", "the machine is protected, and stays up and billed", "ask whoever protected it"),
+            PlanFinding(
+                "protected", "the machine is protected, and stays up and billed", "ask the person who protected it"
+            ),
         )
 
 

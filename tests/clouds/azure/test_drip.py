@@ -27,7 +27,7 @@ def test_a_question(azure: FakeAzure, machine: AzureMachine) -> None:
     with within(4.0), pytest.raises(CloudError) as caught:
         machine.facts("stop")
     assert (caught.value.trouble, caught.value.code) == ("unreachable", "no_answer")
-    assert "looking at the machine" in str(caught.value)
+    assert "reading the machine's state" in str(caught.value)
 
 
 def test_another_question(azure: FakeAzure, machine: AzureMachine) -> None:

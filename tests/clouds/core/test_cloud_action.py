@@ -339,7 +339,7 @@ def test_a_plug_in_that_hangs_is_named_with_its_step(rented: Rented, step: str) 
     )
     answers = rented.ask("plan", before=hang)
     assert (answers["plan"]["verdict"], codes(answers)) == ("failed", ["unreachable"])
-    assert f"did not come back from `{step}`" in answers["plan"]["findings"][0]["text"]
+    assert f"did not return from `{step}`" in answers["plan"]["findings"][0]["text"]
 
 
 PROVES = """

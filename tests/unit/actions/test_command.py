@@ -67,8 +67,8 @@ def test_a_program_is_found_as_it_will_be_run(tmp_path: Path, monkeypatch: pytes
     [
         ("echo fine", {}, 9.0, ("done", "the command succeeded; it said: fine", "exit code 0")), ("exit 0", {}, 9.0, ("done", "the command succeeded", "exit code 0")),
         ("echo no; exit 3", {}, 9.0, ("failed", "the command failed with exit code 3; it said: no", "exit code 3")), ("exit 1", {}, 9.0, ("failed", "the command failed with exit code 1", "exit code 1")),
-        ("kill -KILL $$", {}, 9.0, ("failed", "the command died of signal 9", "signal 9")), ("exec sleep 9", {"timeout": 0.05}, 9.0, ("failed", "the command was ended after 0.05 s", "deadline")),
-        ("exec sleep 9", {"timeout": 9}, 0.05, ("failed", "the command was ended after 0.05 s", "deadline")), ("exec sleep 9", {"timeout": "9"}, 0.05, ("failed", "the command was ended after 0.05 s", "deadline")),
+        ("kill -KILL $$", {}, 9.0, ("failed", "the command died of signal 9", "signal 9")), ("exec sleep 9", {"timeout": 0.05}, 9.0, ("failed", "the command was killed after 0.05 s", "deadline")),
+        ("exec sleep 9", {"timeout": 9}, 0.05, ("failed", "the command was killed after 0.05 s", "deadline")), ("exec sleep 9", {"timeout": "9"}, 0.05, ("failed", "the command was killed after 0.05 s", "deadline")),
     ],
 )  # fmt: skip
 def test_what_became_of_it(

@@ -124,7 +124,7 @@ def test_a_name_that_is_taken_keeps_what_it_has(receiver: Receiver) -> None:
     receiver.codes = [412]
     (found,) = sink.deliver({"url": f"{receiver.url}/", "method": "PUT"}, RECORD, 10.0)
     assert (found.trouble, len(receiver.got)) == (
-        "the sink has another record of this name, which is not overwritten",
+        "the sink already has a different record with this name, which is not overwritten",
         1,
     )
     receiver.codes = [412]

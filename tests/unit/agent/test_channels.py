@@ -202,7 +202,7 @@ def test_what_people_must_hear_is_never_left_out(effect: Tell) -> None:
 def test_without_a_channel_of_this_machine_the_digest_counts_as_delivered() -> None:
     """No process is started for a message that nobody gets now, and the engine does not repeat it."""
     crew = Crew(local=[], channels={"team": {"urls": "env:A"}})
-    assert tells(crew, LIMIT + 1, NOW, HELD) == ["sent"] * LIMIT + ["delivered: left for the digest of this hour"]
+    assert tells(crew, LIMIT + 1, NOW, HELD) == ["sent"] * LIMIT + ["delivered: held back for this hour's digest"]
     assert len(crew.port.jobs) == LIMIT
 
 

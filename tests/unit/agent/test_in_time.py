@@ -459,7 +459,7 @@ def test_another_gpu_at_work_is_written_after_a_minute() -> None:
     host = SimHost(Machine(gpus=2, script=script), seed=3, until=1500.0, watch=words)
     lived(host, effective(RULES))
     ((at, line),) = [(at, line) for at, line in written(host, words) if at > 1000]
-    assert (at, line.partition(";")[0]) == (1200, "ARMED: GPU 0 and GPU 1 work")
+    assert (at, line.partition(";")[0]) == (1200, "ARMED: GPU 0 and GPU 1 are busy")
 
 
 def test_people_hear_of_a_request_that_was_accepted_before_the_next_tick() -> None:

@@ -146,7 +146,7 @@ def test_a_cause_that_changes_is_written_in_its_tick_or_a_minute_after_the_one_b
     written = [(round(at), line[3:].partition(":")[0]) for at, line in seen.lines if line.startswith("<6>")]
     assert written == [(20, "STARTING"), *((at, "ARMED") for at in (610, 680, 1020, 1320, 1620, 1920, 2520))]
     causes = [line.partition(": ")[2][:22] for at, line in seen.lines if line.startswith("<6>ARMED")]
-    works, quiet, unknown = "GPU 0 works; nothing s", "the GPU quiet for ", "GPU 0 cannot be read f"
+    works, quiet, unknown = "GPU 0 is busy; work is", "the GPU quiet for ", "GPU 0 cannot be read f"
     assert [
         cause.startswith(one)
         for cause, one in zip(causes, [works, quiet, unknown, quiet, works, unknown, quiet], strict=True)

@@ -32,5 +32,5 @@ def test_without_an_agent_nothing_takes_effect(tmp_path: Path) -> None:
     """Where none runs the words are plain."""
     with pytest.raises(CostguardError) as caught:
         reach.change(str(tmp_path), {"command": "hold"}, 0.2)
-    assert "no costguard agent runs" in caught.value.message
+    assert "no costguard agent is running" in caught.value.message
     assert "may take effect" not in caught.value.message

@@ -42,10 +42,10 @@ def said(aggregate: str, action: str, *loads: float) -> str:
             "the mean of the GPUs is below 70 % for",
             "the mean of the GPUs reaches 70 %",
         ),
-        ("mean", "end_process", (0.9, 0.8), "the mean of the GPUs is not below 70 %", "nothing stops work"),
-        ("any", "end_process", (0.9, 0.1), "GPU 1 below 70 % for", "unless every GPU works"),
-        ("any", "end_process", (0.9, 0.8), "GPU 0 and GPU 1 work", "nothing stops work"),
-        ("mean", "shutdown", (0.9, 0.1), "GPU 0 works", "nothing stops work"),
+        ("mean", "end_process", (0.9, 0.8), "the mean of the GPUs is not below 70 %", "work is never stopped"),
+        ("any", "end_process", (0.9, 0.1), "GPU 1 below 70 % for", "unless every GPU is busy"),
+        ("any", "end_process", (0.9, 0.8), "GPU 0 and GPU 1 are busy", "work is never stopped"),
+        ("mean", "shutdown", (0.9, 0.1), "GPU 0 is busy", "work is never stopped"),
         ("all", "end_process", (0.1, 0.1), "both GPUs below 70 % for", "unless work is seen"),
     ],
 )
@@ -91,13 +91,13 @@ def test_a_gpu_that_does_not_exist_is_told_by_its_name() -> None:
     loop = Loop(host, effective({"gpu_devices": ("0", "7"), "kill_action": "command"}), host.start())
     loop.run()
     words = str(loop.last.sentence)
-    assert "no GPU is called 7, as gpu_devices has it; there are 0, 1" in words
-    assert "nothing is decided until every name in gpu_devices is that of a GPU" in words
+    assert "no GPU matches 7 in gpu_devices; there are 0, 1" in words
+    assert "no stop until every name in gpu_devices matches a GPU" in words
     assert "cannot be read" not in words
     report = loop.status()
     assert report["lacking"] in keeps_up(report)
     text = compose("unknown_alarm", {"machine": "box", **heard.facts["unknown_alarm"]})
     assert "gpu_devices names a GPU that does not exist" in text.title
-    assert "No GPU is called 7" in text.body
+    assert "No GPU matches 7 in gpu_devices" in text.body
     assert "correct `gpu_devices`" in text.body
     assert "nreadable" not in text.body

@@ -82,7 +82,7 @@ def test_a_quiet_machine_has_a_time() -> None:
     """Nothing keeps it up, and the moment of the warning is told with the time until then."""
     text = shown()
     assert "Keeps it up    nothing: every GPU is quiet\n" in text
-    assert "(in 48m), if nothing works until then" in text
+    assert "(in 48m), unless work is seen before" in text
 
 
 def pair(first: float, second: float, threshold: float = 0.7) -> list[dict[str, Any]]:
@@ -112,8 +112,8 @@ def rules(aggregate: str, action: str = "end_process") -> dict[str, Any]:
         ),
         ("mean", "end_process", (0.9, 0.8), "after the mean of the GPUs below 70 %", "the mean of the GPUs is 85 %"),
         ("any", "end_process", (0.9, 0.1), "after any GPU below 70 %", "nothing: GPU 1 below 70 %"),
-        ("any", "end_process", (0.9, 0.8), "after any GPU below 70 %", "GPU 0 works"),
-        ("mean", "shutdown", (0.9, 0.1), "after every GPU below 70 %", "GPU 0 works"),
+        ("any", "end_process", (0.9, 0.8), "after any GPU below 70 %", "GPU 0 is busy"),
+        ("mean", "shutdown", (0.9, 0.1), "after every GPU below 70 %", "GPU 0 is busy"),
         ("all", "shutdown", (0.1, 0.1), "after every GPU below 70 %", "nothing: every GPU is below 70 %"),
     ],
 )
@@ -151,7 +151,7 @@ def test_a_machine_that_never_worked_says_so() -> None:
         ({"reached": "wall: 2 terminals (pts/0, ttyS0)"}, "; warned over wall: 2 terminals (pts/0, ttyS0)"),
         (
             {"unreached": True, "tries": 3},
-            "; nobody could be reached in 3 tries, and the countdown goes on all the same",
+            "; the warning reached nobody in 3 tries; the countdown goes on anyway",
         ),
         ({}, ""),
     ],

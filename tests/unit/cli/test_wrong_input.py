@@ -148,7 +148,7 @@ TYPED = {
     "an option before the verb": typed("--live run", "--live"),
     "no time to hold": typed("hold", "time is missing", "costguard hold 2h"),
     "no time, a reason": typed("hold --reason lunch", "time is missing", "costguard hold 2h"),
-    "two ends of a hold": typed("hold 2h --until 18:00", "two ends", "costguard hold --until 18:00"),
+    "two ends of a hold": typed("hold 2h --until 18:00", "are both given", "costguard hold --until 18:00"),
     "a time of no day": typed("hold --until 25:00", "25:00", "18:00"),
     "a date that has passed": typed("hold --until 2020-01-01", "has passed", "18:00"),
     "a wrong time": typed("hold 2hh", "2hh", "2h"),

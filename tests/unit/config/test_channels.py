@@ -58,8 +58,8 @@ def test_every_mistake_is_reported_and_no_secret_is(tmp_path: Path) -> None:
     said = problems(tmp_path, text)
     assert "s3cret" not in said
     for words in (
-        "At 'notify.channels.team.urls': this is not a reference to a place with addresses; allowed: file:/PATH",
-        "At 'notify.channels.mail.urls': it is missing, so the addresses are unknown",
+        "At 'notify.channels.team.urls': this does not say where the addresses are; allowed: file:/PATH",
+        "At 'notify.channels.mail.urls': it is missing, so no address is known",
         "At 'notify.channels.mail.kinds': 'gossip' is not a kind of message",
         "At 'notify.channels.x.lvel': there is no such option; did you mean 'notify.channels.x.level'?",
         "At 'notify.attempts': 0 is out of range",
@@ -70,7 +70,7 @@ def test_every_mistake_is_reported_and_no_secret_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Team", "wall", "terminal", '"my team"', "_x", "9"])
 def test_a_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
     """It would stand in variables of the environment, or be taken for a channel of this machine."""
-    assert "cannot be a name here" in problems(tmp_path, f'[notify.channels.{name}]\nurls = "env:X"\n')
+    assert "is not a valid name" in problems(tmp_path, f'[notify.channels.{name}]\nurls = "env:X"\n')
 
 
 @pytest.mark.parametrize("channel", LOCAL_CHANNELS)

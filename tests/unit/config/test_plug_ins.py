@@ -74,7 +74,7 @@ def test_one_option_under_two_names_is_a_problem(tmp_path: Path) -> None:
         ("[cloud.azure]\nidentiti = 'a'\n", "did you mean 'cloud.azure.identity'?"),
         ("[cloud]\nidentiti = 'a'\n", "there is no such option"),
         ("[cloud.azure.identity]\nx = 1\n", "cloud.azure.identity"),
-        ("[cloud.nowhere]\nkey_file = '/x'\n", "no installed plug-in of that name"),
+        ("[cloud.nowhere]\nkey_file = '/x'\n", "no installed plug-in with that name"),
     ],
 )
 def test_a_slip_is_found(tmp_path: Path, text: str, words: str) -> None:

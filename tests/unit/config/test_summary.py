@@ -16,7 +16,7 @@ def test_default() -> None:
     text = words()
     assert text.startswith("Dry run: nothing is stopped")
     assert "every GPU of the machine is quiet" in text
-    assert "below 5% for 1h, of which 1% may be above" in text
+    assert "below 5% for 1h (up to 1% of that time may be above)" in text
     assert "10m later the cloud is asked to stop this machine" in text
     assert "4h without any work" in text
     assert "Never within 20m of boot" in text

@@ -90,7 +90,7 @@ class Bench:
 
     def examine(self) -> Report:
         agent = AgentAnswer(
-            self.report, "no costguard agent runs at /x", "start one with `costguard run`", silent=self.silent
+            self.report, "no costguard agent is running at /x", "start one with `costguard run`", silent=self.silent
         )
         environ = {"PATH": "/usr/bin", "SYSTEMD_UNIT_PATH": str(self.unit.parent)}
         return examine(Configuration(self.config, self.problems, ""), agent, environ, self.as_run)
@@ -127,7 +127,7 @@ def broken(bench: Bench, what: str) -> str:
     assert config is not None
     if what == "no agent":
         bench.report = None
-        return "no costguard agent runs"
+        return "no costguard agent is running"
     if what == "silent":
         report["agent"]["ticked"] -= 300.0
         return "last looked 5m ago"

@@ -131,7 +131,7 @@ def test_a_warning_that_nobody_got_is_told_as_that() -> None:
     assert (found.result, found.delivered, found.unreached) == ("acted", 0, True)
     entries = story(events(host))
     tries = [entry.lines for entry in entries if entry.title.startswith("NOT delivered: wall: no terminal takes it")]
-    goes_on = ("nobody could be reached in 3 tries, and the countdown goes on all the same",)
+    goes_on = ("the warning reached nobody in 3 tries; the countdown goes on anyway",)
     assert tries[:3] == [("it is tried again",), ("it is tried again",), goes_on]
     words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in entries)
     assert "The warning reached nobody in 3 tries." in words, "in the message of the action"

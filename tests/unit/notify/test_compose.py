@@ -145,8 +145,8 @@ def test_accepted_is_not_confirmed() -> None:
     """Proof has grades; a message never claims the next one."""
     body = compose("accepted", {**FACTS, "proof": "exit code 0", "detail": "the init system took it"}).body
     assert "Proof: exit code 0." in body
-    assert "Accepted is not confirmed" in body
-    assert "Accepted is not confirmed" not in compose("accepted", {**FACTS, "action": "reboot"}).body
+    assert "Not confirmed yet" in body
+    assert "Not confirmed yet" not in compose("accepted", {**FACTS, "action": "reboot"}).body
 
 
 def test_a_refusal_says_what_to_do() -> None:
@@ -172,7 +172,7 @@ def test_a_hold_names_its_owner_and_its_end() -> None:
     assert text.title == "box is held by alice for 2h"
     assert "Reason given: demo day." in text.body
     assert "until 15:46 UTC" in compose("held", {**facts, "hold_until_wall": 1_763_740_000}).title
-    assert compose("hold_ended", facts).title == "box: hold of alice has ended"
+    assert compose("hold_ended", facts).title == "box: hold by alice has ended"
 
 
 def test_a_hold_that_was_released_names_who_did_it() -> None:
@@ -225,10 +225,10 @@ def test_a_list_price_is_shown_with_its_date_and_source() -> None:
     assert "2026-07-20" in rests
 
 
-def test_an_end_that_a_cloud_shows_is_called_closed() -> None:
+def test_an_end_that_a_cloud_shows_is_called_confirmed() -> None:
     """The third grade of proof has its own word, and what the cloud shows stands with it."""
     text = compose("done", {**FACTS, "action": "stop", "error": "closed: the cloud shows it as off", "proof": "r-1"})
-    assert text.title == "box: stop closed"
+    assert text.title == "box: stop confirmed"
     assert "Closed: the cloud shows it as off." in text.body
     assert "Proof: r-1." in text.body
     assert compose("done", FACTS).title == "box: shutdown done"
@@ -236,7 +236,7 @@ def test_an_end_that_a_cloud_shows_is_called_closed() -> None:
 
 def test_what_comes_after_an_attempt() -> None:
     """Unknown is never repeated, closed has a duration, a reminder has the money."""
-    assert "It is not repeated." in compose("outcome_unknown", FACTS).body
+    assert "costguard does not retry it." in compose("outcome_unknown", FACTS).body
     assert "Off or starting for 8h." in compose("closed", {**FACTS, "off_seconds": 28_800}).body
     off = {
         "off_seconds": 28_800,
@@ -249,8 +249,8 @@ def test_what_comes_after_an_attempt() -> None:
     assert "last seen 2023-11-1" in closed
     assert "Saved: about 262.16 EUR (an estimate)." in closed
     assert "Cost so far" in compose("reminder", {**FACTS, "done": "cannot", "money": 3}).body
-    assert "stopped and came back" in compose("came_back", {**FACTS, "acted": True}).body
-    assert "stopped and came back" not in compose("came_back", FACTS).body
+    assert "went off and came back" in compose("came_back", {**FACTS, "acted": True}).body
+    assert "went off and came back" not in compose("came_back", FACTS).body
 
 
 @pytest.mark.parametrize("kind", KINDS)

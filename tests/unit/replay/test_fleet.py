@@ -86,10 +86,10 @@ def test_the_summary_of_many_machines_names_them(tmp_path: Path) -> None:
     file, count = fleet_file(tmp_path, SHOWN + 2), SHOWN + 2
     out = CliRunner().invoke(main, ["replay", str(file), "--policy", POLICY, "--no-timeline"]).stdout
     assert "per machine and month: stops" in out
-    assert f"Machines with most wrong stops (10 of {count}; --json has all)" in out
+    assert f"Machines with the most wrong stops (10 of {count}; --json has all)" in out
     assert f"Wrong stops, and when work came back (10 of {count}, soonest first; --json has all)" in out
     assert "m00  2025-06-15 15:22 UTC  1m 40s later" in out
-    assert f"m{count - 1:02}  work back" not in out
+    assert f"m{count - 1:02}  work came back" not in out
     whole = CliRunner().invoke(main, ["replay", str(file), "--policy", POLICY]).stdout
     assert out.split("What came of it")[1] == whole.split("What came of it")[1]
     said = json.loads(CliRunner().invoke(main, ["replay", str(file), "--policy", POLICY, "--json"]).stdout)

@@ -54,7 +54,7 @@ def test_time_line_and_numbers(log: Path) -> None:
     (stop,) = [line for line in lines if line.startswith("2026-01-31") and "  stop  " in line]
     assert stop.startswith("2026-01-31 10:15:50")
     assert "DONE: " in stop
-    assert [line.split()[-1] for line in lines if line.startswith(("stops ", "work back within"))] == ["1", "1"]
+    assert [line.split()[-1] for line in lines if line.startswith(("stops ", "work came back within"))] == ["1", "1"]
 
 
 def test_json_and_every_sample_agree(log: Path) -> None:
