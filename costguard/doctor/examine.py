@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from costguard.agent.digest import digest
 from costguard.config.options import OPTIONS
+from costguard.config.values import show_date, show_share
 from costguard.doctor import decision, hardware, holders, package, service
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
@@ -185,10 +186,11 @@ def unlike(about: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
     return found
 
 
-_TIMES = frozenset(
-    path.removeprefix("deadline.").replace(".", "_") for path, option in OPTIONS.items() if option.unit == "seconds"
-)
-"""Rules in seconds."""
+_UNITS = {path.removeprefix("deadline.").replace(".", "_"): option.unit for path, option in OPTIONS.items()}
+"""The unit of each rule, by its name."""
+
+_FORMS: Mapping[str, Callable[[float], str]] = {"seconds": duration, "share": show_share, "date": show_date}
+"""How a rule of a unit is written."""
 
 
 def differences(runs: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
@@ -207,7 +209,8 @@ def _plain(value: object) -> object:
 def _written(name: str, value: object) -> str:
     if value is None:
         return "off"
-    return duration(value) if name in _TIMES and isinstance(value, int | float) else repr(_plain(value))
+    form = _FORMS.get(_UNITS.get(name.removesuffix("_until"), ""))
+    return form(value) if form and isinstance(value, int | float) else repr(_plain(value))
 
 
 def _agent(agent: AgentAnswer, by: service.ServiceUnit) -> Iterator[CheckResult]:

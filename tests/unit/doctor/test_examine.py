@@ -15,7 +15,7 @@ import pytest
 from costguard.agent.digest import digest
 from costguard.agent.loop import Loop
 from costguard.config.options import OPTIONS
-from costguard.doctor.examine import _TIMES, AgentAnswer, Configuration, differences, examine
+from costguard.doctor.examine import AgentAnswer, Configuration, differences, examine
 from costguard.doctor.finding import Report
 from costguard.doctor.plans import FRESH_SECONDS, BootTimes, PlanShown, plan_checks
 from costguard.doctor.service import SHIPPED, look
@@ -502,13 +502,13 @@ def test_a_price_or_a_tag_is_no_difference(bench: Bench) -> None:
 
 
 def test_rules_that_differ_are_shown_as_they_are_written() -> None:
-    """Seconds as durations, and off as off."""
+    """Seconds as durations, shares in per cent, and off as off."""
     runs = {"grace": 10.0, "unused_after": None, "kill_threshold": 0.05, "gpu_devices": ()}
     written = {"grace": 600.0, "unused_after": 14400.0, "kill_threshold": 0.1, "gpu_devices": ["0"]}
     assert differences(runs, written) == [
         "gpu_devices is [], not ['0']",
         "grace is 10s, not 10m",
-        "kill_threshold is 0.05, not 0.1",
+        "kill_threshold is 5%, not 10%",
         "unused_after is off, not 4h",
     ]
 
@@ -586,12 +586,17 @@ def test_every_channel_of_the_machine_is_looked_at(bench: Bench, channel: str) -
     assert f"{channel}: " in said, f"add {channel} to `_messages` of doctor/examine.py"
 
 
-def test_rules_that_are_seconds_are_written_as_such() -> None:
-    """Where agent and file differ, both values are said as people write them."""
-    tables = {option.path: option.path.replace(".", "_") for option in OPTIONS.values() if option.unit == "seconds"}
-    rules = {name for path, full in tables.items() for name in (full, path.rpartition(".")[2])} & set(Policy._fields)
-    assert len(rules) > 12
-    assert rules <= _TIMES, f"add {sorted(rules - _TIMES)} to _TIMES of doctor/examine.py"
+def test_rules_with_a_unit_are_written_in_it() -> None:
+    """Where agent and file differ, both values are said as people write them: no field of the policy prints a bare number."""
+    values = {"seconds": 7200.0, "date": 1.8e9, "share": 0.07}
+    texts = {"seconds": "2h", "date": "2027-01-15T08:00:00+00:00", "share": "7%"}
+    units = {option.path.rpartition(".")[2]: option.unit for option in OPTIONS.values()}
+    units |= {option.path.replace(".", "_"): option.unit for option in OPTIONS.values()}
+    rules = {name: unit for name in Policy._fields if (unit := units.get(name.removesuffix("_until"), "")) in values}
+    assert len(rules) > 16
+    for name, unit in rules.items():
+        (said,) = differences({name: values[unit]}, {name: None})
+        assert said == f"{name} is {texts[unit]}, not off"
 
 
 def test_hints_name_only_what_exists(bench: Bench) -> None:
