@@ -13,7 +13,7 @@ from costguard.notify.words import sentence
 def command(*, as_json: bool, state_dir: str | None) -> None:
     """End your hold on this machine.
 
-    For root and the agent's own user it ends every hold, makes an agent that has given up watch again, and lifts
+    For root and the agent's own user it ends every hold, lets an agent that gave up watch again, and lifts
     the limit on repeated stops. Exit code 3 when there is nothing that you may end.
     """
     from costguard.cli.render import clean

@@ -83,7 +83,7 @@ def command(
     no_timeline: bool,
     as_json: bool,
 ) -> None:
-    """Show what costguard would have decided on the recording FILE (a dash for standard input), or on all in a folder.
+    """Show what costguard would have decided on the recording FILE (a dash for standard input), or on every recording in a folder.
 
     FILE is a recording of `costguard record`, the output of nvidia-smi --query-gpu=timestamp,index,utilization.gpu
     --format=csv, a table of an exporter (CSV, Parquet), or the JSON answer of a Prometheus server to query_range; it may

@@ -25,7 +25,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     """Watch the GPUs, and stop this machine when it is idle.
 
     It runs until it is stopped. Without --live it only says what it would do. On a machine without NVIDIA
-    hardware it says so and exits with code 0; with another agent on the same folder, with code 3.
+    hardware it says so and exits with code 0; with code 3 if another agent uses the same folder.
     """
     from costguard.cli.hardware import nvidia_hardware
     from costguard.cli.instance import instance_of

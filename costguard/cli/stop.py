@@ -174,7 +174,7 @@ def follow(
                 return fate | {"status": "accepted" if incident["proof"] else "unknown"}
             if incident["detail"] and incident["detail"] != reported and not wish.get("fate"):
                 reported = incident["detail"]
-                click.echo(f"{incident['action']} failed and is tried again: {reported}", err=True)
+                click.echo(f"{incident['action']} failed and will be retried: {reported}", err=True)
         if wish.get("fate"):
             return fate | {"status": FATES.get(wish["fate"], "unknown"), "detail": wish["words"] or fate["detail"]}
         if incident is None or incident["reason"] != PERSON:  # not the agent that was asked

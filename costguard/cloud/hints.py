@@ -42,7 +42,7 @@ RESTART = "restart the agent: `systemctl restart costguard`"
 RECEIPT = "use the whole receipt from the acting message or from `costguard history`"
 """About a receipt that names no machine."""
 
-PREPAID = 'set cloud.prepaid = "act" to end it all the same'
+PREPAID = 'set cloud.prepaid = "act" to end it anyway'
 """About a machine that is paid in advance."""
 
 

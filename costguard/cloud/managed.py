@@ -24,12 +24,12 @@ METADATA_SECONDS = 4.0
 """Seconds for the question to the metadata service."""
 
 POWER_DOWN: Mapping[str, str] = {
-    "Kubernetes": "drain it and let its autoscaler take it away: `kubectl drain NODE`, or scale the node group down",
+    "Kubernetes": "drain it and let its autoscaler remove it: `kubectl drain NODE`, or scale the node group down",
     "Slurm": "`scontrol update nodename=NODE state=power_down_asap reason=idle`, or set SuspendTime in slurm.conf",
     "Ray": "`ray down CLUSTER.yaml`, or set idle_timeout_minutes, after which Ray ends idle nodes itself",
     "SkyPilot": "`sky autostop -i MINUTES CLUSTER`, or `sky stop CLUSTER`",
     "dstack": "`dstack fleet delete FLEET`, or set idle_duration in the fleet's configuration",
-    "Nomad": "`nomad node drain -enable NODE`, then let its autoscaler take it away",
+    "Nomad": "`nomad node drain -enable NODE`, then let its autoscaler remove it",
     "HTCondor": "`condor_off -peaceful`, then the pool's own power management",
     "PBS": "`pbsnodes -o NODE`, then the power provisioning of PBS",
     "Grid Engine": "`qmod -d '*@NODE'`, then what scales the queue",

@@ -108,7 +108,7 @@ def unread(code: str, what: str, why: object, hint: str, *, passes: bool, otherw
 def protected(what: str, command: str) -> Row:
     """Of a flag that a person set; ``command`` takes it away."""
     text = f"{what} protects this machine; costguard never removes a protection, and the bill goes on"
-    return refuse("protected", text, f"to end it all the same, remove the protection: `{command}`")
+    return refuse("protected", text, f"to end it anyway, remove the protection: `{command}`")
 
 
 def member(group: str, hint: str) -> Row:

@@ -408,13 +408,13 @@ class Settings(Section):
         le=15,
     )
     arm_threshold: Share = option(
-        "Load above this for `arm_duration` counts as work; before that nothing is idle after work.",
+        "Load above this for `arm_duration` counts as work. Until then the rule for idle machines does not apply.",
         "5%",
         example="80%",
         lt=1,
     )
     arm_duration: DurationOrOff = option(
-        "How long load must be above `arm_threshold`. `off`: counts as having worked from the start.",
+        "How long load must be above `arm_threshold`. `off`: the machine counts as having worked from the start.",
         "60s",
         example="off",
     )

@@ -41,7 +41,7 @@ def _idle(settings: Settings) -> str:
     armed = "When "
     if settings.arm_duration is not None:
         arm = (show_share(settings.arm_threshold), show_seconds(settings.arm_duration))
-        armed = f"Once the GPUs have worked (load above {arm[0]} for {arm[1]}), and then "
+        armed = f"After work (load above {arm[0]} for {arm[1]}), when "
     action = _DEEDS[settings.kill_action]
     if settings.kill_action == "command":
         action += f" ({' '.join(mask_all(settings.actions.command.run))})"

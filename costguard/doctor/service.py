@@ -81,7 +81,7 @@ def look(pid: int, procfs: str, environ: Mapping[str, str], docker: str = DOCKER
     if not where and any(os.path.exists(f"{procfs}/{pid}/root{path}") for path in _IN_CONTAINER):
         where = "a container"
     if where and not where.startswith("service"):
-        text = f"it runs in {where}; from inside, it is unknown what starts that after a boot"
+        text = f"it runs in {where}; from inside, doctor cannot see what starts that after a boot"
         return ServiceUnit(checks=(bad(text, OUTSIDE),))
     owner = _USER.search(group)
     names = [name for name in group.split("/") if name.endswith(".service") and not name.startswith("user@")]

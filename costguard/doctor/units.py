@@ -167,7 +167,7 @@ def command(settings: Mapping[str, list[str]], variables: Mapping[str, str]) -> 
     words: list[str] = []
     for word in _split(bare):
         if "%" in word.replace("%%", ""):
-            raise UnclearError(f"its ExecStart= has a specifier that only systemd knows: {word}")
+            raise UnclearError(f"its ExecStart= has a specifier that only systemd can expand: {word}")
         plain = word.replace("%%", "%")
         if words and plain.startswith("$") and plain[1:].isidentifier():
             words += variables.get(plain[1:], "").split()

@@ -65,7 +65,7 @@ def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
     """Why there can be no hold at all, in words; empty when there can."""
     core = turn.core
     if core.phase in {ACTING, CONFIRMING}:
-        return f"too late: the request to {action_of(core.incident, turn.rules)} is already out"
+        return f"too late: the request to {action_of(core.incident, turn.rules)} has already been sent"
     if not seconds > 0:  # nor for a number that is none
         return "refused: a hold needs a time above 0"
     others = [held for held in core.people.holds if held.uid != ROOT]
@@ -83,9 +83,9 @@ def left(core: Core, policy: Policy, key: str = "") -> float:
 
 def _used_up(core: Core, policy: Policy, key: str) -> str:
     whole = left(core, policy) == left(core, policy, key)  # else less is left of the own share
-    whose, limit = ("of all users", policy.hold_total) if whole else ("of yours", policy.hold_share)
+    whose, limit = ("all users'", policy.hold_total) if whole else ("your", policy.hold_share)
     return (
-        f"refused: the holds {whose} since work was last seen have used up the limit of {duration(limit)}; "
+        f"refused: {whose} holds since work was last seen have used up the limit of {duration(limit)}; "
         "root can hold this machine"
     )
 
@@ -183,7 +183,7 @@ def _whose(holds: tuple[Hold, ...]) -> str:
 
 def _released(did: list[str], stays: list[str]) -> str:
     """What ended, and what did not, with who can end it."""
-    who = "root and the agent's own user can end that" + (", its owner too" if "hold" in " ".join(stays) else "")
+    who = f"only {'its owner, ' if 'hold' in ' '.join(stays) else ''}root and the agent's own user can end that"
     kept = f"; not ended: {' and '.join(stays)} ({who})" if stays else ""
     if not did:
         return f"refused: you have no hold here{kept}" if stays else "nothing was held"

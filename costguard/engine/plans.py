@@ -94,7 +94,7 @@ def refusal(turn: Turn, action: str) -> str:
     plan = turn.core.plans.last(action)
     if plan is None or plan.verdict not in REFUSED:
         return ""
-    return "; ".join(text for _, text, _ in plan.findings) or f"the plan of {action} was refused"
+    return "; ".join(text for _, text, _ in plan.findings) or f"the plan for {action} was refused"
 
 
 def third_stop(turn: Turn, action: str) -> str:

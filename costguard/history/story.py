@@ -192,7 +192,7 @@ def _plan(data: Mapping[str, Any]) -> tuple[str, ...]:
     if data.get("to") == "DONE" and data.get("done") in ON_DONE:
         lines.append(ON_DONE[str(data["done"])].format(action=data.get("action")))
     if data.get("to") == "WARNING" and isinstance(plan, list) and len(plan) == 2:
-        lines.append(f"plan of {data.get('action')}: {plan[0]}")
+        lines.append(f"plan for {data.get('action')}: {plan[0]}")
         lines += [f"  {finding[1]}" for finding in plan[1] if isinstance(finding, list) and len(finding) > 1]
     return tuple(lines)
 
@@ -205,7 +205,7 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
             over = f" over {proof}" if proof else ""
             return f"delivered{over}" + (f"; failed over {detail}" if detail else ""), ()
         tries = data.get("tries")
-        after = "" if not tries else unreached(tries) if data.get("unreached") else "it is tried again"
+        after = "" if not tries else unreached(tries) if data.get("unreached") else "it will be retried"
         return f"NOT delivered: {detail or 'no channel took it'}", (after,) if after else ()
     kind, _, action = asked.partition(" ")
     shown = f" (proof: {proof})" if proof else ""

@@ -79,7 +79,7 @@ _KINDS = {
 _DOUBTS: dict[_Kind, Sent] = {_INTERNAL: "perhaps", _REFUSED: "hardly", _GONE: "hardly"}  # refused: it may end already
 _BY_CODE = {code: kind for kind, codes in _KINDS.items() for code in codes}
 _MIN_SIZE = "lower the group's minimum: `aws autoscaling update-auto-scaling-group … --min-size …`"
-_UNPROTECT = "to end it all the same, remove the protection: `aws ec2 modify-instance-attribute … --no-disable-api-{}`"
+_UNPROTECT = "to end it anyway, remove the protection: `aws ec2 modify-instance-attribute … --no-disable-api-{}`"
 _MAY_TERMINATE = 'set kill_action = "terminate" if its disks may be deleted'
 _HINTS = (  # what to do about a refusal, by a part of its message
     ("one-time Spot", _MAY_TERMINATE),

@@ -54,7 +54,7 @@ def _rebalance(imds: Imds) -> Iterator[CloudNotice]:
     said = _mapping(imds, "meta-data/events/recommendations/rebalance")
     if said:
         when = str(said.get("noticeTime", ""))
-        message = f"EC2 sees an elevated risk that it interrupts this Spot instance (announced at {when})"
+        message = f"EC2 may soon interrupt this Spot instance: the risk is elevated (announced at {when})"
         yield CloudNotice(f"rebalance {when}", "rebalance", None, message)
 
 

@@ -80,7 +80,7 @@ def _answered(error: Any, doing: str) -> CloudError:
     if status == 409 and code == "ScopeLocked":
         return CloudError("refused", said, code=code, hint=_LOCKED)
     if status == 429:
-        hint = f"other programs use up the requests of this machine; {hints.AGAIN}"
+        hint = f"other programs use up this machine's quota of requests; {hints.AGAIN}"
         return CloudError(
             "throttled", said, code=code, hint=hint, retry_after=retry_after(error.response.headers.get("Retry-After"))
         )

@@ -20,7 +20,7 @@ GLANCE_SECONDS = 2.0
 
 _KINDS = {"Reboot": "reboot", "Redeploy": "reboot", "Freeze": "freeze", "Terminate": "terminate"}
 _WORDS = {
-    "Preempt": "Azure takes this Spot machine back",
+    "Preempt": "Azure reclaims this Spot machine",
     "Reboot": "Azure reboots this machine",
     "Redeploy": "Azure moves this machine to other hardware: it reboots, and its local disk is emptied",
     "Freeze": "Azure freezes this machine for some seconds",
@@ -92,7 +92,7 @@ def _events(site: Site) -> Mapping[str, Any]:
 
 
 def _never() -> CloudError:
-    text = f"scheduled events did not answer their first call within {FIRST_SECONDS:.0f} s: Azure may take this machine away without notice"
+    text = f"scheduled events did not answer their first call within {FIRST_SECONDS:.0f} s: Azure may reclaim this machine without notice"
     hint = "costguard tries again; if this lasts, check the firewall, or set cloud.azure.scheduled_events = false"
     return CloudError("unreachable", text, code="timeout", hint=hint)
 

@@ -173,9 +173,7 @@ def _hint(message: str) -> str:
     if "discard-local-ssd" in message:
         return 'set cloud.local_data = "discard" if the data of the local SSDs may be lost'
     if "protected against deletion" in message:
-        return (
-            "to end it all the same, remove the protection: `gcloud compute instances update --no-deletion-protection`"
-        )
+        return "to end it anyway, remove the protection: `gcloud compute instances update --no-deletion-protection`"
     return hints.DOCTOR
 
 

@@ -31,9 +31,7 @@ def notices(site: Site) -> tuple[CloudNotice, ...]:
     metadata = Metadata(site)
     found = []
     if (metadata.text("instance/preempted") or "").upper() == "TRUE":
-        message = (
-            "Google Cloud takes this Spot machine back: it is stopped or deleted, as its owner chose, in about 30 s"
-        )
+        message = "Google Cloud reclaims this Spot machine: it is stopped or deleted, as its owner chose, in about 30 s"
         found.append(CloudNotice("preempted", "stop", None, message))
     event = (metadata.text("instance/maintenance-event") or "NONE").upper()
     if event != "NONE":

@@ -239,7 +239,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "cannot, in a dry run": (lambda: dry("refuse", MISSING), "cannot", "critical", "DONE stop idle", {
         "error": "the right is missing", "proof": ""}),
     "cannot, in a dry run, without words": (lambda: dry("another", ()), "cannot", "critical", "DONE stop idle", {
-        "error": "the plan of stop was refused", "proof": ""}),
+        "error": "the plan for stop was refused", "proof": ""}),
     "cannot, as was known": (lambda: known("refuse", MISSING), "cannot", "critical", "DONE stop idle", {
         "error": "the right is missing", "proof": ""}),
     "cannot, a third stop": (third, "cannot", "critical", "DONE stop idle", {"proof": "", "error": "it was stopped twice "

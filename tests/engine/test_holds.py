@@ -58,7 +58,7 @@ def test_one_users_sum_is_bounded_and_the_words_say_whose_it_is() -> None:
     for number in range(10):
         answer = said(world.hold(24 * HOUR, f"eve{number}", EVE))
         if not answer.done:
-            assert "of yours" in answer.message
+            assert "your holds" in answer.message
             assert "2d" in answer.message
             break
         until = max(hold.until for hold in world.state.core.people.holds)
@@ -78,7 +78,7 @@ def test_holds_of_all_users_do_not_keep_a_machine_up_for_ever() -> None:
         world.run(HOUR, QUIET, dt=14.0)
         if not world.state.core.people.holds:
             break
-    assert all(not answer.done and "of all users" in answer.message for answer in refused)
+    assert all(not answer.done and "all users' holds" in answer.message for answer in refused)
     assert world.now <= 73 * HOUR
     assert left(world.state.core, POLICY) == 0.0
     world.run(2 * HOUR, QUIET)
@@ -307,7 +307,7 @@ def test_the_sums_hold_whatever_users_do(steps: list[tuple[str, int, float]]) ->
         assert len({hold.key for hold in core.people.holds}) == len(core.people.holds)
 
 
-OTHERS = "root and the agent's own user can end that, its owner too"
+OTHERS = "only its owner, root and the agent's own user can end that"
 TALK = [
     ("hold", EVE, 0.0, False, "refused: a hold needs a time above 0"),
     ("hold", EVE, float("nan"), False, "refused: a hold needs a time above 0"),
@@ -344,11 +344,11 @@ def test_a_release_names_what_stays_and_who_can_end_that(phase: str) -> None:
     who = "root and the agent's own user can end that"
     assert (
         said(world.release(EVE, everything=False)).message
-        == f"refused: you have no hold here; not ended: {stays} ({who})"
+        == f"refused: you have no hold here; not ended: {stays} (only {who})"
     )
     world.hold(HOUR, "eve", EVE)
     world.hold(HOUR, "bob", BOB)
-    words = f"released: the hold of eve; not ended: the hold of bob and {stays} ({who}, its owner too)"
+    words = f"released: the hold of eve; not ended: the hold of bob and {stays} (only its owner, {who})"
     assert said(world.release(EVE, everything=False)).message == words
     assert said(world.release(ROOT)).message == f"released: the hold of bob and {stays}"
     core = world.state.core
@@ -365,16 +365,15 @@ def test_a_user_who_used_up_the_own_share_hears_whose_it_is_and_for_how_long() -
             until_over(world)
     cut = "held for 200 s (you asked for 400 s, more than the limit allows)"
     assert talk == [
-        "held for 400 s", cut, _used("of yours", "10m"),
-        "held for 300 s (you asked for 400 s, more than the limit allows)", *[_used("of all users", "15m")] * 5,
+        "held for 400 s", cut, _used("your", "10m"),
+        "held for 300 s (you asked for 400 s, more than the limit allows)", *[_used("all users'", "15m")] * 5,
     ]  # fmt: skip
     assert said(world.hold(400.0, "root", ROOT)).message == "held for 400 s"
 
 
 def _used(whose: str, limit: str) -> str:
     return (
-        f"refused: the holds {whose} since work was last seen have used up the limit of {limit}; "
-        "root can hold this machine"
+        f"refused: {whose} holds since work was last seen have used up the limit of {limit}; root can hold this machine"
     )
 
 

@@ -11,7 +11,7 @@ def permissions(verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission
     """One right for each verb, one to look, and one to write tags."""
     acts = [Permission(right(verb), f"to {verb} this machine") for verb in verbs]
     acts += [Permission(TAG, "to write tags of this machine")] if tag else []
-    return (Permission("machines.read", "to see what the machine is and what became of it"), *acts)
+    return (Permission("machines.read", "to see the state of the machine before and after a stop"), *acts)
 
 
 def right(verb: Verb) -> str:

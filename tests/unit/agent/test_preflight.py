@@ -89,8 +89,8 @@ def test_people_read_which_tags_and_what_to_do() -> None:
 @pytest.mark.parametrize(("code", "words"), [("unchecked", "cannot be checked"), ("checked", "can be checked again")])
 def test_people_read_it_as_a_sentence(code: str, words: str) -> None:
     """Of which machine, and what it means."""
-    text = compose("finding", {"machine": "trainer", "gpu": "the plan of stop", "code": code, "text": "why"})
-    assert text.title.startswith(f"trainer: the plan of stop {words}")
+    text = compose("finding", {"machine": "trainer", "gpu": "the plan for stop", "code": code, "text": "why"})
+    assert text.title.startswith(f"trainer: the plan for stop {words}")
 
 
 class Expired(Faults):

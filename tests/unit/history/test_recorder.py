@@ -132,7 +132,7 @@ def test_a_warning_that_nobody_got_is_told_as_that() -> None:
     entries = story(events(host))
     tries = [entry.lines for entry in entries if entry.title.startswith("NOT delivered: wall: no terminal takes it")]
     goes_on = ("the warning reached nobody in 3 tries; the countdown goes on anyway",)
-    assert tries[:3] == [("it is tried again",), ("it is tried again",), goes_on]
+    assert tries[:3] == [("it will be retried",), ("it will be retried",), goes_on]
     words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in entries)
     assert "The warning reached nobody in 3 tries." in words, "in the message of the action"
     assert "people were warned" not in words
@@ -156,7 +156,7 @@ def test_an_incident_is_recorded_from_its_warning_to_its_end() -> None:
     for part in (
         "told: the configured command on node will be run at",
         "delivered over wall: 1 terminal (pts/0)",
-        "plan of command: go",
+        "plan for command: go",
         "command: the worker reports: ready",
         "command was started, on these readings:\nGPU 0 (Simulated GPU): 0 %",
         "command: outcome: done (proof: sim-",

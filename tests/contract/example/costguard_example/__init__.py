@@ -89,7 +89,7 @@ class Example:
         acts = [Permission(f"machines.{verb}", f"to {verb} this machine") for verb in verbs]
         if tag:
             acts.append(Permission("machines.tag", "to write tags of this machine"))
-        return (Permission("machines.read", "to see what the machine is and what became of it"), *acts)
+        return (Permission("machines.read", "to see the state of the machine before and after a stop"), *acts)
 
     def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """As its console takes it."""

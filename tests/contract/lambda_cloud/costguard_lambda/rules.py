@@ -57,7 +57,7 @@ def _prepaid(case: LambdaCase) -> Found:
     act = case.settings.get("prepaid") == "act"
     yield (
         ("consequences" if act else "refuse"),
-        PlanFinding("prepaid", text, 'set cloud.prepaid = "act" to end it all the same'),
+        PlanFinding("prepaid", text, 'set cloud.prepaid = "act" to end it anyway'),
     )
 
 
