@@ -328,7 +328,7 @@ def test_a_link_of_the_owner_stands_in_the_warning(tmp_path: Path) -> None:
         web.shutdown()
     lines = str(web.bodies["fine"]["message"]).splitlines()
     assert lines[0].startswith("To postpone it: `costguard hold 2h`")
-    assert lines[1] == "Without a login: https://hold.example.org/aws%3Ai-1%2F%3Fx?why=b1-i1"
+    assert lines[1] == "To hold it without a login: https://hold.example.org/aws%3Ai-1%2F%3Fx?why=b1-i1"
 
 
 def test_the_kinds_of_the_configuration_are_those_that_are_written() -> None:
