@@ -149,8 +149,6 @@ class Reader(Program):
             self.host.later(self.child, 0.01, lambda: self.host.watch.ticked(self.world.instant(), []))
             for _ in range(50):
                 self.write(0.01, {"read": number - 1, "gpus": []})
-        elif fault == "wrong_seq":
-            number += self.world.random.choice((-1, 1, 7))
         elif fault == "nonsense":
             self.write(0.05, self.nonsense(number))
             return
@@ -180,7 +178,7 @@ class Reader(Program):
         keys = list(enumerate(machine.keys))
         victim = self.world.random.randrange(len(keys)) if fault in {"missing", "partial"} else -1
         gpus: list[list[object]] = []
-        boot = now - self.world.boot_zero
+        boot, counters = now - self.world.boot_zero, dict(self.counters)
         for i, key in keys:
             if i == victim and fault == "missing":
                 continue
@@ -190,6 +188,9 @@ class Reader(Program):
         listed = {gpu[0] for gpu in gpus}
         if fault == "wrong_seq":  # a lie, for the truth in it would count
             gpus = [[gpu[0], 0.0, [], *gpu[3:]] for gpu in gpus]
+            # beside a reading that was left unsaid, the number before is a right one as well
+            number += self.world.random.choice((-1, 1, 7) if self.unsaid is None else (1, 7))
+            self.counters = counters
         else:
             self.last = now
         message: dict[str, Any] = {"read": number, "gpus": gpus, "counters": self.counters}

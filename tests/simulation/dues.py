@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from costguard.host.ports import Instant
-from tests.simulation.terms import NEVER, is_loud
+from tests.simulation.terms import LONG, NEVER, is_loud
 
 if TYPE_CHECKING:
     from tests.simulation.judge import Judge
@@ -249,8 +249,9 @@ class Dues:
         judge = self._judge
         law, ran = judge.law, judge.ran_stored + judge.awake() - 2 * judge.law.interval
         spent = ran - (judge.budget_since if judge.budget_since is not None else ran)
-        period = judge.period
-        within = period is None or period.length == NEVER or now.wall < period.began + period.length - 1.0
+        period = judge.period if judge.period is not None and judge.period.length == law.period else None
+        # where no date is sure, nobody knows which period it is
+        within = law.period >= LONG or (period is not None and now.wall < period.began + period.length - 1.0)
         return ran > law.lifetime or (within and spent > law.budget) or (now.wall > law.lease and now.synced is True)
 
     def _hold_over(self) -> str:

@@ -133,7 +133,7 @@ class Holds:
         if until <= at or until > max(before, at + min(asked, judge.law.hold_max)) + 2.0:
             judge.breaks(f"a hold of {asked:.0f} s lasts for {until - at:.0f} s")
         self._bounded(uid, asked, until)
-        if until <= at + asked + 2.0:  # else an earlier one lasts longer, and stays
+        if until <= at + min(asked, judge.law.hold_max) + 2.0:  # else an earlier one lasts longer, and stays
             self._charge(uid, until)
         self.until[uid] = until
         self.ends = self.latest if self.perhaps < at else None
@@ -170,6 +170,9 @@ class Holds:
         left = [user for user in ([uid] if uid else [*self.until]) if self._kept(user) is not None]
         if left:
             self._judge.breaks(f"user {uid} ended the hold of {left}, and it goes on")
+        for other, until in self.until.items() if uid else ():
+            if other != uid and until > self._judge.at + 1.0 and self._kept(other) is None:
+                self._judge.breaks(f"I8: user {uid} ended the hold of user {other}")
         self.released(uid)
 
     def released(self, uid: int) -> None:
@@ -181,9 +184,6 @@ class Holds:
                     accounts[user].released(self._judge.at)
         if uid:
             self.until.pop(uid, None)
-            for other, until in self.until.items():
-                if until > self._judge.at + 1.0 and self._kept(other) is None:
-                    self._judge.breaks(f"I8: user {uid} ended the hold of user {other}")
         else:
             self.until.clear()
             self.perhaps = -NEVER

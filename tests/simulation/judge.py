@@ -21,7 +21,7 @@ from tests.simulation.incidents import Incidents
 from tests.simulation.letters import Letters
 from tests.simulation.processes import Processes
 from tests.simulation.tags import asked_by, wanted_by
-from tests.simulation.terms import MACHINE, NEVER, Seen, Terms, terms
+from tests.simulation.terms import LONG, MACHINE, NEVER, Seen, Terms, terms
 from tests.simulation.tidings import Tidings, due_again
 from tests.simulation.wishes import Wishes
 
@@ -37,9 +37,6 @@ AFTERWARDS = 600.0
 
 WRITTEN = 700.0
 """Seconds of running time that may not have reached the disk."""
-
-LONG = 20 * DAY
-"""Seconds: no story is longer than such a period of a budget."""
 
 ASKED_FOR = 7200.0
 """Seconds for which the guard may ask what became of a request."""
@@ -80,6 +77,7 @@ class Judge(Watch):
         self.guard_at = 0.0  # the guard was started
         self.ticks: list[float] = []
         self._counted: dict[int, float] = {}  # when a counter of a GPU was certainly read last
+        self._count_lost = False  # an answer that no tick took has read them since
         self.saved_at, self.unsaved = 0.0, False
         self.stored_at = -NEVER
         self.configured_at = -NEVER
@@ -138,7 +136,8 @@ class Judge(Watch):
         self.dues = Dues(self)
         self.tidings, self.letters, self.wishes = Tidings(self), Letters(self), Wishes(self)
         self.incidents, self.processes = Incidents(self), Processes(self)
-        self.vetoed: set[str] = set()  # incidents of which a plan was refused
+        self.vetoed: set[str] = set()  # incidents of which this guard knows that a plan was refused
+        self.ever_vetoed: set[str] = set()  # and those of which any guard did
 
     @property
     def at(self) -> float:
@@ -392,7 +391,8 @@ class Judge(Watch):
         look = self.sights.add(self.at, gpus)
         if self._kept is not None and self._look is None:  # told with this one
             self.sights.looks.insert(len(self.sights.looks) - 1, self._kept)
-        if self._look is not None:  # no tick took that one: its work counts in the next
+        if self._look is not None:  # no tick took that one: its work counts in the next, what its counters proved does not
+            self._count_lost = True
             self._kept = None  # with which it came
             self.unread |= {gpu for gpu, before in enumerate(self._look.seen) if before is None}
             look = look._replace(seen=tuple(map(_busier, look.seen, self._look.seen)))
@@ -430,6 +430,9 @@ class Judge(Watch):
     def _announces(self, name: str, due: float) -> None:
         """The cloud will take the machine: what is announced again is no news."""
         if name in self._noticed and (due >= self._noticed[name] - 60.0):
+            return
+        if self.at <= self.stalled:  # an answer that it comes to late the guard drops, and asks anew
+            self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
             return
         if due > self.at > self.noticed_until + 2 * self.law.interval:
             self.tidings.owes("notice")
@@ -515,6 +518,7 @@ class Judge(Watch):
     def _with_counters(self, seen: tuple[Seen | None, ...]) -> tuple[Seen | None, ...]:
         """The same with what counters prove: one that was read in this guard's life reaches back to that, if all was quiet."""
         machine, at = self.story.machine, self.at
+        lost, self._count_lost = self._count_lost, False
         if not machine.counters:
             return seen
         found: list[Seen | None] = []
@@ -524,7 +528,7 @@ class Judge(Watch):
             if one is None:
                 continue
             self._counted[gpu] = at
-            if since is not None and at - since > one[2]:
+            if not lost and since is not None and at - since > one[2]:
                 truth = machine.history(since, at)
                 if all(phase.load_of(gpu) <= IDLE_LOAD and not phase.signs for _, _, phase in truth):
                     found[-1] = (one[0], one[1], at - since)
@@ -675,7 +679,7 @@ class Judge(Watch):
         if verdict == "refuse" and job["job"] == "plan" and not self.ever_refused:
             self.tidings.owes("preflight_refused")
         if verdict == "refuse" and job["job"] == "act":
-            self.vetoed.add(job["incident"])
+            self._vetoes(job["incident"])
         self.refused[job["action"]] = verdict
         elsewhere = all(self.refused.get(action) in {"refuse", "another"} for action in self.law.actions)
         self.ever_refused |= verdict == "refuse" or elsewhere
@@ -684,11 +688,15 @@ class Judge(Watch):
     def reported(self, now: Instant, job: dict[str, Any], outcome: dict[str, Any]) -> None:
         """A worker said what became of an attempt."""
         if job["job"] == "act" and outcome["status"] == "refused":
-            self.vetoed.add(job["incident"])
+            self._vetoes(job["incident"])
         if job["job"] == "act" and outcome["status"] == "accepted":
             self.tidings.owes("accepted")
         elif job["job"] != "hook" and outcome["status"] == "done":
             self.tidings.owes("done")
+
+    def _vetoes(self, incident: str) -> None:
+        self.vetoed.add(incident)
+        self.ever_vetoed.add(incident)
 
     def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
         """A message was or was not delivered."""

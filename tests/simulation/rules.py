@@ -269,7 +269,7 @@ def gives_up(judge: "Judge", facts: dict[str, Any]) -> None:
         or elsewhere
         or (judge.ever_refused and at - judge.guard_at <= judge.law.interval)
     )
-    refused = refused or facts["incident"] in judge.vetoed
+    refused = refused or facts["incident"] in judge.ever_vetoed
     if len(recent) < 2 and not refused and not doubt and judge.may_wish is None:
         judge.breaks("it says that it cannot, and no plan was refused")
 

@@ -11,6 +11,8 @@ CAREFUL = 0.2
 """No machine action at a load above this, unless the owner says so."""
 
 NEVER = float("inf")
+LONG = 20 * 86400.0
+"""Seconds: no story is longer than such a period of a budget."""
 
 Seen = tuple[float, bool, float]
 """One GPU in one answer of the reader: its load, whether other signs show work, how many seconds back that reaches."""

@@ -156,7 +156,9 @@ class Tidings:
         seen = [look.seen[gpu] for gpu in law.judged] if look is not None and look.at > at - 4.0 else [None]
         signs = any(one is not None and one[1] for one in seen)
         alone = law.signs and signs and all(one is not None and one[0] < law.limit for one in seen)
-        if not alone or judge.stage != "watching" or judge.dues.blocked():
+        if any(one is not None and one[0] >= law.limit for one in seen):
+            self._weak_heard = -NEVER  # after work, a sign that is alone is news
+        if not alone or judge.stage != "watching" or judge.stage_at >= at or judge.dues.blocked():
             self._weak = None
             self._owed.pop("weak_sign", None)
             return
