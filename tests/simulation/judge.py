@@ -334,8 +334,13 @@ class Judge(Watch):
         if self.arming.since > self.saved_at:
             self.arming.surely = False
         self.rest.restarted(self.saved_at - 1.1 * self.law.interval)
-        if self.story.ruled != self.story.config or self.configured_at >= self.saved_at - 1.0:
+        if self.story.ruled != self.story.config:
             self._ruled_anew()
+        elif self.configured_at >= self.saved_at - 1.0:  # or not: then a warning under these rules goes on
+            ruled_at, warned = self.ruled_at, self.stage == "warned"
+            self._ruled_anew()
+            self.ruled_at = ruled_at
+            self.enter("unsure" if warned else self.stage)
         self.dues.wait()
 
     def _must_hear(self, kept: dict[str, Any], *, lost: bool) -> None:
@@ -391,7 +396,7 @@ class Judge(Watch):
         look = self.sights.add(self.at, gpus)
         if self._kept is not None and self._look is None:  # told with this one
             self.sights.looks.insert(len(self.sights.looks) - 1, self._kept)
-        if self._look is not None:  # no tick took that one: its work counts in the next, what its counters proved does not
+        if self._look is not None:  # no tick took that one: its work counts in the next, its counters prove nothing
             self._count_lost = True
             self._kept = None  # with which it came
             self.unread |= {gpu for gpu, before in enumerate(self._look.seen) if before is None}
