@@ -97,6 +97,7 @@ class Reader(Program):
         self.told: tuple[int, float, list[list[object]]] = (0, 0.0, [])  # the last whole answer: number, time, GPUs
         self.pairs = False  # whether it may leave every second reading unsaid that is as the one before
         self.unsaid: tuple[int, float] | None = None
+        self.said = 0  # number of the last true answer that was written
         self.slept = 0.0
 
     def line(self, data: bytes) -> None:
@@ -149,6 +150,8 @@ class Reader(Program):
             self.host.later(self.child, 0.01, lambda: self.host.watch.ticked(self.world.instant(), []))
             for _ in range(50):
                 self.write(0.01, {"read": number - 1, "gpus": []})
+        elif fault == "wrong_seq":
+            number = self.world.random.choice((self.said, number + 1, number + 7))  # none that is waited for
         elif fault == "nonsense":
             self.write(0.05, self.nonsense(number))
             return
@@ -188,8 +191,6 @@ class Reader(Program):
         listed = {gpu[0] for gpu in gpus}
         if fault == "wrong_seq":  # a lie, for the truth in it would count
             gpus = [[gpu[0], 0.0, [], *gpu[3:]] for gpu in gpus]
-            # beside a reading that was left unsaid, the number before is a right one as well
-            number += self.world.random.choice((-1, 1, 7) if self.unsaid is None else (1, 7))
             self.counters = counters
         else:
             self.last = now
@@ -225,8 +226,10 @@ class Reader(Program):
                 self.unsaid = message["same"], message["at"]
                 self.host.watch.unsaid(self.world.instant())
                 return
-        if self.unsaid is not None and fault != "wrong_seq":  # which nobody believes
-            message["unsaid"], self.unsaid = self.unsaid, None
+        if fault != "wrong_seq":  # which nobody believes
+            self.said = message["read"]
+            if self.unsaid is not None:
+                message["unsaid"], self.unsaid = self.unsaid, None
         self.write(0.0, message)
 
     def spoilt(self, gpus: list[list[object]], fault: str) -> tuple[list[list[object]], list[list[object]]]:

@@ -127,6 +127,8 @@ class Dues:
         looks = [look.seen for look in judge.sights.looks if look.at > judge.stage_at - judge.law.interval]
         if any(one is not None and is_loud(one, judge.law._replace(signs=True)) for seen in looks for one in seen):
             return  # work forgives it
+        if judge.arming.latest > judge.stage_at - judge.law.interval:
+            return  # so does a load that arms, however small
         for at, attempt in [one for one in judge.requests if one[0] == judge.stage_at and one[0] in judge.tried_stops]:
             known = data["wall"] > judge.dates[at] + 1.0 and -1.0 < wall - data["wall"] < 5.0
             under_way = results.get(attempt, {}).get("status") in {"started", "accepted"}

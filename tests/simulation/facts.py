@@ -155,7 +155,7 @@ class Rest:
         self._since: list[float | None] = [None] * gpus  # quiet since then
         self._seen: list[float | None] = [None] * gpus  # known since then
         self._mean: float | None = None
-        self._worked = [-NEVER] * gpus  # seen at work last
+        self._worked = [-NEVER] * gpus  # at work in an answer, which the guard may have seen
         self._before = -NEVER
         self._again = False
         self.blind: float | None = None  # a judged GPU has not been read since
@@ -178,6 +178,8 @@ class Rest:
         reach = 0.0 if self._again else 1.5 * law.interval
         self._again, before, self._before = False, self._before, at
         for gpu, one in enumerate(seen):
+            if (shown := given[gpu]) is not None and is_loud(shown, law):
+                self._worked[gpu] = at
             if one is None:
                 self._seen[gpu] = self._since[gpu] = None
                 continue
@@ -188,7 +190,6 @@ class Rest:
                 self._seen[gpu] = self._since[gpu] = at
             if is_loud(one, law):
                 self._since[gpu] = None
-                self._worked[gpu] = at
             elif self._since[gpu] is None:
                 self._since[gpu] = at
         hidden = law.lacking or not law.judged or any(given[gpu] is None for gpu in law.judged)

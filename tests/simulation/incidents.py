@@ -54,6 +54,10 @@ class Incidents:
         elif job["job"] == "confirm":
             self._goes_on(job["incident"])
 
+    def is_over(self, incident: str) -> bool:
+        """Whether people heard how it ended."""
+        return incident in self._over
+
     def _goes_on(self, incident: str) -> None:
         if incident in self._over:
             self._judge.breaks(f"incident {incident} goes on after it was closed ({self._over[incident]})")

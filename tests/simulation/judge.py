@@ -165,7 +165,9 @@ class Judge(Watch):
         own = own and self.killed < requested  # else nobody could write down that it was
         unused = 0.0 if self.arming.surely else self._unused_so_far()
         self.carried, self.carried_unless_written = (0.0, unused) if own else (unused, 0.0)
-        self._carried_under = (self.story.ruled["policy"], self.wanted)
+        gpus = len(self.story.machine.keys)
+        milder = terms(self.story.ruled, self.wanted, gpus) != terms(self.story.ruled, {}, gpus)
+        self._carried_under = (self.story.ruled["policy"], self.wanted if milder else {})  # a tag may ask for less
         self.ran += self.awake()
 
     def _requested(self) -> float:
@@ -696,8 +698,8 @@ class Judge(Watch):
             self._vetoes(job["incident"])
         if job["job"] == "act" and outcome["status"] == "accepted":
             self.tidings.owes("accepted")
-        elif job["job"] != "hook" and outcome["status"] == "done":
-            self.tidings.owes("done")
+        elif job["job"] != "hook" and outcome["status"] == "done" and not self.incidents.is_over(job["incident"]):
+            self.tidings.owes("done")  # not when the world was asked twice, and answers again
 
     def _vetoes(self, incident: str) -> None:
         self.vetoed.add(incident)

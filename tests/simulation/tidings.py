@@ -78,13 +78,14 @@ class Tidings:
                 judge.breaks(f"a deadline that waits for work is told again after {at - self._deadline_heard:.0f} s")
             self._deadline_told = self._deadline_heard = at
         elif kind == "weak_sign":
-            if (
-                at - self._weak_heard < DAY - 60.0
-                and judge.rest.loud is not None
-                and judge.rest.loud < self._weak_heard
-            ):
+            if at - self._weak_heard < DAY - 60.0 and self._alone_since(self._weak_heard):
                 judge.breaks(f"one weak sign alone is told again after {at - self._weak_heard:.0f} s")
             self._weak_told = self._weak_heard = at
+
+    def _alone_since(self, since: float) -> bool:
+        """Whether the sign has been all that the guard saw since then: neither quiet nor a countdown came between."""
+        judge, loud = self._judge, self._judge.rest.loud
+        return loud is not None and loud < since and judge.stage == "watching" and judge.stage_at < since
 
     def _done(self, facts: dict[str, Any]) -> None:
         """*Done* is what was carried out: neither accepted alone, nor perhaps."""
