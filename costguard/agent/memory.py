@@ -98,6 +98,7 @@ class Memory:
         self._rules: list[object] = json.loads(text)  # what a saved state was made under, as JSON reads it back
         self._mark = zlib.crc32(text.encode())  # a checksum of that
         self._written = (None, "")
+        self._essence = ()  # saved with the next step: under another policy than this one no state is gone on with
 
     def restore(self, boot: Start, now: float, apply_tags: ApplyTags) -> Restored:
         """The state of this boot if it can be used, else a fresh one with the commitments.
@@ -151,7 +152,8 @@ class Memory:
             return
         clocks = (core.clocks.started, core.clocks.suspended, core.clocks.synced)
         people = (core.people.holds, core.plans.verdicts, core.alarms.unknown)
-        essence = (core.serial, core.phase, core.ending.done, core.signals.armed_at, clocks, people)
+        hatches = tuple([veto for veto in core.vetoes if veto.hatch])  # a tag that forbids outlives who heard of it
+        essence = (core.serial, core.phase, core.ending.done, core.signals.armed_at, clocks, people, hatches)
         if (
             outcome
             or essence != self._essence

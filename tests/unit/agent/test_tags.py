@@ -10,7 +10,7 @@ from costguard.agent.loop import Loop
 from costguard.agent.tag_settings import LONGEST, changes, relax
 from costguard.engine.policy import Policy
 from costguard.host.ports import Instant
-from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
+from costguard.testing.simhost import Faults, Machine, Phase, SimCrash, SimHost, SimOff, Watch, effective
 
 WORK, END = 1800.0, 5 * 3600.0
 ALLOWED = {"provider": "auto", "tag_settings": True, "spread": 0.0}
@@ -120,6 +120,42 @@ def test_a_restart_forgets_no_tag() -> None:
     third = SimHost(world=host.world, until=WORK + 5 * 3600.0, watch=again, faults=Blind(0.0))
     life(third, config({**ALLOWED, "tags": "off"}))
     assert [kind for _, kind in again.told if kind == "warning"], "switched off, tags mean nothing"
+
+
+class Mortal(Journal):
+    """The guard is killed a second after it said something."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self.words, self.host = words, SimHost(machine(), seed=3, watch=self)
+
+    def said(self, now: Instant, line: str) -> None:
+        super().said(now, line)
+        if self.words in line:
+            self.host.world.after(1.0, lambda: setattr(self.host, "doom", 1))
+
+
+@pytest.mark.parametrize(
+    ("tag", "words"),
+    [
+        ({"costguard-kill-duration": "2h"}, "instance tags changed the settings"),
+        ({"costguard-hold": "2999-01-01T00:00:00Z"}, "HELD"),
+        ({"costguard": "off"}, "HELD"),
+    ],
+)
+@pytest.mark.parametrize("moment", [WORK + 600.0, WORK + 615.0, WORK + 625.0])
+def test_who_is_killed_right_after_a_tag_was_heeded_forgets_it_not(
+    tag: dict[str, str], words: str, moment: float
+) -> None:
+    """What is said to hold is saved at that moment: the next guard may find a service that is silent."""
+    first, again = Mortal(words), Journal()
+    first.host.world.at(moment, lambda: first.host.world.tags.update(tag))
+    with pytest.raises(SimCrash):
+        life(first.host, config())
+    assert first.host.now < moment + 60.0
+    first.host.die()
+    life(SimHost(world=first.host.world, until=WORK + 7000.0, watch=again, faults=Blind(0.0)), config())
+    assert "warning" not in [kind for _, kind in again.told]
 
 
 @pytest.mark.parametrize(
