@@ -32,6 +32,10 @@ PREFIXES: Mapping[str, str] = {
     "came_back": "came back",
     "state_lost": "saved state lost",
     "closed": "confirmed",
+    "countdown": "countdown",
+    "deadline_ahead": "deadline ahead",
+    "deadline_extended": "deadline extended",
+    "armed": "armed",
 }
 """By kind of message. A kind that is not here is its own prefix, without underscores."""
 

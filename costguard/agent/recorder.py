@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from costguard.agent import journal
 from costguard.agent.task import Part, TaskError
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
-from costguard.engine.events import AskHold, AskRelease, Event, Outcome
+from costguard.engine.events import AskExtend, AskHold, AskRelease, Event, Outcome
 from costguard.engine.machine import Step
 from costguard.engine.observation import Observation
 from costguard.engine.state import DONE, FAILED, Core, Incident
@@ -112,7 +112,7 @@ class Recorder(Part[Done]):
         incident = now.id if now else was.id if was else ""
         if isinstance(event, Outcome):
             self._outcome(event, before, now, wall)
-        by_user = isinstance(event, AskHold | AskRelease)
+        by_user = isinstance(event, AskHold | AskExtend | AskRelease)
         if isinstance(event, AskRelease) and _released(before, core):
             self._add(incident, wall, "released", {"owner": event.owner}, by_user=True)
         if core.phase != before.phase or (now and now.id) != (was and was.id):

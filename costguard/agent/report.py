@@ -5,6 +5,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from costguard.engine import overdue
 from costguard.engine.machine import Step
 from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Observation
@@ -57,6 +58,7 @@ def report(
         "holds": [
             {"owner": h.owner, "reason": h.reason, "until": date(h.until), "uid": h.uid} for h in core.people.holds
         ],
+        "deadline": _deadline(moment, date),
         "hold_left": max(0.0, policy.hold_total - core.people.charged),
         "vetoes": [{"source": v.source, "reason": v.reason, "hatch": v.hatch} for v in core.vetoes],
         "plans": [
@@ -96,6 +98,17 @@ def _gpus(state: State, seen: Observation, findings: Findings, date: Date) -> li
         }
         rows.append(row)
     return rows
+
+
+def _deadline(moment: Moment, date: Date) -> dict[str, Any] | None:
+    """The limit that ends the machine's time, and who moved it; None where there is none."""
+    first = min(overdue.limits(*moment[:3], synced=moment.synced), key=lambda limit: limit.at, default=None)
+    if first is None:
+        return None
+    extension = moment.state.core.deadline.extension
+    moved = None if extension is None or extension.until <= first.at else extension
+    by = {"owner": moved.owner, "reason": moved.reason, "until": date(moved.until), "uid": moved.uid} if moved else None
+    return {"limit": first.name, "at": date(first.at), "extended": by}
 
 
 def _incident(core: Core, rules: Rules, date: Date) -> dict[str, Any] | None:

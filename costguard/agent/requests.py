@@ -4,7 +4,7 @@ import os
 from typing import Any, NamedTuple, Protocol
 
 from costguard.agent import decode, journal
-from costguard.engine.events import AskHold, AskRelease, AskStop, Event
+from costguard.engine.events import AskExtend, AskHold, AskRelease, AskStop, Event
 from costguard.engine.state import ROOT
 from costguard.host.limits import Limit
 from costguard.host.ports import Host, Request
@@ -90,7 +90,8 @@ class Requests:
             return
         now = self._agent.host.clock()
         length, reason = float(min(seconds, HOLD_LIMIT_SECONDS)), _one_line(message.get("reason"))
-        self._agent.ask(AskHold(now.boot, length, owner(request), reason, request.client, now.wall, request.uid))
+        ask = AskExtend if message.get("past_deadline") is True else AskHold
+        self._agent.ask(ask(now.boot, length, owner(request), reason, request.client, now.wall, request.uid))
 
     def _administer(self, request: Request, command: str) -> None:
         if not _administers(request):

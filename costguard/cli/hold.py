@@ -9,7 +9,7 @@ import click
 from costguard.cli import reach
 from costguard.cli.answer import emit
 from costguard.config.values import moment, spoken_seconds
-from costguard.errors import CostguardError
+from costguard.errors import REFUSED, CostguardError
 
 REASON_LENGTH = 200
 """Characters of a reason that the agent keeps."""
@@ -46,30 +46,73 @@ def _end(_context: click.Context, _parameter: click.Parameter, value: str | None
 @click.command()
 @click.argument("duration", callback=_length, required=False)
 @click.option("--until", "end", callback=_end, metavar="TIME", help="Instead of DURATION: 18:00, or a date.")
+@click.option(
+    "--past-deadline",
+    "past",
+    callback=_length,
+    metavar="DURATION",
+    help="Instead: move the deadline (lifetime, lease, budget) by so much, and hold nothing else.",
+)
 @click.option("--reason", default="", metavar="TEXT", help="Why; others see it beside your name.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
-def command(*, duration: float | None, end: float | None, reason: str, as_json: bool, state_dir: str | None) -> None:
+def command(
+    *,
+    duration: float | None,
+    end: float | None,
+    past: float | None,
+    reason: str,
+    as_json: bool,
+    state_dir: str | None,
+) -> None:
     """Keep this machine up for DURATION (30m, 2h, 1h30m, 1d), or until a TIME, whatever the GPUs do.
 
     Any user of the machine may do this; the configuration limits how long, for each user and in total. Exit
     code 3 when it is refused or too late.
     """
-    seconds = duration if end is None else end
-    if seconds is None:
+    given = [seconds for seconds in (duration, end, past) if seconds is not None]
+    if not given:
         hint = "`costguard hold 2h`, or `costguard hold --until 18:00`; at most 24h by default"
         raise CostguardError("hold for how long? The time is missing", hint)
-    if duration is not None and end is not None:
+    if len(given) > 1:
         raise CostguardError(
-            "a duration and --until are both given", "write one of them: `costguard hold --until 18:00`"
+            "more than one of DURATION, --until and --past-deadline is given",
+            "write one of them: `costguard hold --until 18:00`",
         )
-    answer = reach.change(state_dir, {"command": "hold", "seconds": seconds, "reason": reason[:REASON_LENGTH]})
+    seconds, ask = given[0], {"command": "hold", "seconds": given[0], "reason": reason[:REASON_LENGTH]}
+    if past is not None:
+        _extend(state_dir, {**ask, "past_deadline": True}, as_json=as_json)
+        return
+    answer = reach.change(state_dir, ask)
     report = reach.request(state_dir, {"command": "status"})
     if as_json:
         emit("hold", {"done": True, "words": answer["words"], "hold": _granted(report)})
         return
     for line in described(report, seconds):
         click.echo(line)
+
+
+def _extend(state_dir: str | None, ask: dict[str, Any], *, as_json: bool) -> None:
+    """Move the deadline, and say what that means."""
+    from costguard.cli.render import clean, moment
+
+    if reach.request(state_dir, {"command": "status"}).get("deadline") is None:
+        hint = "`costguard hold 2h` keeps it up; a deadline is set in the table [deadline] of its configuration"
+        raise CostguardError("this machine has no deadline to move", hint, REFUSED)
+    answer = reach.change(state_dir, ask)
+    report = reach.request(state_dir, {"command": "status"})
+    deadline = report.get("deadline") or {}
+    if as_json:
+        emit("hold", {"done": True, "words": answer["words"], "deadline": deadline or None})
+        return
+    extended = deadline.get("extended")
+    if not extended:  # taken back in between
+        click.echo(clean(answer["words"]))
+        return
+    click.echo(
+        f"Deadline ({deadline['limit']}) moved by {clean(extended['owner'])} to {moment(extended['until'], report['time'])}."
+    )
+    click.echo("The rule for idle machines applies as before. To take it back: `costguard release`.")
 
 
 def _granted(report: dict[str, Any]) -> dict[str, Any] | None:

@@ -226,7 +226,18 @@ def _coming(reason: Reason, at: float, report: Report) -> str:
         unless = ", unless work is seen before"
     else:
         unless = ", even during work" if policy.stop_busy else ", but not during work"
-    return f"{reason.outlook(policy)}: warning {when}{unless}"
+    return f"{reason.outlook(policy)}{_limit(report) if reason.by_date else ''}: warning {when}{unless}"
+
+
+def _limit(report: Report) -> str:
+    """Which limit the deadline is, and who moved it."""
+    deadline = report.get("deadline")
+    if not deadline:
+        return ""
+    extended = deadline.get("extended")
+    reason = f": {clean(extended['reason'])}" if extended and extended["reason"] else ""
+    by = f", moved by {clean(extended['owner'])}{reason}" if extended else ""
+    return f" ({deadline['limit']}{by})"
 
 
 def _warning(report: Report) -> str:
@@ -252,10 +263,18 @@ def who(report: Report) -> list[str]:
     if report.get("hold_left", 1.0) < 1.0:
         more = f"root: `costguard hold 2h`; users' hold time (hold.total) is used up; {NEW_HOLDS}"
     if report["holds"]:
-        return ["the owner of a hold, or root: `costguard release` ends it", more]
+        return ["the owner of a hold, or root: `costguard release` ends it", more, *_past_deadline(report)]
     if report["phase"] in {"DONE", "FAILED"}:
         return ["root: `costguard release` makes it watch again; so does work on a GPU"]
-    return [more]
+    return [more, *_past_deadline(report)]
+
+
+def _past_deadline(report: Report) -> list[str]:
+    """How users may move the deadline, where there is one."""
+    limit = _policy(report).extend_max
+    if not report.get("deadline") or limit <= 0.0:
+        return []
+    return [f"any user: `costguard hold --past-deadline 2h` moves the deadline, by {duration(limit)} at most"]
 
 
 def _plan(plan: Report) -> Iterator[RenderableType]:

@@ -180,10 +180,15 @@ def _administrator(settings: Settings, written: Mapping[str, Value]) -> Iterator
                 f"{written[f'admin.{name}'].source}); allowed: at least {show_seconds(floor)}",
                 involves=(f"admin.{name}",),
             )
-    if admin.hold_max is not None and settings.hold.max > admin.hold_max:
-        yield Problem(
-            "hold.max",
-            f"{show_seconds(settings.hold.max)} is above the administrator's maximum (admin.hold_max, "
-            f"{written['admin.hold_max'].source}); allowed: at most {show_seconds(admin.hold_max)}",
-            involves=("admin.hold_max",),
-        )
+    ceilings = (
+        ("hold.max", settings.hold.max, "hold_max", admin.hold_max),
+        ("hold.past_deadline", settings.hold.past_deadline, "past_deadline", admin.past_deadline),
+    )
+    for path, value, name, ceiling in ceilings:
+        if ceiling is not None and value > ceiling:
+            yield Problem(
+                path,
+                f"{show_seconds(value)} is above the administrator's maximum (admin.{name}, "
+                f"{written[f'admin.{name}'].source}); allowed: at most {show_seconds(ceiling)}",
+                involves=(f"admin.{name}",),
+            )

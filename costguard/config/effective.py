@@ -47,6 +47,8 @@ def policy(settings: Settings) -> dict[str, object]:
         "hold_max": settings.hold.max,
         "hold_total": settings.hold.total,
         "hold_per_user": settings.hold.per_user,
+        "extend_max": settings.hold.past_deadline,
         "admin_hold": settings.admin.hold,
+        "tell_armed": settings.notify.armed,
         "warn_attempts": settings.notify.attempts,
     }

@@ -108,6 +108,13 @@ class HoldSection(Section):
         allowed=f"{DURATION}, at most hold.total; or off",
         gt=0,
     )
+    past_deadline: Duration = option(
+        "How far users may move a deadline (lifetime, lease, budget) with `costguard hold --past-deadline`. Root may move "
+        "it further.",
+        "24h",
+        example="0s",
+        ge=0,
+    )
 
 
 class CommandAction(Section):
@@ -349,6 +356,7 @@ class Notify(Section):
         example=True,
         allowed="true or false",
     )
+    armed: bool = option("Also tell when the machine is first seen to work, so that idle time counts from then.", False)
     hold_url: HoldUrl = option(
         "A link for warnings, to a service of yours that holds the machine without a login. {instance}, {machine} "
         "and {incident} are filled in.",
@@ -383,6 +391,7 @@ class Admin(Section):
     minimum_kill_duration: DurationOrOff = option("No `kill_duration` below this.", "off", example="30m")
     minimum_boot_grace: DurationOrOff = option("No `boot_grace` below this.", "off", example="30m")
     hold_max: DurationOrOff = option("No `hold.max` above this.", "off", example="8h")
+    past_deadline: DurationOrOff = option("No `hold.past_deadline` above this.", "off", example="4h")
 
 
 class Settings(Section):

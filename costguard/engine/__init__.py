@@ -6,6 +6,7 @@
 """
 
 from costguard.engine.events import (
+    AskExtend,
     AskHold,
     AskRelease,
     AskStop,
@@ -24,6 +25,7 @@ from costguard.engine.saved import initial
 from costguard.engine.state import State
 
 __all__ = [
+    "AskExtend",
     "AskHold",
     "AskRelease",
     "AskStop",

@@ -72,6 +72,18 @@ class AskHold(NamedTuple):
     uid: int | None = None
 
 
+class AskExtend(NamedTuple):
+    """Somebody wants the deadline to come ``seconds`` later than it is, or than now where it has passed."""
+
+    at: float
+    seconds: float
+    owner: str
+    reason: str = ""
+    client: int | None = None
+    wall: float = 0.0
+    uid: int | None = None
+
+
 class AskRelease(NamedTuple):
     """Somebody ends holds. ``everything``: those of all users, what is latched, and the limit on repeated stops."""
 
@@ -112,4 +124,4 @@ class Finding(NamedTuple):
     words: str
 
 
-Event = Tick | Devices | Began | Outcome | AskHold | AskRelease | AskStop | Notice | Finding
+Event = Tick | Devices | Began | Outcome | AskHold | AskExtend | AskRelease | AskStop | Notice | Finding

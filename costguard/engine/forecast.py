@@ -1,5 +1,6 @@
 """When the next decision could fall, so that what changes nothing in between may be skipped."""
 
+from costguard.engine.ahead import deadline_told_at
 from costguard.engine.alarm import but_for_weak_at, delayed, only_weak_sign, would_have_stopped_at
 from costguard.engine.idleness import idle_at, quiet_enough_at, work_seen, works_now
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
@@ -28,6 +29,7 @@ def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) ->
         return -NEVER
     times = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at]
     times += [_arming(state, rules), _alarm(state, rules), *[hold.until for hold in core.people.holds]]
+    times.append(deadline_told_at(state, rules, wall, synced=synced))
     if core.notice.due is not None:
         times.append(core.notice.due + NOTICE_KEPT_SECONDS)
     if rules.policy.budget is not None:

@@ -1,6 +1,7 @@
 """What happens in each phase: warn, act, confirm, latch, try anew; and what the cloud's notices do to it."""
 
 from costguard.engine import deadlines, overdue, reasons
+from costguard.engine.ahead import remind
 from costguard.engine.attempt import (
     GOOD,
     abandon,
@@ -99,7 +100,7 @@ def _warn(turn: Turn) -> None:
     """Begin a countdown. Where the owner gives people no time to react, nothing waits for the delivery."""
     grace = turn.rules.policy.grace
     turn.incident = turn.incident._replace(warned=turn.at if grace <= 0 else None)
-    turn.announcement = turn.announcement._replace(exhausted=False, reached="")
+    turn.announcement = turn.announcement._replace(exhausted=False, reached="", reminded=0)
     due = max(turn.at + grace, may_act_at(turn.core, turn.rules))
     _send_warning(turn, due - turn.at, 1, rounds=turn.ending.rounds)
 
@@ -137,7 +138,8 @@ def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) ->
         elif late and not attempt.worker:
             _warn(turn)
         else:
-            act(turn, incident, due, blocked=blocked)
+            remind(turn, incident, due)
+            act(turn, turn.incident, due, blocked=blocked)
 
 
 def _await_warning(turn: Turn, incident: Incident) -> None:

@@ -8,9 +8,22 @@ every attempt is decided on the readings of the tick that releases it; unknown n
 from typing import NamedTuple
 
 from costguard.engine import incident, people, restart
+from costguard.engine.ahead import tell_deadline
 from costguard.engine.alarm import raise_alarm, raise_weak
 from costguard.engine.effects import Effect
-from costguard.engine.events import AskHold, AskRelease, AskStop, Began, Devices, Event, Finding, Notice, Outcome, Tick
+from costguard.engine.events import (
+    AskExtend,
+    AskHold,
+    AskRelease,
+    AskStop,
+    Began,
+    Devices,
+    Event,
+    Finding,
+    Notice,
+    Outcome,
+    Tick,
+)
 from costguard.engine.forecast import next_decision
 from costguard.engine.invariants import check
 from costguard.engine.narrate import Sentence
@@ -160,6 +173,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
         bridged=state.core.fresh != "lost" and (bridged(gap, rules, restarted=restarted) or first),
         watched=bridged(gap, rules, restarted=False) or first,
     )
+    tell_deadline(turn)
     turn.core = turn.core._replace(
         fresh="", unchanged_until=next_decision(turn.state, rules, tick.wall, synced=tick.synced)
     )
@@ -181,6 +195,8 @@ def _arm(turn: Turn, readings: tuple[Reading, ...], since: float, *, hole: bool)
             began = None
     if (began, armed_at) != (old.above_arm_since, old.armed_at):
         turn.signals = old._replace(above_arm_since=began, armed_at=armed_at)
+    if turn.rules.policy.tell_armed and old.armed_at is None and armed_at is not None and duration:
+        turn.tell("armed", "info")
     work = old.known_work  # work beside a GPU that cannot be read is work
     worked = work is not None and work.busy and turn.at - work.since >= WORK_FORGIVES_SECONDS
     if (turn.core.ledger.stops or turn.core.people.charged) and (worked or (armed_at == turn.at and duration)):
@@ -237,6 +253,8 @@ def _other(turn: Turn, event: Event) -> None:
             incident.outcome(turn, event)
         case AskHold():
             people.hold(turn, event)
+        case AskExtend():
+            people.extend(turn, event)
         case AskRelease():
             people.release(turn, event)
         case AskStop():

@@ -1,5 +1,7 @@
 """The deadline (lifetime, lease or budget), and the end of the work that it waits for."""
 
+from typing import NamedTuple
+
 from costguard.engine.rules import Rules, reached
 from costguard.engine.state import Core, State
 from costguard.engine.window import NEVER, never_known
@@ -11,19 +13,37 @@ A pause is not the end of the work: without this people get a warning and its ca
 """
 
 
-def deadline_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
-    """The earliest of lifetime, lease and budget, on the boot clock; time asleep is neither running nor billed."""
+class Limit(NamedTuple):
+    """What ends the machine's time: its name, its moment on the boot clock, and the seconds that it gives in all."""
+
+    name: str  # lifetime | lease | budget
+    at: float
+    whole: float | None  # None: the rules name no beginning
+
+
+def limits(state: State, rules: Rules, wall: float, *, synced: bool | None) -> list[Limit]:
+    """Lifetime, lease and budget as far as they are set and known; time asleep is neither running nor billed."""
     policy, core = rules.policy, state.core
-    soonest = NEVER
+    found = []
     if policy.lifetime is not None:
-        soonest = policy.lifetime - core.ledger.ran + core.clocks.suspended
+        found.append(Limit("lifetime", policy.lifetime - core.ledger.ran + core.clocks.suspended, policy.lifetime))
     if policy.lease_until is not None and synced is not False:
-        soonest = min(soonest, state.at + policy.lease_until - wall)
+        found.append(Limit("lease", state.at + policy.lease_until - wall, None))
     if policy.budget is not None and policy.price_per_hour and wall < period_over(core, rules):
-        soonest = min(
-            soonest, (policy.budget - core.ledger.spent) / policy.price_per_hour * 3600.0 + core.clocks.suspended
-        )
-    return soonest
+        left = (policy.budget - core.ledger.spent) / policy.price_per_hour * 3600.0
+        found.append(Limit("budget", left + core.clocks.suspended, policy.budget / policy.price_per_hour * 3600.0))
+    return found
+
+
+def limit_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+    """The earliest limit, before anybody extended it; NEVER where there is none."""
+    return min([limit.at for limit in limits(state, rules, wall, synced=synced)], default=NEVER)
+
+
+def deadline_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+    """When the deadline is, on the boot clock: the earliest limit, or the end of its extension; NEVER where there is none."""
+    limit, extension = limit_at(state, rules, wall, synced=synced), state.core.deadline.extension
+    return limit if extension is None or limit == NEVER else max(limit, extension.until)
 
 
 def period_over(core: Core, rules: Rules) -> float:

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 
-from costguard.engine import obstacles
+from costguard.engine import obstacles, overdue
 from costguard.engine.attempt import abandon
 from costguard.engine.effects import Answer
-from costguard.engine.events import AskHold, AskRelease, AskStop
+from costguard.engine.events import AskExtend, AskHold, AskRelease, AskStop
 from costguard.engine.incident import back_to_watching, open_incident
 from costguard.engine.plans import REPEATED_STOPS
 from costguard.engine.policy import Policy
+from costguard.engine.reasons import DEADLINE
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, PERSON, ROOT, WARNING, Core, Hold, holder
 from costguard.engine.turn import Turn, action_of
+from costguard.engine.window import NEVER
 from costguard.engine.words import duration
 
 HOLDS_KEPT = 32
@@ -59,6 +61,40 @@ def hold(turn: Turn, event: AskHold) -> None:
     _grant(turn, granted, seconds)
     cut = "" if seconds == event.seconds else f" (you asked for {event.seconds:.0f} s, more than the limit allows)"
     _answer(turn, event.client, f"held for {seconds:.0f} s{cut}", done=True)
+
+
+def extend(turn: Turn, event: AskExtend) -> None:
+    """A person moves the deadline, and nothing else: a machine that falls idle is stopped all the same."""
+    core, key = turn.core, holder(event.owner, event.uid)
+    limit = overdue.limit_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    due = overdue.deadline_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    until = max(limit, event.at) + event.seconds
+    if event.uid != ROOT:
+        until = min(until, limit + turn.rules.policy.extend_max)
+    if core.phase in {ACTING, CONFIRMING}:
+        message = f"too late: the request to {action_of(core.incident, turn.rules)} has already been sent"
+    elif limit == NEVER:
+        message = "refused: this machine has no deadline; `costguard hold 2h` keeps it up"
+    elif until <= max(due, event.at):
+        most = turn.rules.policy.extend_max
+        message = (
+            f"refused: the deadline cannot be extended further; users may by {duration(most)} in all, root by more"
+        )
+    else:
+        _extend(turn, Hold(event.owner, event.reason, until, event.wall + until - event.at, event.uid), key)
+        _answer(turn, event.client, f"the deadline is in {duration(until - event.at)} now", done=True)
+        return
+    _answer(turn, event.client, message, done=False)
+
+
+def _extend(turn: Turn, extension: Hold, key: str) -> None:
+    incident = turn.core.incident
+    if turn.core.phase == WARNING and incident is not None and incident.reason == DEADLINE.name:
+        back_to_watching(turn, f"{extension.owner} extended the deadline")
+    turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extension=extension))
+    facts = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}
+    told = _tell(turn, "deadline_extended", key, _told_lately(turn), facts, always=extension.uid == ROOT)
+    turn.people = turn.people._replace(told=told)
 
 
 def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
@@ -161,7 +197,12 @@ def release(turn: Turn, event: AskRelease) -> None:
         facts = {"owner": event.owner, "hold": "released", "holders": [held.owner for held in others]}
         told = _tell(turn, "hold_ended", _RELEASED, _told_lately(turn), facts, always=event.everything)
         turn.people = turn.people._replace(told=told)
+    extension = core.deadline.extension
+    taken_back = extension is not None and (event.everything or extension.key == key)
+    if extension is not None and taken_back:
+        turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extension=None))
     did = [_whose(ended)] if ended else []
+    did += [f"the extension of the deadline by {extension.owner}"] if extension is not None and taken_back else []
     stays = [_whose(others)] if others else []
     (did if event.everything else stays).extend(latched)
     _answer(turn, event.client, _released(did, stays), done=bool(did) or not stays)

@@ -48,6 +48,8 @@ class Policy(NamedTuple):
     hold_max: float = 86400.0
     hold_total: float = 259200.0  # of all users but root, since work was last seen
     hold_per_user: float | None = None  # of one of them; None: two thirds of the whole
+    extend_max: float = 86400.0  # so long past a deadline may users extend it
+    tell_armed: bool = False  # people hear when the machine counts as working
     price_per_hour: float | None = None
     currency: str = "USD"
     saving_limit: float | None = 86400.0  # of a time off, so much counts as money not spent; None: all of it

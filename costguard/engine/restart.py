@@ -98,6 +98,10 @@ def close_after_boot(turn: Turn) -> None:
     carried = [_carried(turn, hold) for hold in turn.people.holds]
     turn.core = turn.core._replace(incident=None)
     turn.people = turn.people._replace(holds=tuple(hold for hold in carried if hold is not None))
+    extension = turn.core.deadline.extension
+    if extension is not None and _left(turn, extension) < extension.until - turn.at:
+        extended = extension._replace(until=turn.at + _left(turn, extension))
+        turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extension=extended))
 
 
 def _closed(turn: Turn, incident: Incident) -> None:
@@ -112,13 +116,17 @@ def _closed(turn: Turn, incident: Incident) -> None:
 
 def _carried(turn: Turn, hold: Hold) -> Hold | None:
     """A hold of an earlier boot with what is left of it; None once it is over, which is told."""
-    left = hold.until - turn.at
-    if turn.synced and turn.clocks.wall:  # else a date is not sure and shortens nothing: the time off does not count
-        left = min(left, hold.wall - turn.wall)
+    left = _left(turn, hold)
     if left > 0:
         return hold._replace(until=turn.at + min(left, turn.rules.policy.hold_max))
     turn.tell("hold_ended", "info", owner=hold.owner, hold=hold.reason)
     return None
+
+
+def _left(turn: Turn, hold: Hold) -> float:
+    """What is left of a hold of an earlier boot; a date that is not sure shortens nothing: the time off does not count."""
+    left = hold.until - turn.at
+    return min(left, hold.wall - turn.wall) if turn.synced and turn.clocks.wall else left
 
 
 def without_state(turn: Turn) -> None:

@@ -18,6 +18,7 @@ from costguard.engine.state import (
     Alarm,
     Clocks,
     Core,
+    Deadline,
     Hold,
     Incident,
     Ledger,
@@ -45,6 +46,7 @@ CORE = {
     "check_since": "plans.checking_since", "check_tries": "plans.failed_rounds", "check_soon": "plans.round_failed",
     "unused": "ledger.unused", "ran": "ledger.ran", "spent_since": "ledger.spent_since", "spent": "ledger.spent",
     "saved_wall": "clocks.wall", "saved_at": "clocks.wall_at", "synced": "clocks.synced", "fresh": "fresh",
+    "extension": "deadline.extension", "deadline_whole": "deadline.whole", "deadline_left": "deadline.told_left",
 }  # fmt: skip
 """All but what the next tick computes or brings: vetoes, and until when nothing changes."""
 
@@ -56,6 +58,7 @@ INCIDENT = {
     "released": "attempt.announced", "retry": "attempt.retry_at", "asked": "attempt.requested_at", "proof": "proof",
     "receipt": "receipt", "confirm": "attempt.confirm_effect", "recheck": "attempt.confirm_at",
     "stopping": "attempt.seen_stopping", "lost": "outcome_deadline", "detail": "detail",
+    "reminded": "announcement.reminded",
 }  # fmt: skip
 
 TRACK = {"loud": "busy", "since": "since", "known_since": "known_since", "past": "past", "lost": "unknown_since"}
@@ -98,6 +101,7 @@ def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None =
             people=People(holds, commitments["held"], accounts),
             ledger=Ledger(tuple(commitments["stops"]), spent_since=commitments["spent_since"]),
             incident=_incident(commitments["incident"]),
+            deadline=_deadline(commitments.get("deadline") or {}),
         )
         same = commitments.get("boot_id") == boot_id
         core = _same_boot(core, commitments, now) if same else _next_boot(core, commitments, now)
@@ -111,7 +115,11 @@ def _next_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
     """
     holds = tuple(hold._replace(until=now + hold.wall - commitments["wall"]) for hold in core.people.holds)
     unused, ran, spent = commitments["unused"], commitments["ran"], commitments["spent"]
+    extension = core.deadline.extension
+    if extension is not None:
+        extension = extension._replace(until=now + extension.wall - commitments["wall"])
     return core._replace(
+        deadline=core.deadline._replace(extension=extension),
         people=core.people._replace(holds=holds),
         ledger=core.ledger._replace(unused=unused, ran=ran, spent=spent),
         clocks=core.clocks._replace(wall=commitments["wall"] if commitments.get("dated", True) else UNDATED),
@@ -152,7 +160,21 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
         "boot_id": core.boot_id,
         "earlier": {"ran": ledger.ran, "spent": ledger.spent},  # without this boot, should its state be lost within it
         "incident": _value(core.incident) if core.phase in OPEN else None,
+        "deadline": _deadline_values(state, wall),
     }
+
+
+def _deadline_values(state: State, wall: float) -> dict[str, Any]:
+    extension, whole, told_left = state.core.deadline
+    dated = None if extension is None else list(extension._replace(wall=wall + extension.until - state.at))
+    return {"extension": dated, "whole": whole, "told_left": _value(told_left)}
+
+
+def _deadline(saved: Mapping[str, Any]) -> Deadline:
+    """Empty for commitments of a version that did not know it."""
+    return Deadline(
+        _maybe_hold(saved.get("extension")), saved.get("whole", 0.0), _moment(saved.get("told_left"))
+    )  # fmt: skip
 
 
 def _unused(state: State) -> float:
@@ -235,6 +257,10 @@ def _hold(saved: Sequence[Any]) -> Hold:
     return hold._replace(uid=int(number)) if named else hold
 
 
+def _maybe_hold(saved: Sequence[Any] | None) -> Hold | None:
+    return Hold(*saved) if saved else None
+
+
 def _incident(saved: Mapping[str, Any] | None) -> Incident | None:
     return _made(Incident, saved, INCIDENT) if saved else None
 
@@ -280,9 +306,12 @@ READ: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("accounts", "hold_told"), _pairs),
     **dict.fromkeys(("work", "mean", "shadow", "strong", "host"), _maybe_track),
     **dict.fromkeys(("alarm", "weak"), _alarm),
-    **dict.fromkeys(("remind", "again", "notice_soonest", "retell", "recheck", "lost", "next"), _moment),
+    **dict.fromkeys(
+        ("remind", "again", "notice_soonest", "retell", "recheck", "lost", "next", "deadline_left"), _moment
+    ),
     "devices": _devices,
     "holds": _holds,
+    "extension": _maybe_hold,
     "plans": _verdicts,
     "incident": _incident,
     "wish": _stop_request,

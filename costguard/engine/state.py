@@ -74,6 +74,7 @@ class Announcement(NamedTuple):
     again_at: float = NEVER  # when a warning that nobody got is sent again
     exhausted: bool = False  # nobody got the warning, however often it was tried
     reached: str = ""  # whom the warning reached, as the delivery says
+    reminded: int = 0  # how many reminders of the countdown were sent
 
 
 class Attempt(NamedTuple):
@@ -241,6 +242,14 @@ class Ledger(NamedTuple):
     spent: float = 0.0  # money of this period in earlier boots
 
 
+class Deadline(NamedTuple):
+    """What people were told of the deadline, and who extended it."""
+
+    extension: Hold | None = None  # until its end no deadline is a reason
+    whole: float = 0.0  # the most seconds that were left, where the rules do not say how many it gives
+    told_left: float = NEVER  # seconds left when it was told ahead
+
+
 class Core(NamedTuple):
     """What changes only when something happened. Times are on the boot clock, in seconds."""
 
@@ -263,6 +272,7 @@ class Core(NamedTuple):
     notice: Interruption = Interruption()
     plans: Plans = Plans()
     ledger: Ledger = Ledger()
+    deadline: Deadline = Deadline()
 
 
 class State(NamedTuple):

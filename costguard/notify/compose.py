@@ -37,6 +37,8 @@ unreached_tries      tries of a warning that reached nobody
 rounds               failed rounds of attempts; ``retry_in_seconds`` until the next one
 text, notes          text of a notice, a list of notes
 change               what the cloud announces: ``reboot``, ``freeze``; anything else: it reclaims the machine
+limit                what the deadline is: ``lifetime``, ``lease``, ``budget``
+stop_busy            true when the deadline stops work too
 done                 in a reminder: ``cannot``, ``unknown``; anything else: failed
 acted                true when an action was requested before the machine came back
 off_seconds          how long the machine was off, from ``stopped_wall`` to ``started_wall``
@@ -86,6 +88,44 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
         _price(facts),
         *_findings(facts, hints=False),
     ]
+
+
+def _countdown(facts: Facts) -> tuple[str, Lines]:
+    title, lines = _warning(facts)
+    return f"Reminder: {title}", lines
+
+
+LIMITS = {"lifetime": "its lifetime ends", "lease": "its lease ends", "budget": "its budget is spent"}
+
+
+def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
+    limit = LIMITS.get(facts.text("limit"), "its deadline passes")
+    verb = "would" if facts.dry else "will"
+    busy = (
+        "Even if it works then (deadline.stop_busy is set)."
+        if facts.true("stop_busy")
+        else "If it works then, this comes once the work has ended."
+    )
+    how = "would move" if facts.dry else "moves"
+    return f"{facts.subject} {verb} {facts.deed.base} when {limit} {facts.when}".rstrip(), [
+        f"A warning comes first. {busy}",
+        f"`costguard hold --past-deadline 2h` on {facts.machine} {how} the deadline by two hours.",
+        _price(facts),
+    ]
+
+
+def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
+    owner, until, reason = facts.text("owner"), facts.number("due_wall"), facts.text("hold")
+    end = f" to {clock(until, until - DAY)}" if until is not None else ""
+    return f"{facts.machine}: deadline moved{end}{f' by {owner}' if owner else ''}", [
+        sentence(f"reason given: {reason}" if reason else ""),
+        "The rule for idle machines applies as before. Who moved it, or root, can take that back: `costguard release`.",
+        _price(facts),
+    ]
+
+
+def _armed(facts: Facts) -> tuple[str, Lines]:
+    return f"{facts.machine} has begun to work", ["From now on idle time counts."]
 
 
 def _how_to_postpone(facts: Facts) -> str:
@@ -392,6 +432,10 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "came_back": _came_back,
     "closed": _closed,
     "state_lost": _state_lost,
+    "countdown": _countdown,
+    "deadline_ahead": _deadline_ahead,
+    "deadline_extended": _deadline_extended,
+    "armed": _armed,
 }
 
 

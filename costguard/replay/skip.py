@@ -8,6 +8,7 @@ seconds that have left the window already.
 
 from bisect import bisect_left, bisect_right
 
+from costguard.engine.ahead import deadline_told_at
 from costguard.engine.observation import Known
 from costguard.engine.overdue import deadline_at, period_over, work_over_seconds
 from costguard.engine.reasons import DEADLINE, IDLE, OWN_REASONS, UNKNOWN, UNUSED, reason_of
@@ -138,6 +139,7 @@ class Forward:
         """The sample before the first date: a check, a reminder, an alarm, a deadline, the end of a budget's period."""
         core, policy = state.core, self._rules.policy
         dates = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at]
+        dates.append(deadline_told_at(state, self._rules, state.at + self._start, synced=None))
         if core.alarms.unknown is not None:
             dates.append(core.alarms.unknown.next)
         if policy.budget is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.engine import Finding, Known, Notice, Policy, Veto
+from costguard.engine import AskExtend, Finding, Known, Notice, Policy, Veto
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
 from tests.engine.test_acting import IDLE, until
 from tests.engine.world import BUSY, DARK, EPOCH, QUIET, World
@@ -70,6 +70,12 @@ def asleep() -> World:
 def booted(world: World, off: float) -> World:
     world.boot(off=off)
     return ran(world, 10.0, QUIET)
+
+
+def moved() -> World:
+    world = ran(machine(lifetime=4 * HOUR, unused_after=None), 50.0, QUIET)
+    world.send(AskExtend(world.now, HOUR, "ann", "a run", 1, world.wall, 1001))
+    return world
 
 
 def held_over_a_boot() -> World:
@@ -282,6 +288,12 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "weak_sign": (lambda: ran(ran(machine(), 50.0, BUSY), 320.0, SIGN), "weak_sign", "warning", "WATCHING stop", {
         "gpu": "0000:00:00.0", "sign": "power 30 W above idle", "weak_seconds": 300.0, "money": 3.0}),
     "deadline_passed": (lambda: ran(machine(lifetime=100.0), 120.0, BUSY), "deadline_passed", "warning", "WATCHING stop deadline", {}),
+    "deadline_ahead": (lambda: ran(machine(lifetime=4 * HOUR, unused_after=None), 3 * HOUR, BUSY), "deadline_ahead", "warning",
+        "WATCHING stop", {"limit": "lifetime", "due_in_seconds": HOUR, "due_wall": EPOCH + 4 * HOUR, "stop_busy": False}),
+    "deadline_extended": (moved, "deadline_extended", "info", "WATCHING stop ann", {"hold": "a run", "due_wall": EPOCH + 5 * HOUR}),
+    "countdown": (lambda: ran(until(machine(grace=2 * HOUR), "WARNING"), HOUR + 30.0, QUIET), "countdown", "warning", "WARNING stop idle", {
+        "due_in_seconds": pytest.approx(3590.1), "due_wall": pytest.approx(EPOCH + 310.1 + 2 * HOUR - 10.0)}),
+    "armed": (lambda: ran(machine(tell_armed=True, arm_duration=30.0), 60.0, BUSY), "armed", "info", "WATCHING stop", {}),
     "reminder": (reminded, "reminder", "critical", "DONE stop idle", {"done": "cannot", "error": "no right", "money": 24 * 36.0}),
 }  # fmt: skip
 """How it comes about, its kind, how loud it is, what it is about (phase, action, reason, owner), and what it carries."""

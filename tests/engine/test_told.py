@@ -258,6 +258,7 @@ LEVELS = {
     "held": "info", "hold_ended": "info", "notice": "critical", "unknown_alarm": "critical", "unknown_recovered": "info",
     "preflight_refused": "critical", "preflight_passed": "info", "deadline_passed": "warning", "came_back": "info",
     "reminder": "critical", "outcome_unknown": "critical", "closed": "info",
+    "deadline_ahead": "warning", "deadline_extended": "info", "countdown": "warning", "armed": "info",
 }  # fmt: skip
 """How loudly people hear of each; *cancelled* depends on whose stop it was."""
 

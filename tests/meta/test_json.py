@@ -55,10 +55,12 @@ def reports() -> list[dict[str, Any]]:
     heard = Answers()
     for hatch in ("", "costguard=off"):
         host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.0)]), until=6000.0, watch=heard)
-        config = effective({"price_per_hour": 2.0, "kill_duration": 1800.0, "arm_duration": None, "mode": "live"})
+        rules = {"price_per_hour": 2.0, "kill_duration": 1800.0, "arm_duration": None, "mode": "live", "lifetime": 9e5}
+        config = effective(rules)
         loop = Loop(host, config, host.start()._replace(hatch=hatch))
         asked: list[tuple[float, dict[str, Any]]] = [
             (60.0, {"command": "hold", "seconds": 600.0, "reason": "x"}),
+            (70.0, {"command": "hold", "seconds": 600.0, "reason": "x", "past_deadline": True}),
             (90.0, {"command": "status"}),
             (1000.0, {"command": "status"}),
             (2000.0, {"command": "status"}),
@@ -115,6 +117,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
             keep("status", "--json", *state)
             if report["holds"]:
                 keep("hold", "2h", "--json", *state)
+                keep("hold", "--past-deadline", "2h", "--json", *state)
                 keep("release", "--json", *state)
     events = [["x-i1", 1.79e9, "told", json.dumps({"effect": "m1", "name": "closed", "facts": {
         "price_per_hour": 2.0, "currency": "EUR", "saved": 2.0, "stopped_wall": 1.79e9 - 3600.0, "started_wall": 1.79e9}})],

@@ -207,6 +207,24 @@ def test_root_releases_everything_and_status_shows_what_is_left() -> None:
     assert after["hold_left"] == pytest.approx(3 * 86400.0, abs=300.0)
 
 
+def test_a_user_moves_the_deadline_and_status_shows_who_did() -> None:
+    """Within the owner's limit; and a machine without a deadline has none to move."""
+    ears = Ears()
+    host, loop = idle(ears, 1500.0, kill_duration=7200.0, lifetime=36000.0, extend_max=7200.0)
+    ask_at(host, 650.0, {"command": "hold", "seconds": 86400, "past_deadline": True, "reason": "a\nrun"}, ALICE)
+    ask_at(host, 700.0, {"command": "status"}, BOB)
+    ask_at(host, 710.0, {"command": "release"}, uid=0)
+    ask_at(host, 740.0, {"command": "status"}, BOB)
+    loop.run()
+    moved, left = ears.answers[2][0]["deadline"], ears.answers[4][0]["deadline"]
+    assert (moved["limit"], moved["extended"]["uid"], moved["extended"]["reason"]) == ("lifetime", ALICE, "a run")
+    assert moved["extended"]["until"] == pytest.approx(moved["at"] + 7200.0, abs=1.0)
+    assert ears.answers[2][0]["deadline_at"] == pytest.approx(moved["extended"]["until"], abs=1.0)
+    assert ears.answers[2][0]["holds"] == [], "nothing else is held"
+    assert "extension of the deadline by" in ears.answers[3][0]["words"]
+    assert left["extended"] is None
+
+
 @pytest.mark.parametrize("between", ["\n", "\r\n\n", "\u2028", "\x0b", "\x85", "\x1c"])
 def test_the_reason_of_a_hold_is_one_line(between: str) -> None:
     """What a user writes stands within the agent's message on everybody's terminal: it must not look like another line of it."""

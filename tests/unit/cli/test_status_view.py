@@ -302,3 +302,15 @@ def test_hold_shows_the_hold_of_whoever_asked() -> None:
         {"owner": "bob", "reason": "", "until": NOW + 600.0, "uid": os.geteuid() + 1},
     ]
     assert described(report(holds=holds), 7200.0)[0].startswith("Held by me until")
+
+
+@pytest.mark.parametrize("moved", [None, {"owner": "uid 7", "uid": 7, "reason": "a [bold]run", "until": NOW + 9000.0}])
+def test_the_limit_and_who_moved_it_stand_beside_the_deadline(moved: dict[str, Any] | None) -> None:
+    """Which limit ends the time, who moved it and why; and how to move it, where users may."""
+    limit = {"limit": "budget", "at": NOW + 1800.0, "extended": moved}
+    text = " ".join(shown(deadline=limit, deadline_at=NOW + 1800.0).split())
+    assert (": a [bold]run" in text and "moved by uid 7" in text) is (moved is not None)
+    assert "the deadline (budget" in text
+    assert "costguard hold --past-deadline 2h" in text
+    policy = Policy(mode="live", extend_max=0.0)._asdict()
+    assert "--past-deadline" not in shown(deadline=limit, deadline_at=NOW + 1800.0, policy=policy)

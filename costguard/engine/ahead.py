@@ -1,0 +1,94 @@
+"""What is still to come is told ahead: the deadline in steps, and the end of a long countdown."""
+
+from typing import NamedTuple
+
+from costguard.engine import overdue
+from costguard.engine.rules import Rules, reached
+from costguard.engine.state import OPEN, Incident, State
+from costguard.engine.turn import Turn
+from costguard.engine.window import NEVER
+
+SHARES = (0.25, 0.1)
+HOUR_SECONDS = 3600.0
+"""The deadline is told when so much of its time is left, and an hour before."""
+
+SHORTEST_SECONDS = 300.0
+"""Nothing is told ahead by less."""
+
+MOVED_SECONDS = 120.0
+"""A deadline that is later by more was moved: it is told anew."""
+
+LONG_COUNTDOWN_SECONDS = 1200.0
+"""People are reminded of a countdown that is at least so long: at its half, and in its last minute."""
+
+LAST_SECONDS = 60.0
+
+
+class _Due(NamedTuple):
+    """The next deadline: its limit, the seconds left, and the seconds that it gave in all."""
+
+    limit: str
+    left: float
+    whole: float
+
+
+def tell_deadline(turn: Turn) -> None:
+    """Tell how much time is left, once for each step; of several that have passed the last."""
+    due, known = _due(turn.state, turn.rules, turn.wall, synced=turn.synced), turn.core.deadline
+    if due is None:
+        return
+    if due.left > known.told_left + MOVED_SECONDS:
+        known = known._replace(told_left=NEVER)
+    if due.left > known.whole + MOVED_SECONDS:
+        known = known._replace(whole=due.left)
+    if due.left <= _step(due.whole, known.told_left):
+        facts = {"due_in_seconds": due.left, "due_wall": turn.wall + due.left, "stop_busy": turn.rules.policy.stop_busy}
+        turn.tell("deadline_ahead", "warning", limit=due.limit, **facts)
+        known = known._replace(told_left=due.left)
+    if known != turn.core.deadline:
+        turn.core = turn.core._replace(deadline=known)
+
+
+def deadline_told_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+    """When the deadline is told next, if nothing changes; NEVER when it is not."""
+    due = _due(state, rules, wall, synced=synced)
+    return NEVER if due is None else state.at + due.left - _step(due.whole, state.core.deadline.told_left)
+
+
+def _due(state: State, rules: Rules, wall: float, *, synced: bool | None) -> _Due | None:
+    """The deadline that is still to come; none while one is under way, or the administrator holds the machine."""
+    core, end = state.core, NEVER
+    if core.phase in OPEN or rules.policy.admin_hold:
+        return None
+    limits = overdue.limits(state, rules, wall, synced=synced)
+    if rules.policy.budget is not None:  # of what is not spent by then nothing is ever due
+        end = state.at + overdue.period_over(core, rules) - wall
+    first = min(
+        (limit for limit in limits if limit.name != "budget" or limit.at < end),
+        key=lambda limit: limit.at,
+        default=None,
+    )
+    if first is None:
+        return None
+    until = first.at if core.deadline.extension is None else max(first.at, core.deadline.extension.until)
+    left = until - state.at
+    return _Due(first.name, left, max(first.whole or core.deadline.whole, left)) if left > 0.0 else None
+
+
+def _step(whole: float, told_left: float) -> float:
+    """The next step, in seconds left; -NEVER when there is none. What is not much shorter than the whole is no step."""
+    steps = [share * whole for share in SHARES] + [HOUR_SECONDS] * (whole >= 2.0 * HOUR_SECONDS)
+    return max((step for step in steps if SHORTEST_SECONDS <= step < told_left), default=-NEVER)
+
+
+def remind(turn: Turn, incident: Incident, due: float) -> None:
+    """Remind people of a long countdown at its half and in its last minute; in dry run nothing comes of it."""
+    warned, reminded = incident.warned, incident.announcement.reminded
+    if warned is None or incident.by_person or not turn.live or due - warned < LONG_COUNTDOWN_SECONDS:
+        return
+    passed = sum(reached(turn.at, moment) for moment in (warned + (due - warned) / 2.0, due - LAST_SECONDS))
+    left = due - turn.at
+    if passed <= reminded or left <= 0.0:
+        return
+    turn.tell("countdown", "warning", due_in_seconds=left, due_wall=turn.wall + left)
+    turn.announcement = turn.announcement._replace(reminded=passed)

@@ -1,0 +1,239 @@
+"""What is to come is told ahead: the deadline in steps, a long countdown again, and people may move the deadline."""
+
+import pytest
+
+from costguard.engine import AskExtend, Step
+from costguard.engine.effects import Answer, Tell
+from costguard.engine.policy import Policy
+from tests.engine.world import BASE, BUSY, QUIET, World, reloaded
+
+HOUR = 3600.0
+RARE = BASE._replace(interval=60.0, arm_duration=None, unused_after=None, kill_duration=30 * 86400.0, boot_grace=120.0)
+"""No reason but the deadline."""
+
+
+def told(world: World, kind: str = "deadline_ahead") -> list[float]:
+    """Seconds that were left each time."""
+    return [
+        round(float(str(effect.facts["due_in_seconds"])))
+        for _, effect in world.effects
+        if isinstance(effect, Tell) and effect.kind == kind
+    ]
+
+
+def extend(world: World, seconds: float, owner: str = "ann", uid: int | None = 1001) -> Answer:
+    """A person moves the deadline; what they are answered."""
+    done: Step = world.send(AskExtend(world.now, seconds, owner, "a run", 1, world.wall, uid))
+    return next(effect for effect in done.effects if isinstance(effect, Answer))
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "steps"),
+    [
+        (100 * HOUR, [25 * HOUR, 10 * HOUR, HOUR]),
+        (4 * HOUR, [HOUR, 1440.0]),  # a quarter is an hour: told once
+        (2 * HOUR, [HOUR, 1800.0, 720.0]),
+        (HOUR, [900.0, 360.0]),  # an hour before its own beginning is no news
+        (1000.0, []),
+    ],
+)
+def test_a_deadline_is_told_at_a_quarter_a_tenth_and_an_hour(lifetime: float, steps: list[float]) -> None:
+    """Once each, whatever the machine does."""
+    world = World(RARE._replace(lifetime=lifetime), 1)
+    world.run(lifetime - 120.0, BUSY)
+    assert told(world) == [pytest.approx(step, abs=60.0) for step in steps]
+    assert all(effect.level == "warning" for _, effect in world.effects if isinstance(effect, Tell))
+
+
+def test_each_step_is_told_once_over_restarts_and_boots() -> None:
+    """What was told is a commitment, and a lifetime goes on where it was."""
+    world = World(RARE._replace(lifetime=10 * HOUR), 1)
+    world.run(8 * HOUR, BUSY)
+    world.restart(down=30.0)
+    world.run(0.5 * HOUR, BUSY)
+    world.boot()
+    world.run(0.45 * HOUR, BUSY)
+    world.lose_state()
+    world.run(0.5 * HOUR, BUSY)
+    assert told(world) == [pytest.approx(seconds, abs=90.0) for seconds in (2.5 * HOUR, HOUR)]
+
+
+def test_a_guard_that_begins_late_tells_the_last_step_alone() -> None:
+    """It was installed when little time was left: one message, not three."""
+    world = World(RARE._replace(lifetime=100 * HOUR), 1)
+    world.state = world.state._replace(
+        core=world.state.core._replace(ledger=world.state.core.ledger._replace(ran=95 * HOUR))
+    )
+    world.run(2 * HOUR, BUSY)
+    assert told(world) == [pytest.approx(5 * HOUR, abs=90.0)]
+
+
+def test_a_lease_is_told_by_the_time_that_was_left_when_it_was_first_seen() -> None:
+    """Nothing says when it began. A later date is told anew, in its own steps."""
+    world = World(RARE, 1)
+    world.policy = RARE._replace(lease_until=world.wall + 40 * HOUR)
+    world.run(31 * HOUR, QUIET)
+    assert told(world) == [pytest.approx(10 * HOUR, abs=60.0)]
+    world.reload(world.policy._replace(lease_until=world.wall + 80 * HOUR))
+    world.run(61 * HOUR, QUIET)
+    assert told(world)[1:] == [pytest.approx(20 * HOUR, abs=60.0)]
+
+
+def test_a_date_that_is_not_sure_is_no_deadline() -> None:
+    """A clock that was never set tells nobody of a lease."""
+    world = World(RARE, 1)
+    world.policy = RARE._replace(lease_until=world.wall + HOUR)
+    for _ in range(100):
+        world.tick(QUIET, synced=False)
+    assert told(world) == []
+
+
+def test_a_budget_that_its_period_will_not_spend_is_not_told() -> None:
+    """The next period begins before; where it does not, the steps count from the whole budget."""
+    never = World(RARE._replace(budget=100.0, price_per_hour=1.0, budget_period=90 * HOUR), 1)
+    never.run(89 * HOUR, BUSY)
+    assert told(never) == []
+    spent = World(RARE._replace(budget=40.0, price_per_hour=1.0, budget_period=90 * HOUR), 1)
+    spent.run(39.5 * HOUR, BUSY)
+    assert told(spent) == [pytest.approx(seconds, abs=90.0) for seconds in (10 * HOUR, 4 * HOUR, HOUR)]
+
+
+def test_an_administrators_hold_tells_of_no_deadline() -> None:
+    """Nothing comes of it."""
+    world = World(RARE._replace(lifetime=10 * HOUR, admin_hold="a fair"), 1)
+    world.run(9.9 * HOUR, BUSY)
+    assert told(world) == []
+
+
+def test_a_moved_deadline_stops_nothing_until_its_new_end_and_is_told_ahead_again() -> None:
+    """And it holds nothing but the deadline."""
+    world = World(RARE._replace(lifetime=10 * HOUR, grace=600.0), 1)
+    world.run(9.5 * HOUR, QUIET)
+    assert extend(world, 5 * HOUR).done
+    before = len(told(world))
+    world.run(5.4 * HOUR, QUIET)
+    assert world.phase() == "WATCHING"
+    assert told(world)[before:] == [pytest.approx(2.5 * HOUR, abs=60.0), pytest.approx(HOUR, abs=60.0)]
+    world.run(0.15 * HOUR, QUIET)
+    assert world.phase() == "WARNING"
+
+
+def test_moving_the_deadline_ends_its_countdown_and_no_other() -> None:
+    """People who still work are not hurried; a machine that is idle is stopped all the same."""
+    world = World(BASE._replace(lifetime=1000.0, unused_after=None), 1)
+    world.run(1020.0, QUIET)
+    assert world.phase() == "WARNING"
+    assert extend(world, HOUR).done
+    assert (world.phase(), world.kinds()[-2:]) == ("WATCHING", ["cancelled", "deadline_extended"])
+    world.run(600.0, QUIET)
+    assert world.phase() == "WATCHING"
+    idle = World(BASE._replace(lifetime=20000.0, arm_duration=None), 1)
+    idle.run(320.0, QUIET)
+    assert idle.phase() == "WARNING"
+    assert extend(idle, HOUR).done
+    assert idle.phase() == "WARNING"
+
+
+def test_users_move_a_deadline_so_far_and_root_further() -> None:
+    """The limit counts from the deadline itself, so many small steps lead no further than one."""
+    world = World(RARE._replace(lifetime=2 * HOUR, extend_max=3 * HOUR), 1)
+    world.run(HOUR, QUIET)
+    assert extend(world, 100 * HOUR).done
+    due = world.state.core.deadline.extension
+    assert due is not None
+    assert due.until == pytest.approx(5 * HOUR)
+    again = extend(world, 100 * HOUR, "bob", 1002)
+    assert (again.done, "root by more" in again.message) == (False, True)
+    assert extend(world, 100 * HOUR, "root", 0).done
+    forbidden = World(RARE._replace(lifetime=2 * HOUR, extend_max=0.0), 1)
+    forbidden.run(HOUR, QUIET)
+    assert not extend(forbidden, HOUR).done
+
+
+def test_after_the_deadline_an_extension_counts_from_now() -> None:
+    """Work goes on past it: two more hours are two hours from now, within the same limit."""
+    world = World(RARE._replace(lifetime=2 * HOUR, extend_max=3 * HOUR), 1)
+    world.run(3 * HOUR, BUSY)
+    assert extend(world, HOUR).done
+    extension = world.state.core.deadline.extension
+    assert extension is not None
+    assert extension.until == pytest.approx(world.now + HOUR)
+
+
+def test_without_a_deadline_there_is_nothing_to_move() -> None:
+    """It is said, with what works instead; and an extension has to be longer than nothing."""
+    world = World(RARE, 1)
+    world.run(HOUR, QUIET)
+    answer = extend(world, HOUR)
+    assert (answer.done, "costguard hold" in answer.message) == (False, True)
+
+
+def test_who_moved_it_takes_it_back_and_others_do_not() -> None:
+    """Root takes back any."""
+    world = World(RARE._replace(lifetime=10 * HOUR), 1)
+    world.run(HOUR, QUIET)
+    extend(world, HOUR, "ann", 1001)
+    world.release(1002, everything=False)
+    assert world.state.core.deadline.extension is not None
+    world.release(0)
+    assert world.state.core.deadline.extension is None
+
+
+@pytest.mark.parametrize("way", ["boot", "restart", "lost"])
+def test_an_extension_outlives_the_guard_and_the_boot(way: str) -> None:
+    """With the same end as a date (I8)."""
+    world = World(RARE._replace(lifetime=3 * HOUR), 1)
+    world.run(2 * HOUR, QUIET)
+    extend(world, 5 * HOUR)
+    end = world.wall + 6 * HOUR
+    match way:
+        case "boot":
+            world.boot(off=HOUR)
+        case "restart":
+            world.restart(down=30.0)
+        case _:
+            world.lose_state()
+    world.run(120.0, QUIET)
+    extension = world.state.core.deadline.extension
+    assert extension is not None
+    assert world.wall + extension.until - world.now == pytest.approx(end, abs=30.0)
+
+
+LONG: Policy = BASE._replace(grace=HOUR, arm_duration=None, boot_grace=120.0)
+
+
+def test_a_long_countdown_is_told_again_at_its_half_and_in_its_last_minute() -> None:
+    """And once each: what was told is saved."""
+    world = World(LONG, 1)
+    world.run(310.0 + 0.6 * HOUR, QUIET)
+    world.state = reloaded(world.state)
+    world.run(0.4 * HOUR - 30.0, QUIET)
+    assert told(world, "countdown") == [pytest.approx(1800.0, abs=11.0), pytest.approx(60.0, abs=11.0)]
+
+
+@pytest.mark.parametrize("policy", [LONG._replace(mode="dry-run"), LONG._replace(grace=600.0)])
+def test_a_short_countdown_and_a_dry_run_are_told_once(policy: Policy) -> None:
+    """Nobody needs to hear three times within ten minutes, nor of what does not happen."""
+    world = World(policy, 1)
+    world.run(2 * HOUR, QUIET)
+    assert "warning" in world.kinds()
+    assert told(world, "countdown") == []
+
+
+def test_a_new_countdown_is_reminded_of_anew() -> None:
+    """The first one was cancelled after its reminder."""
+    world = World(LONG, 1)
+    world.run(310.0 + 0.6 * HOUR, QUIET)
+    world.run(120.0, BUSY)
+    world.run(320.0 + 0.6 * HOUR, QUIET)
+    assert len(told(world, "countdown")) == 2
+
+
+def test_armed_is_told_where_somebody_wants_to_hear_it() -> None:
+    """Off by default; once in a boot."""
+    for tell_armed in (False, True):
+        world = World(BASE._replace(tell_armed=tell_armed, kill_duration=4000.0), 1)
+        world.run(300.0, BUSY)
+        world.run(300.0, QUIET)
+        world.run(300.0, BUSY)
+        assert world.kinds().count("armed") == int(tell_armed)
