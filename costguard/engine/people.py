@@ -54,7 +54,7 @@ def hold(turn: Turn, event: AskHold) -> None:
     price = 0.0 if event.uid == ROOT else min(free, max(seconds - mine, least))
     if core.phase == WARNING:
         _end_countdown(turn, event.owner)
-    before = sum(held.refundable for held in core.people.holds if held.key == key)
+    before = sum(held.refundable for held in core.people.holds if held.key == key and held.until > event.at)
     until = event.at + seconds
     granted = Hold(event.owner, event.reason, until, event.wall + seconds, event.uid, before + max(0.0, price - least))
     _charge(turn, key, price)
@@ -187,7 +187,7 @@ def release(turn: Turn, event: AskRelease) -> None:
     others = tuple(held for held in core.people.holds if held not in ended)
     for held in ended:
         if held.uid != ROOT:
-            _charge(turn, held.key, -min(held.refundable, max(0.0, held.until - turn.at)))
+            _charge(turn, held.key, -min(held.refundable, max(0.0, held.until - event.at)))
     turn.people = turn.people._replace(holds=others)
     if event.everything:
         turn.ledger = turn.ledger._replace(stops=())

@@ -423,6 +423,26 @@ def test_a_hold_that_ended_in_a_sleep_is_not_taken_from_the_next_one() -> None:
     assert hold.until == world.now + 0.5 * HOUR
 
 
+def test_a_release_gives_back_nothing_of_a_hold_that_ended_in_a_sleep() -> None:
+    """The next look comes later than the question: an hour that was held through is not held a second time for nothing."""
+    world = started()
+    world.hold(HOUR, "eve", EVE)
+    world.suspend(2 * HOUR)
+    world.release(EVE, everything=False)
+    assert world.state.core.people.charged == HOUR
+
+
+def test_a_hold_after_one_that_ended_in_a_sleep_gives_back_its_own_time_alone() -> None:
+    """Each costs its look: what could have been given back of the one before ended with that."""
+    world = started()
+    world.hold(HOUR, "eve", EVE)
+    world.suspend(2 * HOUR)
+    for _ in range(2):
+        world.hold(0.5 * HOUR, "eve", EVE)
+        world.release(EVE, everything=False)
+    assert world.state.core.people.charged == HOUR + 2 * POLICY.interval
+
+
 def test_a_hold_that_is_made_longer_costs_what_it_adds() -> None:
     """An hour, then two from the same moment on: two in all, each refundable but for a look; a shorter one costs nothing."""
     world = started()

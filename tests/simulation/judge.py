@@ -121,6 +121,7 @@ class Judge(Watch):
         self.hatch_since = NEVER
         self.hatch_until = self.asks_changed = -NEVER
         self.heard_tags = False  # this guard, under this policy
+        self._unsaved_tags: tuple[dict[str, Any], float, float] | None = None  # what held before settings not yet saved
         self.asks = False
         self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on; the cloud takes it then
         self.noticed_until = -NEVER
@@ -165,9 +166,7 @@ class Judge(Watch):
         own = own and self.killed < requested  # else nobody could write down that it was
         unused = 0.0 if self.arming.surely else self._unused_so_far()
         self.carried, self.carried_unless_written = (0.0, unused) if own else (unused, 0.0)
-        gpus = len(self.story.machine.keys)
-        milder = terms(self.story.ruled, self.wanted, gpus) != terms(self.story.ruled, {}, gpus)
-        self._carried_under = (self.story.ruled["policy"], self.wanted if milder else {})  # a tag may ask for less
+        self._carried_under = self._rules(self.story.ruled, self.wanted)
         self.ran += self.awake()
 
     def _requested(self) -> float:
@@ -187,6 +186,9 @@ class Judge(Watch):
         whole = clear <= self.anew + self.law.interval + 30.0
         return at - clear + (self.carried if whole else 0.0)
 
+    def _rules(self, config: dict[str, Any], wanted: dict[str, Any]) -> object:
+        return config["policy"], terms(config, wanted, len(self.story.machine.keys))
+
     def _all(self) -> Terms:
         return self.law._replace(together="all")
 
@@ -200,7 +202,7 @@ class Judge(Watch):
             self._closes = {"warned": "cancelled", "gone": "closed"}.get(self.stage, "")
         self.ran_stored = max(0.0, self.stored_ran - WRITTEN) if same and kept else 0.0
         self.period = self.period if kept else Period()
-        if self._carried_under != (self.story.config["policy"], {}):
+        if self._carried_under != self._rules(self.story.config, {}):
             self.carried = self.carried_unless_written = 0.0  # quiet under another policy proves nothing
         again = same and kept and self.stored_under is self.story.ruled
         self.carried_sure, self.stored_quiet, self.first_tick = self.stored_quiet if again else 0.0, 0.0, NEVER
@@ -209,7 +211,7 @@ class Judge(Watch):
             self.period = None
             self.stops.clear()
             self.tried_stops.clear()
-        self.wanted, self.asks, self.hatch_since = {}, False, NEVER
+        self.wanted, self.asks, self.hatch_since, self._unsaved_tags = {}, False, NEVER, None
         self.taken.clear()
         self.noticed_until = -NEVER
         self.refused.clear()
@@ -314,7 +316,7 @@ class Judge(Watch):
             self.story.ruled = self.story.config
             self.carried, self.carried_sure = 0.0 if self.ticks else self.carried, 0.0
             self.period = Period()
-            self.wanted, self.asks, self.hatch_since = {}, False, NEVER
+            self.wanted, self.asks, self.hatch_since, self._unsaved_tags = {}, False, NEVER, None
             self.taken.clear()
             self.noticed_until = -NEVER
             kept = self._commitments()
@@ -324,6 +326,10 @@ class Judge(Watch):
             self._keep_stops(kept)
             self._afresh()
             return
+        self._goes_on()
+
+    def _goes_on(self) -> None:
+        """With the state that was saved last: what came after that is lost, or perhaps."""
         if self.hatch_since > self.saved_at - self.law.interval - 1.0:
             self.hatch_since = NEVER  # it was not saved with the state, and must be heard again
         if self.asks_changed > self.saved_at - self.law.interval - 1.0:
@@ -333,6 +339,11 @@ class Judge(Watch):
             self.enter("unsure" if self.unsaved or self.stage != "gone" else "gone")
             self.holds.ends = None
             self.dues.unheard()
+            self.tidings.unheard()
+        if self._unsaved_tags is not None:  # nor were these settings
+            self.wanted, since, self.carried = self._unsaved_tags
+            self.begin_again()
+            self.anew, self._unsaved_tags = since, None
         if self.arming.since > self.saved_at:
             self.arming.surely = False
         self.rest.restarted(self.saved_at - 1.1 * self.law.interval)
@@ -423,6 +434,7 @@ class Judge(Watch):
             self.hatch_until = until
             wanted = wanted_by(tags) if settings else {}
             if wanted != self.wanted:
+                self._unsaved_tags = self._unsaved_tags or (self.wanted, self.anew, self.carried)
                 before, self.wanted = self.law, wanted
                 if terms(self.story.ruled, self.wanted, len(self.story.machine.keys)) != before:
                     wish = self.may_wish
@@ -441,7 +453,8 @@ class Judge(Watch):
         if self.at <= self.stalled:  # an answer that it comes to late the guard drops, and asks anew
             self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
             return
-        if due > self.at > self.noticed_until + 2 * self.law.interval:
+        forgotten = self.noticed_until + 2 * self.law.interval  # by the guard, once it has looked after that
+        if due > self.at > forgotten and (self.noticed_until == -NEVER or self.ticks[-1] > forgotten):
             self.tidings.owes("notice")
         self._noticed[name] = due
         self.taken.append((self._heard(), due))
@@ -559,6 +572,7 @@ class Judge(Watch):
         self.unsaved = not done
         if done:
             self.saved_at = self.at
+            self._unsaved_tags = None
 
     def stored(self, now: Instant, data: dict[str, Any]) -> None:
         """The commitments are on the disk."""

@@ -42,6 +42,10 @@ class Tidings:
         self._deadline_heard = -NEVER
         self._deadline_told = max(self._deadline_told, self._judge.at - DAY + 300.0)
 
+    def unheard(self) -> None:
+        """The guard was killed as it was about to say something, and takes it for said: that is not missed for a day."""
+        self._deadline_told = self._weak_told = self._judge.at
+
     def owes(self, kind: str) -> None:
         """People must hear of this now, unless they just have."""
         if self._heard.get(kind, -NEVER) < self._judge.at:
@@ -106,7 +110,9 @@ class Tidings:
         last = judge.sights.looks[-1] if judge.sights.looks else None
         if last is None or at - last.at > 1.0:
             return
-        if judge.rest.blind is not None and any(last.seen[gpu] is None for gpu in law.judged):
+        before = judge.ticks[-1] if judge.ticks else last.at
+        heard = [look.seen for look in judge.sights.looks if look is last or look.at > before]  # of one tick, as a rule
+        if judge.rest.blind is not None and any(all(seen[gpu] is None for seen in heard) for gpu in law.judged):
             judge.breaks("I6: GPUs are said to be readable that cannot be read")
         if since is None or judge.stage != "watching" or judge.stage_at > since or judge.graced_at > since:
             return
