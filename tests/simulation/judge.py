@@ -269,6 +269,7 @@ class Judge(Watch):
         self.noticed_until = -NEVER
         self.taken.clear()
         self.graced_at = self.at
+        self._kept = None  # what was seen before the sleep is of no window any more
         self.begin_again()
         self.tidings.disturbed()
         self.dues.slept()
