@@ -8,12 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from costguard.engine import deadlines
-from costguard.engine.effects import Check, Prepare
+from costguard.engine.effects import Check, Prepare, Tell
 from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.engine.state import PERSON
 
 ATTENDED_SPREAD_SECONDS = 10.0
 """Over which checks are spread while a person waits at the terminal of the agent."""
+
+MESSAGE_SPREAD_SECONDS = 10.0
+"""Over which a fleet's messages are spread, but never over more than a twentieth of `grace`."""
+
+SPREAD_KINDS = frozenset(
+    ("warning", "would_act", "unknown_alarm", "preflight_refused", "cannot", "closed", "deadline_ahead", "weak_sign")
+)
+"""What the machine tells of itself, and may befall many at once; what a person did, or what ends it, waits for nothing."""
 
 _MIX = 2654435761  # odd, and far from small multiples: neighbouring values end up far apart
 
@@ -31,6 +39,14 @@ class Jitter:
 
     def __init__(self, instance: str, *, attended: bool) -> None:
         self._instance, self._attended = instance, attended
+
+    def before_message(self, effect: Tell, config: Mapping[str, Any]) -> float:
+        """Seconds to wait before a message leaves the machine: what befalls a fleet at once must not flood its chat at once."""
+        spread = float(config.get("cloud", {}).get("spread") or 0.0)
+        if self._attended or not config.get("providers") or effect.kind not in SPREAD_KINDS:
+            return 0.0
+        grace = float(config.get("policy", {}).get("grace") or 0.0)
+        return jitter_of(self._instance, 1) * min(spread, MESSAGE_SPREAD_SECONDS, grace / 20.0)
 
     def due_at(self, effect: Check | Prepare, now: float, config: Mapping[str, Any], reason: str) -> float:
         """When to start this effect, on the boot clock. What a person asked for starts at once."""

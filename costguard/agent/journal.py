@@ -36,6 +36,7 @@ PREFIXES: Mapping[str, str] = {
     "deadline_ahead": "deadline ahead",
     "deadline_extended": "deadline extended",
     "armed": "armed",
+    "summary": "summary",
 }
 """By kind of message. A kind that is not here is its own prefix, without underscores."""
 

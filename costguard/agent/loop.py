@@ -22,6 +22,7 @@ from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.report import report
 from costguard.agent.requests import Reply, Requests
+from costguard.agent.summary import SummaryPart
 from costguard.agent.tag_settings import changes
 from costguard.agent.task import Part
 from costguard.agent.workers import Circumstances, Workers
@@ -81,9 +82,10 @@ class Loop:
         self.config = config
         self.boot = boot
         self.configured = policy_from(config)
-        self.workers = Workers(host, config, Jitter(boot.instance, attended=boot.attended))
         self.disk = Disk(host, config["paths"]["state"], boot.instance, self._trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
+        jitter = Jitter(boot.instance, attended=boot.attended)
+        self.workers = Workers(host, config, jitter, self.history.delivery)
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
         self.cloud = CloudSide(host, config, boot.instance, self._trouble)
         self.heartbeat = Heartbeat(host, config, jitter_of(boot.instance), self._trouble)
@@ -113,7 +115,11 @@ class Loop:
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
         self.gpu_side = GpuSide(host, config, saved.state, saved.handed, self._trouble, detached=saved.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
-        self._parts: tuple[Part[Any], ...] = (self.history, self.disk, self._reload, self.heartbeat)
+        self.summary = SummaryPart(
+            host, config, jitter_of(boot.instance), self._trouble,
+            write=self.workers.message, record=self.history.delivery, facts=self._message_facts,
+        )  # fmt: skip
+        self._parts: tuple[Part[Any], ...] = (self.history, self.disk, self._reload, self.heartbeat, self.summary)
 
     def _remember(self, tags: dict[str, Any]) -> Policy:
         self.cloud.remember(tags)
@@ -448,11 +454,17 @@ class Loop:
         self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
         self.configured = policy_from(effective)
         self.workers.config = self.config
-        for part in (self.cloud, self.heartbeat, self.gpu_side):
+        for part in (self.cloud, self.heartbeat, self.summary, self.gpu_side):
             part.adopt(self.config)
         before_basis, self.memory.plan_basis = self.memory.plan_basis, plan_basis(self.config)
         same_basis = before_basis == self.memory.plan_basis
         self._change_policy(self.cloud.relaxed(self.configured), "reload", proven=same_basis)
+
+    def _message_facts(self) -> dict[str, Any]:
+        """Of this machine, for messages that the engine does not write."""
+        policy, instance = self.policy, self._last.state.core.instance
+        own = {"instance": instance, "price_per_hour": policy.price_per_hour, "currency": policy.currency}
+        return {**own, **self.cloud.message_facts}
 
     def _apply_cloud_settings(self) -> None:
         """Apply the price and the relaxed settings from instance tags; a changed policy starts a new window."""
@@ -534,6 +546,7 @@ class Loop:
         self.workers.abandon_all("prepare", "check", "confirm")
         self._reload.abandon()
         self.heartbeat.stop()
+        self.summary.stop()
         self.history.close(now)
         hurry = False
         while not hurry and (until := self._worth_waiting(now.boot)):

@@ -9,12 +9,26 @@ ALWAYS = frozenset(("cancelled", "would_act", "acting", "closed"))
 """Kinds of level *info* that say what became of a warning; nobody can make many of them."""
 
 
+DRY_NEVER = frozenset(("warning", "cancelled", "countdown"))
+"""What a dry run tells of a countdown in which nothing happens: it stays on the machine and in the summary."""
+
+DAY_SECONDS = 86400.0
+
+
 class Quota:
     """Messages of level *info*, and what readers find: so many an hour, the others as one digest at its end."""
 
     def __init__(self) -> None:
         self._began, self._sent = -HOUR_SECONDS, 0
         self._left_out: dict[str, int] = {}
+        self._would_act = -DAY_SECONDS
+
+    def admits_dry(self, kind: str, now: float) -> bool:
+        """Whether a message of a dry run may leave now: what would have been done, once a day; the summary has the rest."""
+        if kind == "would_act" and now >= self._would_act + DAY_SECONDS:
+            self._would_act = now
+            return True
+        return kind not in DRY_NEVER and kind != "would_act"
 
     def admits(self, kind: str, level: str, now: float) -> bool:
         """Whether a message may leave now; one that may not is counted for the digest."""

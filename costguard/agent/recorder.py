@@ -23,6 +23,7 @@ from costguard.history.job import Batch, EventRow
 from costguard.history.rollup import Rollup
 from costguard.host.files import Start
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
+from costguard.notify.job import Draft, Told
 from costguard.process.worker import Done
 
 FLUSH_EVERY_SECONDS = 3600.0
@@ -51,6 +52,9 @@ EVENT_BYTES = 12 << 10  # of one event; a larger one loses its details
 EFFECTS_KEPT = 64  # whose outcome may still come
 
 Readings = Callable[[], list[list[object]]]
+
+Record = Callable[[Draft, Told, int], None]
+"""Keeps what became of a message: at which of its tries."""
 
 
 class _QueuedEvent(NamedTuple):
@@ -105,6 +109,18 @@ class Recorder(Part[Done]):
             self._note(event, before, step, wall, readings)
         except (TypeError, ValueError, AttributeError, LookupError) as error:
             self._report("history", journal.bug(error, "history: "))
+
+    def delivery(self, draft: Draft, answer: Told, tries: int = 1) -> None:
+        """Keep what became of a message that the engine waits for no more: sent again, or not its own."""
+        fate = {
+            "name": draft.kind,
+            "effect": draft.id,
+            "reached": answer.reached,
+            "failed": answer.failed,
+            "tries": tries,
+        }
+        wall, incident = self._host.clock().wall, str(draft.facts.get("incident") or "")
+        self._add(incident, wall, "delivery", {**fate, "error": answer.error})
 
     def _note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
         core = step.state.core

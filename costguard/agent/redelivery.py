@@ -3,13 +3,16 @@
 A message that nobody took is the engine's own matter: it counts as not told, and is repeated to all.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.agent.task import NEVER, NOT_IN_TIME, Task, TaskError
 from costguard.engine import deadlines
 from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import TellJob, Told
+
+if TYPE_CHECKING:
+    from costguard.agent.recorder import Record
 
 PAUSE_SECONDS, PAUSE_LONGEST_SECONDS = 60.0, 900.0
 QUEUE_LIMIT = 20
@@ -27,8 +30,8 @@ class Pending(NamedTuple):
 class Redelivery:
     """The messages that wait, of which one at a time is sent. ``attempts``: tries for each in all."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, record: "Record | None" = None) -> None:
+        self._host, self._record = host, record
         self._task = Task(host, "notify", Told)
         self._queue: list[Pending] = []
         self._sending: Pending | None = None
@@ -86,6 +89,7 @@ class Redelivery:
             return
         sent, self._sending = self._sending, None
         assert sent is not None  # it is what the task was started for
+        self._keep(sent, answer)
         if answer.reached:
             self._say(f"{', '.join(answer.reached)}: arrived at try {sent.tries + 1}", sent.job)
         self.told(sent.job, answer, now, sent.tries + 1)
@@ -93,7 +97,13 @@ class Redelivery:
     def _failed(self, message: str, now: float) -> None:
         sent, self._sending = self._sending, None
         if sent is not None:
-            self.told(sent.job, Told(failed=dict.fromkeys(sent.job.channels, message)), now, sent.tries + 1)
+            answer = Told(failed=dict.fromkeys(sent.job.channels, message))
+            self._keep(sent, answer)
+            self.told(sent.job, answer, now, sent.tries + 1)
+
+    def _keep(self, sent: Pending, answer: Told) -> None:
+        if self._record is not None:
+            self._record(sent.job.message, answer, sent.tries + 1)
 
     def _say(self, message: str, job: TellJob) -> None:
         self._host.say(f"message {job.message.id} ({job.message.kind}): {message}")

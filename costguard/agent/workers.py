@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, Release
 from costguard.agent.jitter import Jitter
+from costguard.agent.recorder import Record
 from costguard.agent.task import NOT_IN_TIME, Task, TaskError, exit_reason
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
@@ -63,8 +64,8 @@ class Worker:
 class Workers:
     """Starts workers for effects, and turns their answers, exits and timeouts into outcomes."""
 
-    def __init__(self, host: Host, config: Mapping[str, Any], jitter: Jitter) -> None:
-        self._host, self._jitter = host, jitter
+    def __init__(self, host: Host, config: Mapping[str, Any], jitter: Jitter, record: Record | None = None) -> None:
+        self._host, self._jitter, self._record = host, jitter, record
         self.config = config
         self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
         self._running: list[Worker] = []
@@ -102,20 +103,20 @@ class Workers:
         draft = Draft(effect.id, effect.kind, effect.level, {**facts, **effect.facts})
         if self._redelivery is not None:
             self._redelivery.overtaken(draft.facts.get("incident"))
-        job = self._message(draft)
-        if (beyond := self._beyond) and not self._admits(effect, now):
+        job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
+        if (beyond := self._beyond) and (why := self._held_back(effect, now)):
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
-                return Outcome(now, effect.id, "delivered", proof="held back for this hour's digest")
+                return Outcome(now, effect.id, "delivered", proof=why)
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
         worker.job = job
         return self._run(worker, job, now, deadlines.TELL.killed)
 
-    def _message(self, draft: Draft) -> TellJob:
-        """A message over every channel, of this machine and beyond it."""
+    def message(self, draft: Draft, only: tuple[str, ...] = ()) -> TellJob:
+        """A message over every channel, of this machine and beyond it, or over ``only`` some."""
         settings, host = self.config.get("notify", {}), self.config.get("host", {})
         places = {name: host[name] for name in ("procfs", "devfs") if name in host}
-        channels = (*settings.get("local", ()), *settings.get("channels", ()))
+        channels = only or (*settings.get("local", ()), *settings.get("channels", ()))
         return TellJob(draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS)
 
     @property
@@ -124,12 +125,16 @@ class Workers:
         channels: Mapping[str, object] = self.config.get("notify", {}).get("channels") or {}
         return channels
 
-    def _admits(self, effect: Tell, now: float) -> bool:
+    def _held_back(self, effect: Tell, now: float) -> str:
+        """Why a message does not leave the machine now; empty when it does."""
         if self._quota is None:
             from costguard.agent.quota import Quota
 
             self._quota = Quota()
-        return self._quota.admits(effect.kind, effect.level, now)
+        few = self.config.get("notify", {}).get("dry_run") == "few" and effect.facts.get("mode") != "live"
+        if few and not self._quota.admits_dry(effect.kind, now):
+            return "held back for the summary: in dry run one message a day says what would have been done"
+        return "" if self._quota.admits(effect.kind, effect.level, now) else "held back for this hour's digest"
 
     def _digest(self, now: float) -> None:
         """What was left out of the last hour, as one message to the channels beyond this machine."""
@@ -137,10 +142,10 @@ class Workers:
         if not left_out:
             return
         text = f"left out of the last hour, in which there were many messages: {left_out}; `costguard history` has all of them"
-        job = self._message(Draft(f"digest-{now:.0f}", "notes", facts={"text": text}))
+        job = self.message(Draft(f"digest-{now:.0f}", "notes", facts={"text": text}), tuple(self._beyond))
         worker = Worker("", "tell", Task(self._host, "notify", Told))
         worker.reported = True  # the engine waits for no outcome of it
-        self._run(worker, job._replace(channels=tuple(self._beyond)), now, deadlines.TELL.killed)
+        self._run(worker, job, now, deadlines.TELL.killed)
 
     def _run(self, worker: Worker, job: NamedTuple, now: float, within: float) -> Outcome | None:
         try:
@@ -270,7 +275,7 @@ class Workers:
         if self._redelivery is None:
             from costguard.agent.redelivery import Redelivery
 
-            self._redelivery = Redelivery(self._host)
+            self._redelivery = Redelivery(self._host, self._record)
         self._redelivery.attempts = int(self.config["notify"].get("attempts") or 3)
         self._redelivery.told(job, answer._replace(failed=beyond), now)
 

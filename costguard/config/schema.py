@@ -356,6 +356,17 @@ class Notify(Section):
         example=True,
         allowed="true or false",
     )
+    summary: Literal["off", "daily", "weekly"] = option(
+        "A summary for the channels beyond this machine, at nine in the morning: every day, or every Monday.",
+        "weekly",
+        example="daily",
+    )
+    dry_run: Literal["few", "all"] = option(
+        "What leaves the machine in dry run. `few`: once a day what would have been done, and whatever needs a look; the "
+        "summary has the rest. `all`: also every warning and its end.",
+        "few",
+        example="all",
+    )
     armed: bool = option("Also tell when the machine is first seen to work, so that idle time counts from then.", False)
     hold_url: HoldUrl = option(
         "A link for warnings, to a service of yours that holds the machine without a login. {instance}, {machine} "

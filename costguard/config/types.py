@@ -104,6 +104,7 @@ KINDS = (
     "unknown_recovered", "weak_sign", "held", "hold_ended", "notice", "notes", "finding", "preflight_refused",
     "preflight_passed", "next_action", "asking", "stopping", "outcome_unknown", "reminder", "deadline_passed", "came_back",
     "closed", "state_lost", "armed", "countdown", "deadline_ahead", "deadline_extended",
+    "summary",
 )  # fmt: skip
 """Every kind of message; a test compares it with those that can be written (`costguard.notify.compose`)."""
 

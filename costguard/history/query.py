@@ -103,6 +103,15 @@ def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
     return [Day(date, w, q, u, max(0.0, length - w - q - u)) for date, (w, q, u, length) in found.items()]
 
 
+def watched(database: sqlite3.Connection, since: float, until: float) -> float:
+    """Seconds between two dates for which the machine was on and looked at, to a quarter of an hour."""
+    row = database.execute(
+        "SELECT sum(works + quiet + unknown) FROM quarters WHERE start > ? AND start < ?",
+        (since - store.QUARTER, until),
+    ).fetchone()
+    return min(max(0.0, until - since), float(row[0] or 0.0))
+
+
 def first(database: sqlite3.Connection, since: float) -> float:
     """The date of the first record from ``since`` on, to the minute; 0 when there is none."""
     quarter, minute, event = (

@@ -149,6 +149,8 @@ def _entry(event: Event, asked: str) -> Entry:
         return Entry(event.wall, *_outcome(data, asked))
     if event.kind == "go":
         return Entry(event.wall, f"{action} was started, on these readings:", readings(data.get("readings")))
+    if event.kind == "delivery":
+        return Entry(event.wall, _delivery(data))
     title = {
         "prepare": f"a worker plans {action}, authenticates and waits",
         "confirm": f"checking the outcome of {action}",
@@ -157,6 +159,26 @@ def _entry(event: Event, asked: str) -> Entry:
         "lost": lost_rows(data),
     }.get(event.kind, event.kind)
     return Entry(event.wall, title)
+
+
+def _delivery(data: Mapping[str, Any]) -> str:
+    """What became of a message that was sent again, or of a summary."""
+    try_number = int(data.get("tries") or 1)
+    again = f" at try {try_number}" if try_number > 1 else ""
+    over = "; ".join(f"{name}: {whom}" for name, whom in _mapping(data, "reached").items())
+    lost = "; ".join(
+        [f"{name}: {why}" for name, why in _mapping(data, "failed").items()]
+        + [str(data["error"])] * bool(data.get("error"))
+    )
+    name = str(data.get("name") or "message").replace("_", " ")
+    if over:
+        return f"{name} delivered{again} over {over}" + (f"; failed over {lost}" if lost else "")
+    return f"{name} NOT delivered{again}: {lost or 'no channel took it'}"
+
+
+def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = data.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def lost_rows(data: Mapping[str, Any]) -> str:

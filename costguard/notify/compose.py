@@ -124,6 +124,60 @@ def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
     ]
 
 
+def _summary(facts: Facts) -> tuple[str, Lines]:
+    """The first line alone says what the machine did, and what costguard made of it."""
+    if facts.text("error"):
+        return f"{facts.machine}: no summary", [sentence(facts.text("error"))]
+    times = [(name, facts.number(name) or 0.0) for name in ("works", "quiet", "unknown", "off")]
+    spoken = {"works": "worked", "quiet": "idle", "unknown": "unreadable", "off": "stopped"}
+    hours = ", ".join(f"{spoken[name]} {duration(seconds)}" for name, seconds in times if seconds >= 60.0)
+    since, until = facts.number("since"), facts.number("until")
+    period = f" since {clock(since, until - 8 * DAY)}" if since is not None and until is not None else ""
+    return f"{facts.machine}{period}: {hours or 'nothing recorded'}{_summed_up(facts)}", [
+        *_counted(facts),
+        *[f"- not done: {sentence(text)}" for text in facts.names("troubles")],
+        *_nearly(facts),
+        _held_by(facts),
+        _price(facts),
+        "The whole record: `costguard history`.",
+    ]
+
+
+def _summed_up(facts: Facts) -> str:
+    """Money, after the hours; nothing where no price is known."""
+    currency, saved, would = facts.text("currency"), facts.number("saved"), facts.number("would_save")
+    if facts.dry and would:
+        return f"; live mode would have saved {money(would, currency)}"
+    return f"; saved {money(saved, currency)}" if saved else ""
+
+
+def _counted(facts: Facts) -> Lines:
+    def count(name: str) -> int:
+        return round(facts.number(name) or 0.0)
+
+    off, idle = facts.number("would_off") or 0.0, facts.number("idle_cost")
+    again = f", and it stayed up for {duration(off)} after that" if off >= 60.0 else ""
+    return [
+        f"Live mode would have stopped it {several(count('would'), 'time')}{again}." if count("would") else "",
+        f"Stopped {several(count('stops'), 'time')}." if count("stops") else "",
+        f"Warned {several(count('warnings'), 'time')}." if count("warnings") else "",
+        f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
+        f"Its idle hours cost {money(idle, facts.text('currency'))} (an estimate)." if idle else "",
+    ]
+
+
+def _nearly(facts: Facts) -> Lines:
+    rows = [row for row in facts.rows("nearly") if isinstance(row, list | tuple) and len(row) == 2]
+    found = [(when, str(row[1])) for row in rows if (when := number(row[0])) is not None]
+    return [f"- warned at {clock(when, when - 2 * DAY)}, {sentence(words)}" for when, words in found]
+
+
+def _held_by(facts: Facts) -> str:
+    rows = [row for row in facts.rows("holders") if isinstance(row, list | tuple) and len(row) == 2]
+    found = [f"{row[0]} ({several(round(times), 'time')})" for row in rows if (times := number(row[1])) is not None]
+    return f"Held by {listed(found)}." if found else ""
+
+
 def _armed(facts: Facts) -> tuple[str, Lines]:
     return f"{facts.machine} has begun to work", ["From now on idle time counts."]
 
@@ -436,6 +490,7 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "deadline_ahead": _deadline_ahead,
     "deadline_extended": _deadline_extended,
     "armed": _armed,
+    "summary": _summary,
 }
 
 

@@ -17,12 +17,16 @@ class Draft(NamedTuple):
 
 
 class TellJob(NamedTuple):
-    """One message, the channels to try, the section ``[notify]``, and the seconds for all channels together."""
+    """One message, the channels to try, the section ``[notify]``, and the seconds for all channels together.
+
+    ``pause``: seconds to wait before it leaves the machine.
+    """
 
     message: Draft
     channels: tuple[str, ...]
     settings: Mapping[str, object] = {}
     deadline: float = 30.0
+    pause: float = 0.0
 
 
 class Told(NamedTuple):

@@ -43,13 +43,32 @@ def main() -> int:
 
 def tell(job: TellJob) -> Told:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
-    message = written(job.message, str(job.settings.get("hold_url") or ""))
+    draft = job.message
+    if draft.kind == "summary":
+        from costguard.notify import summary  # it reads the history
+
+        found = summary.due(draft, time.time())
+        if found is None:
+            return Told()
+        draft = found
+    message = written(draft, str(job.settings.get("hold_url") or ""))
     channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message)]
     if job.channels and not channels and message.kind != "warning":
         return Told({"no channel": f"takes messages of this kind ({message.kind}, {message.level})"})
-    reached, failed = deliver(message, channels, job.settings, job.deadline)
+    reached, failed = deliver(message, channels, job.settings, job.deadline, job.pause)
+    if draft.kind == "summary":
+        return _summarized(draft, reached, failed)
     if not reached and not job.message.facts.get("attempts"):
         reached_nobody(message, failed)
+    return Told(reached, failed)
+
+
+def _summarized(draft: Draft, reached: dict[str, str], failed: dict[str, str]) -> Told:
+    """A summary that somebody got is told; the next one begins where it ended."""
+    from costguard.notify import summary
+
+    if reached:
+        summary.keep(str(draft.facts.get("state") or ""))
     return Told(reached, failed)
 
 
@@ -104,11 +123,12 @@ def link(hold_url: str, draft: Draft) -> str:
 
 
 def deliver(
-    message: Message, channels: Sequence[str], settings: Mapping[str, object], deadline: float
+    message: Message, channels: Sequence[str], settings: Mapping[str, object], deadline: float, pause: float = 0.0
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Try every channel within the deadline: those beyond this machine all at once, beside those on it, one after the other.
 
-    Gives whom each reached, and why others failed; a channel with several addresses may be in both.
+    Gives whom each reached, and why others failed; a channel with several addresses may be in both. After ``pause``
+    seconds the message leaves the machine.
     """
     end = time.monotonic() + deadline
     here = [name for name in channels if not channel_settings(settings, name)]
@@ -117,7 +137,7 @@ def deliver(
     failed: dict[str, str] = {}
     if beyond:
         with ThreadPoolExecutor(1) as pool:
-            sending = pool.submit(_beyond, message, beyond, end - deadline * (1.0 - OWN_SHARE))
+            sending = pool.submit(_beyond, message, beyond, end - deadline * (1.0 - OWN_SHARE), pause)
             _here(message, here, settings, end, reached, failed)
             far, lost = sending.result()
         return reached | far, failed | lost
@@ -126,7 +146,7 @@ def deliver(
 
 
 def _beyond(
-    message: Message, channels: Mapping[str, Mapping[str, object]], end: float
+    message: Message, channels: Mapping[str, Mapping[str, object]], end: float, pause: float
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Send to the addresses of each channel; what fails there is one of them, and costs the others nothing."""
     urls: dict[str, list[str]] = {}
@@ -142,6 +162,7 @@ def _beyond(
     try:
         from costguard.notify import remote  # 33 MB, for those who have such channels
 
+        time.sleep(max(0.0, min(pause, (end - time.monotonic()) / 2.0)))
         outcomes = remote.deliver(message, urls, end)
     except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
         why = mask(f"apprise cannot be used: {type(error).__name__}: {error}")[:300]

@@ -6,6 +6,7 @@ import socketserver
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,7 +15,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from costguard.config.types import KINDS
+from costguard.history import FILE, store
+from costguard.history.job import Batch, EventRow, MachineMinute
 from costguard.notify.compose import _KINDS
+from costguard.notify.summary import STAMP
 
 CANARY = "c4n4ry"
 """Stands in every address, user and password of this file: it may come out nowhere."""
@@ -329,6 +333,72 @@ def test_a_link_of_the_owner_stands_in_the_warning(tmp_path: Path) -> None:
     lines = str(web.bodies["fine"]["message"]).splitlines()
     assert lines[0].startswith("To postpone it: `costguard hold 2h`")
     assert lines[1] == "To hold it without a login: https://hold.example.org/aws%3Ai-1%2F%3Fx?why=b1-i1"
+
+
+def week(folder: Path) -> None:
+    """A history of the last days: five hours of work, three idle, a stop that a dry run would have made."""
+    now = time.time()
+    begin = int(now - 2 * 86400.0) // 900 * 900
+    minutes = [MachineMinute(begin + m * 60, 60.0 * (m < 300), 60.0 * (m >= 300), 0.0) for m in range(480)]
+    done = {"from": "WARNING", "to": "DONE", "done": "would", "action": "stop"}
+    events = (EventRow("b-i1", begin + 21600.0, "phase", json.dumps(done)),)
+    store.save(Batch(str(folder / FILE), "b1", "i-1", now, True, (), tuple(minutes), events))
+
+
+def summarized(folder: Path, web: "Receiver", what: str) -> Answers:
+    """The worker's answer to the question for a summary."""
+    urls = written(folder, "urls", f"json://127.0.0.1:{web.server_port}/{what}")
+    facts = {"mode": "dry-run", "state": str(folder), "every": "weekly", "price_per_hour": 36.0, "currency": "EUR"}
+    job = {"id": "s1", "kind": "summary", "level": "info", "facts": facts}
+    settings = {"channels": {"team": {"urls": urls, "level": "info", "kinds": []}}}
+    asked = {"message": job, "channels": ["team"], "settings": settings, "deadline": 8.0}
+    done = subprocess.run(
+        [sys.executable, "-m", "costguard.notify.worker"],
+        input=json.dumps(asked).encode() + b"\n", capture_output=True, check=False, timeout=60,
+    )  # fmt: skip
+    answer: Answers = json.loads(done.stdout)
+    return answer
+
+
+def test_a_summary_is_told_once_when_it_is_due(tmp_path: Path) -> None:
+    """Nothing at the first start; then what was recorded since; one that did not arrive is due again."""
+    week(tmp_path)
+    with Receiver() as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        assert summarized(tmp_path, web, "fine") == {}
+        (tmp_path / STAMP).write_text(json.dumps({"told_until": time.time() - 8 * 86400.0}))
+        assert "team" in summarized(tmp_path, web, "gone")["failed"]
+        assert "team" in summarized(tmp_path, web, "fine")["reached"]
+        assert summarized(tmp_path, web, "fine") == {}
+        web.shutdown()
+    title, body = str(web.bodies["fine"]["title"]), str(web.bodies["fine"]["message"])
+    assert "worked 5h, idle 3h" in title
+    assert "live mode would have saved about 72.00 EUR" in title
+    assert title.startswith("DRY RUN: ")
+    assert "Live mode would have stopped it 1 time" in body
+
+
+@pytest.mark.parametrize("stamp", ["", "{}", "[]", '{"told_until": "x"}', '{"told_until": 9e12}'])
+def test_a_stamp_that_says_nothing_begins_anew(tmp_path: Path, stamp: str) -> None:
+    """A torn file, or one of a clock that was years ahead, keeps no summary away for ever."""
+    week(tmp_path)
+    (tmp_path / STAMP).write_text(stamp)
+    with Receiver() as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        assert summarized(tmp_path, web, "fine") == {}
+        web.shutdown()
+    assert abs(json.loads((tmp_path / STAMP).read_text())["told_until"] - time.time()) < 60.0
+
+
+def test_a_history_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    """Silence would look like a quiet week."""
+    (tmp_path / FILE).write_text("no database")
+    (tmp_path / STAMP).write_text(json.dumps({"told_until": time.time() - 8 * 86400.0}))
+    with Receiver() as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        assert "team" in summarized(tmp_path, web, "fine")["reached"]
+        web.shutdown()
+    assert "no summary" in str(web.bodies["fine"]["title"])
 
 
 def test_the_kinds_of_the_configuration_are_those_that_are_written() -> None:

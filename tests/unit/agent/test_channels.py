@@ -220,3 +220,61 @@ def test_a_machine_without_channels_counts_nothing() -> None:
     tells(crew, 40, NOW, HELD)
     assert crew.channels == [["wall"]] * 40
     assert crew.workers.deadline == float("inf")
+
+
+def held_back(kind: str, crew: Crew, now: float, mode: str = "dry-run", level: str = "info") -> bool:
+    """Whether this message of a machine stays on it."""
+    before = len(crew.port.jobs)
+    begin(crew.workers, Tell(f"m{now}", kind, level, {"mode": mode}), now)
+    return crew.channels[before:] == [["wall"]]
+
+
+def test_a_dry_run_says_once_a_day_what_would_have_been_done() -> None:
+    """Its countdowns stay on the machine; whatever needs a look leaves it, and live mode tells all."""
+    crew = Crew(dry_run="few")
+    assert [held_back(kind, crew, NOW) for kind in ("warning", "cancelled", "countdown")] == [True] * 3
+    assert not held_back("would_act", crew, NOW)
+    assert held_back("would_act", crew, NOW + 80000.0)
+    assert not held_back("would_act", crew, NOW + 86500.0)
+    assert not held_back("unknown_alarm", crew, NOW, level="critical")
+    assert not held_back("warning", crew, NOW, mode="live")
+    assert not held_back("warning", Crew(dry_run="all"), NOW)
+
+
+def test_what_nobody_is_left_for_counts_as_delivered() -> None:
+    """The engine must not repeat what was held back on purpose."""
+    crew = Crew(dry_run="few", local=[])
+    outcome = begin(crew.workers, Tell("m1", "warning", "warning", {"mode": "dry-run"}), NOW)
+    assert outcome is not None
+    assert (outcome.status, "summary" in outcome.proof) == ("delivered", True)
+
+
+@pytest.mark.parametrize(("reached", "failed"), [({"team": "Slack"}, {}), ({}, {"team": "HTTP 500"})])
+def test_what_became_of_a_message_that_was_sent_again_is_kept(reached: dict[str, str], failed: dict[str, str]) -> None:
+    """For the history: which channel, at which try."""
+    kept: list[tuple[str, object, object, int]] = []
+    crew = Crew()
+    crew.workers = Workers(
+        crew.port,  # type: ignore[arg-type] # of a host it uses these
+        CONFIG,
+        Jitter("x", attended=False),
+        lambda draft, answer, tries: kept.append((draft.id, dict(answer.reached), dict(answer.failed), tries)),
+    )
+    crew.told(WARNING, NOW, {"wall": "x"}, {"team": "HTTP 503"})
+    crew.workers.late(NOW + 60.0)
+    crew.answers(NOW + 61.0, reached, failed)
+    assert kept == [("m1", reached, failed, 2)]
+
+
+def test_a_fleet_does_not_write_at_the_same_second() -> None:
+    """Each machine waits for a time of its own, never longer than a twentieth of `grace`; what a person did waits for nothing."""
+    config = {"providers": ["x=y"], "cloud": {"spread": 1200.0}, "policy": {"grace": 600.0}}
+    warning, acting = Tell("m", "warning", "warning", {}), Tell("m", "acting", "critical", {})
+    waits = [Jitter(f"i-{n}", attended=False).before_message(warning, config) for n in range(1000)]
+    assert max(waits) < 10.0
+    assert max(sum(second <= wait < second + 1.0 for wait in waits) for second in range(10)) < 150
+    short = {**config, "policy": {"grace": 20.0}}
+    assert max(Jitter(f"i-{n}", attended=False).before_message(warning, short) for n in range(100)) < 1.0
+    assert Jitter("i-1", attended=False).before_message(acting, config) == 0.0
+    assert Jitter("i-1", attended=True).before_message(warning, config) == 0.0
+    assert Jitter("i-1", attended=False).before_message(warning, {**config, "cloud": {"spread": 0.0}}) == 0.0

@@ -20,7 +20,7 @@ KINDS = (
     *("unknown_alarm", "unknown_recovered", "held", "hold_ended", "notice", "notes", "finding"),
     *("preflight_refused", "preflight_passed", "next_action", "stopping", "asking", "outcome_unknown"),
     *("reminder", "deadline_passed", "came_back", "closed", "state_lost", "weak_sign"),
-    *("countdown", "deadline_ahead", "deadline_extended", "armed"),
+    *("countdown", "deadline_ahead", "deadline_extended", "armed", "summary"),
 )
 FACTS: dict[str, object] = {
     "machine": "box",

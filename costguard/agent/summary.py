@@ -1,0 +1,99 @@
+"""The summary of some days: asked for when it may be due; the worker, which reads the history, decides and sends it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costguard.agent.recorder import Record
+from costguard.agent.task import NEVER, NOT_IN_TIME, Part, TaskError
+from costguard.engine import deadlines
+from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
+from costguard.notify.job import Draft, TellJob, Told
+from costguard.notify.when import next_due
+
+FIRST_AFTER_SECONDS = 900.0
+"""After the guard's start: one that was due while the machine was off is sent soon, but not among the first messages."""
+
+LOOK_EVERY_SECONDS = 6 * 3600.0
+"""A clock that is set moves the date: it is looked at so often."""
+
+AGAIN_SECONDS = 3600.0
+"""After a summary that reached nobody."""
+
+Write = Callable[[Draft, tuple[str, ...]], TellJob]
+Facts = Callable[[], Mapping[str, object]]
+
+
+class SummaryPart(Part[Told]):
+    """Sends a summary daily or weekly. ``jitter`` (0 to 1): a fleet does not write at the same second."""
+
+    def __init__(
+        self, host: Host, config: Mapping[str, Any], jitter: float, report: Report, *, write: Write, record: Record, facts: Facts
+    ) -> None:  # fmt: skip
+        super().__init__(host, "notify", Told, report)
+        self._jitter, self._write, self._record, self._facts = jitter, write, record, facts
+        self._draft = Draft("", "summary")
+        self._due_wall = 0.0  # the first worker says whether one is due
+        self._look_at = host.clock().boot + FIRST_AFTER_SECONDS
+        self.adopt(config)
+
+    def adopt(self, config: Mapping[str, Any]) -> None:
+        """Work under this configuration."""
+        notify = config.get("notify") or {}
+        self._every = str(notify.get("summary") or "off")
+        self._channels = tuple(notify.get("channels") or ())
+        self._state = str(config["paths"]["state"])
+        self._spread = float((config.get("cloud") or {}).get("spread") or 0.0)
+        self._mode = str(config.get("policy", {}).get("mode") or "dry-run")
+
+    @property
+    def deadline(self) -> float:
+        """When `run` must be called next."""
+        if self._task.running:
+            return self._task.deadline
+        return self._look_at if self._channels and self._every != "off" else NEVER
+
+    def run(self, now: Instant) -> None:
+        """Ask for a summary when its date has come; end a worker that hangs."""
+        if self._task.late(now.boot):
+            self._again(now, NOT_IN_TIME)
+        if self._task.running or now.boot < self.deadline:
+            return
+        if now.wall < self._due_wall or now.synced is False:
+            self._wait(now)
+            return
+        self._draft = Draft(
+            f"summary-{now.wall:.0f}",
+            "summary",
+            facts={**self._facts(), "mode": self._mode, "state": self._state, "every": self._every},
+        )
+        try:
+            self._task.start(self._write(self._draft, self._channels), now.boot + deadlines.TELL.killed)
+        except SpawnFailed as error:
+            self._again(now, str(error))
+
+    def take(self, event: Line | Ended, now: Instant) -> None:
+        """Record whom it reached; one that reached nobody is tried again."""
+        try:
+            answer = self._task.only_answer(event)
+        except TaskError as error:
+            self._again(now, str(error))
+            return
+        if answer.reached or answer.failed:
+            self._record(self._draft, answer, 1)
+        if answer.failed and not answer.reached:
+            self._again(now, "; ".join(answer.failed.values()))
+            return
+        self._due_wall = next_due(now.wall, self._every) + self._jitter * self._spread
+        self._wait(now)
+
+    def stop(self) -> None:
+        """Kill a worker that runs."""
+        self._task.stop()
+
+    def _wait(self, now: Instant) -> None:
+        until = self._due_wall - now.wall
+        self._look_at = now.boot + (min(until, LOOK_EVERY_SECONDS) if until > 0.0 else LOOK_EVERY_SECONDS)
+
+    def _again(self, now: Instant, why: str) -> None:
+        self._host.say(f"<4>the summary was not sent: {why}; it is tried again in an hour")
+        self._look_at = now.boot + AGAIN_SECONDS

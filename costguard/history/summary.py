@@ -1,0 +1,94 @@
+"""What a machine did in some days, in a few numbers: for the summary that people get, from what was recorded."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from costguard.history import query, savings
+from costguard.history.query import Event
+from costguard.history.story import IncidentSummary, summaries
+from costguard.money import Rate
+
+STOPPED = frozenset(("acted", "closed", "accepted", "requested"))
+"""Ends of an incident that the machine was stopped in, as far as is recorded."""
+
+TROUBLED = frozenset(("failed", "cannot", "unknown"))
+NAMED = 5
+"""So many incidents are named, and so many people."""
+
+
+class Summary(NamedTuple):
+    """Seconds, counts and money from ``since`` until ``until`` (dates); money is an estimate, None where no price is known."""
+
+    since: float
+    until: float
+    works: float
+    quiet: float
+    unknown: float
+    off: float  # after an action of this machine
+    stops: int
+    warnings: int
+    would: int  # stops that a dry run only told
+    would_off: float  # seconds for which it stayed up after those
+    alarms: int
+    saved: float | None
+    would_save: float | None
+    idle_cost: float | None
+    currency: str
+    troubles: tuple[str, ...]  # what could not be done, each in words
+    nearly: tuple[tuple[float, str], ...]  # countdowns that ended otherwise: date, and why
+    holders: tuple[tuple[str, int], ...]  # who held it, and how often
+
+
+def of(path: str, since: float, until: float, price: Rate | None) -> Summary:
+    """Summarize a stretch of the history. Raises `query.HistoryError` where it cannot be read."""
+    with query.reading(path) as database:
+        days = query.days(database, since, until)
+        events = [event for event in query.events(database, since) if event.wall <= until]
+        would_off = sum(query.watched(database, begin, end) for begin, end in _stayed_up(events, since, until))
+    price = price or savings.last_rate(events)
+    recent = [event for event in events if event.wall >= since]
+    incidents = [found for found in summaries(events) if found.opened >= since]
+    off = savings.off_by_day(recent, since).values()
+    saved = [day.saved for day in off if day.saved is not None]
+    quiet = sum(day.quiet for day in days)
+    told = Counter(str(event.data.get("name")) for event in recent if event.kind == "told")
+    return Summary(
+        since, until, sum(day.works for day in days), quiet, sum(day.unknown for day in days), sum(day.seconds for day in off),
+        sum(found.result in STOPPED for found in incidents), told["warning"],
+        sum(found.result == "would" for found in incidents), would_off, told["unknown_alarm"],
+        sum(saved) if saved else None,
+        price.cost(would_off) if price else None, price.cost(quiet) if price else None, price.currency if price else "",
+        tuple(found.words for found in incidents if found.result in TROUBLED)[-NAMED:],
+        _nearly(incidents), _holders(recent),
+    )  # fmt: skip
+
+
+def _nearly(incidents: Iterable[IncidentSummary]) -> tuple[tuple[float, str], ...]:
+    """Countdowns that something ended."""
+    found = [(one.opened, one.words) for one in incidents if one.result in {"cancelled", "held"}]
+    return tuple(found[-NAMED:])
+
+
+def _holders(events: Iterable[Event]) -> tuple[tuple[str, int], ...]:
+    owners = Counter(
+        str(facts.get("owner") or "somebody")
+        for event in events
+        if event.kind == "told"
+        and event.data.get("name") == "held"
+        and isinstance(facts := event.data.get("facts"), Mapping)
+    )
+    return tuple(owners.most_common(NAMED))
+
+
+def _stayed_up(events: Iterable[Event], since: float, until: float) -> Iterator[tuple[float, float]]:
+    """From each stop that a dry run would have made until the end of its latch, or of the record."""
+    begun: float | None = None
+    for event in events:
+        if event.kind != "phase":
+            continue
+        if begun is not None and event.wall > max(begun, since):
+            yield max(begun, since), event.wall
+        begun = event.wall if event.data.get("to") == "DONE" and event.data.get("done") == "would" else None
+    if begun is not None and begun < until:
+        yield max(begun, since), until

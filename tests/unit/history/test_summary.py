@@ -1,0 +1,118 @@
+"""A stretch of history in a few numbers: what the machine did, what was done to it, and what that saved."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costguard.history import store, summary
+from costguard.history.query import HistoryError
+from costguard.money import Rate
+from tests.unit.history.conftest import NOW, batch
+
+HOUR, DAY = 3600.0, 86400.0
+START = NOW - 5 * DAY
+PRICE = Rate(36.0, "EUR", "as set")
+
+
+def told(incident: str, wall: float, name: str, **facts: Any) -> list[object]:
+    return [incident, wall, "told", json.dumps({"effect": f"m{wall:.0f}", "name": name, "facts": facts})]
+
+
+def phase(incident: str, wall: float, before: str, after: str, **more: Any) -> list[object]:
+    return [incident, wall, "phase", json.dumps({"from": before, "to": after, "action": "stop", **more})]
+
+
+def hours(begin: float, works: int = 0, quiet: int = 0) -> list[list[object]]:
+    """Machine minutes of so many hours of work, then of quiet."""
+    minutes = [*range(works * 60), *range(works * 60, (works + quiet) * 60)]
+    first = int(begin) // 60 * 60
+    return [[first + m * 60, 60.0 if m < works * 60 else 0.0, 0.0 if m < works * 60 else 60.0, 0.0] for m in minutes]
+
+
+def recorded(tmp_path: Path, machine: list[Any], events: list[Any]) -> str:
+    path = tmp_path / "history.sqlite"
+    store.save(batch(path, gpus=[], machine=machine, events=events))
+    return str(path)
+
+
+def test_hours_of_work_and_rest_and_what_the_rest_cost(tmp_path: Path) -> None:
+    """From the quarters of an hour, with the price of the machine."""
+    found = summary.of(recorded(tmp_path, hours(START, 3, 2), []), START - HOUR, NOW, PRICE)
+    assert [found.works, found.quiet, found.idle_cost] == pytest.approx([3 * HOUR, 2 * HOUR, 72.0])
+    assert found.currency == "EUR"
+    assert (found.stops, found.saved, found.would) == (0, None, 0)
+
+
+def test_a_dry_run_counts_what_it_would_have_saved_until_work_came_back(tmp_path: Path) -> None:
+    """Only time that the machine was on: what somebody switched off himself costs nothing."""
+    events = [
+        told("i1", START + HOUR, "warning", mode="dry-run"),
+        phase("i1", START + HOUR, "WATCHING", "WARNING"),
+        phase("i1", START + HOUR + 600, "WARNING", "DONE", done="would"),
+        phase("i1", START + 3 * HOUR + 600, "DONE", "WATCHING"),
+        phase("i2", START + 4 * HOUR, "WATCHING", "WARNING"),
+        phase("i2", START + 4 * HOUR + 600, "WARNING", "DONE", done="would"),
+    ]
+    found = summary.of(recorded(tmp_path, hours(START, 1, 4), events), START - HOUR, NOW, PRICE)
+    assert (found.would, found.warnings, found.stops) == (2, 1, 0)
+    assert found.would_off == pytest.approx(2 * HOUR + 3000.0, abs=1800.0)  # two hours, then until the record ends
+    assert found.would_save == pytest.approx(found.would_off / HOUR * 36.0)
+
+
+def test_what_was_stopped_what_it_saved_and_what_went_wrong(tmp_path: Path) -> None:
+    """Closed incidents with their time off; those that failed are named."""
+    closed = {
+        "stopped_wall": START,
+        "started_wall": START + 4 * HOUR,
+        "saved": 144.0,
+        "price_per_hour": 36.0,
+        "currency": "EUR",
+    }
+    events = [
+        phase("i1", START - 900, "WATCHING", "WARNING"),
+        phase("i1", START - 60, "WARNING", "ACTING"),
+        told("i1", START + 4 * HOUR, "closed", **closed),
+        phase("i2", START + 20 * HOUR, "WATCHING", "WARNING"),
+        phase("i2", START + 21 * HOUR, "WARNING", "FAILED", detail="the right is missing"),
+        told("", START + 30 * HOUR, "unknown_alarm"),
+    ]
+    found = summary.of(recorded(tmp_path, hours(START + 4 * HOUR, 1, 1), events), START - DAY, NOW, None)
+    assert [found.stops, found.off, found.saved] == pytest.approx([1, 4 * HOUR, 144.0])
+    assert found.troubles == ("FAILED: the right is missing",)
+    assert found.alarms == 1
+    assert found.currency == "EUR", "the price that the messages had"
+
+
+def test_what_nearly_happened_and_who_held_it(tmp_path: Path) -> None:
+    """Countdowns that work or a person ended, each with its date."""
+    events = [
+        phase("i1", START, "WATCHING", "WARNING"),
+        phase("i1", START + 60, "WARNING", "WATCHING"),
+        told("i1", START + 60, "cancelled", why="work was seen"),
+        told("", START + 70, "held", owner="uid 7", hold="a run"),
+        told("", START + 80, "held", owner="uid 7", hold="a run"),
+        told("", START + 90, "held", owner="uid 8"),
+    ]
+    found = summary.of(recorded(tmp_path, hours(START, 1, 0), events), START - HOUR, NOW, PRICE)
+    assert found.nearly == ((START, "cancelled: work was seen"),)
+    assert found.holders == (("uid 7", 2), ("uid 8", 1))
+
+
+def test_what_lies_outside_does_not_count(tmp_path: Path) -> None:
+    """Neither the week before, nor what a wrong clock dated later."""
+    events = [
+        told("", START - 9 * DAY, "unknown_alarm"),
+        told("", NOW + 9 * DAY, "unknown_alarm"),
+        told("", NOW - HOUR, "unknown_alarm"),
+    ]
+    machine = [*hours(START - 9 * DAY, 5, 0), *hours(START, 1, 0)]
+    found = summary.of(recorded(tmp_path, machine, events), START - HOUR, NOW, PRICE)
+    assert [found.alarms, found.works] == pytest.approx([1, HOUR])
+
+
+def test_a_machine_without_history_has_no_summary(tmp_path: Path) -> None:
+    """It is an error with words, never a week of nothing."""
+    with pytest.raises(HistoryError):
+        summary.of(str(tmp_path / "none.sqlite"), START, NOW, PRICE)
