@@ -66,7 +66,7 @@ class Holds:
         """A hold was refused: only when a request is out, the time is used up, or the user asks all the time."""
         judge, at = self._judge, self._judge.at
         often = len([one for one in self._wishes.get(uid, ()) if at - one < WISHES_WITHIN]) > WISHES and uid
-        slept = at - judge.began < 2 * judge.law.interval + EXACT  # the guard may not know that yet
+        slept = judge.drowsy or at - judge.began < 2 * judge.law.interval + EXACT
         if judge.stage in {"gone", "unsure"} or often or slept or not self._sure:
             return
         if uid == 0 or self._free(self._most, uid, most=True) > self._slack():

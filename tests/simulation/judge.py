@@ -21,7 +21,7 @@ from tests.simulation.incidents import Incidents
 from tests.simulation.letters import Letters
 from tests.simulation.processes import Processes
 from tests.simulation.tags import asked_by, wanted_by
-from tests.simulation.terms import LONG, MACHINE, NEVER, Seen, Terms, terms
+from tests.simulation.terms import LONG, MACHINE, NEVER, Seen, Terms, is_loud, terms
 from tests.simulation.tidings import Tidings, due_again
 from tests.simulation.wishes import Wishes
 
@@ -144,6 +144,11 @@ class Judge(Watch):
     def at(self) -> float:
         """True seconds."""
         return self.story.world.now
+
+    @property
+    def drowsy(self) -> bool:
+        """Whether the guard has had no look since the machine was started or woke up, and may not know of that."""
+        return not self.ticks or self.ticks[-1] <= self.began
 
     def breaks(self, words: str) -> None:
         """A rule was broken."""
@@ -414,7 +419,8 @@ class Judge(Watch):
             self._count_lost = True
             self._kept = None  # with which it came
             self.unread |= {gpu for gpu, before in enumerate(self._look.seen) if before is None}
-            look = look._replace(seen=tuple(map(_busier, look.seen, self._look.seen)))
+            both = zip(look.seen, self._look.seen, strict=True)
+            look = look._replace(seen=tuple([_busier(now, before, self.law) for now, before in both]))
         self._look = look
 
     def unsaid(self, now: Instant) -> None:
@@ -809,5 +815,10 @@ class Judge(Watch):
         self.story.look_around()
 
 
-def _busier(now: Seen | None, before: Seen | None) -> Seen | None:
-    return now if now is None or before is None else (max(now[0], before[0]), now[1] or before[1], now[2])
+def _busier(now: Seen | None, before: Seen | None, law: Terms) -> Seen | None:
+    """What an answer says with the work of one before it that no tick took, also of a GPU that it does not read."""
+    if before is None:
+        return now
+    if now is None:
+        return (before[0], before[1], 0.0) if is_loud(before, law) else None
+    return max(now[0], before[0]), now[1] or before[1], now[2]
