@@ -3,7 +3,7 @@
 from costguard.engine import deadlines
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
-from costguard.engine.plans import REFUSED, refusal, third_stop
+from costguard.engine.plans import REFUSED, first_link, refusal, third_stop
 from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.engine.rules import DAY_SECONDS, is_machine_action, reached
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Attempt, Incident, Verdict
@@ -46,7 +46,7 @@ def act(turn: Turn, incident: Incident, due: float, *, blocked: bool) -> None:
     attempt, free = incident.attempt, reached(turn.at, due) and not blocked
     if not turn.live or incident.action == "end_process":
         if free:
-            _without_worker(turn, incident.action)
+            _without_worker(turn, incident)
     elif not attempt.worker and turn.at >= max(due - deadlines.LEAD_SECONDS, attempt.retry_at):
         worker = turn.serial("a")
         turn.effects.append(Prepare(worker, incident.action, incident.id))
@@ -75,10 +75,13 @@ def _release(turn: Turn, incident: Incident) -> None:
         turn.ledger = turn.ledger._replace(stops=(*turn.ledger.stops[-STOPS_KEPT:], date))
 
 
-def _without_worker(turn: Turn, action: str) -> None:
+def _without_worker(turn: Turn, incident: Incident) -> None:
     """A dry run ends here; so does end_process, which is nothing but the guard's own exit."""
     if not turn.live:
-        why = refusal(turn, action)
+        link = first_link(turn, incident.link)
+        if link > incident.link:  # a plan that is newer than the warning points there
+            turn.incident = incident._replace(link=link, action=turn.rules.actions[link])
+        why = refusal(turn, turn.incident.action)
         finish(turn, "cannot" if why else "would", why)
         return
     turn.tell("acting", "info")

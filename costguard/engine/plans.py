@@ -77,10 +77,10 @@ def _passed(turn: Turn, action: str, before: str) -> None:
         turn.watch()
 
 
-def first_link(turn: Turn) -> int:
-    """The first action whose last plan did not point to another one."""
-    usable = (i for i, action in enumerate(turn.rules.actions) if turn.core.plans.verdict(action) != "another")
-    return next(usable, 0)
+def first_link(turn: Turn, start: int = 0) -> int:
+    """The first action from there on whose last plan did not point to another one; ``start`` when each did."""
+    actions = turn.rules.actions
+    return next((i for i in range(start, len(actions)) if turn.core.plans.verdict(actions[i]) != "another"), start)
 
 
 def cannot(turn: Turn) -> str:

@@ -546,6 +546,25 @@ def test_a_plan_that_points_to_another_action_begins_there() -> None:
     assert gos(world) == ["shutdown"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "end"),
+    [
+        ("another", "go", "would_act shutdown"),
+        ("another", "refuse", "cannot shutdown"),
+        ("another", "another", "cannot stop"),
+        ("refuse", "go", "cannot stop"),
+    ],
+)
+def test_a_dry_run_goes_down_the_list_as_live_mode_would(first: str, second: str, end: str) -> None:
+    """A plan that is ready while the countdown runs points to another action: that one would be carried out."""
+    world = until(World(IDLE._replace(mode="dry-run", fallback=("shutdown",)), 1), "WARNING", Check="never")
+    for check in [e for e in world.pending.values() if isinstance(e, Check)]:
+        world.answer(check.id, first if check.action == "stop" else second)
+    until(world, "DONE")
+    told = next(e for _, e in reversed(world.effects) if isinstance(e, Tell))
+    assert f"{told.kind} {dict(told.facts)['action']}" == end
+
+
 def test_an_end_that_nobody_heard_is_told_again() -> None:
     """How an incident ended is repeated until somebody got it, at most as often as a warning is."""
     world = until(World(IDLE._replace(warn_attempts=3), 1), "FAILED", Go="failed")
