@@ -71,9 +71,18 @@ def _price(_context: click.Context, _parameter: click.Parameter, value: str | No
     help="Price of an hour, such as 2.50 or '2.50 EUR'. Default: the agent's price.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--html", metavar="FILE", help="Write a report with a picture as one page to FILE.")
+@click.option("--png", metavar="FILE", help="Write the picture alone to FILE.")
 @reach.state_dir
 def command(
-    *, incident: str | None, since: float | None, price: Rate | None, as_json: bool, state_dir: str | None
+    *,
+    incident: str | None,
+    since: float | None,
+    price: Rate | None,
+    as_json: bool,
+    html: str | None,
+    png: str | None,
+    state_dir: str | None,
 ) -> None:
     """Show the hours of each day and every incident; with INCIDENT (its id, the end of it, or `last`) that one in detail.
 
@@ -82,6 +91,11 @@ def command(
     from costguard.history import query
 
     path = place(state_dir)
+    if html is not None or png is not None:
+        if incident is not None or as_json:
+            raise click.UsageError("--html and --png write a report of a time: leave out INCIDENT and --json.")
+        _write(path, since, price, html, png, state_dir)
+        return
     _freshen(state_dir)
     with query.reading(path) as database:
         if incident is not None:
@@ -89,6 +103,23 @@ def command(
         else:
             begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
             _all(path, database, begin, price or _agents(state_dir), as_json=as_json)
+
+
+def _write(
+    path: str, since: float | None, price: Rate | None, html: str | None, png: str | None, state_dir: str | None
+) -> None:
+    """Write the page, the picture, or both, to files that are checked before anything is read."""
+    from costguard.cli import history_report
+
+    for target in (html, png):
+        if target is not None:
+            history_report.check(target)
+    _freshen(state_dir)
+    begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
+    if html is not None:
+        history_report.write_page(path, html, begin, price or _agents(state_dir))
+    if png is not None:
+        history_report.write_picture(path, png, begin)
 
 
 def place(state_dir: str | None) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -58,13 +59,17 @@ class HistoryError(CostguardError):
 def reading(path: str) -> Iterator[sqlite3.Connection]:
     """Open the file read-only. Raises HistoryError, also for SQLite errors inside the block."""
     try:
-        os.stat(path)
+        kind = os.stat(path).st_mode
     except PermissionError:
         hint = "run it with sudo, or name a folder of your own with --state-dir"
         raise HistoryError(f"{path}: permission denied for its folder", hint, REFUSED) from None
     except OSError:
         hint = "an agent writes it after five minutes: see `costguard status`, or name its folder with --state-dir"
         raise HistoryError(f"there is no history at {path}", hint, REFUSED) from None
+    if not stat.S_ISREG(kind):  # opening a pipe would wait for ever
+        raise HistoryError(
+            f"{path} cannot be read: it is not a regular file", "remove it; the agent writes a new one", REFUSED
+        )
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=LOCK_SECONDS)) as database:
             if (version := store.version_of(database)) != store.VERSION:

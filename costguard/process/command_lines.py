@@ -20,6 +20,7 @@ HEAVY = {
     "notify": "costguard.notify.worker",
     "configure": "costguard.config.worker",
     "cloud": "costguard.readers.cloud.reader",
+    "picture": "costguard.report.worker",
 }
 """Short-lived, or resident on rented machines alone; `site` runs so that plug-ins installed in editable mode are found too."""
 

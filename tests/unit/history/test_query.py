@@ -6,6 +6,7 @@ import os
 import sqlite3
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -132,6 +133,14 @@ def test_a_missing_a_damaged_and_a_foreign_file_are_told(path: str) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 7")
     with pytest.raises(query.HistoryError, match="has version 7"), query.reading(path):
+        pass
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_waited_for(path: str, make: Callable[[str], None]) -> None:
+    """Opening a pipe waits until somebody writes to it."""
+    make(path)
+    with pytest.raises(query.HistoryError, match="it is not a regular file"), query.reading(path):
         pass
 
 

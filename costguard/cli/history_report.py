@@ -1,0 +1,100 @@
+"""The history as a page and as a picture, each written as one file."""
+
+import errno
+import os
+import secrets
+import stat
+import time
+from contextlib import suppress
+
+import click
+
+from costguard.errors import REFUSED, USAGE, CostguardError
+from costguard.history import query
+from costguard.money import Rate
+
+DESK_SCALE = 2.0
+"""Dots to a pixel of a picture that is written alone."""
+
+
+def check(path: str) -> None:
+    """Whether a report can be written there. Raises CostguardError, before anything is done."""
+    folder = os.path.dirname(path) or "."
+    try:
+        kind = os.lstat(path).st_mode
+    except OSError as error:
+        kind = 0
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.EACCES}:
+            raise CostguardError(f"{path}: {error.strerror}", "name another file", USAGE) from None
+    if not path or stat.S_ISDIR(kind) or path.endswith("/"):
+        raise CostguardError(
+            f"{path or 'the empty name'} is a folder, not a file", "name a file in it: report.html", USAGE
+        )
+    if kind and not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
+        raise CostguardError(f"{path} is not a regular file", "name a file: report.html", USAGE)
+    if not os.path.isdir(folder):
+        raise CostguardError(f"there is no folder {folder} to write {path} into", f"mkdir -p {folder}", USAGE)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CostguardError(
+            f"{folder}: permission denied: no file can be written there", "name a folder of your own", USAGE
+        )
+
+
+def write_page(history: str, path: str, since: float, price: Rate | None) -> None:
+    """Read the history and write the page. Raises CostguardError."""
+    from costguard.report import facts, page
+    from costguard.report.job import DrawJob, Form
+    from costguard.report.picture import INSTALL, pictures
+
+    now = time.time()
+    with query.reading(history) as database:
+        found = facts.read(database, history, since, now, price)
+    drawn_why = ""
+    shown: tuple[str, ...] = ()
+    if not found.empty:
+        job = DrawJob(os.path.dirname(os.path.abspath(history)), found.since, now, found.machine)
+        drawn = pictures(job, [Form("svg", page.WIDE), Form("svg", page.NARROW)])
+        drawn_why, shown = drawn.error, drawn.pictures
+        if drawn.missing:
+            drawn_why = f"{drawn.error}: `{INSTALL}` in costguard's environment"
+    _write(path, page.page(found, shown, drawn_why).encode())
+    click.echo(f"Wrote {path}: open it in a browser.")
+    if drawn_why:
+        click.echo(f"The picture is left out: {drawn_why}.", err=True)
+
+
+def write_picture(history: str, path: str, since: float) -> None:
+    """Read the history and write the picture alone. Raises CostguardError."""
+    from costguard.report.job import DrawJob, Form
+    from costguard.report.page import WIDE
+    from costguard.report.picture import DRAWN_WITHIN_SECONDS, INSTALL, Drawer
+
+    now = time.time()
+    with query.reading(history) as database:
+        begin = max(since, query.first(database, since))
+        machine = database.execute("SELECT machine FROM events ORDER BY id DESC LIMIT 1").fetchone()
+    folder = os.path.dirname(os.path.abspath(history))
+    job = DrawJob(folder, begin, now, str(machine[0]) if machine else "", (Form("png", WIDE, DESK_SCALE),))
+    with Drawer(job) as drawer:
+        drawn = drawer.png(time.monotonic() + DRAWN_WITHIN_SECONDS)
+    if not drawn.data:
+        hint = INSTALL if drawn.missing else "`costguard history --html FILE` has the same in words"
+        raise CostguardError(f"no picture was drawn: {drawn.why}", hint, REFUSED)
+    _write(path, drawn.data)
+    click.echo(f"Wrote {path}.")
+
+
+def _write(path: str, data: bytes) -> None:
+    """Whole or not at all; with the mode that the user's umask gives. A link is replaced, never followed."""
+    name = f"{path}.{secrets.token_hex(4)}.new"
+    try:
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(name)
+        raise CostguardError(
+            f"{path} cannot be written: {error.strerror or error}", "name another file", USAGE
+        ) from None

@@ -1,0 +1,91 @@
+"""The process that draws: ``python -m costguard.report.worker``, one job, one answer. It ends with whoever started it.
+
+It reads a file that may be torn, and runs a large library: whatever goes wrong is an answer in words, and costs nobody else.
+"""
+
+import base64
+import contextlib
+import os
+import resource
+import sys
+import time
+import warnings
+from contextlib import suppress
+
+from costguard.errors import CostguardError
+from costguard.history import FILE, query
+from costguard.masking import mask
+from costguard.process.worker import serve
+from costguard.programs import die_with_parent
+from costguard.report import timeline
+from costguard.report.job import DrawJob, Drawn, Form
+
+MEMORY_LIMIT_BYTES = 2 << 30
+"""Of addresses, of which the library takes a third; what is really used is about 80 MB."""
+
+SLOTS = 360
+"""Columns of a picture, at most: one a pixel of a phone."""
+
+LOOK_BACK_SECONDS = 2 * 86400.0
+"""What began so long before, as a hold may have, is still seen."""
+
+_POLL_SECONDS = 0.05
+
+
+def main() -> int:
+    """Draw once."""
+    die_with_parent()
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, resource.RLIM_INFINITY))
+    return serve(DrawJob, draw, lambda error: Drawn(error=error))
+
+
+def draw(job: DrawJob) -> Drawn:
+    """Draw what is asked for."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # no thread for each core, each with its own stack
+    if job.cache:
+        os.environ["MPLCONFIGDIR"] = job.cache
+    os.chdir("/")  # the library reads its settings from the working directory, which may be anybody's
+    warnings.simplefilter("ignore")
+    try:
+        from costguard.report import draw as pencil
+    except ModuleNotFoundError as error:
+        return Drawn(error=f"{error.name} is not installed", missing=True)
+    except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, nobody else may suffer
+        return Drawn(error=mask(f"matplotlib cannot be used: {type(error).__name__}: {error}")[:300])
+    from costguard.report.palette import LIGHT, VARIABLES
+
+    def picture(what: timeline.Timeline, number: int, form: Form) -> str:
+        if form.kind == "svg":
+            return pencil.svg(what, form.width, VARIABLES, f"picture-{number}")
+        return base64.b64encode(pencil.png(what, form.width, LIGHT, form.scale)).decode()
+
+    try:
+        found = _read(job)
+        return Drawn(tuple(picture(found, number, form) for number, form in enumerate(job.forms)))
+    except CostguardError as error:
+        return Drawn(error=error.message)
+    except Exception as error:  # noqa: BLE001 - a torn file may hold anything
+        return Drawn(error=mask(f"{type(error).__name__}: {error}")[:300])
+
+
+def _read(job: DrawJob) -> timeline.Timeline:
+    path = os.path.join(job.folder, FILE)
+    end = time.monotonic() + job.patience
+    while True:
+        try:
+            with query.reading(path) as database:
+                events = query.events(database, job.since - LOOK_BACK_SECONDS)
+                if not job.incident or time.monotonic() >= end or any(e.incident == job.incident for e in events):
+                    return timeline.read(
+                        database, events, job.since, job.until, SLOTS, job.machine, dict(job.pending) or None
+                    )
+        except query.HistoryError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(_POLL_SECONDS)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main())

@@ -1,0 +1,171 @@
+"""The page: strict, alone, and true."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from costguard.history import query
+from costguard.money import Rate
+from costguard.report import draw, facts, markup, page, style
+from costguard.report.facts import Facts
+from costguard.report.palette import VARIABLES
+from costguard.testing.simhost import Phase
+from tests.unit.report.conftest import Recorded, record
+
+CANARY = "<script>alert('c4n4ry')</script>\" onload='x' ]]> &lt; --> <svg/onload=1>"
+
+
+def read(found: Recorded, price: Rate | None = None, machine: str = "") -> Facts:
+    with query.reading(found.path) as database:
+        return facts.read(database, found.path, found.since, found.until, price, machine)
+
+
+def written(found: Facts, day: Recorded) -> str:
+    drawn = day.timeline()
+    return page.page(found, [draw.svg(drawn, wide, VARIABLES, str(wide)) for wide in (page.WIDE, page.NARROW)])
+
+
+def parsed(text: str) -> ET.Element:
+    """By a strict parser; HTML's own declaration is not XML's."""
+    assert text.startswith("<!DOCTYPE html>\n<html")
+    return ET.fromstring(text.partition("\n")[2])
+
+
+def words(root: ET.Element) -> str:
+    return " ".join("".join(element.itertext()) for element in root.iter("body"))
+
+
+def test_the_page_is_well_formed_and_refers_to_nothing(day: Recorded) -> None:
+    """No script, no address, no file; whatever names something in the page finds it there, once."""
+    text = written(read(day), day)
+    root = parsed(text)
+    names = [element.get("id") for element in root.iter() if element.get("id")]
+    assert len(names) == len(set(names)) > 0
+    for element in root.iter():
+        assert element.tag in {
+            "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "dl", "dt", "dd", "div", "ul", "li", "code",
+            "figure", "table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary",
+            "svg", "g", "path", "rect", "use", "defs", "clipPath", "pattern", "text",
+        }  # fmt: skip
+        for name, value in element.attrib.items():
+            assert not name.startswith("on")
+            assert name not in {"src", "srcset", "action", "data", "poster"}
+            if name == "href":
+                assert value[0] == "#"
+                assert value[1:] in names
+            for reference in re.findall(r"url\(([^)]*)\)", value):
+                assert reference[0] == "#"
+                assert reference[1:] in names
+    assert "://" not in text
+    assert "url(" not in style.sheet()
+    assert "@import" not in text
+    assert not re.search("[<>&]", style.sheet()), "the style is read as it stands"
+    assert "default-src 'none'" in text
+
+
+def test_foreign_text_is_escaped_wherever_it_stands(day: Recorded) -> None:
+    """Names of machines, users, reasons, GPUs, proofs, findings, files."""
+    found = read(day)
+    canaries: dict[str, Any] = dict.fromkeys(("path", "machine", "instance"), CANARY)
+    strange = found._replace(
+        **canaries,
+        holds=tuple(band._replace(words=CANARY, detail=CANARY) for band in found.holds),
+        incidents=tuple(
+            one._replace(id=CANARY, reason=CANARY, action=CANARY, mode=CANARY, owner=CANARY, words=CANARY, proof=CANARY)
+            for one in found.incidents
+        ),
+        unknown=tuple(one._replace(gpu=CANARY) for one in found.unknown),
+        labels={CANARY: CANARY, **dict.fromkeys(found.labels, CANARY)},
+        bills=(CANARY,),
+        price=Rate(1.0, CANARY, CANARY),
+    )
+    text = written(strange, day)
+    root = parsed(text)
+    assert "<script" not in text
+    assert "<svg/onload" not in text
+    assert not list(root.iter("script"))
+    assert words(root).count(CANARY) >= 10, "as text it is all there"
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "\x1b[31mred", "\ud800", "\ufffe", "two\nlines", "\u202ereversed"])
+def test_what_no_page_can_hold_becomes_a_blank(text: str) -> None:
+    """Control characters, half letters, and what turns the reading direction."""
+    root = parsed(markup.written(markup.tag("html", markup.tag("p", text, title="x"))))
+    assert not any(c in words(root) + (root.findtext("p") or "") for c in text if not c.isprintable())
+
+
+def test_the_page_says_what_the_history_has(day: Recorded) -> None:
+    """The stop with its proof, the hold with its reason, the unknown time, hours and money by their rule."""
+    found = read(day)
+    root = parsed(written(found, day))
+    text = words(root)
+    assert "<script>alert(1)</script> & $x$" in text, "the reason of the hold, as text"
+    assert "uid 4242" in text
+    stops = [one for one in found.incidents if one.result not in page.CALLED_OFF]
+    assert stops
+    for one in found.incidents:
+        assert one.id in text
+        assert one.words in text
+    assert all(one.proof in text for one in stops)
+    assert found.unknown[0].gpu.startswith("0000:03")
+    assert found.unknown[0].seconds == pytest.approx(2400.0, abs=60.0)
+    assert "GPU 2 (NVIDIA H100 80GB HBM3)" in text
+    assert "10.00 USD an hour" in text
+    quiet = sum(each.quiet for each in found.days)
+    assert f"about {quiet / 360.0:.2f} USD" in text
+    assert "Money is an estimate" in text
+
+
+def test_without_a_price_money_is_unknown(day: Recorded, tmp_path: Path) -> None:
+    """No amount, and what to set."""
+    bare = record(tmp_path, 1, [Phase(9**9, 0.0)], 7200.0, price_per_hour=None)
+    text = words(parsed(page.page(read(bare), [], "nothing draws here")))
+    assert "No price was recorded" in text
+    assert "USD" not in text
+    assert "There is no picture here: nothing draws here" in text
+    assert "Nobody held the machine" in text
+    assert "No stop was announced" in text
+
+
+def test_what_is_still_billed_is_said_or_unknown(day: Recorded) -> None:
+    """A machine with a fresh record is on; of one without nobody knows; what the last plan said of the bill stands there."""
+    found = read(day)
+    now = words(parsed(page.page(found._replace(bills=("kept, and still billed: vol-1",)), [])))
+    assert "This machine: it was on at" in now
+    assert "After a stop: kept, and still billed: vol-1." in now
+    later = words(parsed(page.page(found._replace(until=found.until + 86400.0), [])))
+    assert "Unknown: nothing was recorded after" in later
+    last = found.incidents[-1]._replace(result="accepted", mode="live", words="accepted; nobody knows more")
+    open_end = words(parsed(page.page(found._replace(incidents=(*found.incidents, last)), [])))
+    assert "did not prove that the bill ended" in open_end
+
+
+def test_an_empty_history_says_so() -> None:
+    """Instead of a page of zeros."""
+    text = words(parsed(page.page(Facts("/h", "", "", 0.0, time.time()), [])))
+    assert "Nothing was recorded in this time" in text
+    assert "0.0 h" not in text
+
+
+def test_the_table_says_the_same_as_the_picture(day: Recorded) -> None:
+    """For those who do not see it: every GPU, every stretch of time, unknown in words and never as a number."""
+    found = read(day)
+    for stretch in found.stretches:
+        for span in stretch.gpus:
+            assert (span.mean is None) == (span.known == 0.0)
+    assert sum(span.unknown for stretch in found.stretches for span in stretch.gpus) == pytest.approx(2400.0, abs=60.0)
+    root = parsed(written(found, day))
+    pictures = list(root.iter("svg"))
+    assert [picture.get("class") for picture in pictures] == ["wide", "narrow"]
+    for picture in pictures:
+        assert picture.get("role") == "img"
+        assert "tables below" in str(picture.get("aria-label"))
+    for table in root.iter("table"):
+        heads = [head.text for head in table.iter("th") if head.get("scope") == "col"]
+        for line in table.find("tbody") or []:
+            assert len(line) == len(heads)
+            assert line[0].get("scope") == "row"

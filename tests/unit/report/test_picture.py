@@ -1,0 +1,142 @@
+"""The process that draws: in time, or not at all, and never at somebody else's cost."""
+
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from costguard.history import FILE
+from costguard.process.command_lines import command_lines
+from costguard.report import draw, worker
+from costguard.report.job import DrawJob, Form
+from costguard.report.palette import LIGHT
+from costguard.report.picture import PHONE, Drawer, picture
+from tests.unit.report.conftest import Recorded
+
+
+def lacking(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation with another matplotlib."""
+    (folder / "matplotlib.py").write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    assert str(folder) in command_lines()["picture"][-1]
+
+
+def test_a_picture_is_what_the_history_holds(day: Recorded) -> None:
+    """The function for messages: a PNG, the very one that a page would have."""
+    data = picture(str(day.folder), day.since, day.until, "box")
+    assert data is not None
+    assert data == draw.png(day.timeline(), PHONE.width, LIGHT, PHONE.scale)
+    assert len(data) < 500_000
+
+
+@pytest.mark.parametrize("damage", ["none", "empty", "torn", "garbage", "version", "folder", "pipe"])
+def test_without_a_whole_history_there_is_no_picture_and_no_error(day: Recorded, tmp_path: Path, damage: str) -> None:
+    """Whatever lies there; soon."""
+    path = tmp_path / FILE
+    if damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "garbage":
+        path.write_bytes(b"x" * 9000)
+    elif damage == "folder":
+        path.mkdir()
+    elif damage == "pipe":
+        os.mkfifo(path)
+    elif damage != "none":
+        shutil.copy(day.path, path)
+        if damage == "torn":
+            os.truncate(path, 20000)
+        else:
+            with sqlite3.connect(path) as database:
+                database.execute("PRAGMA user_version = 9")
+            database.close()
+    began = time.monotonic()
+    assert picture(str(tmp_path), day.since, day.until, seconds=15.0) is None
+    assert time.monotonic() - began < 14.0
+
+
+def test_what_takes_too_long_is_given_up_in_time(
+    day: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that hangs: the process is ended."""
+    lacking(tmp_path, "import time; time.sleep(60)", monkeypatch)
+    drawer = Drawer(DrawJob(str(day.folder), day.since, day.until, forms=(PHONE,)))
+    assert drawer._child is not None
+    pid = drawer._child.pid
+    found = drawer.png(time.monotonic() + 0.2)
+    assert (found.data, found.why) == (b"", "it was not drawn in time")
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing", "words"),
+    [
+        ("raise ModuleNotFoundError(\"No module named 'matplotlib'\", name='matplotlib')", True, "matplotlib is not installed"),
+        ("raise ImportError('half an upgrade')", False, "matplotlib cannot be used: ImportError: half an upgrade"),
+        ("import os; os._exit(3)", False, "the process that draws failed"),
+        ("import os; os.write(1, b'no json\\n'); raise OSError('x')", False, "matplotlib cannot be used: OSError: x"),
+    ],
+)  # fmt: skip
+def test_a_library_that_is_lacking_or_broken_is_said(
+    day: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, missing: bool, words: str
+) -> None:
+    """In words, and whether it is there at all."""
+    lacking(tmp_path, text, monkeypatch)
+    with Drawer(DrawJob(str(day.folder), day.since, day.until, forms=(PHONE,))) as drawer:
+        found = drawer.png(time.monotonic() + 15.0)
+    assert (found.data, found.missing) == (b"", missing)
+    assert found.why.startswith(words)
+
+
+def test_a_warning_waits_for_its_own_record_but_not_long(day: Recorded) -> None:
+    """The writer of the history starts at the same moment: an incident that is not there yet is waited for, within limits."""
+    began = time.monotonic()
+    job = DrawJob(
+        str(day.folder), day.since, day.until, forms=(Form("svg", 420.0),), incident="not-there", patience=0.3
+    )
+    found = worker._read(job)
+    assert 0.3 <= time.monotonic() - began < 5.0
+    assert found.lanes, "it is drawn without it"
+    known = worker._read(job._replace(incident=_incident(day), patience=60.0))
+    assert known.bands == found.bands
+
+
+def _incident(day: Recorded) -> str:
+    with sqlite3.connect(day.path) as database:
+        (name,) = database.execute("SELECT incident FROM events WHERE incident != '' LIMIT 1").fetchone()
+    database.close()
+    return str(name)
+
+
+def test_the_process_obeys_nobody_elses_settings(
+    day: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with settings of the library in the working directory, which may be anybody's, changes nothing."""
+    before = picture(str(day.folder), day.since, day.until)
+    (tmp_path / "matplotlibrc").write_text("backend: module://evil\nhatch.linewidth: 40\naxes.linewidth: 90\n")
+    monkeypatch.chdir(tmp_path)
+    assert picture(str(day.folder), day.since, day.until) == before
+
+
+def test_its_memory_is_small(day: Recorded) -> None:
+    """Beside a training job whose memory may be nearly full: below 120 MB at its peak."""
+    import subprocess
+
+    job = DrawJob(str(day.folder), day.since, day.until, forms=(PHONE,))
+    script = (
+        "import resource, sys; from costguard.report import worker; from costguard.report.job import DrawJob;"
+        "from costguard.process.wire import from_line; answer = worker.draw(from_line(DrawJob, sys.stdin.readline()));"
+        "assert answer.pictures, answer.error; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    from costguard.process.wire import to_line
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=to_line(job) + b"\n", capture_output=True, check=True, timeout=60
+    )
+    assert int(json.loads(done.stdout)) < 120_000
