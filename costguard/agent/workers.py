@@ -116,6 +116,7 @@ class Workers:
         """A message over every channel, of this machine and beyond it, or over ``only`` some."""
         settings, host = self.config.get("notify", {}), self.config.get("host", {})
         places = {name: host[name] for name in ("procfs", "devfs") if name in host}
+        places["runtime"] = self.config["paths"]["runtime"]
         channels = only or (*settings.get("local", ()), *settings.get("channels", ()))
         return TellJob(draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS)
 

@@ -6,6 +6,9 @@ from costguard.config.load import LoadedConfiguration
 from costguard.config.schema import Settings
 from costguard.config.show import origin
 
+UNREACHED_WAIT_SECONDS = 1800.0
+"""At least so much longer runs a countdown whose warning no channel took, where channels beyond this machine exist."""
+
 DEFAULT_BUDGET_PERIOD = 30 * 86400.0
 """Seconds; never used, because a budget without its period is refused."""
 
@@ -51,4 +54,5 @@ def policy(settings: Settings) -> dict[str, object]:
         "admin_hold": settings.admin.hold,
         "tell_armed": settings.notify.armed,
         "warn_attempts": settings.notify.attempts,
+        "unreached_wait": UNREACHED_WAIT_SECONDS if settings.notify.channels else 0.0,
     }

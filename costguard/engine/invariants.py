@@ -7,7 +7,7 @@ begins afresh, which can only make a stop come later.
 from collections.abc import Sequence
 
 from costguard.engine.effects import Effect, Go, Leave
-from costguard.engine.obstacles import forbidden, may_act_at
+from costguard.engine.obstacles import countdown, forbidden, may_act_at
 from costguard.engine.phases import ALLOWED
 from costguard.engine.reasons import reason_of
 from costguard.engine.rules import Rules, reached
@@ -38,7 +38,7 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError(message)
     if incident.by_person:
         return
-    if incident.warned is None or not reached(after.at, incident.warned + policy.grace):
+    if incident.warned is None or not reached(after.at, incident.warned + countdown(incident, policy)):
         raise InvariantError("I2: no action before people were warned for as long as `grace`")
     if not reached(after.at, may_act_at(core, rules)):
         raise InvariantError("I9: no own stop within boot_grace")

@@ -1,7 +1,8 @@
 """What keeps every reason from acting, and from when on an open incident may act."""
 
+from costguard.engine.policy import Policy
 from costguard.engine.rules import SHORT_GAP_SECONDS, Rules, reached
-from costguard.engine.state import Core, State
+from costguard.engine.state import Core, Incident, State
 from costguard.engine.window import NEVER
 
 
@@ -45,7 +46,13 @@ def due_at(core: Core, rules: Rules) -> float:
         return incident.opened
     if incident is None or incident.warned is None:
         return NEVER
-    return max(incident.warned + rules.policy.grace, may_act_at(core, rules))
+    return max(incident.warned + countdown(incident, rules.policy), may_act_at(core, rules))
+
+
+def countdown(incident: Incident, policy: Policy) -> float:
+    """Seconds from the warning to the action: longer where nobody got it and somebody should have."""
+    alone = incident.announcement.exhausted and policy.unreached_wait > 0.0
+    return policy.grace + max(policy.grace, policy.unreached_wait) if alone and policy.grace > 0.0 else policy.grace
 
 
 def bridged(gap: float, rules: Rules, *, restarted: bool) -> bool:

@@ -34,6 +34,7 @@ class Policy(NamedTuple):
     delay: float = 0.0  # load actions: this long after the guard began, nothing is judged
     grace: float = 600.0
     warn_attempts: int = 3  # of delivering a warning, before its delivery rule counts as exhausted
+    unreached_wait: float = 0.0  # at least so much longer runs a countdown whose warning reached nobody; 0: no longer
     boot_grace: float = 1200.0
     unused_after: float | None = 14400.0  # None: off
     unknown_alarm: float = 900.0

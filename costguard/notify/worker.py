@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 from costguard.masking import mask
-from costguard.notify import compose, secret_urls
+from costguard.notify import compose, login, secret_urls
 from costguard.notify.job import Draft, TellJob, Told
 from costguard.notify.message import Deliver, DeliveryError, Message
 from costguard.notify.terminal import clean
@@ -52,6 +52,7 @@ def tell(job: TellJob) -> Told:
             return Told()
         draft = found
     message = written(draft, str(job.settings.get("hold_url") or ""))
+    login.keep(message, str(job.settings.get("runtime") or ""))
     channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message)]
     if job.channels and not channels and message.kind != "warning":
         return Told({"no channel": f"takes messages of this kind ({message.kind}, {message.level})"})

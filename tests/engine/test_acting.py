@@ -50,6 +50,19 @@ def test_a_warning_that_nobody_gets_is_repeated_then_exhausted() -> None:
     assert world.stops()[0] >= world.times("warning")[-1] + 60.0
 
 
+@pytest.mark.parametrize(
+    ("grace", "wait", "most"), [(60.0, 1800.0, 1860.0), (2400.0, 1800.0, 4800.0), (60.0, 0.0, 60.0), (0.0, 1800.0, 0.0)]
+)
+def test_a_warning_that_reached_nobody_gives_people_longer(grace: float, wait: float, most: float) -> None:
+    """Where somebody should have got it: once more `grace`, at least half an hour; and it is tried again meanwhile."""
+    world = until(World(IDLE._replace(grace=grace, unreached_wait=wait), 1), "ACTING", 9000.0, Tell="failed")
+    begun = world.times("warning")[-1] if grace else world.times("warning")[0]
+    assert world.stops()[0] - begun == pytest.approx(most, abs=21.0)
+    assert bool(world.times("countdown")) is (most >= 1200.0)
+    heard = until(World(IDLE._replace(grace=grace, unreached_wait=wait), 1), "ACTING", 9000.0)
+    assert heard.stops()[0] - heard.times("warning")[0] == pytest.approx(grace, abs=21.0)
+
+
 def sentence(world: World) -> str:
     """What people read now."""
     assert world.last is not None

@@ -118,7 +118,7 @@ def notify(folder: Path, channels: list[str], message: Answers = TEXT, **more: o
     # what reached nobody stands in the journal, and nothing else does
     journal = done.stderr.decode()
     assert bool(journal) is not bool(answer["delivered"])
-    assert not journal or ("reached nobody" in journal and "title " in journal)
+    assert not journal or ("reached nobody" in journal and ("title " in journal or message is not TEXT))
     return answer
 
 
@@ -404,3 +404,38 @@ def test_a_job_that_makes_no_sense_is_code_2(job: bytes) -> None:
     )
     assert (done.returncode, done.stderr) == (2, b"")
     assert "malformed job" in json.loads(done.stdout)["error"]
+
+
+LIVE = {"mode": "live", "action": "stop", "instance": "i-1", "incident": "b-i1"}
+
+
+def kept(folder: Path, kind: str, **facts: object) -> str | None:
+    """Tell this to nobody; what whoever logs in would read."""
+    runtime = folder / "run"
+    runtime.mkdir(exist_ok=True)
+    draft = {"id": "m", "kind": kind, "level": "warning", "facts": {**LIVE, **facts}}
+    notify(folder, [], draft, runtime=str(runtime))
+    found = runtime / "login-message"
+    assert not found.exists() or found.stat().st_mode & 0o777 == 0o644
+    return found.read_text() if found.exists() else None
+
+
+@pytest.mark.parametrize("end", ["cancelled", "held", "acting", "failed", "came_back"])
+def test_whoever_logs_in_during_a_countdown_reads_of_it(tmp_path: Path, room: Room, end: str) -> None:
+    """While it runs, and no longer."""
+    del room
+    assert "will be stopped in 10m" in str(kept(tmp_path, "warning", grace=600.0))
+    assert "will be stopped in 1m" in str(kept(tmp_path, "countdown", due_in_seconds=60.0))
+    assert "costguard hold 2h" in str(kept(tmp_path, "weak_sign")), "another message leaves it"
+    assert kept(tmp_path, end) is None
+    assert kept(tmp_path, "warning", mode="dry-run") is None, "nothing will happen"
+
+
+def test_a_link_in_the_runtime_directory_leads_the_login_message_nowhere(tmp_path: Path, room: Room) -> None:
+    """Only the agent can write there; and what stands there is replaced, not followed."""
+    del room
+    (tmp_path / "run").mkdir()
+    (tmp_path / "other").write_text("mine")
+    (tmp_path / "run/login-message.new").symlink_to(tmp_path / "other")
+    assert kept(tmp_path, "warning") is None
+    assert (tmp_path / "other").read_text() == "mine"
