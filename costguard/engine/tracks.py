@@ -242,8 +242,11 @@ def _follow(
     if unknown:
         if old is None:
             return Track(busy, at, at, (), at)
-        # work that is seen beside what is not: nothing before it counts any more
-        return Track(True, before, before, (), before) if busy and not old.busy else become_unknown(old, before)
+        if busy and not old.busy:  # work that is seen beside what is not: nothing before it counts any more
+            return Track(True, before, before, (), before)
+        if restarted is not None and not old.busy:  # nor does what was before a hole that ends while another one lasts
+            return Track(False, restarted, restarted, (), restarted)
+        return become_unknown(old, before)
     if old is None or (old.unknown_since is not None and old.busy):
         return begin(busy, start)
     if restarted is not None:

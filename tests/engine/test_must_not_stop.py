@@ -123,6 +123,23 @@ def test_a_gpu_that_is_listed_later_is_judged_from_then_on() -> None:
         assert len(world.state.core.selection.picked) == (1 if stops else 2)
 
 
+@pytest.mark.parametrize("late", [True, False])
+def test_a_hole_that_ends_beside_another_one_is_no_unused_time(late: bool) -> None:
+    """One GPU is seen at last, or again, while another one is not: evidence that ends the short hole ends not the long one."""
+    world = World(BASE, 2)
+    both = world.keys
+    world.keys = both[1:] if late else both
+    world.run(850.0, *((QUIET,) if late else (DARK, QUIET)))
+    world.keys = both
+    world.tick(QUIET, DARK)
+    world.tick(QUIET, Known(0.0, covers=60.0))
+    seen = world.now
+    world.run(870.0, QUIET, QUIET)
+    assert not world.times("warning")
+    world.run(40.0, QUIET, QUIET)
+    assert world.times("warning")[0] >= seen + BASE.unused_after - 2 * BASE.interval  # type: ignore[operator]  # a number here
+
+
 @pytest.mark.parametrize("reason", ["idle", "unused"])
 def test_a_gpu_that_works_ends_a_countdown_whatever_another_one_hides(reason: str) -> None:
     """One cannot be read, which alone would only hold it up."""

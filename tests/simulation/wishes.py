@@ -36,7 +36,8 @@ class Wishes:
         law, at = judge.law, judge.at
         busy = judge.stage in {"gone", "unsure"}
         fresh = at - max(judge.guard_at, judge.began) < law.interval + STARTS_WITHIN or not judge.ticks
-        return bool(law.forbidden or judge.story.world.hatch or judge.asks or busy or fresh or judge.drowsy)
+        asks = judge.asks or at - judge.asks_changed < 1.5 * law.interval  # what a tag no longer says ends with a look
+        return bool(law.forbidden or judge.story.world.hatch or asks or busy or fresh or judge.drowsy)
 
     def disturbed(self) -> None:
         """The guard begins again, or somebody took the stop back."""
