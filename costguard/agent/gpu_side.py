@@ -140,17 +140,20 @@ class GpuSide:
         Also of a GPU that cannot be read now: a deadline would else take it for one that was quiet when it was lost. What is
         no work under these rules waits for a reading, for unknown stays unknown.
         """
-        since, unseen = now - self._observed, self._unseen
-        seen: list[Reading] = [
-            Unknown(unseen[gpu]) if gpu in unseen and type(reading) is Known and reading.covers < since else reading
+        holes, self._unseen = self._unseen, {}
+        seen = [
+            Unknown(holes[gpu]) if gpu in holes and self._hides(reading, now, rules) else reading
             for gpu, reading in zip(found.gpus, found.readings, strict=True)
         ]
-        self._unseen = {}
         seen = [
             _both(reading, self._work.pop(gpu)) if self._tells(gpu, reading, rules) else reading
             for gpu, reading in zip(found.gpus, seen, strict=True)
         ]
         return found._replace(readings=tuple(seen))
+
+    def _hides(self, reading: Reading, now: float, rules: Rules) -> bool:
+        """Whether a hole before this reading makes it unknown: work that is seen now is work all the same."""
+        return type(reading) is Known and reading.covers < now - self._observed and not is_busy(reading, rules)
 
     def _tells(self, gpu: str, reading: Reading, rules: Rules) -> bool:
         work = self._work.get(gpu)

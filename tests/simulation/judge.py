@@ -290,8 +290,10 @@ class Judge(Watch):
     def guard_begins(self) -> None:
         """A guard starts; unless its predecessor's state is there, it starts afresh."""
         for kind, uid, seconds in self.asked.values():
-            if kind == "release":  # done, and the guard died before it could say so
+            if kind == "release":  # done perhaps, and the guard died before it could say so
+                lasts = max(self.holds.latest, self.holds.perhaps)
                 self.holds.released(uid)
+                self.holds.perhaps = lasts
                 self.enter("unsure")
                 self.holds.doubt()
             elif kind == "hold":
@@ -494,6 +496,8 @@ class Judge(Watch):
             low = self.ran_stored + self.awake()
             self.budget_since = low if self.budget_since is None else self.budget_since
             self._period(now)
+        if self.story.world.slept and self.ticks and self.ticks[-1] < self.began:
+            self.graced_at = at  # now the guard knows that it woke up
         if look is None:
             self.sights.missed(at)
         doubtful = look is None or at - look.at > 4.0 or at <= self.stalled + 1.0
@@ -616,8 +620,9 @@ class Judge(Watch):
             self._works(job)
         elif program == "persist":
             self.dues.writes()
-        elif program == "beat" and (not self.sights.looks or self.at - self.sights.looks[-1].at > BLINK):
-            self.breaks("a sign of life, and the reader did not answer")
+        elif program == "beat" and self.at > self.stalled + 1.0:
+            if not self.sights.looks or self.at - self.sights.looks[-1].at > BLINK:
+                self.breaks("a sign of life, and the reader did not answer")
 
     def _tells(self, now: Instant, kind: str, facts: dict[str, Any], job: dict[str, Any]) -> None:
         self.counts[kind] += 1

@@ -175,6 +175,16 @@ def test_what_an_answer_that_was_not_taken_could_not_read_is_a_hole(reach: float
     assert seen(found, 120.1) == (0.0, ()), "told once"
 
 
+def test_no_hole_hides_the_work_that_is_seen_now() -> None:
+    """A deadline acts on a machine that cannot be read, and must not take one at work for such a one."""
+    found = gpu_side()
+    lost = answer(2, at=110.0).replace(b'0.0, [], 10.0, "load 0%"', b'null, [], 0, "lost"')
+    assert not found.line(lost, 500.0)
+    found.ask(500.0, look=False)
+    assert found.line(answer(3, 0.8), 500.1)
+    assert seen(found, 500.1) == (0.8, ())
+
+
 def test_what_is_kept_has_a_bound() -> None:
     """Whatever a reader writes meanwhile."""
     found = gpu_side()
