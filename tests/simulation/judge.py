@@ -620,9 +620,13 @@ class Judge(Watch):
             self._works(job)
         elif program == "persist":
             self.dues.writes()
-        elif program == "beat" and self.at > self.stalled + 1.0:
-            if not self.sights.looks or self.at - self.sights.looks[-1].at > BLINK:
-                self.breaks("a sign of life, and the reader did not answer")
+        elif program == "beat" and (not self.sights.looks or self.at - self.sights.looks[-1].at > self._answers_within):
+            self.breaks("a sign of life, and the reader did not answer")
+
+    @property
+    def _answers_within(self) -> float:
+        """How old a reading may be: the first one of a new reader has more time, should the guard stand still meanwhile."""
+        return BLINK if self.at > self.stalled + 1.0 else 30.0 + BLINK
 
     def _tells(self, now: Instant, kind: str, facts: dict[str, Any], job: dict[str, Any]) -> None:
         self.counts[kind] += 1
