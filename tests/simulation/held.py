@@ -97,7 +97,7 @@ class Holds:
         if uid and until > before:
             self._most.setdefault(uid, Account()).granted(at, until, least)
             self._least.setdefault(uid, Account()).granted(at, until, 0.0)
-        news = until > before + NEWS or (until > before and at - self._told.get(uid, -NEVER) > TOLD_EVERY)
+        news = until > before + NEWS or (until > before + EXACT and at - self._told.get(uid, -NEVER) > TOLD_EVERY)
         if news:
             judge.tidings.owes("held")
         self._told[uid] = self._changed = at
@@ -202,7 +202,7 @@ class Holds:
             self.doubt()
         self._least.clear()
         if self.until:
-            self.perhaps = self.latest + DAY
+            self.perhaps = max(self.perhaps, self.latest + DAY)
         moved = self._judge.jumped > self.latest - 3 * DAY and self._judge.story.world.synced is True
         if not kept.get("holds") or moved:
             self.until.clear()  # or its end is a date now, and the date was set; one that is not sure shortens nothing

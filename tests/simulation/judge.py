@@ -694,6 +694,11 @@ class Judge(Watch):
         self.incidents.works(job)
         if job["job"] == "plan":
             self.dues.checks(action)
+        elif job["job"] == "confirm":
+            self.asked_about.add(job["attempt"])
+        elif job["job"] == "act":
+            rules.prepares(self, job["incident"], action)
+            self.prepared[job["incident"], action] += 1
         if self._catches_up():
             return
         if job["job"] == "hook" and job["mode"] != "live":
@@ -705,11 +710,6 @@ class Judge(Watch):
                 raise Violation(f"a worker is started for {action}, which is not configured")
             if job.get("settings", {}) != self.story.ruled["actions"].get(action, {}):
                 raise Violation("a worker is started with settings of another configuration")
-        if job["job"] == "confirm":
-            self.asked_about.add(job["attempt"])
-        elif job["job"] == "act":
-            rules.prepares(self, job["incident"], action)
-            self.prepared[job["incident"], action] += 1
 
     def planned(self, now: Instant, job: dict[str, Any], verdict: str) -> None:
         """What a plan says."""
