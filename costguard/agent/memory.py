@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from costguard.agent.disk import Disk
 from costguard.agent.reader import HANDED
 from costguard.engine.policy import Policy
-from costguard.engine.saved import alike, commitments, dump, initial, load
+from costguard.engine.saved import alike, commitments, dump, initial, load, promised
 from costguard.engine.state import OPEN, Core, State
 from costguard.engine.window import Track
 from costguard.host.files import Start
@@ -89,6 +89,7 @@ class Memory:
         self._unused_since: float | None = float("-inf")  # as saved; an earlier process may have saved any
         self._written: tuple[State | None, str] = (None, "")  # the last saved state of the engine, and its JSON
         self._learnt: object = None  # by the reader, as saved
+        self._order = 0  # number of the last save, of either file: the higher one is the newer one
         self.adopt(policy)
 
     def adopt(self, policy: Policy) -> None:
@@ -108,7 +109,10 @@ class Memory:
         if boot.state is not None:
             try:
                 saved = json.loads(boot.state)
-                state, tags = load(saved["engine"]), saved.get("tags") or {}
+                state, tags = (
+                    self._newest(load(saved["engine"]), int(saved.get("order", 0)), boot),
+                    saved.get("tags") or {},
+                )
                 self.adopt(apply_tags(tags))
                 # another policy, version or basis of its plans: a running warning is taken back
                 proven = saved.get("ground") == self.plan_basis
@@ -123,6 +127,18 @@ class Memory:
         lost = boot.lost or boot.state is not None
         return Restored(self._fresh(boot, now, lost=lost))
 
+    def _newest(self, state: State, order: int, boot: Start) -> State:
+        """The saved state; with the commitments where it could not be saved any more, and they could."""
+        self._order = order
+        try:
+            lasting = json.loads(boot.commitments) if boot.commitments else {}
+            if lasting.get("boot_id") != boot.boot_id or lasting.get("order", 0) <= order:
+                return state
+            state, self._order = promised(state, lasting), lasting["order"]
+        except UNUSABLE as error:
+            self._host.say(f"<3>the saved commitments are unusable ({error}); going by the saved state alone")
+        return state
+
     def _fresh(self, boot: Start, now: float, *, lost: bool) -> State:
         """A state from the commitments alone; ``lost``: there was one of this boot, so people are warned."""
         try:
@@ -130,6 +146,7 @@ class Memory:
             if lasting and lasting.get("rules") != self._mark:
                 lasting["unused"] = 0.0  # quiet under another policy: a full time is needed under this one
             state = initial(boot.boot_id, boot.instance, lasting, now)
+            self._order = int(lasting.get("order", 0)) if lasting else 0
         except UNUSABLE as error:
             self._host.say(f"<3>the saved commitments are unusable ({error}); holds and deadlines are lost")
             lost = True
@@ -179,7 +196,9 @@ class Memory:
             text = _encode({"rules": self._rules, "ground": self.plan_basis, "engine": same})[1:-2]
         self._written = (state, text)
         self._learnt = readers.handed.get("learnt")
-        beside = _encode({**readers.handed, "detached": readers.detached, "tags": readers.tags})[:-1]
+        self._order += 1
+        handed = {**readers.handed, "detached": readers.detached, "tags": readers.tags}
+        beside = _encode({**handed, "order": self._order})[:-1]
         # in a tick that changes nothing only the time is new
         failure = self._host.save(f'{beside},{text},"at":{state.at!r}}}}}'.encode())
         self._saved_at = state.at
@@ -193,7 +212,12 @@ class Memory:
 
     def commit(self, state: State, now: Instant) -> None:
         """Save the commitments: now in memory, soon on the disk."""
-        lasting = {**commitments(state, now.wall, self._policy.price_per_hour), "rules": self._mark}
+        self._order += 1
+        lasting = {
+            **commitments(state, now.wall, self._policy.price_per_hour),
+            "rules": self._mark,
+            "order": self._order,
+        }
         self._unused_since = state.at - lasting["unused"] + SAME_SECONDS if lasting["unused"] else None
         data = _encode(lasting).encode()
         self._committed_at = now.boot

@@ -219,6 +219,15 @@ def alike(state: State, other: State) -> bool:
     return same and state.tracks == other.tracks and state.gpus == other.gpus
 
 
+def promised(state: State, commitments: Mapping[str, Any]) -> State:
+    """A state of this boot with what was promised after it was saved: holds, what they cost, and own stops."""
+    core, accounts = state.core, _pairs(commitments.get("accounts", ()))
+    holds = _holds(commitments["holds"], commitments.get("holders", ()))
+    people = core.people._replace(holds=holds, charged=commitments["held"], accounts=accounts)
+    ledger = core.ledger._replace(stops=tuple(commitments["stops"]))
+    return state._replace(core=core._replace(people=people, ledger=ledger))
+
+
 def load(saved: Mapping[str, Any]) -> State:
     """The state that `dump` saved. Raises KeyError, TypeError or ValueError for anything else."""
     tracks = tuple(map(_track, saved["tracks"]))

@@ -8,7 +8,7 @@ import pytest
 from costguard.agent.loop import Loop
 from costguard.engine.rules import RESUME_JUMP_SECONDS
 from costguard.host.files import COMMITMENTS, STATE
-from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, World, effective
+from costguard.testing.simhost import Faults, Machine, Phase, SimCrash, SimHost, SimOff, World, effective
 from tests.unit.agent.test_bugs import Journal
 
 UNUSED = 7200.0
@@ -122,3 +122,45 @@ def merged(whole: Any, part: Any) -> Any:
     if not (isinstance(whole, dict) and isinstance(part, dict)):
         return part
     return {**whole, **{name: merged(whole.get(name), value) for name, value in part.items()}}
+
+
+class Full(Faults):
+    """Memory is full from a moment on: the state cannot be saved any more."""
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "fails" if subject == "save" and host.now >= self.since else ""
+
+
+@pytest.mark.parametrize("asked", ["hold", "release"])
+def test_what_a_person_was_told_holds_although_the_state_could_not_be_saved(asked: str) -> None:
+    """The commitments could: the next guard goes on with a state of before, and with the holds of now."""
+    world = World(Machine(gpus=1, script=[Phase(600.0, 0.9), Phase(9**9, 0.0)]), seed=3)
+    config = effective({"mode": "live", **RULES})
+    host = SimHost(world=world, faults=Full(1200.0))
+    wishes: list[dict[str, Any]] = [{"command": "hold", "seconds": 7200, "reason": "a run"}, {"command": "release"}]
+
+    def ask(wish: int) -> None:
+        host.request(0, wishes[wish])
+
+    if asked == "release":
+        world.at(1100.0, lambda: ask(0))
+    world.at(1205.0, lambda: ask(asked == "release"))
+    world.at(1206.0, lambda: setattr(host, "doom", 1))
+    with pytest.raises(SimCrash):
+        Loop(host, config, host.start()).run()
+    host.die()
+    assert ("warning" in boot(world, config, 1200.0)) is (asked == "release")
+
+
+def test_commitments_that_make_no_sense_cost_no_state_that_does() -> None:
+    """The state of this boot goes on, armed as it was; what is wrong is said."""
+    world = World(Machine(gpus=1, script=[Phase(600.0, 0.9), Phase(9**9, 0.0)]), seed=3)
+    config = effective({"mode": "live", **RULES})
+    boot(world, config, 900.0)
+    saved = json.loads(world.runtime[COMMITMENTS])
+    saved["data"] |= {"order": 10**6, "holds": [[1, 2]]}
+    world.runtime[COMMITMENTS] = json.dumps(saved).encode()
+    assert boot(world, config, 1500.0)[:1] == ["warning"]
