@@ -118,7 +118,8 @@ class Workers:
         places = {name: host[name] for name in ("procfs", "devfs") if name in host}
         places["runtime"] = self.config["paths"]["runtime"]
         channels = only or (*settings.get("local", ()), *settings.get("channels", ()))
-        return TellJob(draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS)
+        history = str(self.config.get("paths", {}).get("state") or "")
+        return TellJob(draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS, history=history)
 
     @property
     def _beyond(self) -> Mapping[str, object]:

@@ -88,7 +88,13 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
         "Before costguard stops it, a warning comes this way, with the command that postpones the stop: `costguard hold 2h`."
     )
     draft = Draft(f"test-{os.getpid()}-{time.time():.0f}", "test", "critical", title=title, body=body)
-    job = TellJob(draft, tuple(names), {**effective["notify"], **effective["host"]}, SECONDS)
+    job = TellJob(
+        draft,
+        tuple(names),
+        {**effective["notify"], **effective["host"]},
+        SECONDS,
+        history=str(effective["paths"]["state"]),
+    )
     reply = first_answer("notify", [job], SECONDS + START_SECONDS)
     try:
         told = (

@@ -14,6 +14,7 @@ from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, 
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
 from costguard.notify import tested
+from costguard.report import picture
 
 HANGS_SECONDS = 60.0
 """An agent without a look for this long, and for three intervals, counts as hanging."""
@@ -310,6 +311,8 @@ def _messages(
             own = _tested(effective, name)
             reached = reached or own.level == "ok"
             yield own
+    if effective["notify"].get("channels") and not picture.installed():
+        yield note("messages have no picture: matplotlib is not installed", picture.INSTALL)
     if not reached:
         tries = effective.get("policy", {}).get("warn_attempts", 3)
         after = several(tries, "try", "tries")

@@ -19,7 +19,8 @@ class Draft(NamedTuple):
 class TellJob(NamedTuple):
     """One message, the channels to try, the section ``[notify]``, and the seconds for all channels together.
 
-    ``pause``: seconds to wait before it leaves the machine.
+    ``pause``: seconds to wait before it leaves the machine. ``history``: the folder with the history, for the picture of a
+    message that has one; empty for none.
     """
 
     message: Draft
@@ -27,6 +28,7 @@ class TellJob(NamedTuple):
     settings: Mapping[str, object] = {}
     deadline: float = 30.0
     pause: float = 0.0
+    history: str = ""
 
 
 class Told(NamedTuple):

@@ -11,15 +11,17 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import requests
-from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
+from apprise import Apprise, AppriseAsset, AppriseAttachment, NotifyFormat, NotifyType
+from apprise.attachment.memory import AttachMemory
 from apprise.manager_plugins import NotificationManager
 
 from costguard.masking import mask
 from costguard.notify.message import Message
+from costguard.report.picture import Picture
 
 TYPES = {"info": NotifyType.INFO, "warning": NotifyType.WARNING, "critical": NotifyType.FAILURE}
 
@@ -30,6 +32,14 @@ PERMANENT = re.compile(r"\b5\d\d\b")
 """In what a mail server answered: a refusal that lasts. Source: RFC 5321, 4.2.1."""
 
 PAUSE_SECONDS, PAUSE_LONGEST_SECONDS = 1.0, 8.0
+TOO_MANY = 429
+HOPELESS = frozenset((301, 302, 303, 307, 308, 401, 404, 410, TOO_MANY))
+"""Answers of HTTP that have nothing to do with a picture. One of 403 may: what looks into messages refuses it so."""
+
+NAME = "gpu-load.png"
+_LETTERS = re.compile(r"[A-Za-z0-9]{4,}")
+"""What stands in a request as it stands in a title, whatever encodes it."""
+
 LEAST_SECONDS = 1.0
 """With less time left no further try is begun."""
 
@@ -43,28 +53,56 @@ WORDS = {
 }
 
 
+class Plugin(Protocol):
+    """What sends to one service, as apprise has it."""
+
+    service_name: object
+    attachment_support: bool
+    socket_connect_timeout: float
+    socket_read_timeout: float
+
+    def notify(self, **message: object) -> object:
+        """Send; true when the service took it."""
+
+
 class Sent(NamedTuple):
-    """What became of a message at one address: the service, why it was not taken (empty: it was), and what to do."""
+    """What became of a message at one address: the service, why it was not taken (empty: it was), and what to do.
+
+    ``note``: of a message that was taken, what did not come with it.
+    """
 
     service: str
     trouble: str = ""
     hint: str = ""
+    note: str = ""
 
 
 class _Exchange(threading.local):
-    """What this thread's last request came to."""
+    """What this thread's last request came to; and of each one of a try, whether the text was in it, and whether it was taken."""
 
     host: str = ""
     status: int | None = None
     retry_after: str = ""
     error: Exception | None = None
     log: list[str]
+    text: bytes
+    requests: list[tuple[bool, bool]]
 
     def __init__(self) -> None:
-        self.log = []
+        self.begin("")
 
-    def begin(self) -> None:
+    def begin(self, text: str) -> None:
         self.host, self.status, self.retry_after, self.error, self.log = "", None, "", None, []
+        self.text, self.requests = text.encode(), []
+
+    @property
+    def text_arrived(self) -> bool:
+        """Whether a request with the text was taken and another one, without it, came after it: a picture that is sent by itself.
+
+        The answer alone proves nothing: a service may take every request with 200, and say in words that it refuses.
+        """
+        taken = [number for number, (text, fine) in enumerate(self.requests) if text and fine]
+        return bool(taken) and any(not text for text, _ in self.requests[taken[-1] + 1 :])
 
 
 _exchange = _Exchange()
@@ -90,11 +128,14 @@ def quiet_and_watched() -> None:
 
     def watched(session: requests.Session, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         _exchange.host = urlsplit(request.url or "").hostname or ""
+        text = _carries(request, _exchange.text)
         try:
             response = send(session, request, **{**options, "allow_redirects": False})
         except Exception as error:
             _exchange.error = error
+            _exchange.requests.append((text, False))
             raise
+        _exchange.requests.append((text, 200 <= response.status_code < 300))
         _exchange.status, _exchange.error = response.status_code, None
         _exchange.retry_after = response.headers.get("Retry-After", "")
         return response
@@ -102,24 +143,36 @@ def quiet_and_watched() -> None:
     requests.Session.send = watched
 
 
-def send(message: Message, url: str, end: float) -> Sent:
+def _carries(request: requests.PreparedRequest, text: bytes) -> bool:
+    """Whether a request has these letters anywhere in it."""
+    parts = (request.url, request.body, *request.headers.values())
+    return bool(text) and any(
+        text in (part.encode() if isinstance(part, str) else part) for part in parts if isinstance(part, str | bytes)
+    )
+
+
+def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes = b"", note: str = "") -> Sent:
     """Hand a message over to one address, with further tries while they may help, until ``end`` of the monotonic clock.
 
-    A service that takes a message and loses the answer gets it again: at least once, with the same id.
+    A service that takes a message and loses the answer gets it again: at least once, with the same id. A picture has one
+    try: whatever is wrong with it, the text goes on without it.
     """
-    schema = url.partition(":")[0].lower()
-    plugin = _plugin(url)
-    if plugin is None:
-        return _unusable(schema)
     service = str(plugin.service_name)
-    kind, text = TYPES.get(message.level, NotifyType.INFO), message.body or message.title
     pause = PAUSE_SECONDS
     while True:
-        _exchange.begin()
-        plugin.socket_connect_timeout = plugin.socket_read_timeout = max(1.0, min(8.0, end - time.monotonic()))
-        if plugin.notify(body=text, title=message.title, notify_type=kind, body_format=NotifyFormat.TEXT):
-            return Sent(service)
+        _exchange.begin(max(_LETTERS.findall(message.title), key=len, default=""))
+        left = end - time.monotonic()
+        patience = max(1.0, min(8.0, left / 3.0 if picture else left))
+        plugin.socket_connect_timeout = plugin.socket_read_timeout = patience
+        if _handed_over(message, plugin, picture):
+            return Sent(service, note=note)
         trouble, hint, passing = _trouble(url)
+        if picture and _exchange.status != TOO_MANY and (passing or _exchange.status not in HOPELESS):
+            picture, note = b"", f"without its picture: {trouble}"
+            if _exchange.text_arrived:
+                return Sent(service, note=note)
+            if not passing:
+                continue
         wait = max(pause * random.uniform(0.5, 1.0), _asked_to_wait())  # noqa: S311 - jitter, no secret
         if not passing:
             return Sent(service, trouble, hint)
@@ -129,9 +182,30 @@ def send(message: Message, url: str, end: float) -> Sent:
         pause = min(2.0 * pause, PAUSE_LONGEST_SECONDS)
 
 
-def _plugin(url: str) -> Any:  # noqa: ANN401 - apprise is not typed
+def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
+    """One try. With a picture an error of the library is one of that."""
+    kind, text = TYPES.get(message.level, NotifyType.INFO), message.body or message.title
+    attached = AppriseAttachment(AttachMemory(content=picture, name=NAME, mimetype="image/png")) if picture else None
+    try:
+        return bool(
+            plugin.notify(
+                body=text, title=message.title, notify_type=kind, body_format=NotifyFormat.TEXT, attach=attached
+            )
+        )
+    except Exception as error:
+        if not picture:
+            raise
+        _exchange.log.append(f"Exception {type(error).__name__}: {error}")
+        return False
+
+
+def _plugin(url: str) -> Plugin | None:
     """What sends there; None where apprise cannot use the address."""
-    return Apprise.instantiate(url, asset=AppriseAsset(secure_logging=True, async_mode=False))
+    try:
+        found: Plugin | None = Apprise.instantiate(url, asset=AppriseAsset(secure_logging=True, async_mode=False))
+    except Exception:  # noqa: BLE001 - foreign code, and what it says may hold the address
+        return None
+    return found
 
 
 def _unusable(schema: str) -> Sent:
@@ -213,17 +287,36 @@ def _carried(error: BaseException) -> BaseException | None:
     return next((one for one in error.args if isinstance(one, BaseException)), None)
 
 
-def deliver(message: Message, urls: Mapping[str, list[str]], end: float) -> dict[str, list[Sent]]:
-    """Send to every address of every channel at the same time; what had come of each by ``end``."""
+def deliver(
+    message: Message, urls: Mapping[str, list[str]], end: float, draw: Callable[[float], Picture] | None = None
+) -> dict[str, list[Sent]]:
+    """Send to every address of every channel at the same time; what had come of each by ``end``.
+
+    ``draw`` gives the picture for those that take one; nobody else waits for it.
+    """
     quiet_and_watched()
     NotificationManager().load_modules()  # here: by several threads at once it would be loaded as often
     found: dict[tuple[str, int], Sent] = {}
-    threads = []
+    threads: list[threading.Thread] = []
+    later: list[tuple[tuple[str, int], str, Plugin]] = []
+
+    def begin(key: tuple[str, int], url: str, plugin: Plugin | None, *more: object) -> None:
+        thread = threading.Thread(target=_one, args=(found, key, message, url, plugin, end, *more), daemon=True)
+        threads.append(thread)
+        thread.start()
+
     for name, addresses in urls.items():
         for number, url in enumerate(addresses):
-            thread = threading.Thread(target=_one, args=(found, (name, number), message, url, end), daemon=True)
-            threads.append(thread)
-            thread.start()
+            plugin = _plugin(url)
+            if draw is not None and plugin is not None and plugin.attachment_support:
+                later.append(((name, number), url, plugin))
+            else:
+                begin((name, number), url, plugin)
+    if draw is not None and later:
+        picture = draw(end)
+        note = f"without its picture: {picture.why}" if picture.why else ""
+        for key, url, plugin in later:
+            begin(key, url, plugin, picture.data, note)
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     late = Sent("?", "no answer in time", "it may still have arrived")
@@ -233,8 +326,20 @@ def deliver(message: Message, urls: Mapping[str, list[str]], end: float) -> dict
     }
 
 
-def _one(found: dict[tuple[str, int], Sent], key: tuple[str, int], message: Message, url: str, end: float) -> None:
+def _one(
+    found: dict[tuple[str, int], Sent],
+    key: tuple[str, int],
+    message: Message,
+    url: str,
+    plugin: Plugin | None,
+    end: float,
+    picture: bytes = b"",
+    note: str = "",
+) -> None:
     try:
-        found[key] = send(message, url, end)
+        if plugin is None:
+            found[key] = _unusable(url.partition(":")[0].lower())
+        else:
+            found[key] = send(message, url, plugin, end, picture, note)
     except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, the other addresses count
         found[key] = Sent("?", mask(f"{type(error).__name__}: {error}", [url])[:200])

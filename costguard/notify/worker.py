@@ -10,6 +10,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from costguard.masking import mask
 from costguard.notify import compose, login, secret_urls
@@ -19,6 +20,10 @@ from costguard.notify.terminal import clean
 from costguard.people import with_names
 from costguard.process.worker import serve
 from costguard.programs import die_with_parent
+
+if TYPE_CHECKING:
+    from costguard.notify.pictured import Drawing
+    from costguard.report.job import DrawJob
 
 LOCAL_CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
 """Each channel of this machine, and its module, whose function ``deliver`` is a `Deliver`."""
@@ -56,12 +61,21 @@ def tell(job: TellJob) -> Told:
     channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message)]
     if job.channels and not channels and message.kind != "warning":
         return Told({"no channel": f"takes messages of this kind ({message.kind}, {message.level})"})
-    reached, failed = deliver(message, channels, job.settings, job.deadline, job.pause)
+    leave = any(channel_settings(job.settings, name) for name in channels)
+    picture = _picture(draft, job.history) if leave else None
+    reached, failed = deliver(message, channels, job.settings, job.deadline, job.pause, picture)
     if draft.kind == "summary":
         return _summarized(draft, reached, failed)
     if not reached and not job.message.facts.get("attempts"):
         reached_nobody(message, failed)
     return Told(reached, failed)
+
+
+def _picture(draft: Draft, history: str) -> "DrawJob | None":
+    """What to draw for a message that leaves the machine."""
+    from costguard.notify import pictured
+
+    return pictured.job(draft, history, time.time())
 
 
 def _summarized(draft: Draft, reached: dict[str, str], failed: dict[str, str]) -> Told:
@@ -124,12 +138,17 @@ def link(hold_url: str, draft: Draft) -> str:
 
 
 def deliver(
-    message: Message, channels: Sequence[str], settings: Mapping[str, object], deadline: float, pause: float = 0.0
+    message: Message,
+    channels: Sequence[str],
+    settings: Mapping[str, object],
+    deadline: float,
+    pause: float = 0.0,
+    picture: "DrawJob | None" = None,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Try every channel within the deadline: those beyond this machine all at once, beside those on it, one after the other.
 
     Gives whom each reached, and why others failed; a channel with several addresses may be in both. After ``pause``
-    seconds the message leaves the machine.
+    seconds the message leaves the machine. ``picture`` is drawn beside all that, for those who take one.
     """
     end = time.monotonic() + deadline
     here = [name for name in channels if not channel_settings(settings, name)]
@@ -138,7 +157,7 @@ def deliver(
     failed: dict[str, str] = {}
     if beyond:
         with ThreadPoolExecutor(1) as pool:
-            sending = pool.submit(_beyond, message, beyond, end - deadline * (1.0 - OWN_SHARE), pause)
+            sending = pool.submit(_beyond, message, beyond, end - deadline * (1.0 - OWN_SHARE), pause, picture)
             _here(message, here, settings, end, reached, failed)
             far, lost = sending.result()
         return reached | far, failed | lost
@@ -147,9 +166,20 @@ def deliver(
 
 
 def _beyond(
-    message: Message, channels: Mapping[str, Mapping[str, object]], end: float, pause: float
+    message: Message, channels: Mapping[str, Mapping[str, object]], end: float, pause: float, picture: "DrawJob | None"
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Send to the addresses of each channel; what fails there is one of them, and costs the others nothing."""
+    if picture is None:
+        return _sent(message, channels, end, pause, None)
+    from costguard.notify.pictured import Drawing
+
+    with Drawing(picture, message.kind) as drawing:
+        return _sent(message, channels, end, pause, drawing)
+
+
+def _sent(
+    message: Message, channels: Mapping[str, Mapping[str, object]], end: float, pause: float, drawing: "Drawing | None"
+) -> tuple[dict[str, str], dict[str, str]]:
     urls: dict[str, list[str]] = {}
     reached: dict[str, str] = {}
     failed: dict[str, str] = {}
@@ -164,13 +194,14 @@ def _beyond(
         from costguard.notify import remote  # 33 MB, for those who have such channels
 
         time.sleep(max(0.0, min(pause, (end - time.monotonic()) / 2.0)))
-        outcomes = remote.deliver(message, urls, end)
+        outcomes = remote.deliver(message, urls, end, drawing.wait if drawing is not None else None)
     except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
         why = mask(f"apprise cannot be used: {type(error).__name__}: {error}")[:300]
         return reached, failed | dict.fromkeys(urls, f"{why} (reinstall costguard in its environment)")
     for name, sent in outcomes.items():
+        notes = [one.note for one in sent if one.note and not one.trouble]
         if took := [one.service for one in sent if not one.trouble]:
-            reached[name] = ", ".join(took)
+            reached[name] = ", ".join(took) + (f" ({'; '.join(dict.fromkeys(notes))})" if notes else "")
         if lost := [one for one in sent if one.trouble]:
             failed[name] = "; ".join(
                 f"{one.service}: {one.trouble}" + (f" ({one.hint})" if one.hint else "") for one in lost

@@ -16,7 +16,7 @@ class DrawJob(NamedTuple):
     """Pictures of the history in a folder, between two dates.
 
     ``pending``: the facts of a warning that is just being sent. ``incident``: wait until the history knows it, for at most
-    ``patience`` seconds. ``cache``: a folder in which the library keeps the list of its fonts.
+    ``patience`` seconds. ``blank``: without a history an empty picture is drawn, which says so. ``cache``: a folder in which the library keeps the list of its fonts.
     """
 
     folder: str
@@ -27,6 +27,7 @@ class DrawJob(NamedTuple):
     pending: Mapping[str, object] = {}
     incident: str = ""
     patience: float = 0.0
+    blank: bool = False
     cache: str = ""
 
 

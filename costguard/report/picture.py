@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import importlib.util
 import json
 import os
 import time
@@ -22,6 +23,11 @@ DRAWN_WITHIN_SECONDS = 20.0
 LARGEST_BYTES = 4 << 20
 CACHE = "matplotlib"
 """The folder beside the history in which the library keeps the list of its fonts."""
+
+
+def installed() -> bool:
+    """Whether the library is there, found without loading it."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 class Picture(NamedTuple):

@@ -1,5 +1,6 @@
 """Messages that leave the machine, from the real guard to a real receiver."""
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ class Chat(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Room)
         self.acted = acted
         self.titles: list[tuple[str, bool]] = []
+        self.pictures: dict[str, bytes] = {}
 
     @property
     def url(self) -> str:
@@ -35,6 +37,8 @@ class Room(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """One message."""
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        for attached in message.get("attachments") or ():
+            self.server.pictures[message["title"]] = base64.b64decode(attached["base64"])
         self.server.titles.append((message["title"], self.server.acted.exists()))
         self.send_response(200)
         self.send_header("Content-Length", "0")
@@ -71,6 +75,7 @@ def test_a_warning_is_in_the_chat_before_the_action_and_its_address_nowhere(agen
     agent.until(lambda report: any(acted for _, acted in chat.titles))
     warned = [title for title, acted in chat.titles if not acted]
     assert any("the configured command" in title and "will be run" in title for title in warned), chat.titles
+    assert any("will be run" in title and data.startswith(b"\x89PNG") for title, data in chat.pictures.items())
     for path in agent.folder.rglob("*"):
         if path.is_file() and path.name != "urls":
             assert CANARY.encode() not in path.read_bytes(), path

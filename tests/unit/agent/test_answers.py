@@ -247,4 +247,5 @@ def test_a_message_has_what_its_channels_need() -> None:
         "channels": ["wall"],
         "settings": {**notify, "procfs": "/host/proc"},
         "deadline": deadlines.DELIVERY_SECONDS,
+        "history": "/simulated/state",
     }  # fmt: skip

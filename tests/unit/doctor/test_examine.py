@@ -586,6 +586,20 @@ def test_every_channel_of_the_machine_is_looked_at(bench: Bench, channel: str) -
     assert f"{channel}: " in said, f"add {channel} to `_messages` of doctor/examine.py"
 
 
+def test_what_pictures_need_is_named_where_messages_leave_the_machine(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the library messages are text alone: good to know, no fault, and nothing for a machine without channels."""
+    assert bench.config is not None
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    bench.config["notify"] |= {"local": [], "channels": {}}
+    assert "matplotlib" not in str(bench.examine().sections)
+    bench.config["notify"]["channels"] = {"team": {"urls": "env:TEAM", "level": "info", "kinds": []}}
+    sections = str(bench.examine().sections)
+    assert "level='note', text='messages have no picture: matplotlib is not installed'" in sections
+    assert "costguard-agent[picture]" in sections
+
+
 def test_rules_with_a_unit_are_written_in_it() -> None:
     """Where agent and file differ, both values are said as people write them: no field of the policy prints a bare number."""
     values = {"seconds": 7200.0, "date": 1.8e9, "share": 0.07}

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from costguard.history import FILE
 from costguard.process.command_lines import command_lines
+from costguard.process.wire import to_line
 from costguard.report import draw, worker
 from costguard.report.job import DrawJob, Form
 from costguard.report.palette import LIGHT
@@ -126,16 +128,12 @@ def test_the_process_obeys_nobody_elses_settings(
 
 def test_its_memory_is_small(day: Recorded) -> None:
     """Beside a training job whose memory may be nearly full: below 120 MB at its peak."""
-    import subprocess
-
     job = DrawJob(str(day.folder), day.since, day.until, forms=(PHONE,))
     script = (
-        "import resource, sys; from costguard.report import worker; from costguard.report.job import DrawJob;"
+        "import sys; from costguard.report import worker; from costguard.report.job import DrawJob;"
         "from costguard.process.wire import from_line; answer = worker.draw(from_line(DrawJob, sys.stdin.readline()));"
-        "assert answer.pictures, answer.error; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "assert answer.pictures, answer.error; print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])"
     )
-    from costguard.process.wire import to_line
-
     done = subprocess.run(
         [sys.executable, "-c", script], input=to_line(job) + b"\n", capture_output=True, check=True, timeout=60
     )

@@ -1,0 +1,60 @@
+"""Which messages carry a picture, and what is on it: the machine's loads and decisions, never an argument or a secret."""
+
+import os
+import time
+from typing import Self
+
+from costguard.notify.facts import number
+from costguard.notify.job import Draft
+from costguard.report.job import DrawJob
+from costguard.report.picture import INSTALL, PHONE, Drawer, Picture
+
+LEAST_SECONDS, LONGEST_SECONDS = 6 * 3600.0, 7 * 86400.0
+WINDOWS = 3.0
+"""A warning shows so many times the window that was idle: what was before it too."""
+
+WAIT_SECONDS, TEST_WAIT_SECONDS = 2.0, 15.0
+"""How long a message waits for its picture, when all else is ready; a test, which nobody is in a hurry for, longer."""
+
+RECORD_SECONDS = 0.8
+"""How long the picture waits for the record of its own warning, which is written at the same moment."""
+
+_OF_COUNTDOWN = ("wall", "due_wall", "mode", "action", "threshold")
+
+
+def job(draft: Draft, folder: str, now: float) -> DrawJob | None:
+    """What to draw for a message; None for one without a picture. ``folder`` is the one of the history."""
+    if draft.kind not in {"warning", "summary", "test"} or not os.path.isabs(folder):
+        return None
+    machine, since = os.uname().nodename, number(draft.facts.get("since"))
+    if draft.kind == "summary":
+        return None if since is None else DrawJob(folder, since, now, machine, (PHONE,))
+    if draft.kind == "test":
+        return DrawJob(folder, now - LEAST_SECONDS, now, machine, (PHONE,), blank=True)
+    window = number(draft.facts.get("window")) or 0.0
+    pending = {name: draft.facts[name] for name in _OF_COUNTDOWN if draft.facts.get(name) is not None}
+    shown = min(LONGEST_SECONDS, max(LEAST_SECONDS, WINDOWS * window))
+    incident = str(draft.facts.get("incident") or "")
+    return DrawJob(folder, now - shown, now, machine, (PHONE,), pending, incident, RECORD_SECONDS)
+
+
+class Drawing:
+    """A picture that is being drawn while the message is made ready; a context that ends what still draws."""
+
+    def __init__(self, job: DrawJob, kind: str) -> None:
+        self._drawer, self._test = Drawer(job), kind == "test"
+
+    def wait(self, end: float) -> Picture:
+        """The picture, or why there is none, soon and before ``end``; where nobody installed the library, only a test says so."""
+        limit = TEST_WAIT_SECONDS if self._test else WAIT_SECONDS
+        now = time.monotonic()
+        found = self._drawer.png(now + max(0.0, min(limit, (end - now) / 3.0)))
+        if found.missing:
+            return found._replace(why=f"{found.why}: {INSTALL}" if self._test else "")
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._drawer.close()
