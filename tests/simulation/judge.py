@@ -76,6 +76,7 @@ class Judge(Watch):
         self.anew = -20.0  # every window begins again: boot, resume, reload
         self.guard_at = 0.0  # the guard was started
         self.ticks: list[float] = []
+        self.hazy_at = -NEVER  # the last tick in which the guard may have seen nothing, whatever was there to see
         self._counted: dict[int, float] = {}  # when a counter of a GPU was certainly read last
         self._count_lost = False  # an answer that no tick took has read them since
         self.saved_at, self.unsaved = 0.0, False
@@ -501,6 +502,7 @@ class Judge(Watch):
         if look is None:
             self.sights.missed(at)
         doubtful = look is None or at - look.at > 4.0 or at <= self.stalled + 1.0
+        self.hazy_at = at if doubtful else self.hazy_at
         seen = (None,) * len(self.story.machine.keys) if look is None or doubtful else look.seen
         # evidence of the answer that a tick takes ends such a hole; that of another one, which nobody believes, does not
         since, unread, self.unread = at - (self.ticks[-1] if self.ticks else self.guard_at), self.unread, set()

@@ -281,7 +281,9 @@ def alarms(judge: "Judge", facts: dict[str, Any]) -> None:
     since = judge.dues.alarmed_since - (law.window + law.alarm + (law.unused or 0.0)) - 2 * law.interval
     last = max((tick for tick in judge.ticks if tick <= since), default=since)  # a hole may reach back over that
     ticks = [last, *(tick for tick in judge.ticks if tick > since), judge.at]
-    if law.lacking or len(ticks) > len(judge.ticks) or max(b - a for a, b in pairwise(ticks)) > 1.5 * law.interval:
+    if law.lacking or judge.hazy_at > since or len(ticks) > len(judge.ticks):
+        return
+    if max(b - a for a, b in pairwise(ticks)) > 1.5 * law.interval:
         return
     recent = (look for look in judge.sights.looks if look.at > since)
     if all(look.seen[gpu] is not None for look in recent for gpu in law.judged):
