@@ -45,7 +45,7 @@ def of(path: str, since: float, until: float, price: Rate | None) -> Summary:
     with query.reading(path) as database:
         days = query.days(database, since, until)
         events = [event for event in query.events(database, since) if event.wall <= until]
-        would_off = sum(query.watched(database, begin, end) for begin, end in _stayed_up(events, since, until))
+        would_off = sum(query.watched(database, begin, end) for begin, end in stayed_up(events, since, until))
     price = price or savings.last_rate(events)
     recent = [event for event in events if event.wall >= since]
     incidents = [found for found in summaries(events) if found.opened >= since]
@@ -81,7 +81,7 @@ def _holders(events: Iterable[Event]) -> tuple[tuple[str, int], ...]:
     return tuple(owners.most_common(NAMED))
 
 
-def _stayed_up(events: Iterable[Event], since: float, until: float) -> Iterator[tuple[float, float]]:
+def stayed_up(events: Iterable[Event], since: float, until: float) -> Iterator[tuple[float, float]]:
     """From each stop that a dry run would have made until the end of its latch, or of the record."""
     begun: float | None = None
     for event in events:

@@ -63,7 +63,7 @@ def found(
 
     ``covered``: the times of which anything was recorded; ``pending``: the facts of a warning that is just being sent.
     """
-    bands = [*phases(events, until, covered), *holds(events, until), *offs(events)]
+    bands = [*phases(events, since, until, covered), *holds(events, until), *offs(events)]
     if pending and (countdown := _countdown(pending, until)):
         bands = [band for band in bands if not (band.kind == COUNTDOWN and band.end > countdown.begin)]
         bands.append(countdown)
@@ -75,7 +75,9 @@ def found(
     return sorted(cut, key=lambda band: band.begin)
 
 
-def phases(events: Sequence[Event], until: float, covered: Sequence[tuple[float, float]] = ()) -> list[Band]:
+def phases(
+    events: Sequence[Event], since: float, until: float, covered: Sequence[tuple[float, float]] = ()
+) -> list[Band]:
     """From each phase of the guard to the next one."""
     made: list[Band] = []
     warnings = {
@@ -88,7 +90,7 @@ def phases(events: Sequence[Event], until: float, covered: Sequence[tuple[float,
         kind = KIND_OF.get(str(event.data.get("to")))
         if kind is None:
             continue
-        recorded = _recorded_until(event.wall, covered, until)
+        recorded = max(event.wall, _recorded_until(max(event.wall, since), covered, until))
         end = recorded if after is None or after.wall < event.wall else min(recorded, after.wall)
         if kind == ACTED:
             kind = DONE_AS.get(str(event.data.get("done")), ACTED)

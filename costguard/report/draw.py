@@ -35,6 +35,7 @@ LINE = 16.0
 MARGIN = 10.0
 STRIP = 18.0
 GAP = 5.0
+HOLD_ROWS = 3
 SWATCH = 18.0
 LEAST_SHARE = 0.15
 """Of the height of a lane: a moment of unknown is seen too."""
@@ -126,17 +127,29 @@ class Drawing:
     # -- places ----------------------------------------------------------------------------------------------
 
     def _row_names(self) -> list[str]:
-        return [*(_short(lane.label) for lane in self.timeline.lanes), "decision", "hold"]
+        return [*(_short(lane.label) for lane in self.timeline.lanes), "machine", "decision", "hold"]
 
     def _rows(self) -> float:
         """The height of everything; sets where each row lies."""
         count = len(self.timeline.lanes)
         self._lane = next((height for most, height in LANE_HEIGHTS if count <= most), LANE_LOWEST)
-        held = any(band.kind == bands.HOLD for band in self.timeline.bands)
-        self._holds = STRIP + GAP if held else 0.0
+        self._held = _stacked([band for band in self.timeline.bands if band.kind == bands.HOLD])
+        self._holds = (STRIP + GAP) * len(self._held)
         lanes = max(1, count) * (self._lane + GAP)
         head = MARGIN + TITLE + GAP + LINE * len(self._subtitle()) + GAP
-        return head + STRIP + GAP + self._holds + lanes + 2 * LINE + GAP + LINE * len(self._legend) + MARGIN
+        self._machine = STRIP + GAP if self.timeline.shares else 0.0
+        return (
+            head
+            + self._machine
+            + STRIP
+            + GAP
+            + self._holds
+            + lanes
+            + 2 * LINE
+            + GAP
+            + LINE * len(self._legend)
+            + MARGIN
+        )
 
     def _x(self, wall: float) -> float:
         share = (wall - self.timeline.since) / (self.end - self.timeline.since)
@@ -163,12 +176,15 @@ class Drawing:
         self._legend_rows(foot - 2 * LINE - GAP)
 
     def _strips(self, top: float) -> float:
-        """Decisions, holds and the lanes, from the top down; where they end."""
+        """The machine, decisions, holds and the lanes, from the top down; where they end."""
+        if self._machine:
+            self._shares(top - STRIP)
+            top -= self._machine
         self._strip("decision", top - STRIP, STRIP, [band for band in self.timeline.bands if band.kind != bands.HOLD])
         top -= STRIP + GAP
-        if self._holds:
-            self._strip("hold", top - STRIP, STRIP, [band for band in self.timeline.bands if band.kind == bands.HOLD])
-            top -= self._holds
+        for held in self._held:
+            self._strip("hold", top - STRIP, STRIP, held)
+            top -= STRIP + GAP
         if not self.timeline.lanes:
             self._area(self._left, top - self._lane, self._right, top, self.palette.lane)
             words = self._cut("no GPU was recorded in this time", self._right - self._left - 2 * GAP)
@@ -181,10 +197,24 @@ class Drawing:
             top -= self._lane + GAP
         return top + GAP
 
+    def _shares(self, bottom: float) -> None:
+        """What the machine counted as, from the ground up: work, quiet, unknown."""
+        self._text(MARGIN, bottom + (STRIP - TEXT) / 2.0 + 1.0, "machine", colour=self.palette.muted)
+        parts: tuple[list[Box], ...] = ([], [], [])
+        for share in self.timeline.shares:
+            seconds, at = (share.works, share.quiet, share.unknown), bottom
+            for boxes, value in zip(parts, seconds, strict=True):
+                high = STRIP * value / (sum(seconds) or 1.0)
+                boxes.append(Box(self._x(share.begin), at, self._x(share.end), at + high))
+                at += high
+        works, quiet, unknown = parts
+        self._areas(works, self.palette.muted)
+        self._areas(quiet, self.palette.grid)
+        self._areas(unknown, self.palette.lane, UNKNOWN_HATCH, self.palette.unknown)
+
     def _strip(self, name: str, bottom: float, height: float, found: Sequence[Band]) -> None:
         self._text(MARGIN, bottom + (height - TEXT) / 2.0 + 1.0, name, colour=self.palette.muted)
         self._area(self._left, bottom, self._right, bottom + height, self.palette.lane)
-        free = [(self._left, self._right)]
         boxes = []
         for band in found:
             last = band.due if band.due is not None and band.end >= self.timeline.until else band.end
@@ -194,33 +224,38 @@ class Drawing:
             self._area(left, bottom, right, bottom + height, getattr(self.palette, band.kind), HATCHES[band.kind])
             boxes.append((left, right))
         free = _between(boxes, self._left, self._right)
-        for band, (left, right) in reversed(list(zip(found, boxes, strict=True))):
-            free = self._name_band(band, left, right, free, bottom + (height - TEXT) / 2.0 + 1.0)
+        for number, band in reversed(list(enumerate(found))):
+            self._name_band(band, number, boxes, free, bottom + (height - TEXT) / 2.0 + 1.0)
 
     def _name_band(
-        self, band: Band, left: float, right: float, free: list[tuple[float, float]], bottom: float
-    ) -> list[tuple[float, float]]:
-        """Its words beside it, where they fit; the space that is left then."""
+        self, band: Band, number: int, boxes: list[tuple[float, float]], free: list[tuple[float, float]], bottom: float
+    ) -> None:
+        """Its words on it, or else beside it, where they fit; takes that from what is ``free``."""
         words = self._cut(band.words, NAME_LONGEST)
         wide = self._wide(words) + 2 * GAP
-        for number, (begin, end) in enumerate(free):
+        left, right = boxes[number]
+        alone = all(end <= left or begin >= right for other, (begin, end) in enumerate(boxes) if other != number)
+        if alone and right - left >= wide + 2 * GAP:
+            self._area(left + GAP, bottom - 1.0, left + GAP + wide, bottom + TEXT + 1.0, self.palette.paper)
+            self._text(left + 2 * GAP, bottom, words)
+            return
+        for place, (begin, end) in enumerate(free):
             if abs(end - left) < 1.0 and end - begin >= wide:
                 self._text(end - wide + GAP, bottom, words)
-                return [*free[:number], (begin, end - wide), *free[number + 1 :]]
+                free[place] = (begin, end - wide)
+                return
             if abs(begin - right) < 1.0 and end - begin >= wide:
                 self._text(begin + GAP, bottom, words)
-                return [*free[:number], (begin + wide, end), *free[number + 1 :]]
-        return free
+                free[place] = (begin + wide, end)
+                return
 
     def _gpu(self, lane: Lane, bottom: float) -> None:
         """One GPU: its mean as an area, its peaks behind it, unknown as a hatched share of the height."""
         height, palette = self._lane, self.palette
         self._text(MARGIN, bottom + (height - TEXT) / 2.0 + 1.0, _short(lane.label))
         self._area(self._left, bottom, self._right, bottom + height, palette.lane)
-        for begin, end in self.timeline.missing:
-            self._area(
-                self._x(begin), bottom, self._x(end), bottom + height, palette.paper, MISSING_HATCH, palette.grid
-            )
+        missing = [Box(self._x(begin), bottom, self._x(end), bottom + height) for begin, end in self.timeline.missing]
+        self._areas(missing, palette.paper, MISSING_HATCH, palette.muted)
         for band in self.timeline.bands:
             if band.kind == bands.OFF:
                 self._area(
@@ -313,6 +348,10 @@ class Drawing:
             entries += [("load", "mean load"), ("peak", "peaks")]
         if timeline.threshold is not None and timeline.lanes:
             entries.append(("limit", f"idle below {percent(timeline.threshold)}"))
+        if any(share.works for share in timeline.shares):
+            entries.append(("muted", "a GPU works"))
+        if any(share.quiet for share in timeline.shares):
+            entries.append(("grid", "all quiet"))
         if any(slot.unknown > 0.0 for lane in timeline.lanes for slot in lane.slots):
             entries.append(("unknown", "unknown (could not be read)"))
         if timeline.missing and timeline.lanes:
@@ -363,7 +402,7 @@ class Drawing:
         """Several that look alike, as one shape: patterns are slow."""
         corners: list[tuple[float, float]] = []
         for box in boxes:
-            if box.right > box.left:
+            if box.right > box.left and box.top > box.bottom:
                 corners += [(box.left, box.bottom), (box.right, box.bottom), (box.right, box.top), (box.left, box.top)]
                 corners.append(corners[-4])
         if not corners:
@@ -421,6 +460,20 @@ def _between(boxes: Iterable[tuple[float, float]], left: float, right: float) ->
             free.append((at, begin))
         at = max(at, end)
     return [*free, (at, right)] if right > at else free
+
+
+def _stacked(found: Sequence[Band]) -> list[list[Band]]:
+    """In rows, so that of two that stand at the same time both are seen; the last row takes what is too much."""
+    rows: list[list[Band]] = []
+    for band in found:
+        free = [row for row in rows if row[-1].end <= band.begin]
+        if free:
+            free[0].append(band)
+        elif len(rows) < HOLD_ROWS:
+            rows.append([band])
+        else:
+            rows[-1].append(band)
+    return rows
 
 
 def _runs(lane: Lane) -> Iterable[range]:

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from costguard.history import query, savings
+from costguard.history import query, savings, summary
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
 from costguard.history.story import IncidentSummary, summaries
@@ -66,6 +66,7 @@ class Facts(NamedTuple):
     labels: Mapping[str, str] = {}
     threshold: float | None = None
     recorded: float | None = None  # when the last minute was recorded
+    stayed_up: float = 0.0  # seconds after stops that a dry run only told
     bills: tuple[str, ...] = ()  # what goes on to be billed after a stop, as the last plan said
 
     @property
@@ -92,7 +93,7 @@ def read(
         path, machine or (last.machine if last else ""), last.instance if last else "", begin, now,
         tuple(query.days(database, since, now)), savings.off_by_day(recent, since), price, tuple(summaries(recent)),
         tuple(holds), unknown, left_out, tuple(_stretches(database, begin, now)), bands.labels(found),
-        limits[-1] if limits else None, bands.number(recorded), tuple(_bills(found)),
+        limits[-1] if limits else None, bands.number(recorded), sum(query.watched(database, *part) for part in summary.stayed_up(recent, begin, now)), tuple(_bills(found)),
     )  # fmt: skip
 
 

@@ -94,6 +94,12 @@ def _figures(facts: Facts) -> Iterator[Child]:
         ("cost of the quiet hours", facts.price.words(sums[1]) if facts.price else "unknown"),
         ("saved", _saved(facts.off.values(), facts)),
     ]  # fmt: skip
+    if facts.stayed_up:
+        saving = facts.price.words(facts.stayed_up) if facts.price else "unknown"
+        shown += [
+            ("up after a stop that a dry run only told", _hours(facts.stayed_up)),
+            ("live mode would have saved", saving),
+        ]
     yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in shown))
     yield prose("p", "".join(_rule(facts)), class_="quiet")
 
@@ -104,7 +110,9 @@ def _rule(facts: Facts) -> Iterator[str]:
         yield "No price was recorded, so all money is unknown: set price_per_hour, or use --price 2.50."
         return
     yield f"Money is an estimate. Quiet hours: {facts.price.hourly}. "
-    yield "Saved: the hours off after an action at the price of then, up to saving_limit."
+    yield "Saved: the hours off after an action at the price of then, up to saving_limit. "
+    if facts.stayed_up:
+        yield "Live mode: the hours for which the machine stayed up after stops that a dry run only told, at the same price."
 
 
 def _saved(parts: Iterable[Off], facts: Facts) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 from costguard.process.child import Child, EndedError, SilentError
 from costguard.process.wire import MalformedError, build
 from costguard.report.job import DrawJob, Drawn, Form
+from costguard.trust import weakness
 
 PHONE = Form("png", 420.0, 2.5)
 """As a phone shows it in a chat; a wide screen shows the same, not larger."""
@@ -52,7 +53,7 @@ class Drawer:
     def __init__(self, job: DrawJob) -> None:
         self._child: Child | None = None
         self._why = ""
-        if not job.cache and os.access(job.folder, os.W_OK):
+        if not job.cache and os.access(job.folder, os.W_OK) and weakness(job.folder, os.geteuid()) is None:
             job = job._replace(cache=os.path.join(job.folder, CACHE))
         try:
             self._child = Child("picture")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from costguard.history.query import Event
+from costguard.history.store import QUARTER
 from costguard.report import bands
 from costguard.report.bands import Band
 
@@ -23,6 +24,11 @@ _LOADS = """
 SELECT gpu, CAST((minute - :since) / :width AS INTEGER) AS slot, sum(known), sum(unknown), min(low),
     sum(CASE WHEN mean IS NOT NULL THEN known * mean END), sum(CASE WHEN mean IS NOT NULL THEN known END), max(high)
 FROM minutes WHERE minute >= :since AND minute < :until GROUP BY gpu, slot ORDER BY gpu, slot
+"""
+
+_SHARES = """
+SELECT CAST((start - :first) / :step AS INTEGER) AS share, sum(works), sum(quiet), sum(unknown) FROM quarters
+WHERE start > :since - :quarter AND start < :until GROUP BY share ORDER BY share
 """
 
 
@@ -50,6 +56,19 @@ class Slot(NamedTuple):
 NOTHING = Slot()
 
 
+class Share(NamedTuple):
+    """The whole machine in some quarters of an hour: seconds in which a GPU worked, all were quiet, one was unknown.
+
+    By what the guard counted as work: load, and every other sign of it.
+    """
+
+    begin: float
+    end: float
+    works: float
+    quiet: float
+    unknown: float
+
+
 class Lane(NamedTuple):
     """One GPU: its key, what people call it, and its slots, without a hole, from the beginning to the end."""
 
@@ -66,6 +85,7 @@ class Timeline(NamedTuple):
     width: float
     machine: str
     lanes: tuple[Lane, ...] = ()
+    shares: tuple[Share, ...] = ()
     left_out: int = 0  # GPUs beyond those that are drawn
     threshold: float | None = None  # the last one that was recorded
     bands: tuple[Band, ...] = ()
@@ -109,9 +129,21 @@ def read(
     limits = [limit for event in events if event.wall <= until and (limit := bands.threshold(event)) is not None]
     now = bands.number((pending or {}).get("threshold"))
     return Timeline(
-        since, until, width, machine, tuple(shown), len(lanes) - len(shown),
+        since, until, width, machine, tuple(shown), tuple(_shares(database, since, until, width)), len(lanes) - len(shown),
         now if now is not None else limits[-1] if limits else None, tuple(drawn), tuple(missing),
     )  # fmt: skip
+
+
+def _shares(database: sqlite3.Connection, since: float, until: float, width: float) -> list[Share]:
+    step = math.ceil(width / QUARTER) * QUARTER
+    first = math.floor(since / step) * step
+    rows = database.execute(_SHARES, {"first": first, "since": since, "until": until, "step": step, "quarter": QUARTER})
+    found = []
+    for number_, *values in rows:
+        works, quiet, unknown = [max(0.0, bands.number(value) or 0.0) for value in values]
+        begin = max(since, first + number_ * step)
+        found.append(Share(begin, min(until, first + (number_ + 1) * step), works, quiet, unknown))
+    return found
 
 
 def _slot(values: Sequence[object]) -> Slot:

@@ -5,6 +5,7 @@ It reads a file that may be torn, and runs a large library: whatever goes wrong 
 
 import base64
 import contextlib
+import logging
 import os
 import resource
 import sys
@@ -13,6 +14,7 @@ import warnings
 from contextlib import suppress
 
 from costguard.errors import CostguardError
+from costguard.files import names_in
 from costguard.history import FILE, query
 from costguard.masking import mask
 from costguard.process.worker import serve
@@ -32,6 +34,9 @@ SLOTS = 360
 LOOK_BACK_SECONDS = 2 * 86400.0
 """What began so long before, as a hold may have, is still seen."""
 
+LOCKED_SECONDS = 30.0
+"""For longer nobody writes the list of fonts."""
+
 _POLL_SECONDS = 0.05
 
 
@@ -49,7 +54,9 @@ def draw(job: DrawJob) -> Drawn:
     """Draw what is asked for."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # no thread for each core, each with its own stack
     if job.cache:
+        _free(job.cache)
         os.environ["MPLCONFIGDIR"] = job.cache
+    logging.disable()
     os.chdir("/")  # the library reads its settings from the working directory, which may be anybody's
     warnings.simplefilter("ignore")
     try:
@@ -72,6 +79,15 @@ def draw(job: DrawJob) -> Drawn:
         return Drawn(error=error.message)
     except Exception as error:  # noqa: BLE001 - a torn file may hold anything
         return Drawn(error=mask(f"{type(error).__name__}: {error}")[:300])
+
+
+def _free(folder: str) -> None:
+    """Remove locks that one left who was ended while it wrote the list of fonts: the library would wait for it, each time."""
+    for name in names_in(folder):
+        path = os.path.join(folder, name)
+        with suppress(OSError):
+            if name.endswith(".matplotlib-lock") and time.time() - os.stat(path).st_mtime > LOCKED_SECONDS:
+                os.unlink(path)
 
 
 def _read(job: DrawJob) -> timeline.Timeline:

@@ -14,7 +14,7 @@ from PIL import Image
 from costguard.report import bands, draw, times
 from costguard.report.bands import Band
 from costguard.report.palette import DARK, LIGHT, VARIABLES, Palette
-from costguard.report.timeline import NOTHING, Lane, Slot, Timeline
+from costguard.report.timeline import NOTHING, Lane, Share, Slot, Timeline
 from tests.unit.report.conftest import Recorded
 
 SINCE = 1_795_000_000.0
@@ -69,7 +69,7 @@ def test_nothing_overlaps_and_nothing_is_cut(width: float, gpus: int, hours: flo
     """Every text lies within the picture and beside every other one, by what the letters really take."""
     found = timeline(
         MIXED, gpus, hours=hours, machine=LONG, threshold=0.125, bands=tuple(BUSY), left_out=3,
-        missing=((SINCE + 10000.0, SINCE + 12000.0),),
+        missing=((SINCE + 10000.0, SINCE + 12000.0),), shares=(Share(SINCE, SINCE + 9000.0, 3000.0, 3000.0, 3000.0),),
     )  # fmt: skip
     drawing = draw.Drawing(found, width, LIGHT)
     renderer = drawing._measure
@@ -154,6 +154,29 @@ def test_the_same_history_is_the_same_picture(day: Recorded) -> None:
     found = day.timeline()
     assert draw.png(found, 420.0, LIGHT) == draw.png(found, 420.0, LIGHT)
     assert draw.svg(found, 420.0, VARIABLES, "a") == draw.svg(found, 420.0, VARIABLES, "a")
+
+
+def test_two_holds_at_the_same_time_are_both_seen() -> None:
+    """Each in a row of its own, with its name; the next one takes the first row that is free."""
+    held = [
+        Band(bands.HOLD, SINCE + begin, SINCE + end, name)
+        for begin, end, name in ((0, 9000, "ann"), (6000, 12000, "bob"), (10000, 15000, "cy"))
+    ]
+    assert [[band.words for band in row] for row in draw._stacked(held)] == [["ann", "cy"], ["bob"]]
+    drawing = draw.Drawing(timeline(MIXED, bands=tuple(held)), 960.0, LIGHT)
+    assert {"ann", "bob", "cy"} <= {words for words, _ in drawing.texts}
+    crowd = [held[0]._replace(words=str(number)) for number in range(40)]
+    assert len(draw._stacked(crowd)) == draw.HOLD_ROWS
+
+
+def test_the_machine_counts_as_the_guard_counted_it() -> None:
+    """Work without load is work there: the row of the machine has its colour where no GPU has a load."""
+    quiet = timeline([read(0.0)] * 60)
+    works = quiet._replace(shares=(Share(SINCE, SINCE + 21600.0, 21600.0, 0.0, 0.0),))
+    rests = quiet._replace(shares=(Share(SINCE, SINCE + 21600.0, 0.0, 21600.0, 0.0),))
+    assert near(pixels(works), LIGHT.muted, 3) > near(pixels(rests), LIGHT.muted, 3) + 3000
+    unknown = quiet._replace(shares=(Share(SINCE, SINCE + 21600.0, 0.0, 0.0, 900.0),))
+    assert near(pixels(unknown), LIGHT.grid, 3) < 100, "unknown is not quiet"
 
 
 def test_a_countdown_shows_when_it_ends_beyond_now() -> None:

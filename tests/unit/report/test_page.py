@@ -120,6 +120,16 @@ def test_the_page_says_what_the_history_has(day: Recorded) -> None:
     assert "Money is an estimate" in text
 
 
+def test_a_dry_run_says_what_live_mode_would_have_saved(tmp_path: Path) -> None:
+    """The hours for which the machine stayed up, at its price; live mode has no such line."""
+    script = [Phase(600, 0.0), Phase(3600, 0.9), Phase(9**9, 0.0)]
+    found = read(record(tmp_path, 1, script, 20000.0, mode="dry-run"))
+    assert found.stayed_up > 9000.0
+    text = words(parsed(page.page(found, [])))
+    assert f"live mode would have savedabout {found.stayed_up / 360.0:.2f} USD" in text.replace("\n", "")
+    assert "stop that a dry run only told" not in words(parsed(page.page(found._replace(stayed_up=0.0), [])))
+
+
 def test_without_a_price_money_is_unknown(day: Recorded, tmp_path: Path) -> None:
     """No amount, and what to set."""
     bare = record(tmp_path, 1, [Phase(9**9, 0.0)], 7200.0, price_per_hour=None)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from matplotlib.font_manager import FontManager
 
 from costguard.history import FILE
 from costguard.process.command_lines import command_lines
@@ -17,7 +18,7 @@ from costguard.process.wire import to_line
 from costguard.report import draw, worker
 from costguard.report.job import DrawJob, Form
 from costguard.report.palette import LIGHT
-from costguard.report.picture import PHONE, Drawer, picture
+from costguard.report.picture import CACHE, PHONE, Drawer, picture
 from tests.unit.report.conftest import Recorded
 
 
@@ -124,6 +125,19 @@ def test_the_process_obeys_nobody_elses_settings(
     (tmp_path / "matplotlibrc").write_text("backend: module://evil\nhatch.linewidth: 40\naxes.linewidth: 90\n")
     monkeypatch.chdir(tmp_path)
     assert picture(str(day.folder), day.since, day.until) == before
+
+
+def test_a_lock_that_was_left_behind_is_not_waited_for(day: Recorded, tmp_path: Path) -> None:
+    """One who was ended while the library wrote its list of fonts: each later one would wait five seconds, and be late."""
+    shutil.copy(day.path, tmp_path / FILE)
+    cache = tmp_path / CACHE
+    cache.mkdir()
+    lock = cache / f"fontlist-v{FontManager.__version__}.json.matplotlib-lock"
+    lock.touch()
+    os.utime(lock, (1e9, 1e9))
+    assert picture(str(tmp_path), day.since, day.until) is not None
+    assert not lock.exists()
+    assert (cache / lock.name.removesuffix(".matplotlib-lock")).exists(), "the list is kept for the next one"
 
 
 def test_its_memory_is_small(day: Recorded) -> None:

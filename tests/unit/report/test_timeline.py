@@ -3,13 +3,14 @@
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costguard.history import store
+from costguard.history import query, store
 from costguard.history.query import Event
 from costguard.report import bands, timeline
 from costguard.report.timeline import Slot, Timeline
@@ -100,6 +101,10 @@ def test_a_day_of_the_real_guard(day: Recorded) -> None:
     found = day.timeline()
     assert [lane.label for lane in found.lanes] == [f"GPU {number} (NVIDIA H100 80GB HBM3)" for number in range(4)]
     assert found.threshold == 0.05
+    with query.reading(day.path) as database:
+        counted = database.execute("SELECT sum(works), sum(quiet), sum(unknown) FROM quarters").fetchone()
+    assert [sum(share[place] for share in found.shares) for place in (2, 3, 4)] == pytest.approx(list(counted))
+    assert all(before.end <= after.begin for before, after in pairwise(found.shares))
     unknown = [sum(slot.unknown for slot in lane.slots) for lane in found.lanes]
     assert unknown[2] == pytest.approx(2400.0, abs=60.0)
     assert unknown[0] == unknown[1] == unknown[3] == 0.0
@@ -125,6 +130,14 @@ def test_a_phase_ends_with_the_record_of_it() -> None:
     events = [event(100.0, "phase", to="CONFIRMING", action="stop")]
     (band,) = bands.found(events, 0.0, 90000.0, [(0.0, 300.0), (50000.0, 90000.0)])
     assert (band.kind, band.begin, band.end) == (bands.REQUESTED, 100.0, 300.0 + bands.SEEN_AGAIN_SECONDS)
+
+
+def test_a_phase_that_began_before_goes_on() -> None:
+    """Of the time before nothing is asked: it is not drawn."""
+    events = [event(100.0, "phase", to="DONE", action="stop", done="would")]
+    (band,) = bands.found(events, 5000.0, 9000.0, [(5000.0, 9000.0)])
+    assert (band.begin, band.end) == (5000.0, 9000.0)
+    assert bands.found(events, 5000.0, 9000.0, [(7000.0, 9000.0)])[0].end == 5000.0 + bands.SEEN_AGAIN_SECONDS
 
 
 @pytest.mark.parametrize(
