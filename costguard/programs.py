@@ -39,6 +39,15 @@ class ProgramEnd(NamedTuple):
     expired: bool
 
 
+class Account(NamedTuple):
+    """Another user, as which root runs a program; ``variables`` are those of a login."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    variables: Mapping[str, str] = {}
+
+
 def run(
     argv: Sequence[str],
     deadline: float,
@@ -46,11 +55,12 @@ def run(
     text: bytes = b"",
     environ: Mapping[str, str] | None = None,
     grace: float = TERM_GRACE_SECONDS,
+    account: Account | None = None,
 ) -> ProgramEnd:
     """Run a program for at most ``deadline`` seconds, then SIGTERM, and SIGKILL after ``grace`` seconds.
 
     What it leaves running in its process group is killed too; a program that must live on starts its own
-    session. ``text`` is its standard input. Raises OSError when it cannot be started.
+    session. ``text`` is its standard input, ``account`` whom it runs as: root alone may say so. Raises OSError when it cannot be started.
     """
     given = os.memfd_create("input") if text else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -64,6 +74,9 @@ def run(
             stderr=subprocess.STDOUT,
             env=environ,
             process_group=0,
+            user=account.uid if account else None,
+            group=account.gid if account else None,
+            extra_groups=account.groups if account else None,
             preexec_fn=die_with_parent,  # noqa: PLW1509 - single-threaded worker, one system call
         )
     finally:

@@ -6,6 +6,9 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.plans import Plan, Result
 
+HookStep = Literal["pre_stop", "undo", "armed", "warning", "cancelled", "post_boot"]
+"""The steps of an incident at which a program of the owner may run."""
+
 
 class Context(NamedTuple):
     """One job of the action worker, as the guard or a person's command sent it. Durations are seconds.
@@ -35,6 +38,7 @@ class Context(NamedTuple):
     gpus: tuple[str, ...] = ()
     instance: str = ""
     job: Literal["plan", "act", "confirm", "hook"] = "plan"
+    step: HookStep = "pre_stop"
 
     @classmethod
     def of(cls, config: Mapping[str, Any], action: str) -> Self:

@@ -8,10 +8,20 @@ from costguard.masking import mask, secrets_of
 from costguard.plans import Result
 
 
-def run_own(context: Context, what: str, argv: Sequence[str], limit: float, environ: Mapping[str, str]) -> Result:
-    """Run a program of the owner for at most ``limit`` seconds, and say what became of it; ``what`` names it. Exit code 0 is success."""
+def run_own(
+    context: Context,
+    what: str,
+    argv: Sequence[str],
+    limit: float,
+    environ: Mapping[str, str],
+    account: programs.Account | None = None,
+) -> Result:
+    """Run a program of the owner for at most ``limit`` seconds, as ``account`` or as the agent; ``what`` names it.
+
+    Exit code 0 is success.
+    """
     try:
-        ended = run(context, argv, deadline=limit, environ=environ)
+        ended = run(context, argv, deadline=limit, environ=environ, account=account)
     except OSError as error:
         return Result("failed", f"{what} could not be started: {error.strerror}")
     output = f"; it said: {ended.output}" if ended.output else ""
@@ -31,7 +41,12 @@ def timeout(section: Mapping[str, object], default: float) -> float:
 
 
 def run(
-    context: Context, argv: Sequence[str], *, deadline: float | None = None, environ: Mapping[str, str] | None = None
+    context: Context,
+    argv: Sequence[str],
+    *,
+    deadline: float | None = None,
+    environ: Mapping[str, str] | None = None,
+    account: programs.Account | None = None,
 ) -> programs.ProgramEnd:
     """Run the program of an action; its output is masked, because it goes into messages and records.
 
@@ -39,5 +54,5 @@ def run(
     """
     if not context.live:
         raise DryRunError("dry run")
-    ended = programs.run(argv, context.deadline if deadline is None else deadline, environ=environ)
+    ended = programs.run(argv, context.deadline if deadline is None else deadline, environ=environ, account=account)
     return ended._replace(output=mask(ended.output, secrets_of(argv)))

@@ -1,13 +1,18 @@
-"""The owner's program that saves work before this machine ends: before an own action, or when the cloud announces one.
+"""The owner's programs at the steps of an incident.
 
-It runs once for an incident. What it does never decides whether the machine ends: its failure is told and nothing
+`pre_stop` saves work before this machine ends: before an own action, or when the cloud announces one.
+Each runs once for its occasion. What it does never decides whether the machine ends: its failure is told and nothing
 more, because the cloud does not wait either.
 """
+
+import os
+import pwd
 
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context
 from costguard.engine import deadlines
 from costguard.plans import Plan, PlanFinding, Result, worst
+from costguard.programs import Account
 
 DEFAULT_SECONDS = deadlines.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
@@ -26,9 +31,38 @@ def before_action(decided: Plan, context: Context) -> Plan:
 
 
 def run(context: Context, occasion: str, within: float) -> Result:
-    """Run it once for this occasion, an incident or an announcement, for at most so many seconds. Never raises."""
-    mine = context._replace(settings={"run": context.hook.get("pre_stop")}, attempt=f"hook-{occasion}")
-    begun = results.begin(mine)
-    if not begun.first:
-        return Result("done", "the pre-stop hook ran before")
-    return effect.run_own(mine, "the pre-stop hook", command.arguments(mine), within, command.environment(mine))
+    """Run the program of a step once for this occasion (an incident, an announcement, a boot), for so many seconds at most.
+
+    Never raises. An *undo* runs only after the pre-stop hook of its incident has begun.
+    """
+    step = context.step
+    name = f"the {step.replace('_', '-')} hook"
+    if step == "undo" and results.read(context._replace(attempt=f"hook-{occasion}")) is None:
+        return Result("done", "nothing to undo: the pre-stop hook did not run")
+    prefix = "hook" if step == "pre_stop" else step
+    mine = context._replace(settings={"run": context.hook.get(step)}, attempt=f"{prefix}-{occasion}")
+    try:
+        account = _account(str(context.hook.get("user") or ""))
+    except LookupError as error:
+        return Result("failed", f"{name} did not run: {error}")
+    if not results.begin(mine).first:
+        return Result("done", f"{name} ran before")
+    environment = {**command.environment(mine), **(account.variables if account else {})}
+    return effect.run_own(mine, name, command.arguments(mine), within, environment, account)
+
+
+def _account(user: str) -> Account | None:
+    """Whom hooks run as; None: as the agent itself. Raises LookupError with a message for people."""
+    if not user:
+        return None
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        raise LookupError(f"hooks.user: there is no user {user!r} on this machine") from None
+    if os.geteuid() == entry.pw_uid:
+        return None
+    if os.geteuid() != 0:
+        raise LookupError(f"hooks.user: only root's agent can run a program as {user}")
+    groups = tuple(os.getgrouplist(user, entry.pw_gid))
+    variables = {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user, "SHELL": entry.pw_shell or "/bin/sh"}
+    return Account(entry.pw_uid, entry.pw_gid, groups, variables)

@@ -45,7 +45,7 @@ RECOVERED: Mapping[str, str] = {
     "cloud": "cloud notices can be read again",
     "tags": "the instance tags are valid again",
     "request": "requests are answered again",
-    "hook": "the pre_stop hook works again",
+    "hook": "the hooks work again",
     "reload": "the configuration is valid again",
     "state": "the state can be saved again",
     "commitments": "holds and deadlines can be saved again",

@@ -14,6 +14,7 @@ from costguard.agent.digest import digest
 from costguard.agent.disk import Disk
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.heartbeat import Heartbeat
+from costguard.agent.hooks import Hooks
 from costguard.agent.jitter import Jitter, jitter_of
 from costguard.agent.memory import Memory, Readers, plan_basis
 from costguard.agent.preflight import Preflight
@@ -115,11 +116,21 @@ class Loop:
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
         self.gpu_side = GpuSide(host, config, saved.state, saved.handed, self._trouble, detached=saved.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
+        self.hooks = Hooks(host, config, self._trouble, self.history.hook)
+        if not saved.again:
+            self.hooks.booted(boot.boot_id)
         self.summary = SummaryPart(
             host, config, jitter_of(boot.instance), self._trouble,
             write=self.workers.message, record=self.history.delivery, facts=self._message_facts,
         )  # fmt: skip
-        self._parts: tuple[Part[Any], ...] = (self.history, self.disk, self._reload, self.heartbeat, self.summary)
+        self._parts: tuple[Part[Any], ...] = (
+            self.history,
+            self.disk,
+            self._reload,
+            self.heartbeat,
+            self.summary,
+            self.hooks,
+        )
 
     def _remember(self, tags: dict[str, Any]) -> Policy:
         self.cloud.remember(tags)
@@ -332,6 +343,7 @@ class Loop:
         if core is not before:
             self._due_at = None
             self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
+            self.hooks.note(before, core, str(self._last.sentence))
         if isinstance(event, Outcome) and (finding := self.preflight.finding(event, before)):
             self._events.append(finding)
         if not self.memory.still(before, self._last.state, self.gpu_side.reader.handed.get("learnt")):
@@ -454,7 +466,7 @@ class Loop:
         self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
         self.configured = policy_from(effective)
         self.workers.config = self.config
-        for part in (self.cloud, self.heartbeat, self.summary, self.gpu_side):
+        for part in (self.cloud, self.heartbeat, self.summary, self.hooks, self.gpu_side):
             part.adopt(self.config)
         before_basis, self.memory.plan_basis = self.memory.plan_basis, plan_basis(self.config)
         same_basis = before_basis == self.memory.plan_basis
@@ -547,6 +559,7 @@ class Loop:
         self._reload.abandon()
         self.heartbeat.stop()
         self.summary.stop()
+        self.hooks.stop()
         self.history.close(now)
         hurry = False
         while not hurry and (until := self._worth_waiting(now.boot)):

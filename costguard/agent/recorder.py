@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from costguard.agent import journal
+from costguard.agent.hooks import Occasion
 from costguard.agent.task import Part, TaskError
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.events import AskExtend, AskHold, AskRelease, Event, Outcome
@@ -121,6 +122,11 @@ class Recorder(Part[Done]):
         }
         wall, incident = self._host.clock().wall, str(draft.facts.get("incident") or "")
         self._add(incident, wall, "delivery", {**fate, "error": answer.error})
+
+    def hook(self, occasion: Occasion, status: str, detail: str) -> None:
+        """Keep how a program of the owner ended."""
+        fate = {"step": occasion.step, "status": status, "detail": detail}
+        self._add(occasion.incident, self._host.clock().wall, "hook", fate)
 
     def _note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
         core = step.state.core

@@ -36,6 +36,9 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     yield from _cloud(settings)
     yield from _tags(settings)
     yield from _sink(settings)
+    if settings.hooks.undo and not settings.hooks.pre_stop:
+        text = "there is no hooks.pre_stop that it could take back; allowed: also set hooks.pre_stop"
+        yield Problem("hooks.undo", text, involves=("hooks.pre_stop",))
     yield from _somebody_is_told(settings)
     if settings.hold.total < settings.hold.max:
         text = f"{show_seconds(settings.hold.total)} is less than one hold may last; allowed: at least hold.max"

@@ -62,7 +62,7 @@ def _everything(settings: Settings, given: Given, uid: int) -> Iterator[tuple[st
         yield "--config", file
     for path, argv in (
         ("actions.command.run", settings.actions.command.run),
-        ("hooks.pre_stop", settings.hooks.pre_stop),
+        *((f"hooks.{step}", program) for step, program in settings.hooks if isinstance(program, tuple)),
     ):
         for file in executed(argv, given.environment):
             yield path, file

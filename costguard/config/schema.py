@@ -274,7 +274,7 @@ class Sink(Section):
 
 
 class Hooks(Section):
-    """A program of yours that saves what must be saved before the machine ends. The action does not depend on its success."""
+    """Programs of yours at the steps of an incident, in live mode. No decision waits for one or depends on its success."""
 
     pre_stop: Command = option(
         "Runs once, in live mode, in the last minute before an action, or when the cloud announces that it reclaims the "
@@ -282,8 +282,30 @@ class Hooks(Section):
         [],
         example=["/usr/local/bin/save-checkpoints"],
     )
+    undo: Command = option(
+        "Takes back what `pre_stop` did (a drained node, say): runs when the action is cancelled or fails after it.",
+        [],
+        example=["/usr/local/bin/resume-node"],
+    )
+    armed: Command = option("Runs when the machine is first seen to work.", [], example=["/usr/local/bin/note-begin"])
+    warning: Command = option("Runs when a countdown begins.", [], example=["/usr/local/bin/tell-scheduler"])
+    cancelled: Command = option(
+        "Runs when a countdown ends without an action.", [], example=["/usr/local/bin/tell-scheduler", "--back"]
+    )
+    post_boot: Command = option(
+        "Runs when the guard first starts in a boot, or when the machine wakes after an action.",
+        [],
+        example=["/usr/local/bin/resume-node"],
+    )
+    user: str = option(
+        "The user whom these programs run as, if the agent is root's. Empty: the agent's own user.",
+        "",
+        example="ops",
+        allowed="a name of a user of this machine, or nothing",
+        pattern=r"^([a-z_][a-z0-9_.-]{0,31}\$?)?$",
+    )
     timeout: Duration = option(
-        "After this time it is killed; sooner when the cloud leaves less time.",
+        "After this time such a program is killed; sooner when the cloud leaves less time.",
         "60s",
         example="2m",
         ge=1,

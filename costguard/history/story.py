@@ -149,6 +149,8 @@ def _entry(event: Event, asked: str) -> Entry:
         return Entry(event.wall, *_outcome(data, asked))
     if event.kind == "go":
         return Entry(event.wall, f"{action} was started, on these readings:", readings(data.get("readings")))
+    if event.kind == "hook":
+        return Entry(event.wall, f"hook {data.get('step')}: {data.get('status')}", (str(data.get("detail") or ""),))
     if event.kind == "delivery":
         return Entry(event.wall, _delivery(data))
     title = {

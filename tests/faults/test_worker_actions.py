@@ -606,3 +606,46 @@ def test_a_job_that_makes_no_sense_is_code_2(machine: Machine, job: bytes) -> No
     )
     assert (done.returncode, done.stderr) == (2, b"")
     assert "malformed job" in json.loads(done.stdout)["error"]
+
+
+def at_step(machine: Machine, step: str, name: str = "b-i1", **hook: object) -> Answers:
+    """What the worker says of the program of this step."""
+    given = {
+        "timeout": 5,
+        **{one: [machine.tool(one, f"echo {one} as $(/usr/bin/id -un) in $HOME")] for one in ("pre_stop", step)},
+        **hook,
+    }
+    outcome: Answers = machine.ask(machine.job("hook", "command", step=step, attempt=name, hook=given))["outcome"]
+    return outcome
+
+
+@pytest.mark.parametrize("step", ["armed", "warning", "cancelled", "post_boot"])
+def test_a_program_runs_once_for_each_step_and_occasion(machine: Machine, step: str) -> None:
+    """With what it said; a guard that begins again does not run it twice, and a dry run never."""
+    first = at_step(machine, step)
+    assert (first["status"], f"it said: {step} as" in first["detail"]) == ("done", True)
+    assert "ran before" in at_step(machine, step)["detail"]
+    assert "it said" in at_step(machine, step, "b-i2")["detail"]
+    dry = machine.ask(machine.job("hook", "command", step=step, attempt="b-i3", mode="dry-run", hook={step: ["x"]}))
+    assert dry["outcome"]["status"] == "refused"
+
+
+def test_an_undo_runs_only_after_what_it_takes_back(machine: Machine) -> None:
+    """Where the pre-stop program never began there is nothing to take back."""
+    assert "nothing to undo" in at_step(machine, "undo")["detail"]
+    assert at_step(machine, "pre_stop")["status"] == "done"
+    assert "it said: undo" in at_step(machine, "undo")["detail"]
+    assert "ran before" in at_step(machine, "undo")["detail"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as another user")
+def test_a_program_runs_as_the_user_that_is_configured(machine: Machine) -> None:
+    """With that user's groups, home and name; one that does not exist is said, and nothing runs as root instead."""
+    machine.root.chmod(0o755)
+    (machine.root / "bin").chmod(0o755)
+    for parent in machine.root.parents:
+        if parent.owner() == "root" and parent != parent.parent and "pytest" in parent.name:
+            parent.chmod(0o755)
+    assert "it said: warning as nobody in" in at_step(machine, "warning", user="nobody")["detail"]
+    lost = at_step(machine, "armed", user="no-such-user")
+    assert (lost["status"], "there is no user 'no-such-user'" in lost["detail"]) == ("failed", True)

@@ -245,7 +245,7 @@ def test_a_message_has_what_its_channels_need() -> None:
             "id": "m1", "kind": "warning", "level": "critical", "facts": {"gpus": ["a"], "sentence": "own", "more": 1},
         },
         "channels": ["wall"],
-        "settings": {**notify, "procfs": "/host/proc"},
+        "settings": {**notify, "procfs": "/host/proc", "runtime": "/simulated/runtime"},
         "deadline": deadlines.DELIVERY_SECONDS,
         "history": "/simulated/state",
     }  # fmt: skip

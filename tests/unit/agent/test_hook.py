@@ -63,3 +63,85 @@ def test_it_needs_to_be_configured_and_live() -> None:
     host, journal = announced(hooks={"pre_stop": [], "timeout": 60.0})
     assert not host.world.saved
     assert not [line for line in journal.lines if line.startswith("<3>")]
+
+
+STEPS = {step: [f"/usr/bin/{step}"] for step in ("pre_stop", "undo", "armed", "warning", "cancelled", "post_boot")}
+WORK_THEN_REST = [Phase(300.0, 0.9), Phase(9**9, 0.0)]
+
+
+def steps(
+    script: list[Phase],
+    seconds: float,
+    hooks: dict[str, Any] | None = None,
+    faults: Faults | None = None,
+    **policy: Any,
+) -> tuple[list[str], Journal, list[str]]:
+    """The steps that ran, in order; the journal; and what of them the history got."""
+
+    class Kept(Journal):
+        rows: list[str]
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows = []
+
+        def started(self, now: object, program: str, given: dict[str, Any]) -> None:
+            if program == "history":
+                self.rows += [row["data"] for row in given["events"] if row["kind"] == "hook"]
+
+    journal = Kept()
+    host = SimHost(Machine(gpus=1, script=script), seed=4, until=seconds, watch=journal, faults=faults)
+    rules = {
+        "mode": "live",
+        "kill_duration": 600.0,
+        "grace": 300.0,
+        "boot_grace": 600.0,
+        "arm_duration": 30.0,
+        **policy,
+    }
+    config = {**effective(**rules), "hooks": {**STEPS, "timeout": 30.0, "user": "", **(hooks or {})}}
+    try:
+        Loop(host, config, host.start()).run()
+    except SimOff:
+        host.die()
+    return [job.get("step", "pre_stop") for _, job in host.world.saved], journal, journal.rows
+
+
+def test_each_step_of_an_incident_runs_its_program_once() -> None:
+    """In their order: the boot, work, a countdown that work ends, and what takes back a drain."""
+    again = [*WORK_THEN_REST[:1], Phase(750.0, 0.0), Phase(9**9, 0.9)]
+    ran, journal, rows = steps(again, 3000.0)
+    assert ran == ["post_boot", "armed", "warning", "cancelled", "undo"]
+    assert [line for line in journal.lines if line.startswith("<3>")] == []
+    assert len(rows) == len(ran)
+
+
+def test_a_dry_run_runs_nothing() -> None:
+    """Not even what only tells."""
+    assert steps(WORK_THEN_REST, 3000.0, mode="dry-run")[0] == []
+
+
+def test_an_action_that_fails_is_taken_back() -> None:
+    """The machine stays, so what was drained for its end must come back."""
+
+    class NoRight(Faults):
+        def take(self, subject: str, host: SimHost) -> str:
+            return "fail" if subject == "go" else ""
+
+    ran, _, _ = steps(WORK_THEN_REST, 4000.0, faults=NoRight())
+    assert "undo" in ran
+
+
+@pytest.mark.parametrize("word", ["fail", "hang", "die", "garbage"])
+def test_a_step_that_fails_is_said_and_changes_nothing(word: str) -> None:
+    """The countdown goes on, and the next step runs."""
+    ran, journal, rows = steps(WORK_THEN_REST, 2400.0, faults=Broken(word))
+    assert [line for line in journal.lines if line.startswith("<3>hook")]
+    assert any('"failed"' in row for row in rows)
+    assert word == "hang" or "warning" in ran or word in {"die", "garbage"}
+    assert any("accepted" in line for line in journal.lines), "it acts all the same"
+
+
+def test_what_is_not_configured_starts_no_process() -> None:
+    """Each step by itself."""
+    assert steps(WORK_THEN_REST, 1500.0, {name: [] for name in STEPS if name != "warning"})[0] == ["warning"]

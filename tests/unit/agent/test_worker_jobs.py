@@ -78,6 +78,7 @@ class Crew:
 
 
 BASE = {
+    "step": "pre_stop",
     "action": "stop", "mode": "live", "settings": CONFIG["actions"]["stop"], "cloud": CONFIG["cloud"],
     "sink": {"url": "u"}, "heartbeat": {"url": "h"}, "providers": ["x=y"], "results": "/run/x/results",
     "host": CONFIG["host"], "gpus": ["g1"], **{n: getattr(GIVEN, n) for n in GIVEN._fields if n != "gpus"},
@@ -119,16 +120,16 @@ def test_the_job_of_a_message() -> None:
     assert crew.port.spawned == [
         ("notify", {
             "message": sent, "channels": ["a", "b"], "deadline": 25.0,
-            "settings": {"channels": ["a", "b"], "price": 7, "procfs": "/p", "devfs": "/d"},
+            "settings": {"channels": ["a", "b"], "price": 7, "procfs": "/p", "devfs": "/d", "runtime": "/run/x"},
         })
     ]  # fmt: skip
     assert (crew.workers.deadline, crew.workers.telling) == (NOW + deadlines.TELL.killed, True)
     bare = Crew()
     bare.workers.config = {"policy": CONFIG["policy"], "paths": CONFIG["paths"]}
     assert bare.workers.tell(TELL, NOW, {"x": 0}) is None
-    assert (bare.job["channels"], bare.job["message"]["facts"], "settings" in bare.job) == ([], {"x": 1}, False)
+    assert (bare.job["channels"], bare.job["message"]["facts"], bare.job["settings"]) == ([], {"x": 1}, {"runtime": "/run/x"})
     assert bare.workers.start(PREPARE, NOW, Circumstances()) is None
-    assert set(bare.job) == {"action", "mode", "attempt", "incident", "host", "results", "deadline", "job"}
+    assert set(bare.job) == {"action", "mode", "attempt", "incident", "host", "results", "deadline", "job", "step"}
 
 
 # ---- answers ----------------------------------------------------------------------------------

@@ -1,0 +1,118 @@
+"""The owner's programs at the steps of an incident: one after the other, and none of them changes a decision."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from costguard.actions.base import Context, HookStep
+from costguard.actions.job import ActionAnswer
+from costguard.agent.task import NOT_IN_TIME, Part, TaskError
+from costguard.engine import deadlines
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING, Core
+from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
+
+WAITING_LIMIT = 8
+"""Steps that wait; with more the oldest is left out."""
+
+
+class Occasion(NamedTuple):
+    """A step that was reached, and what belongs to it. ``name`` makes it run at most once."""
+
+    step: HookStep
+    name: str
+    incident: str = ""
+    reason: str = ""
+    sentence: str = ""
+
+
+Record = Callable[[Occasion, str, str], None]
+"""Keeps how a program ended: its status, and its words."""
+
+
+class Hooks(Part[ActionAnswer]):
+    """Runs the programs of ``[hooks]`` in live mode. ``report`` gets the subject *hook*."""
+
+    def __init__(self, host: Host, config: Mapping[str, Any], report: Report, record: Record) -> None:
+        super().__init__(host, "act", ActionAnswer, report)
+        self._record = record
+        self._waiting: deque[Occasion] = deque(maxlen=WAITING_LIMIT)
+        self._running: Occasion | None = None
+        self.adopt(config)
+
+    def adopt(self, config: Mapping[str, Any]) -> None:
+        """Work under this configuration."""
+        self._config = config
+        self._settings: Mapping[str, Any] = config.get("hooks") or {}
+        self._live = config["policy"]["mode"] == "live"
+
+    def booted(self, boot_id: str) -> None:
+        """The guard begins: in a boot that no guard has seen, as far as is remembered in it."""
+        self._add(Occasion("post_boot", boot_id))
+
+    def note(self, before: Core, core: Core, sentence: str) -> None:
+        """See which steps a change of the engine's state has reached."""
+        now, was = core.incident, before.incident
+        if before.signals.armed_at is None and core.signals.armed_at is not None:
+            self._add(Occasion("armed", core.boot_id, sentence=sentence))
+        if core.phase == WARNING and now is not None and (was is None or was.id != now.id):
+            self._add(Occasion("warning", now.id, now.id, now.reason, sentence))
+        if was is None or core.phase == before.phase:
+            return
+        if before.phase == WARNING and core.phase == WATCHING:
+            self._add(Occasion("cancelled", was.id, was.id, was.reason, sentence))
+        if before.phase in {ACTING, CONFIRMING} and core.phase == WATCHING and core.fresh == "resume":
+            self._add(Occasion("post_boot", was.id, was.id, was.reason, sentence))
+        stays = core.phase == FAILED or (core.phase == DONE and core.ending.done in {"cannot", "unknown"})
+        if stays or (before.phase == WARNING and core.phase == WATCHING):
+            self._add(Occasion("undo", was.id, was.id, was.reason, sentence))
+
+    def _add(self, occasion: Occasion) -> None:
+        if self._live and self._settings.get(occasion.step):
+            self._waiting.append(occasion)
+
+    @property
+    def deadline(self) -> float:
+        """When `run` must be called next."""
+        return 0.0 if self._waiting and not self._task.running else self._task.deadline
+
+    def run(self, now: Instant) -> None:
+        """Start what is due; end what is late."""
+        if self._task.late(now.boot):
+            self._ended("failed", NOT_IN_TIME)
+        if not self._waiting or self._task.running:
+            return
+        self._running = one = self._waiting.popleft()
+        within = float(self._settings.get("timeout") or deadlines.HOOK_SECONDS)
+        job = Context.of(self._config, str(self._config["policy"]["kill_action"]))._replace(
+            job="hook", step=one.step, attempt=one.name, incident=one.incident, reason=one.reason, sentence=one.sentence,
+            deadline=within,
+        )  # fmt: skip
+        try:
+            self._task.start(job, now.boot + deadlines.save(within).killed)
+        except SpawnFailed as error:
+            self._ended("failed", str(error))
+
+    def take(self, event: Line | Ended, _now: Instant) -> None:
+        """Keep how it ended."""
+        try:
+            answer = self._task.only_answer(event)
+        except TaskError as error:
+            self._ended("failed", str(error))
+            return
+        outcome = answer.outcome
+        if outcome is None:
+            self._ended("failed", answer.error or "no outcome")
+        else:
+            self._ended(outcome.status, outcome.detail)
+
+    def stop(self) -> None:
+        """Kill one that runs; the others never begin."""
+        self._waiting.clear()
+        self._task.stop()
+
+    def _ended(self, status: str, detail: str) -> None:
+        one, self._running = self._running, None
+        if one is None:
+            return
+        self._record(one, status, detail)
+        self._report("hook", f"hooks.{one.step}: {detail}" if status == "failed" else None)
