@@ -22,6 +22,7 @@ from costguard.process.wire import MalformedError, build, from_line, to_line
 from costguard.process.worker import Done
 from costguard.readers.cloud.job import CloudJob
 from costguard.readers.nvml.job import NvmlJob
+from costguard.report.job import DrawJob, Drawn
 
 KINDS: dict[str, tuple[Any, ...]] = {
     "act": (Context, ActionAnswer, Release),
@@ -31,6 +32,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "history": (Batch, Done),
     "notify": (TellJob, Told),
     "persist": (PersistJob, Done),
+    "picture": (DrawJob, Drawn),
 }
 """What each program is told, and says. The resident readers answer in lines of their own (`costguard.agent.decode`)."""
 
