@@ -127,7 +127,11 @@ def test_the_job_of_a_message() -> None:
     bare = Crew()
     bare.workers.config = {"policy": CONFIG["policy"], "paths": CONFIG["paths"]}
     assert bare.workers.tell(TELL, NOW, {"x": 0}) is None
-    assert (bare.job["channels"], bare.job["message"]["facts"], bare.job["settings"]) == ([], {"x": 1}, {"runtime": "/run/x"})
+    assert (bare.job["channels"], bare.job["message"]["facts"], bare.job["settings"]) == (
+        [],
+        {"x": 1},
+        {"runtime": "/run/x"},
+    )
     assert bare.workers.start(PREPARE, NOW, Circumstances()) is None
     assert set(bare.job) == {"action", "mode", "attempt", "incident", "host", "results", "deadline", "job", "step"}
 
