@@ -47,8 +47,12 @@ def write_page(history: str, path: str, since: float, price: Rate | None) -> Non
     from costguard.report.picture import INSTALL, pictures
 
     now = time.time()
-    with query.reading(history) as database:
-        found = facts.read(database, history, since, now, price)
+    try:
+        with query.reading(history) as database:
+            found = facts.read(database, history, since, now, price)
+    except (TypeError, ValueError, OverflowError) as error:
+        hint = "`costguard history --json` shows what stands there"
+        raise CostguardError(f"{history} holds values of another kind: {error}", hint, REFUSED) from error
     drawn_why = ""
     shown: tuple[str, ...] = ()
     if not found.empty:

@@ -36,6 +36,9 @@ MARGIN = 10.0
 STRIP = 18.0
 GAP = 5.0
 HOLD_ROWS = 3
+BANDS_NAMED = 40
+"""The latest ones of a row; for more there is no room on any screen."""
+
 SWATCH = 18.0
 LEAST_SHARE = 0.15
 """Of the height of a lane: a moment of unknown is seen too."""
@@ -215,17 +218,24 @@ class Drawing:
     def _strip(self, name: str, bottom: float, height: float, found: Sequence[Band]) -> None:
         self._text(MARGIN, bottom + (height - TEXT) / 2.0 + 1.0, name, colour=self.palette.muted)
         self._area(self._left, bottom, self._right, bottom + height, self.palette.lane)
-        boxes = []
-        for band in found:
-            last = band.due if band.due is not None and band.end >= self.timeline.until else band.end
-            left, right = self._x(band.begin), self._x(last)
-            right = min(self._right, max(right, left + 3.0))
-            left = max(self._left, min(left, right - 3.0))
-            self._area(left, bottom, right, bottom + height, getattr(self.palette, band.kind), HATCHES[band.kind])
-            boxes.append((left, right))
+        boxes = [self._place(band) for band in found]
+        for kind in dict.fromkeys(band.kind for band in found):
+            alike = [
+                Box(left, bottom, right, bottom + height)
+                for band, (left, right) in zip(found, boxes, strict=True)
+                if band.kind == kind
+            ]
+            self._areas(alike, getattr(self.palette, kind), HATCHES[kind])
         free = _between(boxes, self._left, self._right)
-        for number, band in reversed(list(enumerate(found))):
+        for number, band in list(enumerate(found))[: -BANDS_NAMED - 1 : -1]:
             self._name_band(band, number, boxes, free, bottom + (height - TEXT) / 2.0 + 1.0)
+
+    def _place(self, band: Band) -> tuple[float, float]:
+        """From where to where a band goes: a countdown that runs to where it would end, and none is too short to be seen."""
+        last = band.due if band.due is not None and band.end >= self.timeline.until else band.end
+        left, right = self._x(band.begin), self._x(last)
+        right = min(self._right, max(right, left + 3.0))
+        return max(self._left, min(left, right - 3.0)), right
 
     def _name_band(
         self, band: Band, number: int, boxes: list[tuple[float, float]], free: list[tuple[float, float]], bottom: float
@@ -256,11 +266,9 @@ class Drawing:
         self._area(self._left, bottom, self._right, bottom + height, palette.lane)
         missing = [Box(self._x(begin), bottom, self._x(end), bottom + height) for begin, end in self.timeline.missing]
         self._areas(missing, palette.paper, MISSING_HATCH, palette.muted)
-        for band in self.timeline.bands:
-            if band.kind == bands.OFF:
-                self._area(
-                    self._x(band.begin), bottom, self._x(band.end), bottom + height, palette.lane, "--", palette.off
-                )
+        off = [band for band in self.timeline.bands if band.kind == bands.OFF]
+        gone = [Box(self._x(band.begin), bottom, self._x(band.end), bottom + height) for band in off]
+        self._areas(gone, palette.lane, "--", palette.off)
         self._loads(lane, bottom)
         self._unknown(lane, bottom)
         if self.timeline.threshold is not None:

@@ -18,6 +18,9 @@ WIDE, NARROW = 960.0, 360.0
 """Pixels for which the two pictures of a page are drawn: one of them is shown."""
 
 TITLES = {reason.name: reason.title for reason in REASONS}
+LISTED = 200
+"""Rows of a table of what happened; `costguard history` has the rest."""
+
 CALLED_OFF = frozenset({"cancelled", "held"})
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -199,13 +202,17 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int 
     return tag("div", table, class_="scroll")
 
 
+def _latest(rows: Sequence[object], count: int) -> str:
+    return f"The latest {len(rows)} of {count}." if len(rows) < count else ""
+
+
 def _incidents(title: str, incidents: Sequence[IncidentSummary], none: str) -> Iterator[Child]:
     yield tag("h2", title)
     if not incidents:
         yield tag("p", none)
         return
     rows = []
-    for one in reversed(incidents):
+    for one in incidents[: -LISTED - 1 : -1]:
         action = one.action.replace("_", " ")
         what = f"{action} (dry run)" if one.mode != "live" else action
         by = f", asked for by {one.owner}" if one.owner else ""
@@ -215,7 +222,8 @@ def _incidents(title: str, incidents: Sequence[IncidentSummary], none: str) -> I
         rows.append(
             (_date(one.opened), what, f"{TITLES.get(one.reason, one.reason)}{by}", one.words, one.proof, told, one.id)
         )
-    yield _table(("warned", "action", "why", "outcome", "proof", "messages", "incident"), rows)
+    names = ("warned", "action", "why", "outcome", "proof", "messages", "incident")
+    yield _table(names, rows, caption=_latest(rows, len(incidents)))
     yield prose("p", "`costguard history INCIDENT` tells one in detail.", class_="quiet")
 
 
@@ -226,9 +234,9 @@ def _holds(facts: Facts) -> Iterator[Child]:
         return
     rows = [
         (_date(band.begin), "holds now" if band.end >= facts.until else _date(band.end), duration(band.end - band.begin), band.words, band.detail or "none given")
-        for band in reversed(facts.holds)
+        for band in facts.holds[: -LISTED - 1 : -1]
     ]  # fmt: skip
-    yield _table(("from", "to", "length", "by", "reason"), rows)
+    yield _table(("from", "to", "length", "by", "reason"), rows, caption=_latest(rows, len(facts.holds)))
 
 
 def _unknown(facts: Facts) -> Iterator[Child]:
@@ -243,8 +251,8 @@ def _unknown(facts: Facts) -> Iterator[Child]:
         (_date(one.begin), _date(one.end), facts.labels.get(one.gpu, one.gpu), duration(one.seconds))
         for one in facts.unknown
     ]
-    more = f"The latest {len(rows)} of {len(rows) + facts.unknown_left_out}." if facts.unknown_left_out else ""
-    yield _table(("from", "to", "GPU", "unknown for"), rows, numbers=1, caption=more)
+    caption = _latest(rows, len(rows) + facts.unknown_left_out)
+    yield _table(("from", "to", "GPU", "unknown for"), rows, numbers=1, caption=caption)
 
 
 def _days(facts: Facts) -> Iterator[Child]:
@@ -276,8 +284,7 @@ def _table_of_loads(facts: Facts) -> Iterator[Child]:
     ]  # fmt: skip
     names = ("time", "GPU", "mean load", "highest", "read for", "unknown for")
     table = _table(names, rows, numbers=4, caption=f"{several(len(rows), 'row')}. A GPU counts as idle below {limit}.")
-    yield tag("h2", "The picture as a table")
-    yield tag("details", tag("summary", "Load of each GPU by time"), table)
+    yield tag("details", tag("summary", tag("h2", "The picture as a table")), table)
 
 
 def _label(gpu: str, labels: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ h2{font-size:1.15rem;margin:2rem 0 .5rem}
 p{margin:.5rem 0}
 ul{margin:.5rem 0;padding-left:1.25rem}
 .quiet{color:var(--cg-muted)}
-dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.5rem;margin:1rem 0}
+dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(13rem,45%),1fr));gap:.5rem;margin:1rem 0}
 dl div{background:var(--cg-lane);border:1px solid var(--cg-grid);border-radius:.4rem;padding:.5rem .7rem}
 dt{color:var(--cg-muted);font-size:.875rem}
 dd{margin:0;font-size:1.15rem;font-weight:600}
@@ -31,13 +31,14 @@ svg.narrow{display:none}
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--cg-muted);padding:.25rem 0}
 th,td{text-align:left;vertical-align:top;padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--cg-grid);overflow-wrap:break-word}
-thead th{white-space:nowrap}
+thead th,tbody th{white-space:nowrap}
 code{font:.92em ui-monospace,Menlo,Consolas,monospace}
 th{font-weight:600}
 thead th{color:var(--cg-muted)}
 .number{text-align:right;white-space:nowrap}
 .time{white-space:nowrap}
-summary{cursor:pointer;padding:.5rem 0}
+summary{cursor:pointer;margin-top:1.5rem}
+summary h2{display:inline}
 @media (max-width:40rem){
 svg.wide{display:none}
 svg.narrow{display:block;max-width:30rem}
@@ -58,6 +59,7 @@ figure,tr,dl div{break-inside:avoid}
 svg.wide{display:block}
 svg.narrow{display:none}
 .scroll{overflow:visible}
+details:not([open]){display:none}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 """
 

@@ -1,10 +1,12 @@
 """``costguard history --html`` and ``--png``: a file, whole or not at all."""
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -102,6 +104,16 @@ def test_a_time_without_a_record_is_a_page_that_says_so(tmp_path: Path) -> None:
     done = history(tmp_path, "--html", f"{tmp_path}/out.html", "--png", f"{tmp_path}/out.png")
     assert done.exit_code == 0, done.output
     assert "Nothing was recorded in this time" in (tmp_path / "out.html").read_text()
+
+
+@pytest.mark.parametrize("column", ["known", "unknown", "low", "mean", "high"])
+def test_values_that_are_none_make_no_traceback(folder: Path, column: str) -> None:
+    """SQLite keeps a word where a number belongs: a page without it, or an error in words."""
+    with closing(sqlite3.connect(folder / "history.sqlite")) as database, database:
+        database.execute(f"UPDATE minutes SET {column} = 'many'")
+    done = history(folder, "--html", f"{folder}/out.html", "--since", "2h")
+    assert done.exit_code in {0, 3}
+    assert done.exception is None or isinstance(done.exception, SystemExit)
 
 
 def test_without_the_library_the_page_has_no_picture_and_says_what_to_install(folder: Path, tmp_path: Path) -> None:

@@ -130,6 +130,20 @@ def test_a_dry_run_says_what_live_mode_would_have_saved(tmp_path: Path) -> None:
     assert "stop that a dry run only told" not in words(parsed(page.page(found._replace(stayed_up=0.0), [])))
 
 
+def test_of_very_much_the_latest_is_listed(day: Recorded) -> None:
+    """And how much there was: a page of a year opens on a phone."""
+    found = read(day)
+    many = found._replace(
+        incidents=tuple(found.incidents[0]._replace(id=f"i{number}") for number in range(1000)),
+        holds=tuple(found.holds[0]._replace(words=f"uid {50000 + number}") for number in range(1000)),
+    )
+    text = words(parsed(page.page(many, [])))
+    assert f"The latest {page.LISTED} of 1000." in text
+    assert "i999" in text
+    assert "uid 50999" in text
+    assert "uid 50100" not in text
+
+
 def test_without_a_price_money_is_unknown(day: Recorded, tmp_path: Path) -> None:
     """No amount, and what to set."""
     bare = record(tmp_path, 1, [Phase(9**9, 0.0)], 7200.0, price_per_hour=None)
