@@ -32,6 +32,10 @@ class Account:
         """The hold under way ends then."""
         self._spells = [one._replace(end=min(one.end, end), start=min(one.start, end)) for one in self._spells]
 
+    def lasts(self, since: float, seconds: float) -> None:
+        """A hold that was under way then may end so much later."""
+        self._spells = [one._replace(end=one.end + seconds) if one.end > since else one for one in self._spells]
+
     def forgiven(self, at: float) -> None:
         """Work was seen: only the time to come counts."""
         self._spells = [one._replace(start=max(one.start, at), least=0.0) for one in self._spells if one.end > at]

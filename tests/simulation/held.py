@@ -192,6 +192,9 @@ class Holds:
     def booted(self, kept: dict[str, Any]) -> None:
         """What a hold has left is bounded by the policy of this boot."""
         self.lost(kept)
+        stored = min(self._judge.off_at, self._judge.stored_at)
+        for account in self._most.values():  # where no date is sure, what was left of it then
+            account.lasts(stored, self._judge.at - stored)
         longest = self._judge.at + self._judge.law.hold_max
         self.until = {uid: min(until, longest) for uid, until in self.until.items()}
 
