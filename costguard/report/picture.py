@@ -21,6 +21,9 @@ INSTALL = "pip install 'costguard-agent[picture]'"
 """What brings the library, in costguard's environment."""
 
 DRAWN_WITHIN_SECONDS = 20.0
+KILLED_WITHIN_SECONDS = 0.2
+"""Nobody waits longer for one that even SIGKILL does not end: it hangs with its disk, and the message goes on."""
+
 LARGEST_BYTES = 4 << 20
 CACHE = "matplotlib"
 """The folder beside the history in which the library keeps the list of its fonts."""
@@ -71,7 +74,7 @@ class Drawer:
         """End it."""
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
+            child.kill(KILLED_WITHIN_SECONDS)
 
     def drawn(self, until: float) -> Drawn:
         """What it drew, once; ``until``: how long it may take, on the monotonic clock."""

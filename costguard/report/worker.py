@@ -16,6 +16,7 @@ from contextlib import suppress
 from costguard.errors import CostguardError
 from costguard.files import names_in
 from costguard.history import FILE, query
+from costguard.history.store import QUARTER
 from costguard.masking import mask
 from costguard.process.worker import serve
 from costguard.programs import die_with_parent
@@ -36,6 +37,9 @@ LOOK_BACK_SECONDS = 2 * 86400.0
 
 LOCKED_SECONDS = 30.0
 """For longer nobody writes the list of fonts."""
+
+SHORTEST_SECONDS = 1800.0
+"""Of the time on a picture, if so much was asked for."""
 
 _POLL_SECONDS = 0.05
 
@@ -98,8 +102,9 @@ def _read(job: DrawJob) -> timeline.Timeline:
             with query.reading(path) as database:
                 events = query.events(database, job.since - LOOK_BACK_SECONDS)
                 if not job.incident or time.monotonic() >= end or any(e.incident == job.incident for e in events):
+                    since = _since(query.first(database, job.since), job)
                     return timeline.read(
-                        database, events, job.since, job.until, SLOTS, job.machine, dict(job.pending) or None
+                        database, events, since, job.until, SLOTS, job.machine, dict(job.pending) or None
                     )
         except query.HistoryError:
             if job.blank:
@@ -107,6 +112,12 @@ def _read(job: DrawJob) -> timeline.Timeline:
             if time.monotonic() >= end:
                 raise
         time.sleep(_POLL_SECONDS)
+
+
+def _since(first: float, job: DrawJob) -> float:
+    """From the first record on where much lies before it, but for the shortest time that is worth a picture."""
+    begin = min(first, job.until - SHORTEST_SECONDS)
+    return begin if first and begin - job.since > QUARTER else job.since
 
 
 if __name__ == "__main__":

@@ -110,6 +110,16 @@ def test_a_warning_waits_for_its_own_record_but_not_long(day: Recorded) -> None:
     assert known.bands == found.bands
 
 
+def test_a_young_machine_has_no_hours_before_its_first(day: Recorded) -> None:
+    """The picture begins with the record, and shows half an hour at least, where so much was asked for."""
+    job = DrawJob(str(day.folder), day.since - 86400.0, day.until, forms=(PHONE,))
+    assert abs(worker._read(job).since - day.since) < 900.0
+    assert worker._read(job._replace(until=day.since + 60.0)).since == pytest.approx(
+        day.since + 60.0 - 1800.0, abs=60.0
+    )
+    assert worker._read(job._replace(since=day.until - 600.0)).since == pytest.approx(day.until - 600.0, abs=60.0)
+
+
 def _incident(day: Recorded) -> str:
     with sqlite3.connect(day.path) as database:
         (name,) = database.execute("SELECT incident FROM events WHERE incident != '' LIMIT 1").fetchone()
