@@ -1,36 +1,15 @@
-"""Draw a timeline. The one module that imports matplotlib, in a process that ends: it costs 70 MB and half a second.
+"""Draw a timeline: what lies where, in pixels, since no library's axes know narrow screens and local midnight."""
 
-Everything is placed in pixels: matplotlib's own axes would know neither narrow screens nor local midnight. No text is ever
-read as a formula, and what its font lacks becomes a question mark.
-"""
-
-import io
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
-
-import matplotlib as mpl
-from matplotlib.backends.backend_agg import RendererAgg
-from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font
-from matplotlib.patches import PathPatch, Polygon, Rectangle
-from matplotlib.path import Path
 
 from costguard.engine.words import percent, several
-from costguard.people import with_names
 from costguard.report import bands, times
 from costguard.report.bands import Band
+from costguard.report.canvas import TEXT, Box, Canvas, cut, wide
 from costguard.report.palette import Palette
 from costguard.report.timeline import Lane, Timeline
 
-FONT = "DejaVu Sans"
-"""Comes with matplotlib, so every machine has it, and it is wide: what stands in for it on a page needs less room."""
-
-_RENDERER: Any = RendererAgg  # which matplotlib has no types for
-
-TEXT, TITLE = 11.0, 13.5  # pixels, at the width of the picture
+TITLE = 13.5
 LINE = 16.0
 MARGIN = 10.0
 STRIP = 18.0
@@ -48,7 +27,6 @@ STROKE = 1.4
 
 NAME_LONGEST = 150.0
 """Of the words beside a band."""
-DOTS = 72  # pixels to the inch, as matplotlib counts points: a point is a pixel
 
 LANE_HEIGHTS = ((1, 110.0), (2, 80.0), (4, 54.0), (8, 36.0))
 LANE_LOWEST = 24.0
@@ -75,56 +53,21 @@ UNKNOWN_HATCH = "xxxx"
 MISSING_HATCH = ".."
 
 
-class Box(NamedTuple):
-    """Where something lies, in pixels from the lower left corner."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    def meets(self, other: "Box") -> bool:
-        """Whether the two share a point."""
-        return (
-            self.left < other.right and other.left < self.right and self.bottom < other.top and other.bottom < self.top
-        )
-
-
-def png(timeline: Timeline, width: float, palette: Palette, scale: float = 1.0) -> bytes:
-    """The picture for ``width`` pixels of a screen, with ``scale`` dots for each of them."""
-    drawing = Drawing(timeline, width, palette)
-    out = io.BytesIO()
-    drawing.figure.savefig(out, format="png", dpi=DOTS * scale, metadata={"Software": None})
-    return out.getvalue()
-
-
-def svg(timeline: Timeline, width: float, palette: Palette, salt: str) -> str:
-    """The same as SVG, whose text stays text; ``salt`` tells the names in it from those of another picture on the page."""
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
-        drawing = Drawing(timeline, width, palette)
-        out = io.StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        drawing.figure.savefig(out, format="svg", metadata=nothing)
-    return out.getvalue()
+def picture(timeline: Timeline, width: float, palette: Palette) -> Canvas:
+    """The picture for ``width`` pixels of a screen."""
+    return Drawing(timeline, width, palette).canvas
 
 
 class Drawing:
-    """One picture: ``figure``, and ``texts`` with the box of each."""
+    """One picture, on a ``canvas``."""
 
     def __init__(self, timeline: Timeline, width: float, palette: Palette) -> None:
         self.timeline, self.width, self.palette = timeline, width, palette
-        self.texts: list[tuple[str, Box]] = []
-        self._measure = _RENDERER(1, 1, DOTS)
-        self._left = MARGIN + max([self._wide(text) for text in self._row_names()], default=0.0) + GAP
-        self._right = width - MARGIN - self._wide("100 %") - GAP
+        self._left = MARGIN + max([wide(text) for text in self._row_names()], default=0.0) + GAP
+        self._right = width - MARGIN - wide("100 %") - GAP
         self.end = max([timeline.until, *(band.due for band in timeline.bands if band.due)])
         self._legend = self._flow(self._entries())
-        self.height = self._rows()
-        self.figure = Figure(figsize=(width / DOTS, self.height / DOTS), dpi=DOTS, facecolor=palette.paper)
-        self._axes: Any = self.figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        self._axes.set_axis_off()
-        self._axes.set_xlim(0.0, width)
-        self._axes.set_ylim(0.0, self.height)
+        self.canvas = Canvas(width, self._rows(), palette.paper, palette.ink)
         self._draw()
 
     # -- places ----------------------------------------------------------------------------------------------
@@ -138,21 +81,12 @@ class Drawing:
         self._lane = next((height for most, height in LANE_HEIGHTS if count <= most), LANE_LOWEST)
         self._held = _stacked([band for band in self.timeline.bands if band.kind == bands.HOLD])
         self._holds = (STRIP + GAP) * len(self._held)
-        lanes = max(1, count) * (self._lane + GAP)
-        head = MARGIN + TITLE + GAP + LINE * len(self._subtitle()) + GAP
         self._machine = STRIP + GAP if self.timeline.shares else 0.0
-        return (
-            head
-            + self._machine
-            + STRIP
-            + GAP
-            + self._holds
-            + lanes
-            + 2 * LINE
-            + GAP
-            + LINE * len(self._legend)
-            + MARGIN
-        )
+        head = MARGIN + TITLE + GAP + LINE * len(self._subtitle()) + GAP
+        strips = self._machine + STRIP + GAP + self._holds
+        lanes = max(1, count) * (self._lane + GAP)
+        foot = 2 * LINE + GAP + LINE * len(self._legend) + MARGIN
+        return head + strips + lanes + foot
 
     def _x(self, wall: float) -> float:
         share = (wall - self.timeline.since) / (self.end - self.timeline.since)
@@ -161,17 +95,12 @@ class Drawing:
     # -- the parts -------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        top = self.height - MARGIN
-        self._text(
-            MARGIN,
-            top - TITLE,
-            self._cut(self.timeline.machine or "this machine", self.width - 2 * MARGIN, TITLE, bold=True),
-            TITLE,
-            bold=True,
-        )
+        top, room = self.canvas.height - MARGIN, self.width - 2 * MARGIN
+        title = cut(self.timeline.machine or "this machine", room, TITLE, bold=True)
+        self.canvas.text(MARGIN, top - TITLE, title, TITLE, bold=True)
         top -= TITLE + GAP
         for line in self._subtitle():
-            self._text(MARGIN, top - TEXT - 1.0, self._cut(line, self.width - 2 * MARGIN), colour=self.palette.muted)
+            self.canvas.text(MARGIN, top - TEXT - 1.0, cut(line, room), colour=self.palette.muted)
             top -= LINE
         top -= GAP
         foot = self._strips(top)
@@ -189,20 +118,20 @@ class Drawing:
             self._strip("hold", top - STRIP, STRIP, held)
             top -= STRIP + GAP
         if not self.timeline.lanes:
-            self._area(self._left, top - self._lane, self._right, top, self.palette.lane)
-            words = self._cut("no GPU was recorded in this time", self._right - self._left - 2 * GAP)
-            self._text(self._left + GAP, top - self._lane / 2.0 - TEXT / 2.0, words, colour=self.palette.muted)
+            self.canvas.area(Box(self._left, top - self._lane, self._right, top), self.palette.lane)
+            words = cut("no GPU was recorded in this time", self._right - self._left - 2 * GAP)
+            self.canvas.text(self._left + GAP, top - self._lane / 2.0 - TEXT / 2.0, words, colour=self.palette.muted)
             top -= self._lane + GAP
         for number, lane in enumerate(self.timeline.lanes):
             self._gpu(lane, top - self._lane)
             if number == 0:
-                self._text(self._right + GAP, top - TEXT + 1.0, "100 %", colour=self.palette.muted)
+                self.canvas.text(self._right + GAP, top - TEXT + 1.0, "100 %", colour=self.palette.muted)
             top -= self._lane + GAP
         return top + GAP
 
     def _shares(self, bottom: float) -> None:
         """What the machine counted as, from the ground up: work, quiet, unknown."""
-        self._text(MARGIN, bottom + (STRIP - TEXT) / 2.0 + 1.0, "machine", colour=self.palette.muted)
+        self.canvas.text(MARGIN, bottom + (STRIP - TEXT) / 2.0 + 1.0, "machine", colour=self.palette.muted)
         parts: tuple[list[Box], ...] = ([], [], [])
         for share in self.timeline.shares:
             seconds, at = (share.works, share.quiet, share.unknown), bottom
@@ -211,13 +140,13 @@ class Drawing:
                 boxes.append(Box(self._x(share.begin), at, self._x(share.end), at + high))
                 at += high
         works, quiet, unknown = parts
-        self._areas(works, self.palette.muted)
-        self._areas(quiet, self.palette.grid)
-        self._areas(unknown, self.palette.lane, UNKNOWN_HATCH, self.palette.unknown)
+        self.canvas.areas(works, self.palette.muted)
+        self.canvas.areas(quiet, self.palette.grid)
+        self.canvas.areas(unknown, self.palette.lane, UNKNOWN_HATCH, self.palette.unknown)
 
     def _strip(self, name: str, bottom: float, height: float, found: Sequence[Band]) -> None:
-        self._text(MARGIN, bottom + (height - TEXT) / 2.0 + 1.0, name, colour=self.palette.muted)
-        self._area(self._left, bottom, self._right, bottom + height, self.palette.lane)
+        self.canvas.text(MARGIN, bottom + (height - TEXT) / 2.0 + 1.0, name, colour=self.palette.muted)
+        self.canvas.area(Box(self._left, bottom, self._right, bottom + height), self.palette.lane)
         boxes = [self._place(band) for band in found]
         for kind in dict.fromkeys(band.kind for band in found):
             alike = [
@@ -225,7 +154,7 @@ class Drawing:
                 for band, (left, right) in zip(found, boxes, strict=True)
                 if band.kind == kind
             ]
-            self._areas(alike, getattr(self.palette, kind), HATCHES[kind])
+            self.canvas.areas(alike, getattr(self.palette, kind), HATCHES[kind])
         free = _between(boxes, self._left, self._right)
         for number, band in list(enumerate(found))[: -BANDS_NAMED - 1 : -1]:
             self._name_band(band, number, boxes, free, bottom + (height - TEXT) / 2.0 + 1.0)
@@ -241,39 +170,39 @@ class Drawing:
         self, band: Band, number: int, boxes: list[tuple[float, float]], free: list[tuple[float, float]], bottom: float
     ) -> None:
         """Its words on it, or else beside it, where they fit; takes that from what is ``free``."""
-        words = self._cut(band.words, NAME_LONGEST)
-        wide = self._wide(words) + 2 * GAP
+        words = cut(band.words, NAME_LONGEST)
+        room = wide(words) + 2 * GAP
         left, right = boxes[number]
         alone = all(end <= left or begin >= right for other, (begin, end) in enumerate(boxes) if other != number)
-        if alone and right - left >= wide + 2 * GAP:
-            self._area(left + GAP, bottom - 1.0, left + GAP + wide, bottom + TEXT + 1.0, self.palette.paper)
-            self._text(left + 2 * GAP, bottom, words)
+        if alone and right - left >= room + 2 * GAP:
+            self.canvas.area(Box(left + GAP, bottom - 1.0, left + GAP + room, bottom + TEXT + 1.0), self.palette.paper)
+            self.canvas.text(left + 2 * GAP, bottom, words)
             return
         for place, (begin, end) in enumerate(free):
-            if abs(end - left) < 1.0 and end - begin >= wide:
-                self._text(end - wide + GAP, bottom, words)
-                free[place] = (begin, end - wide)
+            if abs(end - left) < 1.0 and end - begin >= room:
+                self.canvas.text(end - room + GAP, bottom, words)
+                free[place] = (begin, end - room)
                 return
-            if abs(begin - right) < 1.0 and end - begin >= wide:
-                self._text(begin + GAP, bottom, words)
-                free[place] = (begin + wide, end)
+            if abs(begin - right) < 1.0 and end - begin >= room:
+                self.canvas.text(begin + GAP, bottom, words)
+                free[place] = (begin + room, end)
                 return
 
     def _gpu(self, lane: Lane, bottom: float) -> None:
         """One GPU: its mean as an area, its peaks behind it, unknown as a hatched share of the height."""
         height, palette = self._lane, self.palette
-        self._text(MARGIN, bottom + (height - TEXT) / 2.0 + 1.0, _short(lane.label))
-        self._area(self._left, bottom, self._right, bottom + height, palette.lane)
+        self.canvas.text(MARGIN, bottom + (height - TEXT) / 2.0 + 1.0, _short(lane.label))
+        self.canvas.area(Box(self._left, bottom, self._right, bottom + height), palette.lane)
         missing = [Box(self._x(begin), bottom, self._x(end), bottom + height) for begin, end in self.timeline.missing]
-        self._areas(missing, palette.paper, MISSING_HATCH, palette.muted)
+        self.canvas.areas(missing, palette.paper, MISSING_HATCH, palette.muted)
         off = [band for band in self.timeline.bands if band.kind == bands.OFF]
         gone = [Box(self._x(band.begin), bottom, self._x(band.end), bottom + height) for band in off]
-        self._areas(gone, palette.lane, "--", palette.off)
+        self.canvas.areas(gone, palette.lane, "--", palette.off)
         self._loads(lane, bottom)
         self._unknown(lane, bottom)
         if self.timeline.threshold is not None:
             y = bottom + height * min(1.0, self.timeline.threshold)
-            self._line([(self._left, y), (self._right, y)], palette.limit, 1.0, dashed=True)
+            self.canvas.line([(self._left, y), (self._right, y)], palette.limit, 1.0, dashed=True)
 
     def _loads(self, lane: Lane, bottom: float) -> None:
         for run in _runs(lane):
@@ -284,10 +213,9 @@ class Drawing:
                     for x in self.timeline.slot(number)
                 ]
                 points = _straight(points)
-                around = [(points[0][0], bottom), *points, (points[-1][0], bottom)]
-                self._axes.add_artist(Polygon(around, facecolor=colour, linewidth=0.0))
+                self.canvas.ground(points, bottom, colour)
                 if of == 3:
-                    self._line([(x, y + STROKE / 2.0) for x, y in points], colour, STROKE)
+                    self.canvas.line([(x, y + STROKE / 2.0) for x, y in points], colour, STROKE)
 
     def _unknown(self, lane: Lane, bottom: float) -> None:
         """Hanging from above: so much of the time of a slot could not be read."""
@@ -295,21 +223,21 @@ class Drawing:
         for begin, end, share in _unknown_runs(lane):
             left, right = self._x(self.timeline.slot(begin)[0]), self._x(self.timeline.slot(end)[1])
             found.append(Box(left, top - self._lane * max(LEAST_SHARE, share), max(right, left + 1.5), top))
-        self._areas(found, self.palette.lane, UNKNOWN_HATCH, self.palette.unknown)
+        self.canvas.areas(found, self.palette.lane, UNKNOWN_HATCH, self.palette.unknown)
 
     def _axis(self, foot: float, top: float) -> None:
         palette, width = self.palette, self._right - self._left
-        self._line([(self._left, foot), (self._right, foot)], palette.muted, 1.0)
+        self.canvas.line([(self._left, foot), (self._right, foot)], palette.muted, 1.0)
         step, ticks = times.ticks(self.timeline.since, self.end, max(2, int(width // 58)))
         before, days = -1.0, -1.0
         for wall in ticks:
             x = self._x(wall)
-            self._line([(x, foot), (x, foot - 4.0)], palette.muted, 1.0)
+            self.canvas.line([(x, foot), (x, foot - 4.0)], palette.muted, 1.0)
             label = times.day(wall) if step >= times.DAY else times.hour(wall)
-            half = self._wide(label) / 2.0
+            half = wide(label) / 2.0
             left = min(max(x - half, MARGIN), self.width - MARGIN - 2 * half)
             if left > before:
-                self._text(left, foot - LINE, label, colour=palette.muted)
+                self.canvas.text(left, foot - LINE, label, colour=palette.muted)
                 before = left + 2 * half + GAP
             if step < times.DAY and (days < 0.0 or times.midnight(wall)):
                 days = self._day(wall, x, foot, days)
@@ -317,22 +245,18 @@ class Drawing:
 
     def _day(self, wall: float, x: float, foot: float, taken: float) -> float:
         label = times.day(wall)
-        left = min(max(x - self._wide(label) / 2.0, MARGIN), self.width - MARGIN - self._wide(label))
+        left = min(max(x - wide(label) / 2.0, MARGIN), self.width - MARGIN - wide(label))
         if left <= taken:
             return taken
-        self._text(left, foot - 2 * LINE, label, colour=self.palette.muted)
-        return left + self._wide(label) + GAP
+        self.canvas.text(left, foot - 2 * LINE, label, colour=self.palette.muted)
+        return left + wide(label) + GAP
 
     def _moments(self, foot: float, top: float) -> None:
         """Across everything: when a countdown that runs now would end, and now itself."""
         if self.end > self.timeline.until:
             x = self._x(self.timeline.until)
-            self._axes.add_artist(
-                Rectangle(
-                    (x, foot), self._right - x, top - foot, facecolor=self.palette.countdown, alpha=0.25, linewidth=0.0
-                )
-            )
-            self._line([(x, foot), (x, top)], self.palette.ink, 1.0)
+            self.canvas.veil(Box(x, foot, self._right, top), self.palette.countdown)
+            self.canvas.line([(x, foot), (x, top)], self.palette.ink, 1.0)
 
     # -- the legend ------------------------------------------------------------------------------------------
 
@@ -344,7 +268,7 @@ class Drawing:
         named = [model for model in models if model]
         more = f"; {timeline.left_out} more not drawn" if timeline.left_out else ""
         if timeline.lanes:
-            lines.append(_drawable(f"{count}: {', '.join(named)}{more}" if named else f"{count}{more}"))
+            lines.append(f"{count}: {', '.join(named)}{more}" if named else f"{count}{more}")
         return lines
 
     def _entries(self) -> list[tuple[str, str]]:
@@ -371,12 +295,12 @@ class Drawing:
         lines: list[list[tuple[float, str, str]]] = []
         x = self.width
         for kind, words in entries:
-            wide = SWATCH + GAP + self._wide(words) + 2 * GAP
-            if x + wide > self.width - MARGIN:
+            room = SWATCH + GAP + wide(words) + 2 * GAP
+            if x + room > self.width - MARGIN:
                 lines.append([])
                 x = MARGIN
             lines[-1].append((x, kind, words))
-            x += wide
+            x += room
         return lines
 
     def _legend_rows(self, top: float) -> None:
@@ -384,80 +308,21 @@ class Drawing:
             bottom = top - LINE * (number + 1) + 3.0
             for x, kind, words in line:
                 self._swatch(kind, x, bottom)
-                self._text(x + SWATCH + GAP, bottom, words)
+                self.canvas.text(x + SWATCH + GAP, bottom, words)
 
     def _swatch(self, kind: str, x: float, bottom: float) -> None:
         palette = self.palette
         top = bottom + TEXT - 1.0
         if kind == "limit":
-            self._line([(x, bottom + TEXT / 2.0), (x + SWATCH, bottom + TEXT / 2.0)], palette.limit, 1.3, dashed=True)
+            self.canvas.line(
+                [(x, bottom + TEXT / 2.0), (x + SWATCH, bottom + TEXT / 2.0)], palette.limit, 1.3, dashed=True
+            )
         elif kind == "unknown":
-            self._area(x, bottom, x + SWATCH, top, palette.lane, UNKNOWN_HATCH, palette.unknown)
+            self.canvas.area(Box(x, bottom, x + SWATCH, top), palette.lane, UNKNOWN_HATCH, palette.unknown)
         elif kind == "missing":
-            self._area(x, bottom, x + SWATCH, top, palette.paper, MISSING_HATCH, palette.muted)
+            self.canvas.area(Box(x, bottom, x + SWATCH, top), palette.paper, MISSING_HATCH, palette.muted)
         else:
-            self._area(x, bottom, x + SWATCH, top, getattr(palette, kind), HATCHES.get(kind, ""))
-
-    # -- strokes ---------------------------------------------------------------------------------------------
-
-    def _area(
-        self, left: float, bottom: float, right: float, top: float, colour: str, hatch: str = "", ink: str = ""
-    ) -> None:
-        """A rectangle; its pattern in ``ink``, or in the colour of the paper."""
-        self._areas([Box(left, bottom, right, top)], colour, hatch, ink)
-
-    def _areas(self, boxes: Iterable[Box], colour: str, hatch: str = "", ink: str = "") -> None:
-        """Several that look alike, as one shape: patterns are slow."""
-        corners: list[tuple[float, float]] = []
-        for box in boxes:
-            if box.right > box.left and box.top > box.bottom:
-                corners += [(box.left, box.bottom), (box.right, box.bottom), (box.right, box.top), (box.left, box.top)]
-                corners.append(corners[-4])
-        if not corners:
-            return
-        codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * (len(corners) // 5)
-        shape = PathPatch(Path(corners, codes), facecolor=colour, linewidth=0.0, edgecolor=ink or self.palette.paper)
-        if hatch:
-            shape.set_hatch(hatch)
-        self._axes.add_artist(shape)
-
-    def _line(self, points: Sequence[tuple[float, float]], colour: str, width: float, *, dashed: bool = False) -> None:
-        style: Any = (0, (5, 3)) if dashed else "solid"
-        self._axes.add_collection(
-            LineCollection([list(points)], colors=colour, linewidths=width, linestyles=[style]), autolim=False
-        )
-
-    def _text(
-        self, left: float, bottom: float, words: str, size: float = TEXT, *, colour: str = "", bold: bool = False
-    ) -> None:
-        words = _drawable(words)
-        self._axes.text(
-            left, bottom + size * 0.22, words, fontproperties=_font(size, bold=bold), color=colour or self.palette.ink, parse_math=False,
-            verticalalignment="baseline", horizontalalignment="left",
-        )  # fmt: skip
-        wide = self._wide(words, size, bold=bold)
-        self.texts.append((words, Box(left, bottom, left + wide, bottom + size)))
-
-    def _wide(self, words: str, size: float = TEXT, *, bold: bool = False) -> float:
-        """The width of a text, in pixels."""
-        wide, _high, _below = self._measure.get_text_width_height_descent(
-            _drawable(words), _font(size, bold=bold), ismath=False
-        )
-        return float(wide)
-
-    def _cut(self, words: str, room: float, size: float = TEXT, *, bold: bool = False) -> str:
-        """What fits, with dots where the rest was."""
-        words = _drawable(words)
-        if self._wide(words, size, bold=bold) <= room:
-            return words
-        fits = bisect_right(range(len(words)), room, key=lambda most: self._wide(words[:most] + "…", size, bold=bold))
-        words = words[: max(0, fits - 1)]
-        return words.rstrip() + "…"
-
-
-@lru_cache(maxsize=8)
-def _font(size: float, *, bold: bool) -> FontProperties:
-    return FontProperties(family=FONT, size=size, weight="bold" if bold else "normal")
+            self.canvas.area(Box(x, bottom, x + SWATCH, top), getattr(palette, kind), HATCHES.get(kind, ""))
 
 
 def _between(boxes: Iterable[tuple[float, float]], left: float, right: float) -> list[tuple[float, float]]:
@@ -525,11 +390,3 @@ def _short(label: str) -> str:
     """``GPU 3``; of a GPU without a number the end of its address."""
     short = label.partition(" (")[0]
     return short if len(short) <= 8 else f"…{short[-7:]}"
-
-
-@lru_cache(maxsize=1024)
-def _drawable(words: str) -> str:
-    """On one line, with names for user ids, and only with what the font has."""
-    font = get_font(findfont(FONT))
-    named = "".join(c if c.isprintable() else " " for c in with_names(words))
-    return "".join(c if c == " " or font.get_char_index(ord(c)) else "?" for c in named).strip()

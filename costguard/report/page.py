@@ -132,33 +132,29 @@ def _hours(seconds: float) -> str:
 
 def _still_billed(facts: Facts) -> Iterator[Child]:
     yield tag("h2", "What is still billed")
-    lines = []
-    cost = (
-        f"about {facts.price.hourly}"
-        if facts.price and not facts.price.limit
-        else facts.price.hourly
-        if facts.price
-        else "price unknown"
-    )
-    if facts.recorded is not None and facts.until - facts.recorded < FRESH_SECONDS:
-        lines.append(
-            f"This machine: it was on at {_date(facts.recorded)} ({cost}, an estimate)."
-            if facts.price
-            else f"This machine: it was on at {_date(facts.recorded)} ({cost})."
-        )
-    elif facts.recorded is not None:
-        lines.append(
-            f"Unknown: nothing was recorded after {_date(facts.recorded)}. Only the cloud can say whether this machine is billed now: `costguard stop --verify RECEIPT`."
-        )
-    last = facts.incidents[-1] if facts.incidents else None
-    if last is not None and last.result in UNPROVEN and last.mode == "live":
-        lines.append(f"The last stop did not prove that the bill ended ({last.id}): {last.words}.")
+    lines = [line for line in (_machines_bill(facts), _last_stops_bill(facts)) if line]
     lines += [f"After a stop: {text}." for text in facts.bills]
-    yield (
-        tag("ul", *(prose("li", line) for line in lines))
-        if lines
-        else tag("p", "Unknown: the history says nothing about it.")
-    )
+    if lines:
+        yield tag("ul", *(prose("li", line) for line in lines))
+    else:
+        yield tag("p", "Unknown: the history says nothing about it.")
+
+
+def _machines_bill(facts: Facts) -> str:
+    if facts.recorded is None:
+        return ""
+    if facts.until - facts.recorded < FRESH_SECONDS:
+        cost = facts.price.source if facts.price else "its price is unknown"
+        return f"This machine: it was on at {_date(facts.recorded)} ({cost})."
+    words = f"Unknown: nothing was recorded after {_date(facts.recorded)}."
+    return f"{words} Only the cloud can say whether this machine is billed now: `costguard stop --verify RECEIPT`."
+
+
+def _last_stops_bill(facts: Facts) -> str:
+    last = facts.incidents[-1] if facts.incidents else None
+    if last is None or last.mode != "live" or last.result not in UNPROVEN:
+        return ""
+    return f"The last stop did not prove that the bill ended ({last.id}): {last.words}."
 
 
 # -- the picture -----------------------------------------------------------------------------------------------

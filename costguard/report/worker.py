@@ -73,8 +73,8 @@ def draw(job: DrawJob) -> Drawn:
 
     def picture(what: timeline.Timeline, number: int, form: Form) -> str:
         if form.kind == "svg":
-            return pencil.svg(what, form.width, VARIABLES, f"picture-{number}")
-        return base64.b64encode(pencil.png(what, form.width, LIGHT, form.scale)).decode()
+            return pencil.picture(what, form.width, VARIABLES).svg(f"picture-{number}")
+        return base64.b64encode(pencil.picture(what, form.width, LIGHT).png(form.scale)).decode()
 
     try:
         found = _read(job)

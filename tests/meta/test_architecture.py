@@ -74,7 +74,7 @@ def test_one_module_knows_each_library_of_the_outside_world() -> None:
     for library, owner in {
         "pynvml": "readers/nvml/library.py",
         "apprise": "notify/remote.py",
-        "matplotlib": "report/draw.py",
+        "matplotlib": "report/canvas.py",
     }.items():
         users = [
             str(file.relative_to(PACKAGE))

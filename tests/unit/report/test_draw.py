@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from costguard.report import bands, draw, times
+from costguard.report import bands, canvas, draw, times
 from costguard.report.bands import Band
 from costguard.report.palette import DARK, LIGHT, VARIABLES, Palette
 from costguard.report.timeline import NOTHING, Lane, Share, Slot, Timeline
@@ -39,7 +39,7 @@ def timeline(slots: Sequence[Slot], gpus: int = 1, *, hours: float = 6.0, **more
 
 
 def pixels(found: Timeline, palette: Palette = LIGHT, width: float = 420.0) -> "np.ndarray[Any, Any]":
-    return np.asarray(Image.open(io.BytesIO(draw.png(found, width, palette))).convert("RGB")).astype(int)
+    return np.asarray(Image.open(io.BytesIO(draw.picture(found, width, palette).png())).convert("RGB")).astype(int)
 
 
 def near(image: "np.ndarray[Any, Any]", colour: str, within: int = 12) -> int:
@@ -71,19 +71,21 @@ def test_nothing_overlaps_and_nothing_is_cut(width: float, gpus: int, hours: flo
         MIXED, gpus, hours=hours, machine=LONG, threshold=0.125, bands=tuple(BUSY), left_out=3,
         missing=((SINCE + 10000.0, SINCE + 12000.0),), shares=(Share(SINCE, SINCE + 9000.0, 3000.0, 3000.0, 3000.0),),
     )  # fmt: skip
-    drawing = draw.Drawing(found, width, LIGHT)
-    renderer = drawing._measure
-    boxes = [
-        (text.get_text(), text.get_window_extent(renderer)) for text in drawing._axes.texts if text.get_text().strip()
-    ]
+    sheet = draw.picture(found, width, LIGHT)
+    boxes = [(words, box) for words, box in sheet.texts if words.strip()]
     assert len(boxes) >= 5
     for words, box in boxes:
-        assert box.x0 >= 0.0, words
-        assert box.x1 <= width, words
-        assert box.y0 >= 0.0, words
-        assert box.y1 <= drawing.height, words
+        assert box.left >= 0.0, words
+        assert box.right <= width, words
+        assert box.bottom >= 0.0, words
+        assert box.top <= sheet.height, words
     for (words, box), (others, other) in combinations(boxes, 2):
-        apart = box.x1 <= other.x0 or other.x1 <= box.x0 or box.y1 <= other.y0 + 1.0 or other.y1 <= box.y0 + 1.0
+        apart = (
+            box.right <= other.left
+            or other.right <= box.left
+            or box.top <= other.bottom + 1.0
+            or other.top <= box.bottom + 1.0
+        )
         assert apart, f"{words!r} lies on {others!r}"
 
 
@@ -104,7 +106,7 @@ def test_no_line_joins_what_was_read_before_and_after_an_unknown_time() -> None:
     drawing = draw.Drawing(timeline(MIXED), 420.0, LIGHT)
     left, right = drawing._left, drawing._right
     columns = image[:, int(left + (right - left) * 0.27) : int(left + (right - left) * 0.73)]
-    columns = columns[: int(drawing.height * 0.75)]  # above the legend
+    columns = columns[: int(drawing.canvas.height * 0.75)]  # above the legend
     assert near(columns, LIGHT.load) == 0
 
 
@@ -142,18 +144,18 @@ def contrast(one: str, other: str) -> float:
 def test_foreign_text_is_text(words: str) -> None:
     """No formula, no markup, no letters that are lacking, no second line: it is drawn as it stands, or with question marks."""
     found = timeline(MIXED, machine=words, bands=(Band(bands.HOLD, SINCE, SINCE + 900, words, words),))
-    assert draw.png(found, 420.0, LIGHT).startswith(b"\x89PNG")
-    root = ET.fromstring(draw.svg(found, 420.0, VARIABLES, "a"))
+    assert draw.picture(found, 420.0, LIGHT).png().startswith(b"\x89PNG")
+    root = ET.fromstring(draw.picture(found, 420.0, VARIABLES).svg("a"))
     written = {"".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")}
-    shown = draw._drawable(words)
+    shown = canvas.drawable(words)
     assert any(text.startswith(shown.strip()[:3]) for text in written)
 
 
 def test_the_same_history_is_the_same_picture(day: Recorded) -> None:
     """No date, no random name in it: two pictures of one page differ in their names alone."""
     found = day.timeline()
-    assert draw.png(found, 420.0, LIGHT) == draw.png(found, 420.0, LIGHT)
-    assert draw.svg(found, 420.0, VARIABLES, "a") == draw.svg(found, 420.0, VARIABLES, "a")
+    assert draw.picture(found, 420.0, LIGHT).png() == draw.picture(found, 420.0, LIGHT).png()
+    assert draw.picture(found, 420.0, VARIABLES).svg("a") == draw.picture(found, 420.0, VARIABLES).svg("a")
 
 
 def test_two_holds_at_the_same_time_are_both_seen() -> None:
@@ -164,7 +166,7 @@ def test_two_holds_at_the_same_time_are_both_seen() -> None:
     ]
     assert [[band.words for band in row] for row in draw._stacked(held)] == [["ann", "cy"], ["bob"]]
     drawing = draw.Drawing(timeline(MIXED, bands=tuple(held)), 960.0, LIGHT)
-    assert {"ann", "bob", "cy"} <= {words for words, _ in drawing.texts}
+    assert {"ann", "bob", "cy"} <= {words for words, _ in drawing.canvas.texts}
     crowd = [held[0]._replace(words=str(number)) for number in range(40)]
     assert len(draw._stacked(crowd)) == draw.HOLD_ROWS
 

@@ -26,7 +26,7 @@ def read(found: Recorded, price: Rate | None = None, machine: str = "") -> Facts
 
 def written(found: Facts, day: Recorded) -> str:
     drawn = day.timeline()
-    return page.page(found, [draw.svg(drawn, wide, VARIABLES, str(wide)) for wide in (page.WIDE, page.NARROW)])
+    return page.page(found, [draw.picture(drawn, wide, VARIABLES).svg(str(wide)) for wide in (page.WIDE, page.NARROW)])
 
 
 def parsed(text: str) -> ET.Element:

@@ -34,7 +34,7 @@ def test_a_picture_is_what_the_history_holds(day: Recorded) -> None:
     """The function for messages: a PNG, the very one that a page would have."""
     data = picture(str(day.folder), day.since, day.until, "box")
     assert data is not None
-    assert data == draw.png(day.timeline(), PHONE.width, LIGHT, PHONE.scale)
+    assert data == draw.picture(day.timeline(), PHONE.width, LIGHT).png(PHONE.scale)
     assert len(data) < 500_000
 
 
