@@ -118,7 +118,7 @@ def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
     seen = next((look.at for look in reversed(sights.looks) if look.seen[gpu] is not None), None)
     if seen is None:
         return
-    if at - seen < law.window and sights.worked_before(law, (gpu,), seen - 1.0, seen + 6.0) > seen - 1.0:
+    if at - seen < law.window - 1.0 and sights.worked_before(law, (gpu,), seen - 1.0, seen + 6.0) > seen - 1.0:
         judge.breaks("a deadline stops work")
     readable = sights.looks[-1].at > at - BLINK and sights.known_from(gpu, law, at, at - rest) <= at - rest
     if readable and at - rest + 2 * law.interval < at:

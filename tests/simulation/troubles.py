@@ -200,7 +200,9 @@ def _kill_often(story: "Story", rng: random.Random) -> None:
 def _torn(story: "Story", rng: random.Random) -> None:
     _kill(story, rng)
     content = story.world.runtime.get(STATE, b"")
-    story.damage = lambda: story.world.runtime.__setitem__(STATE, content[: rng.randrange(len(content) + 1)])
+    story.damage = lambda: story.world.runtime.__setitem__(
+        STATE, content[: rng.randrange(max(1, len(content.rstrip())))]
+    )
 
 
 def _absent(story: "Story", rng: random.Random) -> None:
@@ -219,7 +221,7 @@ def _bad_commitments(story: "Story", rng: random.Random) -> None:
     def damage() -> None:
         story.world.runtime.clear()
         content = story.world.disk.get(COMMITMENTS, b"")
-        story.world.disk[COMMITMENTS] = content[: rng.randrange(len(content) + 1)]
+        story.world.disk[COMMITMENTS] = content[: rng.randrange(max(1, len(content.rstrip())))]
 
     story.damage = damage
 
