@@ -38,6 +38,9 @@ AFTERWARDS = 600.0
 WRITTEN = 700.0
 """Seconds of running time that may not have reached the disk."""
 
+HEEDED = AFTERWARDS / 2
+"""Seconds for which the guard certainly keeps still after the moment that was announced."""
+
 ASKED_FOR = 7200.0
 """Seconds for which the guard may ask what became of a request."""
 
@@ -124,7 +127,7 @@ class Judge(Watch):
         self.heard_tags = False  # this guard, under this policy
         self._unsaved_tags: tuple[dict[str, Any], float, float] | None = None  # what held before settings not yet saved
         self.asks = False
-        self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on; the cloud takes it then
+        self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on, and heeds it until then
         self.noticed_until = -NEVER
         self._noticed: dict[str, float] = {}  # what this guard was told of, and when it comes
         # a person's stop
@@ -343,7 +346,8 @@ class Judge(Watch):
             self.hatch_since = NEVER  # it was not saved with the state, and must be heard again
         if self.asks_changed > self.saved_at - self.law.interval - 1.0:
             self.asks = True  # perhaps: that a tag is gone was not saved
-        self.taken = [(max(sure, self._heard_after(self.at)), due) for sure, due in self.taken]
+        saved = [entry for entry in self.taken if entry[0] - 1.0 <= self.saved_at]
+        self.taken = [(max(sure, self._heard_after(self.at)), until) for sure, until in saved]
         if self.unsaved or self.killed - self.saved_at < 0.1:  # what was decided is lost, or what was to be said
             self.enter("unsure" if self.unsaved or self.stage != "gone" else "gone")
             self.holds.ends = None
@@ -467,7 +471,7 @@ class Judge(Watch):
         if due > self.at > forgotten and (self.noticed_until == -NEVER or self.ticks[-1] > forgotten):
             self.tidings.owes("notice")
         self._noticed[name] = due
-        self.taken.append((self._heard(), due))
+        self.taken.append((self._heard(), due + HEEDED))
         self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
         if self.stage == "warned" and self.reason != "person":
             self.enter("watching")
