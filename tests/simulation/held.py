@@ -209,3 +209,9 @@ class Holds:
         moved = self._judge.jumped > self.latest - 3 * DAY and self._judge.story.world.synced is True
         if not kept.get("holds") or moved:
             self.until.clear()  # or its end is a date now, and the date was set; one that is not sure shortens nothing
+        elif kept.get("boot_id") == (world := self._judge.story.world).boot_id:  # what was granted last may not be kept
+            holds = zip(kept["holds"], kept.get("holders", ()), strict=True)
+            ends = {holder[0]: hold[2] + world.boot_zero for hold, holder in holds}
+            self.until = {uid: min(until, ends[uid]) for uid, until in self.until.items() if uid in ends}
+        elif self._changed > self._judge.stored_at - 1.0:
+            self.until.clear()
