@@ -288,6 +288,8 @@ class Drawing:
             entries.append(("unknown", "unknown (could not be read)"))
         if timeline.missing and timeline.lanes:
             entries.append(("missing", "not recorded"))
+        if self.end > timeline.until:
+            entries.append(("now", "now"))
         return entries + [(kind, WORDS[kind]) for kind in WORDS if kind in there]
 
     def _flow(self, entries: Sequence[tuple[str, str]]) -> list[list[tuple[float, str, str]]]:
@@ -317,6 +319,8 @@ class Drawing:
             self.canvas.line(
                 [(x, bottom + TEXT / 2.0), (x + SWATCH, bottom + TEXT / 2.0)], palette.limit, 1.3, dashed=True
             )
+        elif kind == "now":
+            self.canvas.line([(x + SWATCH / 2.0, bottom), (x + SWATCH / 2.0, top)], palette.ink, 1.0)
         elif kind == "unknown":
             self.canvas.area(Box(x, bottom, x + SWATCH, top), palette.lane, UNKNOWN_HATCH, palette.unknown)
         elif kind == "missing":

@@ -186,7 +186,9 @@ def test_a_countdown_shows_when_it_ends_beyond_now() -> None:
     due = Timeline(
         SINCE, SINCE + 3600, 60.0, "box", (lane(0, [read(0.0)] * 60),), bands=(BUSY[-1]._replace(due=SINCE + 4200),)
     )
-    assert draw.Drawing(due, 420.0, LIGHT).end == SINCE + 4200
+    drawing = draw.Drawing(due, 420.0, LIGHT)
+    assert drawing.end == SINCE + 4200
+    assert "now" in {words for words, _ in drawing.canvas.texts}
     assert near(pixels(due), LIGHT.countdown, 20) > 20
 
 
