@@ -2,10 +2,10 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -102,7 +102,7 @@ def command(
             _one(path, database, query.find(database, incident), as_json=as_json)
         else:
             begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
-            _all(path, database, begin, price or _agents(state_dir), as_json=as_json)
+            _all(path, database, begin, price or _price_of(_status(state_dir)), as_json=as_json)
 
 
 def _write(
@@ -116,10 +116,12 @@ def _write(
             history_report.check(target)
     _freshen(state_dir)
     begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
+    status = _status(state_dir)
+    threshold = status.get("threshold")
     if html is not None:
-        history_report.write_page(path, html, begin, price or _agents(state_dir))
+        history_report.write_page(path, html, begin, price or _price_of(status), threshold)
     if png is not None:
-        history_report.write_picture(path, png, begin)
+        history_report.write_picture(path, png, begin, threshold)
 
 
 def place(state_dir: str | None) -> str:
@@ -152,14 +154,19 @@ def _freshen(state_dir: str | None) -> None:
             time.sleep(_POLL_SECONDS)
 
 
-def _agents(state_dir: str | None) -> Rate | None:
+def _status(state_dir: str | None) -> Mapping[str, Any]:
+    """What the running agent says of itself; empty when none answers."""
+    try:
+        return reach.request(state_dir, {"command": "status"}, AGENT_SECONDS)
+    except CostguardError:
+        return {}
+
+
+def _price_of(status: Mapping[str, Any]) -> Rate | None:
     """The price of the running agent; None when it knows none, or none answers."""
     from costguard.cli.idle_cost import rate_of
 
-    try:
-        return rate_of(reach.request(state_dir, {"command": "status"}, AGENT_SECONDS))
-    except CostguardError:
-        return None
+    return rate_of(status) if status else None
 
 
 def _all(path: str, database: "sqlite3.Connection", since: float, price: Rate | None, *, as_json: bool) -> None:

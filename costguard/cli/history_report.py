@@ -40,8 +40,8 @@ def check(path: str) -> None:
         )
 
 
-def write_page(history: str, path: str, since: float, price: Rate | None) -> None:
-    """Read the history and write the page. Raises CostguardError."""
+def write_page(history: str, path: str, since: float, price: Rate | None, threshold: float | None = None) -> None:
+    """Read the history and write the page; ``threshold``: of the running agent. Raises CostguardError."""
     from costguard.report import facts, page
     from costguard.report.job import DrawJob, Form
     from costguard.report.picture import INSTALL, pictures
@@ -50,13 +50,15 @@ def write_page(history: str, path: str, since: float, price: Rate | None) -> Non
     try:
         with query.reading(history) as database:
             found = facts.read(database, history, since, now, price)
+            found = found._replace(threshold=found.threshold if threshold is None else threshold)
     except (TypeError, ValueError, OverflowError) as error:
         hint = "`costguard history --json` shows what stands there"
         raise CostguardError(f"{history} holds values of another kind: {error}", hint, REFUSED) from error
     drawn_why = ""
     shown: tuple[str, ...] = ()
     if not found.empty:
-        job = DrawJob(os.path.dirname(os.path.abspath(history)), found.since, now, found.machine)
+        folder = os.path.dirname(os.path.abspath(history))
+        job = DrawJob(folder, found.since, now, found.machine, pending={"threshold": found.threshold})
         drawn = pictures(job, [Form("svg", page.WIDE), Form("svg", page.NARROW)])
         drawn_why, shown = drawn.error, drawn.pictures
         if drawn.missing:
@@ -67,8 +69,8 @@ def write_page(history: str, path: str, since: float, price: Rate | None) -> Non
         click.echo(f"The picture is left out: {drawn_why}.", err=True)
 
 
-def write_picture(history: str, path: str, since: float) -> None:
-    """Read the history and write the picture alone. Raises CostguardError."""
+def write_picture(history: str, path: str, since: float, threshold: float | None = None) -> None:
+    """Read the history and write the picture alone; ``threshold``: of the running agent. Raises CostguardError."""
     from costguard.report.job import DrawJob, Form
     from costguard.report.page import WIDE
     from costguard.report.picture import DRAWN_WITHIN_SECONDS, INSTALL, Drawer
@@ -78,7 +80,8 @@ def write_picture(history: str, path: str, since: float) -> None:
         begin = max(since, query.first(database, since))
         machine = database.execute("SELECT machine FROM events ORDER BY id DESC LIMIT 1").fetchone()
     folder = os.path.dirname(os.path.abspath(history))
-    job = DrawJob(folder, begin, now, str(machine[0]) if machine else "", (Form("png", WIDE, DESK_SCALE),))
+    form, name = Form("png", WIDE, DESK_SCALE), str(machine[0]) if machine else ""
+    job = DrawJob(folder, begin, now, name, (form,), {"threshold": threshold})
     with Drawer(job) as drawer:
         drawn = drawer.png(time.monotonic() + DRAWN_WITHIN_SECONDS)
     if not drawn.data:

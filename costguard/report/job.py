@@ -15,7 +15,7 @@ class Form(NamedTuple):
 class DrawJob(NamedTuple):
     """Pictures of the history in a folder, between two dates.
 
-    ``pending``: the facts of a warning that is just being sent. ``incident``: wait until the history knows it, for at most
+    ``pending``: what holds now and may not be recorded yet: the threshold, and the facts of a warning that is just being sent. ``incident``: wait until the history knows it, for at most
     ``patience`` seconds. ``blank``: without a history an empty picture is drawn, which says so. ``cache``: a folder in which the library keeps the list of its fonts.
     """
 

@@ -270,7 +270,7 @@ def _table_of_loads(facts: Facts) -> Iterator[Child]:
     """The picture for those who do not see it."""
     if not facts.stretches:
         return
-    limit = "unknown" if facts.threshold is None else percent(facts.threshold)
+    limit = "" if facts.threshold is None else f" A GPU counts as idle below {percent(facts.threshold)}."
     rows = [
         (
             times.period(stretch.begin, stretch.end), _label(span.gpu, facts.labels), _load(span.mean), _load(span.high),
@@ -279,7 +279,7 @@ def _table_of_loads(facts: Facts) -> Iterator[Child]:
         for stretch in facts.stretches for span in stretch.gpus
     ]  # fmt: skip
     names = ("time", "GPU", "mean load", "highest", "read for", "unknown for")
-    table = _table(names, rows, numbers=4, caption=f"{several(len(rows), 'row')}. A GPU counts as idle below {limit}.")
+    table = _table(names, rows, numbers=4, caption=f"{several(len(rows), 'row')}.{limit}")
     yield tag("details", tag("summary", tag("h2", "The picture as a table")), table)
 
 

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from costguard.process.child import Child, EndedError, SilentError
@@ -101,7 +101,7 @@ class Drawer:
         return Picture(data) if len(data) <= LARGEST_BYTES else Picture(why="the picture is too large")
 
 
-def pictures(job: DrawJob, forms: Sequence[Form], pending: Mapping[str, object] | None = None) -> Drawn:
+def pictures(job: DrawJob, forms: Sequence[Form]) -> Drawn:
     """Several pictures of one time, for a page."""
-    with Drawer(job._replace(forms=tuple(forms), pending=pending or {})) as drawer:
+    with Drawer(job._replace(forms=tuple(forms))) as drawer:
         return drawer.drawn(time.monotonic() + DRAWN_WITHIN_SECONDS)

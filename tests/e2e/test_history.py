@@ -95,6 +95,18 @@ def test_a_disk_that_cannot_be_written_is_told_and_stops_nothing(agent: Agent) -
     assert "unable to open database file" in log
 
 
+def test_the_report_of_a_running_agent_shows_what_it_decides_by(agent: Agent) -> None:
+    """Nothing was told yet, so no threshold is recorded: the agent is asked; what it has in memory is written first."""
+    agent.start("kill_action=end_process", "kill_threshold=12%", "stop_below_load=true", "price_per_hour=3.5")
+    recorded(agent, lambda shown: shown["days"])
+    done = agent.ask("history", "--html", str(agent.folder / "report.html"))
+    assert done.returncode == 0, done.stderr
+    page = (agent.folder / "report.html").read_text()
+    assert "idle below 12 %" in page
+    assert "3.50 USD an hour" in page
+    assert "This machine: it was on at" in page
+
+
 def test_no_history_is_said(tmp_path: Path) -> None:
     """Exit code 3, where it looked, and what to do; never a traceback."""
     done = subprocess.run(
