@@ -67,7 +67,7 @@ def _release(turn: Turn, incident: Incident) -> None:
     worker, action = incident.attempt.worker, incident.action
     turn.effects.append(Go(worker, action, incident.id))
     if not incident.attempt.announced:  # a second try of the same is no news
-        turn.tell("acting", "critical", attempt=worker)
+        turn.tell("acting", "warning", attempt=worker)
     turn.core = turn.core._replace(phase=ACTING)
     turn.attempt = turn.attempt._replace(requested_at=turn.at, announced=True)
     if is_machine_action(action) and not incident.by_person:
@@ -138,7 +138,7 @@ def attempt_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
         turn.core = turn.core._replace(phase=CONFIRMING)
         turn.incident = turn.incident._replace(proof=event.proof, receipt=event.receipt or incident.receipt, detail="")
         turn.attempt = turn.attempt._replace(confirm_at=event.at + FIRST_CONFIRM_SECONDS)
-        turn.tell("accepted", "critical", proof=event.proof)
+        turn.tell("accepted", "warning", proof=event.proof)
     elif event.status == "done":
         turn.incident = turn.incident._replace(proof=event.proof, receipt=event.receipt or incident.receipt)
         finish(turn, "acted")
@@ -174,7 +174,7 @@ def attempt_failed(turn: Turn, incident: Incident, status: str, detail: str, at:
     turn.incident = turn.incident._replace(detail=detail)
     if incident.requested and status == "unknown":
         turn.core = turn.core._replace(phase=CONFIRMING)
-        turn.tell("asking", "critical", error=detail)
+        turn.tell("asking", "warning", error=detail)
         _confirm(turn, incident, at)
         return
     failures = incident.attempt.failures
@@ -211,7 +211,7 @@ def _next_link(turn: Turn, incident: Incident, detail: str) -> None:
     if why:
         finish(turn, "cannot", why)
     else:
-        turn.tell("next_action", "critical", error=detail)
+        turn.tell("next_action", "warning", error=detail)
 
 
 def _fail(turn: Turn, incident: Incident, detail: str) -> None:
@@ -261,7 +261,7 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
         _next_link(turn, incident, event.detail)
     elif waited < UNDER_WAY.get(event.status, CONFIRM_WITHIN_SECONDS):
         if event.status == "pending" and not incident.attempt.seen_stopping:
-            turn.tell("stopping", "critical", error=event.detail, proof=incident.proof)
+            turn.tell("stopping", "warning", error=event.detail, proof=incident.proof)
             turn.attempt = turn.attempt._replace(seen_stopping=True)
         # a machine that ends has little time to tell
         pause = min(CONFIRM_EVERY_SECONDS, max(FIRST_CONFIRM_SECONDS, waited))

@@ -108,6 +108,12 @@ def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
     return [Day(date, w, q, u, max(0.0, length - w - q - u)) for date, (w, q, u, length) in found.items()]
 
 
+def phase_before(database: sqlite3.Connection, wall: float) -> Event | None:
+    """The last change of phase before a date: what still stood then."""
+    row = database.execute(f"{_FACTS} WHERE kind = 'phase' AND wall < ? ORDER BY id DESC LIMIT 1", (wall,)).fetchone()
+    return None if row is None else Event(*row)._replace(data=_object(row[5]))
+
+
 def watched(database: sqlite3.Connection, since: float, until: float) -> float:
     """Seconds between two dates for which the machine was on and looked at, to a quarter of an hour."""
     row = database.execute(

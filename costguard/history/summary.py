@@ -1,5 +1,6 @@
 """What a machine did in some days, in a few numbers: for the summary that people get, from what was recorded."""
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -45,7 +46,7 @@ def of(path: str, since: float, until: float, price: Rate | None) -> Summary:
     with query.reading(path) as database:
         days = query.days(database, since, until)
         events = [event for event in query.events(database, since) if event.wall <= until]
-        would_off = sum(query.watched(database, begin, end) for begin, end in stayed_up(events, since, until))
+        would_off = stayed_up(database, events, since, until)
     price = price or savings.last_rate(events)
     recent = [event for event in events if event.wall >= since]
     incidents = [found for found in summaries(events) if found.opened >= since]
@@ -81,7 +82,14 @@ def _holders(events: Iterable[Event]) -> tuple[tuple[str, int], ...]:
     return tuple(owners.most_common(NAMED))
 
 
-def stayed_up(events: Iterable[Event], since: float, until: float) -> Iterator[tuple[float, float]]:
+def stayed_up(database: sqlite3.Connection, events: Iterable[Event], since: float, until: float) -> float:
+    """Seconds for which it was on after stops that a dry run only told, also those of before."""
+    stood = query.phase_before(database, since)
+    spans = _latched([stood, *events] if stood else events, since, until)
+    return sum(query.watched(database, begin, end) for begin, end in spans)
+
+
+def _latched(events: Iterable[Event], since: float, until: float) -> Iterator[tuple[float, float]]:
     """From each stop that a dry run would have made until the end of its latch, or of the record."""
     begun: float | None = None
     for event in events:

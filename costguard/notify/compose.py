@@ -53,6 +53,7 @@ from costguard.engine.reasons import REASONS
 from costguard.engine.state import PERSON
 from costguard.engine.words import clock, duration, percent, several
 from costguard.money import rate
+from costguard.notify import words
 from costguard.notify.facts import DAY, Facts, number
 from costguard.notify.words import listed, money, sentence
 
@@ -160,7 +161,7 @@ def _counted(facts: Facts) -> Lines:
     return [
         f"Live mode would have stopped it {several(count('would'), 'time')}{again}." if count("would") else "",
         f"Stopped {several(count('stops'), 'time')}." if count("stops") else "",
-        f"Warned {several(count('warnings'), 'time')}." if count("warnings") else "",
+        f"Warned {several(count('warnings'), 'time')}." if count("warnings") and not facts.dry else "",
         f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
         f"Its idle hours cost {money(idle, facts.text('currency'))} (an estimate)." if idle else "",
     ]
@@ -169,7 +170,7 @@ def _counted(facts: Facts) -> Lines:
 def _nearly(facts: Facts) -> Lines:
     rows = [row for row in facts.rows("nearly") if isinstance(row, list | tuple) and len(row) == 2]
     found = [(when, str(row[1])) for row in rows if (when := number(row[0])) is not None]
-    return [f"- warned at {clock(when, when - 2 * DAY)}, {sentence(words)}" for when, words in found]
+    return [f"- warned at {clock(when, when - 2 * DAY)}; {ended}." for when, ended in found]
 
 
 def _held_by(facts: Facts) -> str:
@@ -354,7 +355,7 @@ def _requester(facts: Facts) -> str:
 def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
     seconds = facts.number("unknown_seconds")
     since = f" for {duration(seconds)}" if seconds is not None else ""
-    which, lacking = listed(facts.names("unknown_gpus")), facts.text("lacking")
+    which, lacking = words.gpus(facts.names("unknown_gpus")), facts.text("lacking")
     what = f"GPUs unreadable{since}" if which or not lacking else "gpu_devices names a GPU that does not exist"
     return f"{facts.machine}: {what}; nothing is stopped meanwhile", [
         sentence(f"unreadable: {which}" if which else ""),
@@ -508,7 +509,7 @@ def _cause(facts: Facts) -> Lines:
 
 def _reason(facts: Facts) -> str:
     reason = facts.text("reason")
-    gpus = listed(facts.names("gpus")) or "the GPUs"
+    gpus = words.gpus(facts.names("gpus")) or "the GPUs"
     threshold, window = facts.number("threshold"), facts.number("window")
     during = f" for {duration(window)}" if window is not None else ""
     below = f" below {percent(threshold)}" if threshold is not None else " too low"
@@ -517,15 +518,18 @@ def _reason(facts: Facts) -> str:
 
 
 def _readings(facts: Facts) -> str:
-    shown = []
+    """The last readings; GPUs that show the same together."""
+    alike: dict[str, list[str]] = {}
     for row in facts.rows("readings"):
         if not isinstance(row, list | tuple) or not row or not isinstance(row[0], str):
             continue
         load = number(row[1]) if len(row) > 1 else None
         evidence = row[2] if len(row) > 2 and isinstance(row[2], str) else ""
         value = "unknown" if load is None else percent(load)
-        shown.append(f"{row[0]} {value}" + (f" ({evidence})" if evidence else ""))
-    return f"last readings: {listed(shown)}" if shown else ""
+        alike.setdefault(value + (f" ({evidence})" if evidence else ""), []).append(row[0])
+    return (
+        f"last readings: {listed([f'{words.gpus(names)} {shown}' for shown, names in alike.items()])}" if alike else ""
+    )
 
 
 def _findings(facts: Facts, *, hints: bool) -> Lines:

@@ -227,19 +227,19 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
         "due_in_seconds": 90.0, "due_wall": EPOCH + 400.0, "attempts": 2}),
     "warning, after a failure": (lambda: until(ran(failing(machine()), 3600.0, QUIET), "WARNING"), "warning", "warning", "WARNING stop idle", {
         "due_in_seconds": 60.0, "due_wall": EPOCH + 4080.0, "rounds": 1}),
-    "acting": (lambda: until(machine(), "ACTING"), "acting", "critical", "WARNING stop idle", {"attempt": "boot-001-a4"}),
-    "acting, nobody heard": (nobody_heard, "acting", "critical", "WARNING stop idle", {"attempt": "boot-001-a5", "unreached_tries": 2}),
+    "acting": (lambda: until(machine(), "ACTING"), "acting", "warning", "WARNING stop idle", {"attempt": "boot-001-a4"}),
+    "acting, nobody heard": (nobody_heard, "acting", "warning", "WARNING stop idle", {"attempt": "boot-001-a5", "unreached_tries": 2}),
     "acting, end_process": (lambda: ran(machine(kill_action="end_process"), 400.0, QUIET), "acting", "info", "WARNING end_process idle", {}),
-    "accepted": (confirming, "accepted", "critical", "CONFIRMING stop idle", {"proof": "req-7", "receipt": "r-1"}),
-    "stopping": (lambda: once(confirming(), Confirm, "pending", detail="stopping"), "stopping", "critical", "CONFIRMING stop idle", {
+    "accepted": (confirming, "accepted", "warning", "CONFIRMING stop idle", {"proof": "req-7", "receipt": "r-1"}),
+    "stopping": (lambda: once(confirming(), Confirm, "pending", detail="stopping"), "stopping", "warning", "CONFIRMING stop idle", {
         "error": "stopping", "proof": "req-7", "receipt": "r-1"}),
     "done": (lambda: once(confirming(), Confirm, "done", detail="gone"), "done", "info", "DONE stop idle", {
         "error": "gone", "proof": "req-7", "receipt": "r-1"}),
-    "next_action": (lambda: once(confirming(), Confirm, "failed", detail="nothing"), "next_action", "critical", "WARNING terminate idle", {
+    "next_action": (lambda: once(confirming(), Confirm, "failed", detail="nothing"), "next_action", "warning", "WARNING terminate idle", {
         "error": "nothing", "receipt": "r-1"}),
-    "next_action, after a hole": (nothing_after_a_hole, "next_action", "critical", "WARNING terminate idle", {
+    "next_action, after a hole": (nothing_after_a_hole, "next_action", "warning", "WARNING terminate idle", {
         "error": "nothing", "receipt": "r-1"}),
-    "asking": (lambda: once(machine(), Go, "unknown", detail="broken pipe"), "asking", "critical", "CONFIRMING stop idle", {"error": "broken pipe"}),
+    "asking": (lambda: once(machine(), Go, "unknown", detail="broken pipe"), "asking", "warning", "CONFIRMING stop idle", {"error": "broken pipe"}),
     "outcome_unknown": (never_known, "outcome_unknown", "critical", "DONE stop idle", {"error": "no answer", "proof": ""}),
     "cannot": (refused, "cannot", "critical", "DONE stop idle", {"error": "no right", "proof": ""}),
     "cannot, in a dry run": (lambda: dry("refuse", MISSING), "cannot", "critical", "DONE stop idle", {

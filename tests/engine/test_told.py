@@ -253,8 +253,8 @@ def test_what_a_stop_saved_is_told_at_the_next_boot(prices: tuple[float | None, 
 
 
 LEVELS = {
-    "warning": "warning", "acting": "critical", "accepted": "critical", "stopping": "critical", "done": "info",
-    "cannot": "critical", "failed": "critical", "next_action": "critical", "asking": "critical", "would_act": "info",
+    "warning": "warning", "acting": "warning", "accepted": "warning", "stopping": "warning", "done": "info",
+    "cannot": "critical", "failed": "critical", "next_action": "warning", "asking": "warning", "would_act": "info",
     "held": "info", "hold_ended": "info", "notice": "critical", "unknown_alarm": "critical", "unknown_recovered": "info",
     "preflight_refused": "critical", "preflight_passed": "info", "deadline_passed": "warning", "came_back": "info",
     "reminder": "critical", "outcome_unknown": "critical", "closed": "info",

@@ -116,3 +116,14 @@ def test_a_machine_without_history_has_no_summary(tmp_path: Path) -> None:
     """It is an error with words, never a week of nothing."""
     with pytest.raises(HistoryError):
         summary.of(str(tmp_path / "none.sqlite"), START, NOW, PRICE)
+
+
+def test_a_stop_that_was_only_told_counts_on_in_the_next_week(tmp_path: Path) -> None:
+    """A machine that nobody uses is told of once, and costs money every week."""
+    events = [
+        phase("i1", START - 9 * DAY, "WATCHING", "WARNING"),
+        phase("i1", START - 9 * DAY + 600, "WARNING", "DONE", done="would"),
+    ]
+    found = summary.of(recorded(tmp_path, hours(START, 0, 5), events), START, START + 6 * HOUR, PRICE)
+    assert found.would_off == pytest.approx(5 * HOUR, abs=1800.0)
+    assert found.would_save == pytest.approx(found.would_off / HOUR * 36.0)

@@ -66,7 +66,7 @@ def test_a_warning_says_who_why_when_and_how_to_postpone() -> None:
     text = compose("warning", FACTS)
     assert text.title == "box will be shut down at 15:46 UTC (in 10m)"
     for part in (
-        "load below 5 % for 1h on GPU 0 (H100) and GPU 1 (H100)",
+        "load below 5 % for 1h on GPUs 0 and 1 (H100)",
         "GPU 0 1 % (62 W) and GPU 1 unknown (driver lost)",
         "`costguard hold 2h`",
         "Local disks are lost.",

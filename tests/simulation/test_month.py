@@ -1,0 +1,89 @@
+"""A month of typical machines: nobody is told twice, nothing happens untold, and a dry run stays readable."""
+
+import statistics
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from costguard.notify import summary
+from tests.simulation.month import DAYS, MACHINES, MONDAY, Month, lines_a_day, live
+from tests.simulation.month import page as written
+
+MONDAY_MORNINGS = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def utc() -> Iterator[None]:
+    """The page is read in one zone."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("TZ", "UTC0")
+    time.tzset()
+    yield
+    patch.undo()
+    time.tzset()
+
+
+@pytest.fixture(
+    scope="module", params=[(machine, mode) for machine in MACHINES for mode in ("dry-run", "live")], ids="-".join
+)
+def month(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Month:
+    """One machine in one mode."""
+    machine, mode = request.param
+    folder = tmp_path_factory.mktemp("month")
+    summary.keep(str(folder), MONDAY)
+    return live(machine, mode, folder)
+
+
+@pytest.mark.thorough
+def test_every_stop_was_announced_and_told(month: Month) -> None:
+    """In live mode on a channel, at least ten minutes before; in dry run what would have been done."""
+    warnings = [letter for letter in month.letters if letter.kind == "warning"]
+    for at in month.stops:
+        assert any(600.0 <= at - letter.at <= 900.0 for letter in warnings), f"not announced: {at}"
+    if month.mode == "live":
+        assert all("team" in letter.channels for letter in warnings)
+        told = [letter for letter in month.letters if letter.kind == "accepted"]
+        assert len(told) == len(month.stops)
+    assert month.stops, "a month in which nothing happens proves nothing"
+
+
+@pytest.mark.thorough
+def test_nobody_is_told_twice(month: Month) -> None:
+    """One message for each change of each incident."""
+    seen = [(letter.kind, letter.incident, letter.text.title) for letter in month.letters if letter.incident]
+    assert len(seen) == len(set(seen))
+
+
+@pytest.mark.thorough
+def test_every_countdown_has_its_end(month: Month) -> None:
+    """Cancelled, acted or would have: nobody is left with a warning."""
+    ends: dict[str, list[str]] = {}
+    for letter in month.letters:
+        ends.setdefault(letter.incident, []).append(letter.kind)
+    for incident, kinds in ends.items():
+        if "warning" in kinds and incident != month.letters[-1].incident:
+            assert {"cancelled", "acting", "would_act"} & set(kinds), kinds
+
+
+@pytest.mark.thorough
+def test_a_dry_run_writes_a_line_a_day_at_most_in_the_median(month: Month) -> None:
+    """Beside the summary of the week, which always comes while the machine is on."""
+    days = lines_a_day(month, "team")
+    if month.mode == "dry-run":
+        assert statistics.median(days) <= 1
+        assert max(days) <= 2
+        assert sum(letter.kind == "summary" for letter in month.letters) == MONDAY_MORNINGS
+        assert lines_a_day(month, "pager") == [0] * int(DAYS), "nobody is woken by what does not happen"
+    else:
+        assert max(lines_a_day(month, "pager")) == 0, "a stop that goes well wakes nobody"
+
+
+@pytest.mark.thorough
+def test_the_page_shows_every_message_of_the_channels(month: Month) -> None:
+    """It is what people read."""
+    text = "\n".join(written([month]))
+    for letter in month.letters:
+        if "team" in letter.channels:
+            assert letter.text.title in text
+            assert letter.text.body.splitlines()[-1] in text
