@@ -1,6 +1,6 @@
-"""A message that one channel took and another did not: it is sent again to the others, while it is still true.
+"""A message that a channel beyond the machine did not take: it is sent to it again, while it is still true.
 
-A message that nobody took is the engine's own matter: it counts as not told, and is repeated to all.
+What nobody took of a countdown or its end is the engine's own matter: it counts as not told, and is repeated to all.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,7 +38,7 @@ class Redelivery:
         self.attempts = 3
 
     def told(self, job: TellJob, answer: Told, now: float, tries: int = 1) -> None:
-        """Keep a warning, or what is graver, for the channels that did not take it, where another one did."""
+        """Keep a warning, or what is graver, for the channels that did not take it."""
         lost = tuple(name for name in job.channels if name in answer.failed and name not in answer.reached)
         if not lost or job.message.level == "info":
             return

@@ -10,6 +10,7 @@ from costguard.agent.jitter import Jitter
 from costguard.agent.recorder import Record
 from costguard.agent.task import NOT_IN_TIME, Task, TaskError, exit_reason
 from costguard.engine import deadlines
+from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
@@ -26,6 +27,9 @@ REACHED_LIMIT = 500
 
 RECEIPT_LIMIT = 4096
 """Characters of a receipt; it is kept in the state and sent in messages."""
+
+FOLLOWED_UP = frozenset(("warning", *ENDS.values(), "failed"))
+"""Kinds of messages that the engine itself repeats while nobody took them."""
 
 ActionEffect = Check | Prepare | Confirm | Save
 """Effects that the action worker carries out."""
@@ -110,7 +114,10 @@ class Workers:
                 return Outcome(now, effect.id, "delivered", proof=why)
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
         worker.job = job
-        return self._run(worker, job, now, deadlines.TELL.killed)
+        outcome = self._run(worker, job, now, deadlines.TELL.killed)
+        if outcome is not None:
+            self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now)
+        return outcome
 
     def message(self, draft: Draft, only: tuple[str, ...] = ()) -> TellJob:
         """A message over every channel, of this machine and beyond it, or over ``only`` some."""
@@ -235,8 +242,9 @@ class Workers:
         worker.task.stop()
         self._running.remove(worker)
 
-    @staticmethod
-    def _lost(worker: Worker, now: float, why: str) -> Outcome:
+    def _lost(self, worker: Worker, now: float, why: str) -> Outcome:
+        if worker.job is not None:
+            self._again(worker.job, Told(failed=dict.fromkeys(worker.job.channels, why)), now)
         return Outcome(now, worker.effect, status_without_answer(worker.kind), f"the worker failed: {why}")
 
     def _action_time(self, action: str) -> float:
@@ -262,7 +270,7 @@ class Workers:
 
     def _told(self, worker: Worker, answer: Told, now: float) -> Outcome:
         worker.reported = True
-        if answer.reached and answer.failed and worker.job is not None:
+        if answer.failed and worker.job is not None:
             self._again(worker.job, answer, now)
         reached = "; ".join(f"{name}: {whom}" if whom else name for name, whom in answer.reached.items())
         failed = "; ".join(
@@ -272,7 +280,12 @@ class Workers:
         return Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT])
 
     def _again(self, job: TellJob, answer: Told, now: float) -> None:
-        """A channel beyond this machine did not take what others took; a terminal is gone with whoever sat there."""
+        """A channel beyond this machine did not take it; a terminal is gone with whoever sat there.
+
+        What nobody took and the engine follows up is its own matter: it sends that to all again.
+        """
+        if not answer.reached and job.message.kind in FOLLOWED_UP:
+            return
         beyond = {name: why for name, why in answer.failed.items() if name in self._beyond}
         if self._redelivery is None:
             from costguard.agent.redelivery import Redelivery

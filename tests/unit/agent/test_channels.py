@@ -116,6 +116,42 @@ def test_what_is_not_sent_again(effect: Tell, reached: dict[str, str], failed: d
     assert crew.workers.deadline == float("inf")
 
 
+@pytest.mark.parametrize(
+    "kind", ["unknown_alarm", "notice", "weak_sign", "deadline_passed", "preflight_refused", "acting"]
+)
+def test_an_alarm_that_nobody_took_is_sent_again(kind: str) -> None:
+    """The engine tells it once and waits for its next turn, which may be a day away: the guard sees to it that it arrives."""
+    crew = Crew()
+    crew.told(Tell("m1", kind, "critical", {}), NOW, {}, {"wall": "nobody", "team": "HTTP 503", "mail": "no route"})
+    crew.workers.late(NOW + 60.0)
+    assert crew.channels[1:] == [["team", "mail"]]
+    crew.answers(NOW + 61.0, {"team": "Slack"}, {"mail": "no route"})
+    crew.workers.late(NOW + 181.0)
+    assert crew.channels[2:] == [["mail"]]
+
+
+def test_a_worker_that_died_told_nobody() -> None:
+    """What it was to send is sent again to every channel beyond this machine."""
+    crew = Crew()
+    assert begin(crew.workers, Tell("m1", "unknown_alarm", "critical", {}), NOW) is None
+    ended(crew.workers, 1, -9, NOW + 1.0)
+    crew.workers.late(NOW + 61.0)
+    assert crew.channels[1:] == [["team", "mail"]]
+    assert begin(crew.workers, Tell("m2", "notice", "critical", {}), NOW + 70.0) is None
+    crew.answers(NOW + 71.0, {"team": "x", "mail": "y"}, {})
+    full = Crew()
+    full.port.full = True
+    assert begin(full.workers, Tell("m1", "unknown_alarm", "critical", {}), NOW) is not None
+    full.port.full = False
+    full.workers.late(NOW + 61.0)
+    assert full.channels == [["team", "mail"]]
+    hung = Crew()
+    assert begin(hung.workers, Tell("m1", "unknown_alarm", "critical", {}), NOW) is None
+    hung.workers.late(NOW + deadlines.TELL.killed)
+    hung.workers.late(NOW + deadlines.TELL.killed + 61.0)
+    assert hung.channels[1:] == [["team", "mail"]]
+
+
 def test_a_later_message_of_the_incident_overtakes_it() -> None:
     """Nobody reads that the machine will stop after it was cancelled; another incident is another matter."""
     crew = Crew()
