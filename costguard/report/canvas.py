@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.patches import PathPatch, Polygon
 from matplotlib.path import Path
+from PIL import Image
 
 from costguard.people import with_names
 
@@ -61,8 +62,10 @@ class Canvas:
 
     def png(self, scale: float = 1.0) -> bytes:
         """The picture, with ``scale`` dots for each pixel."""
-        out = io.BytesIO()
-        self._figure.savefig(out, format="png", dpi=DOTS * scale, metadata={"Software": None})
+        raw, out = io.BytesIO(), io.BytesIO()
+        self._figure.savefig(raw, format="rgba", dpi=DOTS * scale)
+        size = int(self.width * scale), len(raw.getvalue()) // 4 // int(self.width * scale)
+        Image.frombytes("RGBA", size, raw.getvalue()).convert("RGB").save(out, "png")
         return out.getvalue()
 
     def svg(self, salt: str) -> str:
