@@ -100,8 +100,9 @@ def _write(path: str, data: bytes) -> None:
             file.write(data)
         os.replace(name, path)
     except OSError as error:
-        with suppress(OSError):
-            os.unlink(name)
         raise CostguardError(
             f"{path} cannot be written: {error.strerror or error}", "name another file", USAGE
         ) from None
+    finally:
+        with suppress(OSError):  # after an error or Ctrl-C; else it has its new name
+            os.unlink(name)

@@ -80,6 +80,21 @@ def test_where_nothing_can_be_written_is_said_before_anything_is_done(
     assert sorted(path.name for path in folder.rglob("*")) == before
 
 
+def test_a_disk_without_room_leaves_what_was_there(folder: Path) -> None:
+    """Exit code 2, the old report whole, and nothing beside it."""
+    (folder / "out.html").write_text("the old one")
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); from costguard.cli.main import main; main()"
+    )
+    argv = [sys.executable, "-c", code, "history", "--state-dir", str(folder), "--html", f"{folder}/out.html"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written: File too large" in done.stderr
+    assert (folder / "out.html").read_text() == "the old one"
+    assert not list(folder.glob("*.new"))
+
+
 @pytest.mark.parametrize("options", [("--json",), ("last",)])
 def test_what_does_not_go_together_is_refused(folder: Path, options: tuple[str, ...]) -> None:
     """A page is of a time: neither of one incident, nor for programs."""
