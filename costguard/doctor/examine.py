@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from costguard import holders
 from costguard.agent.digest import digest
 from costguard.config.options import OPTIONS
 from costguard.config.values import show_date, show_share
-from costguard.doctor import decision, hardware, holders, package, service
+from costguard.doctor import decision, hardware, package, service
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several

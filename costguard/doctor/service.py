@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import costguard
 from costguard.doctor.finding import CheckResult, bad, ok
-from costguard.doctor.holders import place
 from costguard.doctor.running import Running, python_of, running, same_python
 from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment, environment_files
 from costguard.files import text_of
+from costguard.holders import place
 
 NAME = "costguard.service"
 SHIPPED = os.path.join(os.path.dirname(os.path.abspath(costguard.__file__)), "data", NAME)

@@ -14,6 +14,8 @@ owner                who asked for the stop or the hold
 sentence             the engine's sentence: state, cause, next step
 gpus                 labels of the GPUs concerned
 readings             last readings: ``[label, load or null, evidence]``
+processes            who holds the GPUs: program, user, container or job; ``more_processes`` beside them, and
+                     ``hidden_processes`` that the agent may not look at
 threshold, window    load below which, and for how long
 stop_below_load      true when the owner lets GPUs with some load count as idle
 due_in_seconds       time until the action; ``grace`` stands in for it in a warning
@@ -373,6 +375,7 @@ def _weak_sign(facts: Facts) -> tuple[str, Lines]:
     return f"{facts.machine} stays up: only a weak sign of work{during}", [
         sentence(f"{facts.text('gpu') or 'a GPU'}: {sign}" if sign else ""),
         "No GPU has load and nothing else shows work. The sign may be hidden work, so the machine stays up and billed.",
+        _processes(facts),
         _cost_so_far(facts),
         "If nobody needs the machine: `costguard stop`. `nvidia-smi` shows what holds the GPU.",
     ]
@@ -504,7 +507,18 @@ def _cause(facts: Facts) -> Lines:
         lowered = f"stop_below_load is set: load {limit}counts as idle, even if it is work."
     tries = facts.number("unreached_tries")
     unreached = "" if tries is None else f"The warning reached nobody in {several(round(tries), 'try', 'tries')}."
-    return [sentence(_reason(facts)), sentence(_readings(facts)), lowered, unreached]
+    return [sentence(_reason(facts)), sentence(_readings(facts)), _processes(facts), lowered, unreached]
+
+
+def _processes(facts: Facts) -> str:
+    """Who holds the GPUs, as far as the agent may see."""
+    names, more, hidden = facts.names("processes"), facts.number("more_processes"), facts.number("hidden_processes")
+    if hidden is None:
+        return ""
+    rest = " Those of other users cannot be seen." if hidden else ""
+    if not names:
+        return "" if hidden else "No process holds a GPU."
+    return f"On the GPUs: {listed([*names, *([f'{round(more)} more'] if more else [])])}.{rest}"
 
 
 def _reason(facts: Facts) -> str:

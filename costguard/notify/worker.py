@@ -16,6 +16,7 @@ from costguard.masking import mask
 from costguard.notify import compose, login, secret_urls
 from costguard.notify.job import Draft, TellJob, Told
 from costguard.notify.message import Deliver, DeliveryError, Message
+from costguard.notify.processes import with_processes
 from costguard.notify.terminal import clean
 from costguard.people import with_names
 from costguard.process.worker import serve
@@ -56,7 +57,7 @@ def tell(job: TellJob) -> Told:
         if found is None:
             return Told()
         draft = found
-    message = written(draft, str(job.settings.get("hold_url") or ""))
+    message = written(with_processes(draft, job.settings), str(job.settings.get("hold_url") or ""))
     login.keep(message, str(job.settings.get("runtime") or ""))
     channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message)]
     if job.channels and not channels and message.kind != "warning":

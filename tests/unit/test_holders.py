@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.doctor import holders
+from costguard import holders
 
 DOCKER = "0123456789abcdef" * 4
 

@@ -1,0 +1,36 @@
+"""Who holds the GPUs, for a message: programs, users and their container or job; never arguments or variables."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from costguard import holders
+from costguard.files import names_in
+from costguard.notify.job import Draft
+from costguard.notify.terminal import clean
+
+KINDS = frozenset(("warning", "would_act", "weak_sign", "unknown_alarm", "finding"))
+"""Kinds after which somebody asks who it was."""
+
+SCAN_SECONDS = 0.5
+SHOWN = 5
+_GPU = re.compile(r"nvidia\d+")
+
+
+def with_processes(draft: Draft, settings: Mapping[str, object]) -> Draft:
+    """The message with ``processes`` and ``hidden_processes``; as it is where there is no GPU device, or nobody asks."""
+    procfs, devfs = str(settings.get("procfs") or "/proc"), str(settings.get("devfs") or "/dev")
+    if draft.kind not in KINDS or not any(map(_GPU.fullmatch, names_in(devfs))):
+        return draft
+    found = holders.scan(procfs, SCAN_SECONDS)
+    if not found.complete:
+        return draft
+    named = Counter(
+        clean(f"{one.name} of {one.user}") + (f" ({one.place})" if one.place else "")
+        for one in found.holders
+        if not one.monitor
+    )
+    shown = [name if count == 1 else f"{count} × {name}" for name, count in named.most_common(SHOWN)]
+    more = sum(named.values()) - sum(count for _, count in named.most_common(SHOWN))
+    facts = {"processes": shown, "more_processes": more, "hidden_processes": found.hidden}
+    return draft._replace(facts={**facts, **draft.facts})
