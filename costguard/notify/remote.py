@@ -287,6 +287,15 @@ def _carried(error: BaseException) -> BaseException | None:
     return next((one for one in error.args if isinstance(one, BaseException)), None)
 
 
+_CALLS_EVERYBODY = re.compile(r"@(?=(?:everyone|here|channel|all|team)\b)|<(?=[!@#])", re.IGNORECASE)
+"""What wakes a whole channel where a service finds it in a text."""
+
+
+def harmless(text: str) -> str:
+    """The text without what wakes everybody: the reason of a hold is anybody's, and a service takes it for the agent's."""
+    return _CALLS_EVERYBODY.sub(lambda found: f"{found[0]}\u2060", text)  # WORD JOINER: takes no room
+
+
 def deliver(
     message: Message, urls: Mapping[str, list[str]], end: float, draw: Callable[[float], Picture] | None = None
 ) -> dict[str, list[Sent]]:
@@ -295,6 +304,7 @@ def deliver(
     ``draw`` gives the picture for those that take one; nobody else waits for it.
     """
     quiet_and_watched()
+    message = message._replace(title=harmless(message.title), body=harmless(message.body))
     NotificationManager().load_modules()  # here: by several threads at once it would be loaded as often
     found: dict[tuple[str, int], Sent] = {}
     threads: list[threading.Thread] = []

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socketserver
 import subprocess
 import sys
@@ -333,6 +334,31 @@ def test_a_link_of_the_owner_stands_in_the_warning(tmp_path: Path) -> None:
     lines = str(web.bodies["fine"]["message"]).splitlines()
     assert lines[0].startswith("To postpone it: `costguard hold 2h`")
     assert lines[1] == "To hold it without a login: https://hold.example.org/aws%3Ai-1%2F%3Fx?why=b1-i1"
+
+
+@pytest.mark.parametrize(
+    "reason", ["@everyone look", "ask @here or @Channel", "<!channel> and <@U123>", "mail me@all.example"]
+)
+def test_the_reason_of_a_hold_wakes_no_channel(tmp_path: Path, reason: str) -> None:
+    """An ordinary user writes it, and a chat would take it for the agent's own call."""
+    facts = {"mode": "live", "owner": "uid 7", "hold": reason, "hold_seconds": 60.0}
+    with Receiver() as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        urls = written(tmp_path, "urls", f"json://127.0.0.1:{web.server_port}/fine")
+        settings = {"channels": {"team": {"urls": urls, "level": "info", "kinds": []}}}
+        asked = {
+            "message": {"id": "m1", "kind": "held", "level": "info", "facts": facts},
+            "channels": ["team"],
+            "settings": settings,
+        }
+        subprocess.run(
+            [sys.executable, "-m", "costguard.notify.worker"],
+            input=json.dumps(asked).encode() + b"\n", capture_output=True, check=True, timeout=60,
+        )  # fmt: skip
+        web.shutdown()
+    body = str(web.bodies["fine"]["message"])
+    assert not re.search(r"@(everyone|here|channel|all)\b|<[!@]", body, re.IGNORECASE)
+    assert body.replace("\u2060", "").count(reason) == 1, "people read it as it was written"
 
 
 def week(folder: Path) -> None:
