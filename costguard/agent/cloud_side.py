@@ -72,7 +72,8 @@ class CloudSide:
     @property
     def message_facts(self) -> dict[str, Any]:
         """Facts for messages, beside the engine's."""
-        return {"price": self.price} if self.price else {}
+        start = self.facts.get("start")
+        return {**({"price": self.price} if self.price else {}), **({"start": start} if start else {})}
 
     @property
     def price(self) -> dict[str, Any]:
@@ -171,7 +172,7 @@ class CloudSide:
     def _events(self, answer: Mapping[str, Any], now: float) -> list[Event]:
         error = answer.get("error")
         self._report("cloud", f"{UNREADABLE}: {error}" if error else None)
-        self.facts = {name: answer.get(name) for name in ("cloud", "identity", "price")}
+        self.facts = {name: answer.get(name) for name in ("cloud", "identity", "price", "start")}
         if answer["asks"] is not None:  # else the tags could not be read yet, and those of an earlier reader stay
             self._vetoes = tuple(
                 (Veto(TAG, str(text), hatch=True), now + (left or NEVER)) for text, left in answer["asks"]

@@ -83,13 +83,25 @@ def command(
     if past is not None:
         _extend(state_dir, {**ask, "past_deadline": True}, as_json=as_json)
         return
-    answer = reach.change(state_dir, ask)
+    answer = _asked(state_dir, ask)
     report = reach.request(state_dir, {"command": "status"})
     if as_json:
         emit("hold", {"done": True, "words": answer["words"], "hold": _granted(report)})
         return
     for line in described(report, seconds):
         click.echo(line)
+
+
+def _asked(state_dir: str | None, ask: dict[str, Any]) -> dict[str, Any]:
+    """The agent's answer; where it is too late, the error says how this machine is started again."""
+    try:
+        return reach.change(state_dir, ask)
+    except CostguardError as error:
+        if not error.message.startswith("too late"):
+            raise
+        cloud = reach.request(state_dir, {"command": "status"})["agent"].get("cloud") or {}
+        hint = f"once it is off, start it again from elsewhere: {cloud['start']}" if cloud.get("start") else error.hint
+        raise CostguardError(error.message, hint, REFUSED) from None
 
 
 def _extend(state_dir: str | None, ask: dict[str, Any], *, as_json: bool) -> None:
@@ -99,7 +111,7 @@ def _extend(state_dir: str | None, ask: dict[str, Any], *, as_json: bool) -> Non
     if reach.request(state_dir, {"command": "status"}).get("deadline") is None:
         hint = "`costguard hold 2h` keeps it up; a deadline is set in the table [deadline] of its configuration"
         raise CostguardError("this machine has no deadline to move", hint, REFUSED)
-    answer = reach.change(state_dir, ask)
+    answer = _asked(state_dir, ask)
     report = reach.request(state_dir, {"command": "status"})
     deadline = report.get("deadline") or {}
     if as_json:

@@ -253,9 +253,10 @@ class Machine(Protocol):
 class Provider(Protocol):
     """A cloud. Importing and constructing it needs no network and no SDK.
 
-    Three further attributes are optional: ``settings``, a tuple of `Setting`; ``capabilities`` (`Capabilities`); and
-    ``scheduler(site)``, which gives the scheduler that the metadata names and what shows it, or None. A plug-in without them
-    has no settings of its own, a cloud that can do everything, and no schedulers.
+    Four further attributes are optional: ``settings``, a tuple of `Setting`; ``capabilities`` (`Capabilities`);
+    ``scheduler(site)``, which gives the scheduler that the metadata names and what shows it, or None; and
+    ``start_command(identity)``, which gives the command of a shell that starts this machine again, for people. A plug-in
+    without them has no settings of its own, a cloud that can do everything, no schedulers, and no such command.
     """
 
     @property
@@ -308,6 +309,19 @@ class Provider(Protocol):
 
         The first one writes the policy to a file by `policy_command`. Capitals stand for names of the owner's own.
         """
+
+
+START_COMMAND_LIMIT = 400
+"""Characters of a command that people can copy."""
+
+
+def start_command(provider: Provider, identity: Identity) -> str:
+    """The command that starts this machine again, for people; empty where the plug-in has none. Never raises."""
+    try:
+        command = str(getattr(provider, "start_command")(identity))  # noqa: B009 - optional, so no part of the protocol
+    except Exception:  # noqa: BLE001 - foreign code, for words that are only an aid
+        return ""
+    return command if len(command) <= START_COMMAND_LIMIT and command.isprintable() else ""
 
 
 def capabilities(provider: Provider) -> Capabilities:

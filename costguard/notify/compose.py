@@ -33,6 +33,7 @@ money                estimated cost so far, in ``currency``
 price_per_hour       price of the machine, in ``currency``
 price                the cloud's price: ``amount``, ``currency``, ``date``, ``source``, ``region``, ``kind``
 detail, proof        outcome of an attempt, and its request id or exit code
+start                the command that starts this machine again
 receipt              what `costguard stop --verify` takes, one line of JSON
 error, hint          what failed, and what to do about it
 unreached_tries      tries of a warning that reached nobody
@@ -570,7 +571,17 @@ def _outcome(facts: Facts) -> Lines:
 
 
 def _receipt(facts: Facts) -> Lines:
-    """What outlives this machine: with it, its cloud can be asked from anywhere."""
+    """What outlives this machine: how to start it again, and with what its cloud can be asked from anywhere."""
+    return [*_start_again(facts), *_how_to_verify(facts)]
+
+
+def _start_again(facts: Facts) -> Lines:
+    start = facts.text("start")
+    back = facts.text("action") in {"stop", "hibernate", "shutdown"} and not facts.dry
+    return [f"To start it again: `{start}`."] if start and back else []
+
+
+def _how_to_verify(facts: Facts) -> Lines:
     receipt = facts.text("receipt")
     how = "To check from another machine whether the bill has ended: `costguard stop --verify RECEIPT`."
     return [f"Receipt: {receipt}", how] if receipt and not facts.dry else []

@@ -33,6 +33,7 @@ from costguard.cloud.api import (
     load,
     policy_command,
     settings_of,
+    start_command,
 )
 
 PATIENCE = 20.0
@@ -251,6 +252,19 @@ def check_price(case: Case) -> None:
         assert found is None, "a machine type that does not exist has a price"
 
 
+def check_start_command(case: Case) -> None:
+    """Where there is one it is a command for people; a machine that it knows nothing of gives none, and no exception."""
+    method = getattr(case.provider, "start_command", None)
+    if method is None:
+        return
+    nothing = Identity(case.provider.name, "i-0", "nowhere-9", "nowhere-9z", "no.such.type", "", {}, ())
+    try:
+        command = str(method(nothing))
+    except LookupError:  # it needs details, which only an identified machine has
+        return
+    assert command == start_command(case.provider, nothing), "more than one line, or too long to be copied"
+
+
 def check_unreachable_metadata(case: Case) -> None:
     """A metadata service that is not there: said soon, as a technical trouble, with what to do.
 
@@ -289,6 +303,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     check_commands,
     check_tag_rights,
     check_price,
+    check_start_command,
     check_unreachable_metadata,
     check_broken_metadata,
 )

@@ -43,6 +43,10 @@ class Aws:
 
         return identity.identify(metadata.of(site), site.dmi)
 
+    def start_command(self, identity: Identity) -> str:
+        """Of the AWS CLI."""
+        return f"aws ec2 start-instances --region {identity.region} --instance-ids {identity.instance}"
+
     def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """Spot interruptions, rebalance recommendations, scheduled events, the group's decisions. Raises CloudError."""
         from costguard_aws import metadata, notices

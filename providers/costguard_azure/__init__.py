@@ -62,6 +62,13 @@ class Azure:
 
         return identify(site)
 
+    def start_command(self, identity: Identity) -> str:
+        """Of the Azure CLI; a machine of a uniform scale set is one of its instances."""
+        group, inside, number = identity.details["resource_id"].rpartition("/virtualMachines/")
+        if "/virtualMachineScaleSets/" in group:
+            return f"az vmss start --ids {group} --instance-ids {number}"
+        return f"az vm start --ids {group}{inside}{number}"
+
     def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """See `costguard_azure.notices`: nothing unless the owner wants scheduled events."""
         from costguard_azure.notices import notices

@@ -42,6 +42,11 @@ class Gcp:
 
         return identify(site)
 
+    def start_command(self, identity: Identity) -> str:
+        """Of the gcloud CLI."""
+        details = identity.details
+        return f"gcloud compute instances start {details['name']} --zone {identity.zone} --project {details['project']}"
+
     def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """See `costguard_gcp.notices.notices`."""
         from costguard_gcp.notices import notices

@@ -142,6 +142,7 @@ class Broken:
     def policy(self, verbs, *, tag=False): return "allow nothing"
     def commands(self, verbs, *, tag=False): return "ask an administrator"
     def price(self, identity): return Price(1.0, "USD", "anywhere", "", "a guess")
+    def start_command(self, identity): return "start the machine\\nand wait"
 
 class Another(Broken): ...
 

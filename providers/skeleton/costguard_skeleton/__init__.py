@@ -43,6 +43,10 @@ class Skeleton:
 
         return identify(site)
 
+    def start_command(self, identity: Identity) -> str:
+        """What people type to start this machine again; leave the method out where there is no such command."""
+        return f"skeleton machines start {identity.instance}"
+
     def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """See `notices`."""
         from .notices import notices

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from costguard.cloud.api import CloudError
+from costguard.cloud.api import CloudError, start_command
 from costguard_aws import PROVIDER
 from costguard_aws.testing import FakeMachine, Nature
 from tests.clouds.aws.conftest import Launch
@@ -92,3 +92,9 @@ def test_an_unknown_market_stays_unknown(here: FakeMachine, said: str) -> None:
     """A word of next year is not on-demand."""
     here.imds.values["meta-data/instance-life-cycle"] = said
     assert PROVIDER.identify(here.site()).market == ""
+
+
+def test_the_command_that_starts_it_again_names_this_machine(here: FakeMachine) -> None:
+    """As the AWS CLI takes it."""
+    command = start_command(PROVIDER, PROVIDER.identify(here.site()))
+    assert command == f"aws ec2 start-instances --region us-east-1 --instance-ids {here.id}"

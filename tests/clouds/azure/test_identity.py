@@ -2,7 +2,7 @@
 
 import pytest
 
-from costguard.cloud.api import CloudError
+from costguard.cloud.api import CloudError, start_command
 from costguard_azure import Azure
 from costguard_azure.testing import FakeAzure, ScaleSet
 
@@ -101,3 +101,12 @@ def test_recognises() -> None:
     """The vendor alone is any Hyper-V."""
     assert Azure().recognises({"chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"})
     assert not Azure().recognises({"sys_vendor": "Microsoft Corporation"})
+
+
+def test_the_command_that_starts_it_again_names_this_machine(azure: FakeAzure) -> None:
+    """As the Azure CLI takes it; an instance of a uniform scale set has a number in it."""
+    who = Azure().identify(azure.site())
+    assert start_command(Azure(), who) == f"az vm start --ids {azure.world.id}"
+    group = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/trainers"
+    inside = who._replace(details={**who.details, "resource_id": f"{group}/virtualMachines/7"})
+    assert start_command(Azure(), inside) == f"az vmss start --ids {group} --instance-ids 7"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from costguard.cloud.api import CloudError, Site
+from costguard.cloud.api import CloudError, Site, start_command
 from costguard_gcp import PROVIDER
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.testing import ComputeApi, Machine, Request
@@ -293,3 +293,9 @@ def test_the_api_is_not_needed_for_any_of_this(world: World) -> None:
     PROVIDER.tags(world.site())
     assert isinstance(world.api, ComputeApi)
     assert world.api.requests == []
+
+
+def test_the_command_that_starts_it_again_names_this_machine(world: World) -> None:
+    """As the gcloud CLI takes it."""
+    command = start_command(PROVIDER, PROVIDER.identify(world.site()))
+    assert command == "gcloud compute instances start trainer-1 --zone us-central1-a --project ml-project"

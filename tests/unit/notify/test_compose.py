@@ -319,3 +319,14 @@ def test_an_announcement_says_what_the_cloud_does(change: str, title: str, advic
     assert dated.title.startswith(f"{title} at ")
     assert "(in 5m)" in dated.title
     assert advice in undated.body
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "shown"),
+    [("accepted", "stop", True), ("accepted", "terminate", False), ("acting", "hibernate", True)],
+)
+def test_who_finds_it_stopped_reads_how_to_start_it(kind: str, action: str, shown: bool) -> None:
+    """Where it can be started again, and the cloud has a command for that."""
+    facts = {**FACTS, "action": action, "start": "aws ec2 start-instances --instance-ids i-1"}
+    assert ("To start it again: `aws ec2 start-instances --instance-ids i-1`." in compose(kind, facts).body) is shown
+    assert "start it again" not in compose(kind, {**facts, "start": None}).body

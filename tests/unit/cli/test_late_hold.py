@@ -1,0 +1,48 @@
+"""A hold that comes after the request: exit code 3, and how the machine is started again."""
+
+import json
+import os
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from costguard.cli.main import main
+from costguard.config.paths import resolve
+from costguard.host.control import SOCKET
+
+LATE = {"done": False, "words": "too late: the request to stop has already been sent"}
+
+
+@contextmanager
+def agent(folder: Path, cloud: dict[str, Any]) -> Iterator[None]:
+    """One that refuses every hold, on the real socket."""
+    runtime = Path(resolve(str(folder), os.environ).runtime)
+    runtime.mkdir(parents=True, exist_ok=True)
+
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            asked = json.loads(self.rfile.readline())["command"]
+            said = {"deadline": {"limit": "lifetime"}, "agent": {"cloud": cloud}} if asked == "status" else LATE
+            self.wfile.write(json.dumps(said).encode() + b"\n")
+
+    with socketserver.ThreadingUnixStreamServer(str(runtime / SOCKET), Answer) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield
+        server.shutdown()
+
+
+@pytest.mark.parametrize("verb", [["hold", "2h"], ["hold", "--past-deadline", "2h"]])
+@pytest.mark.parametrize("start", ["aws ec2 start-instances --instance-ids i-1", ""])
+def test_who_is_too_late_reads_how_to_start_it_again(tmp_path: Path, verb: list[str], start: str) -> None:
+    """From elsewhere, since this machine is going off; without a known command `status` is what is left."""
+    with agent(tmp_path, {"start": start} if start else {}):
+        done = CliRunner().invoke(main, [*verb, "--state-dir", str(tmp_path)])
+    assert done.exit_code == 3
+    assert "too late" in done.stderr
+    assert (f"start it again from elsewhere: {start}" in done.stderr) is bool(start)
