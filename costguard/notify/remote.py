@@ -275,16 +275,16 @@ def _trouble(url: str) -> tuple[str, str, bool]:
 def _cause(error: BaseException) -> str:
     """The innermost reason, without the address that stands in the outer ones."""
     inner: BaseException = error
-    while (
-        following := inner.__cause__ or inner.__context__ or getattr(inner, "reason", None) or _carried(inner)
-    ) is not None:
+    while (following := inner.__cause__ or inner.__context__ or _carried(inner)) is not None:
         inner = following
     said = getattr(inner, "verify_message", None) or getattr(inner, "strerror", None)
     return str(said) if said else type(inner).__name__
 
 
 def _carried(error: BaseException) -> BaseException | None:
-    return next((one for one in error.args if isinstance(one, BaseException)), None)
+    """The error inside this one; what a library calls ``reason`` may be a word."""
+    inside = (getattr(error, "reason", None), *error.args)
+    return next((one for one in inside if isinstance(one, BaseException)), None)
 
 
 _CALLS_EVERYBODY = re.compile(r"@(?=(?:everyone|here|channel|all|team)\b)|<(?=[!@#])", re.IGNORECASE)

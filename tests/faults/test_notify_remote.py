@@ -4,6 +4,7 @@ import json
 import os
 import re
 import socketserver
+import ssl
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import trustme
 
 from costguard.config.types import KINDS
 from costguard.history import FILE, store
@@ -334,6 +336,29 @@ def test_a_link_of_the_owner_stands_in_the_warning(tmp_path: Path) -> None:
     lines = str(web.bodies["fine"]["message"]).splitlines()
     assert lines[0].startswith("To postpone it: `costguard hold 2h`")
     assert lines[1] == "To hold it without a login: https://hold.example.org/aws%3Ai-1%2F%3Fx?why=b1-i1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_certificate_that_nobody_trusts_is_said_in_words(tmp_path: Path, host: str) -> None:
+    """Not trusted, or of another name: the reason, never the library's own stumbling."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("another.example").configure_cert(tls)
+    with Receiver() as web:
+        web.socket = tls.wrap_socket(web.socket, server_side=True)
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        urls = written(tmp_path, "urls", f"jsons://{host}:{web.server_port}/{CANARY}")
+        settings = {"channels": {"team": {"urls": urls}}}
+        draft = {"id": "m1", "kind": "warning", "level": "warning"}
+        asked = {"message": draft, "channels": ["team"], "settings": settings, "deadline": 8.0}
+        done = subprocess.run(
+            [sys.executable, "-m", "costguard.notify.worker"],
+            input=json.dumps(asked).encode() + b"\n", capture_output=True, check=True, timeout=60,
+        )  # fmt: skip
+        web.shutdown()
+    failed = json.loads(done.stdout)["failed"]["team"]
+    assert "certificate" in failed
+    assert "Error" not in failed
+    assert CANARY not in done.stdout.decode() + done.stderr.decode()
 
 
 @pytest.mark.parametrize(
