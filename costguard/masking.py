@@ -29,7 +29,7 @@ _SECRETS = (
     re.compile(r"(?P<keep>\bauthorization[\"']?:\s*[\"']?)[^\s\"']+(\s+[^\s\"']+)?(?P<end>)", re.IGNORECASE),
     re.compile(r"(?P<keep>\bbearer\s+)[^\s\"']+(?P<end>)", re.IGNORECASE),
     re.compile(
-        rf"(?P<keep>(?<![\w-])[\w-]{{0,64}}?{_NAMES}[\w-]{{0,64}}[\"']?\s*[=:]\s*|\bsig=){_VALUE}(?P<end>)",
+        rf"(?P<keep>(?<![\w-])[\w-]{{0,64}}?{_NAMES}[\w-]{{0,64}}[\"']?\s*[=:]\s*|\bsig=)(?!NAME\b){_VALUE}(?P<end>)",
         re.IGNORECASE,
     ),
     re.compile(

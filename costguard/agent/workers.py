@@ -14,7 +14,7 @@ from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
-from costguard.notify.job import Draft, TellJob, Told
+from costguard.notify.job import Draft, TellJob, Told, access
 from costguard.plans import Plan
 from costguard.process.wire import to_line
 
@@ -126,7 +126,9 @@ class Workers:
         places["runtime"] = self.config["paths"]["runtime"]
         channels = only or (*settings.get("local", ()), *settings.get("channels", ()))
         history = str(self.config.get("paths", {}).get("state") or "")
-        return TellJob(draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS, history=history)
+        return TellJob(
+            draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS, 0.0, history, access(self.config)
+        )
 
     @property
     def _beyond(self) -> Mapping[str, object]:

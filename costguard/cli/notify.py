@@ -77,7 +77,7 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
 
 
 def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arrival]:
-    from costguard.notify.job import Draft, TellJob, Told
+    from costguard.notify.job import Draft, TellJob, Told, access
     from costguard.process.child import first_answer
     from costguard.process.wire import MalformedError, build
 
@@ -94,6 +94,7 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
         {**effective["notify"], **effective["host"]},
         SECONDS,
         history=str(effective["paths"]["state"]),
+        access=access(effective),
     )
     reply = first_answer("notify", [job], SECONDS + START_SECONDS)
     try:

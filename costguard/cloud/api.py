@@ -250,13 +250,43 @@ class Machine(Protocol):
         """
 
 
+class SecretStore(Protocol):
+    """The cloud's store of secrets, read with the machine's own identity. Having one costs no SDK and no network.
+
+    The rights are for one secret alone, and apart from those of the actions: nobody has them who does not ask for them.
+    """
+
+    @property
+    def form(self) -> str:
+        """What the name of a secret looks like, for people."""
+
+    def valid(self, name: str) -> bool:
+        """Whether this can be the name of a secret here. Never raises."""
+
+    def read(self, site: Site, identity: Identity, name: str, within: float) -> str:
+        """The text of the secret's newest version, in ``within`` seconds. Raises CloudError, and ImportError without the SDK.
+
+        Nothing of the text stands in an error or a log line, whatever becomes of the answer; nothing is written down.
+        """
+
+    def permissions(self, name: str) -> tuple[Permission, ...]:
+        """The rights that this needs."""
+
+    def policy(self, name: str) -> str:
+        """The least policy that grants them for this secret only; empty where the cloud has none."""
+
+    def commands(self, name: str) -> str:
+        """The commands of a shell that create this policy and give it to the machine's identity, in their order."""
+
+
 class Provider(Protocol):
     """A cloud. Importing and constructing it needs no network and no SDK.
 
-    Four further attributes are optional: ``settings``, a tuple of `Setting`; ``capabilities`` (`Capabilities`);
-    ``scheduler(site)``, which gives the scheduler that the metadata names and what shows it, or None; and
-    ``start_command(identity)``, which gives the command of a shell that starts this machine again, for people. A plug-in
-    without them has no settings of its own, a cloud that can do everything, no schedulers, and no such command.
+    Five further attributes are optional: ``settings``, a tuple of `Setting`; ``capabilities`` (`Capabilities`);
+    ``scheduler(site)``, which gives the scheduler that the metadata names and what shows it, or None;
+    ``start_command(identity)``, which gives the command of a shell that starts this machine again, for people; and
+    ``secret_store`` (`SecretStore`). A plug-in without them has no settings of its own, a cloud that can do everything, no
+    schedulers, no such command, and reads no secrets.
     """
 
     @property
@@ -330,6 +360,12 @@ def capabilities(provider: Provider) -> Capabilities:
     return own if isinstance(own, Capabilities) else Capabilities()
 
 
+def secret_store(provider: Provider) -> SecretStore | None:
+    """The store that a plug-in can read; None where it has none."""
+    found: SecretStore | None = getattr(provider, "secret_store", None)
+    return found
+
+
 def settings_of(provider: Provider) -> tuple[Setting, ...]:
     """The options of a plug-in's own; anything else there is left out: foreign code must not keep a guard from starting."""
     own = getattr(provider, "settings", ())
@@ -352,6 +388,11 @@ def policy_command(name: str, verbs: Sequence[Verb], *, tag: bool = False) -> st
     """The command that prints the policy of a plug-in for these actions, alone."""
     options = "".join(f" --action {verb}" for verb in dict.fromkeys(verbs))
     return f"costguard permissions {name}{options}{' --tag' if tag else ''} --policy"
+
+
+def secret_policy_command(name: str, secret: str) -> str:
+    """The command that prints the policy of a plug-in for reading one secret, alone."""
+    return f"costguard permissions {name} --secret {secret} --policy"
 
 
 class Loaded(NamedTuple):

@@ -3,18 +3,20 @@
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from costguard.cloud.api import capabilities
+from costguard.cloud.api import capabilities, secret_store
 from costguard.config.plug_ins import INSTALLED
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
 from costguard.config.types import ActionName
-from costguard.config.values import seconds, show_seconds, show_share
+from costguard.config.values import REFERENCE, seconds, show_seconds, show_share
 from costguard.engine.policy import CLOUD_ACTIONS, MACHINE_ACTIONS, MACHINE_THRESHOLD_LIMIT
 from costguard.record_address import overwrites
 
 LIVE_MINIMUM_SECONDS = 600.0
 """The shortest window, boot grace and unused time of live machine actions, unless a preset says otherwise."""
+
+_ELSEWHERE = "file:/PATH, env:NAME, credential:NAME"
 
 LOOKS_IN_WINDOW = 3
 """A window with fewer looks proves nothing."""
@@ -35,6 +37,7 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     yield from _administrator(settings, written)
     yield from _cloud(settings)
     yield from _tags(settings)
+    yield from _secrets(settings)
     yield from _sink(settings)
     if settings.hooks.undo and not settings.hooks.pre_stop:
         text = "there is no hooks.pre_stop that it could take back; allowed: also set hooks.pre_stop"
@@ -160,6 +163,29 @@ def _tags(settings: Settings) -> Iterator[Problem]:
     if settings.cloud.tag_settings and settings.cloud.tags == "off":
         text = "cloud.tags is off, so no tag is read; allowed: false, or tags on"
         yield Problem("cloud.tag_settings", text, involves=("cloud.tags",))
+
+
+def _secrets(settings: Settings) -> Iterator[Problem]:
+    """What the cloud keeps is read with the machine's own identity; the message names no secret's name, which may be one by mistake."""
+    provider = INSTALLED.get(settings.cloud.provider)
+    store = secret_store(provider) if provider is not None else None
+    for channel, one in settings.notify.channels.items():
+        found = REFERENCE.fullmatch(one.urls)
+        if found is None or found["secret"] is None:
+            continue
+        path = f"notify.channels.{channel}.urls"
+        if settings.cloud.provider == "none":
+            text = "it is read from the cloud, but cloud.provider is none"
+            yield Problem(path, f"{text}; allowed: {_ELSEWHERE}, or another provider", involves=("cloud.provider",))
+        elif settings.cloud.metadata == "never":
+            text = "cloud.metadata is never, so this machine has no identity to read it with"
+            yield Problem(path, f"{text}; allowed: {_ELSEWHERE}, or metadata auto", involves=("cloud.metadata",))
+        elif provider is not None and store is None:
+            text = f"the plug-in for {provider.name} reads no secrets; allowed: {_ELSEWHERE}"
+            yield Problem(path, text, involves=("cloud.provider",))
+        elif provider is not None and store is not None and not store.valid(found["secret"]):
+            text = f"this is no secret of {provider.name}; allowed: secret:NAME with {store.form}"
+            yield Problem(path, text, involves=("cloud.provider",))
 
 
 def _sink(settings: Settings) -> Iterator[Problem]:

@@ -339,7 +339,7 @@ class Channel(Section):
         "Where the addresses are, as apprise URLs, one a line. They are secrets and never belong in this file.",
         "",
         example="file:/etc/costguard/team.urls",
-        allowed="file:/PATH (mode 600), env:NAME, or credential:NAME of systemd",
+        allowed="file:/PATH (mode 600), env:NAME, credential:NAME of systemd, or secret:NAME of this machine's own cloud",
     )
     level: Literal["info", "warning", "critical"] = option(
         "Only messages of this level and above.",

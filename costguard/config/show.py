@@ -7,7 +7,7 @@ from costguard.config.load import LoadedConfiguration
 from costguard.config.options import NAME, OPTIONS, Option
 from costguard.config.sample import toml
 from costguard.config.schema import Settings
-from costguard.config.values import show_date, show_seconds, show_share
+from costguard.config.values import REFERENCE, show_date, show_seconds, show_share
 from costguard.masking import mask, mask_all
 
 _OUTSIDE = {"environment": "environment", "command": "command line"}
@@ -23,7 +23,7 @@ def as_json(loaded: LoadedConfiguration) -> dict[str, object]:
     """The same for programs: seconds, shares 0 to 1, seconds since the epoch."""
     options = {
         option.path: {
-            "value": _masked(value_of(loaded.settings, option.path)),
+            "value": _masked(option, value_of(loaded.settings, option.path)),
             "source": source_of(loaded, option.path),
         }
         for option in present(loaded.settings)
@@ -88,10 +88,12 @@ def _written(option: Option, value: object) -> object:
         return forms[option.unit](value) if option.unit in forms else value
     if option.path == "gpu_devices" and not value:
         return ["all"]
-    return _masked(value)
+    return _masked(option, value)
 
 
-def _masked(value: object) -> object:
+def _masked(option: Option, value: object) -> object:
+    if isinstance(value, str) and option.path.startswith("notify.channels.") and REFERENCE.fullmatch(value):
+        return value  # it says where a secret stands, and is none
     if isinstance(value, str):
         return mask(value)
     return mask_all(value) if isinstance(value, tuple) else value

@@ -12,8 +12,11 @@ _NUMBER = r"\d+(?:\.\d+)?"
 _BARE = re.compile(_NUMBER)
 _PART = re.compile(rf"({_NUMBER})\s*([dhms])")
 _DURATION = re.compile(rf"(?:{_NUMBER}\s*[dhms]\s*)+")
-REFERENCE = re.compile(r"file:(?P<file>/\S+)|env:(?P<env>[A-Za-z_]\w*)|credential:(?P<credential>[\w.-]+)")
-"""Where secrets stand: a file, a variable of the environment, or a credential of systemd."""
+REFERENCE = re.compile(
+    r"file:(?P<file>/\S+)|env:(?P<env>[A-Za-z_]\w*)|credential:(?P<credential>[\w.-]+)"
+    r"|secret:(?P<secret>[A-Za-z0-9_+=.@:/-]{1,2048})"
+)
+"""Where secrets stand: a file, a variable of the environment, a credential of systemd, or the store of the machine's own cloud."""
 
 _HOURS_MEANT = 48
 """A bare number up to this may mean hours; above it, minutes or seconds."""

@@ -8,12 +8,16 @@ from typing import Any, NamedTuple
 
 from costguard import holders
 from costguard.agent.digest import digest
+from costguard.cloud import secret
+from costguard.cloud.access import CloudAccess
+from costguard.cloud.api import CloudError
 from costguard.config.options import OPTIONS
-from costguard.config.values import show_date, show_share
+from costguard.config.values import REFERENCE, show_date, show_share
 from costguard.doctor import decision, hardware, package, service
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
+from costguard.masking import mask
 from costguard.notify import tested
 from costguard.report import picture
 
@@ -309,7 +313,7 @@ def _messages(
             reached = reached or text.startswith("terminal: the agent")
             yield note(text)
         else:
-            own = _tested(effective, name)
+            own = _unread(effective, name) or _tested(effective, name)
             reached = reached or own.level == "ok"
             yield own
     if effective["notify"].get("channels") and not picture.installed():
@@ -322,6 +326,18 @@ def _messages(
         if "wall" not in channels:
             hint = f'add "wall" to local under [notify]; {hint}'
         yield warn(text, hint)
+
+
+def _unread(effective: Mapping[str, Any], name: str) -> CheckResult | None:
+    """Why the addresses of a channel cannot be read from the cloud, as far as that is known without asking it."""
+    found = REFERENCE.fullmatch(str(effective["notify"]["channels"][name].get("urls", "")))
+    if found is None or found["secret"] is None:
+        return None
+    try:
+        secret.check(found["secret"], CloudAccess.of(effective))
+    except CloudError as error:
+        return warn(f"{name}: the secret {found['secret']} cannot be read: {mask(error.told)}", error.hint)
+    return None
 
 
 def _tested(effective: Mapping[str, Any], name: str) -> CheckResult:

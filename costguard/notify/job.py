@@ -1,7 +1,12 @@
 """The job of the notification worker, and its answer."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from costguard.cloud.access import CloudAccess
+
+STORED = "secret:"
+"""How a reference to the store of the machine's own cloud begins."""
 
 
 class Draft(NamedTuple):
@@ -20,7 +25,7 @@ class TellJob(NamedTuple):
     """One message, the channels to try, the section ``[notify]``, and the seconds for all channels together.
 
     ``pause``: seconds to wait before it leaves the machine. ``history``: the folder with the history, for the picture of a
-    message that has one; empty for none.
+    message that has one; empty for none. ``access``: what leads to the cloud, where a channel has its addresses in its store.
     """
 
     message: Draft
@@ -29,6 +34,15 @@ class TellJob(NamedTuple):
     deadline: float = 30.0
     pause: float = 0.0
     history: str = ""
+    access: CloudAccess | None = None
+
+
+def access(config: Mapping[str, Any]) -> CloudAccess | None:
+    """What leads to the machine's cloud; None where no channel needs it."""
+    channels = config.get("notify", {}).get("channels")
+    named = channels.values() if isinstance(channels, Mapping) else ()
+    stored = any(str(one.get("urls", "")).startswith(STORED) for one in named if isinstance(one, Mapping))
+    return CloudAccess.of(config) if stored else None
 
 
 class Told(NamedTuple):

@@ -1,6 +1,7 @@
 """Which messages carry a picture, and what is on it: the machine's loads and decisions, never an argument or a secret."""
 
 import os
+import threading
 import time
 from typing import Self
 
@@ -43,9 +44,20 @@ class Drawing:
 
     def __init__(self, job: DrawJob, kind: str) -> None:
         self._drawer, self._test = Drawer(job), kind == "test"
+        self._lock = threading.Lock()
+        self._found: Picture | None = None
 
     def wait(self, end: float) -> Picture:
-        """The picture, or why there is none, soon and before ``end``; where nobody installed the library, only a test says so."""
+        """The picture, or why there is none, soon and before ``end``; where nobody installed the library, only a test says so.
+
+        Several threads may ask; each gets the same one.
+        """
+        with self._lock:
+            if self._found is None:
+                self._found = self._drawn(end)
+            return self._found
+
+    def _drawn(self, end: float) -> Picture:
         limit = TEST_WAIT_SECONDS if self._test else WAIT_SECONDS
         now = time.monotonic()
         found = self._drawer.png(now + max(0.0, min(limit, (end - now) / 3.0)))

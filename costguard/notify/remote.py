@@ -5,6 +5,7 @@ apprise logs is kept in memory and masked, since it may hold a token in full.
 """
 
 import email.utils
+import functools
 import logging
 import random
 import re
@@ -116,7 +117,7 @@ class _Memory(logging.Handler):
 
 
 def quiet_and_watched() -> None:
-    """Prepare this process, once: libraries log to memory alone, and each answer of HTTP is seen; redirects are not followed.
+    """Prepare this process, once (`_ready`): libraries log to memory alone, and each answer of HTTP is seen; redirects are not followed.
 
     apprise calls module functions of `requests`, so its session class is the only place where an answer can be seen.
     """
@@ -141,6 +142,15 @@ def quiet_and_watched() -> None:
         return response
 
     requests.Session.send = watched
+
+
+_one_at_a_time = threading.Lock()
+
+
+@functools.cache
+def _ready() -> None:
+    quiet_and_watched()
+    NotificationManager().load_modules()  # by several threads at once it would be loaded as often
 
 
 def _carries(request: requests.PreparedRequest, text: bytes) -> bool:
@@ -303,9 +313,9 @@ def deliver(
 
     ``draw`` gives the picture for those that take one; nobody else waits for it.
     """
-    quiet_and_watched()
+    with _one_at_a_time:
+        _ready()
     message = message._replace(title=harmless(message.title), body=harmless(message.body))
-    NotificationManager().load_modules()  # here: by several threads at once it would be loaded as often
     found: dict[tuple[str, int], Sent] = {}
     threads: list[threading.Thread] = []
     later: list[tuple[tuple[str, int], str, Plugin]] = []

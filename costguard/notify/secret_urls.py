@@ -1,24 +1,31 @@
 """Where the addresses of a channel stand: they are secrets, so the configuration has only a reference to them.
 
-`file:/PATH` (one address a line, readable by the agent alone), `env:NAME`, or `credential:NAME` of systemd (`LoadCredential=`).
+`file:/PATH` (one address a line, readable by the agent alone), `env:NAME`, `credential:NAME` of systemd (`LoadCredential=`), or
+`secret:NAME` of the machine's own cloud, which the worker alone reads: it costs the cloud's SDK.
 """
 
 import os
 import stat
 from collections.abc import Mapping
 
+from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.values import REFERENCE
 from costguard.files import open_file
+from costguard.masking import mask
+from costguard.notify.job import STORED
 from costguard.notify.message import DeliveryError
 
 LONGEST_BYTES = 64 << 10
+
+STORED_SECONDS = 10.0
+"""The longest that the cloud's store may take."""
 
 
 def read(reference: str, environment: Mapping[str, str]) -> list[str]:
     """The addresses, at least one; empty lines and those that begin with ``#`` are left out. Raises DeliveryError."""
     found = REFERENCE.fullmatch(reference)
     if found is None:
-        raise DeliveryError("urls is not a reference", "allowed: file:/PATH, env:NAME or credential:NAME")
+        raise DeliveryError("urls is not a reference", "allowed: file:/PATH, env:NAME, credential:NAME or secret:NAME")
     if found["env"]:
         text = environment.get(found["env"])
         if text is None:
@@ -26,12 +33,31 @@ def read(reference: str, environment: Mapping[str, str]) -> list[str]:
             raise DeliveryError(f"the environment variable {found['env']} is not set for this process", hint)
     elif found["file"]:
         text = _content(found["file"], private=True)
-    else:
+    elif found["credential"]:
         text = _content(_credential(found["credential"], environment), private=False)  # systemd sees to that
+    else:
+        raise DeliveryError("the store of the cloud is not read here", "report this")
+    return _addresses(reference, text)
+
+
+def read_stored(reference: str, access: CloudAccess | None, within: float) -> list[str]:
+    """The same of a reference to the cloud's store, in so many seconds. Raises DeliveryError."""
+    from costguard.cloud import secret
+    from costguard.cloud.api import CloudError
+
+    name = reference.removeprefix(STORED)
+    try:
+        text = secret.read(name, access or CloudAccess((), {}, HostPaths()), min(STORED_SECONDS, within))
+    except CloudError as error:
+        raise DeliveryError(f"the secret {name} cannot be read: {mask(error.told)}", error.hint) from None
+    return _addresses(f"the secret {name}", text)
+
+
+def _addresses(source: str, text: str) -> list[str]:
     lines = [line.strip() for line in text.splitlines()]
     urls = [line for line in lines if line and not line.startswith("#")]
     if not urls:
-        raise DeliveryError(f"{reference} contains no address", "write one apprise URL on each line")
+        raise DeliveryError(f"{source} contains no address", "write one apprise URL on each line")
     return urls
 
 

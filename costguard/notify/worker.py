@@ -7,14 +7,15 @@ import signal
 import sys
 import time
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from costguard.cloud.access import CloudAccess
 from costguard.masking import mask
 from costguard.notify import compose, login, secret_urls
-from costguard.notify.job import Draft, TellJob, Told
+from costguard.notify.job import STORED, Draft, TellJob, Told
 from costguard.notify.message import Deliver, DeliveryError, Message
 from costguard.notify.processes import with_processes
 from costguard.notify.terminal import clean
@@ -23,8 +24,10 @@ from costguard.process.worker import serve
 from costguard.programs import die_with_parent
 
 if TYPE_CHECKING:
-    from costguard.notify.pictured import Drawing
     from costguard.report.job import DrawJob
+    from costguard.report.picture import Picture
+
+    Draw = Callable[[float], Picture]
 
 LOCAL_CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
 """Each channel of this machine, and its module, whose function ``deliver`` is a `Deliver`."""
@@ -32,6 +35,8 @@ LOCAL_CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.no
 OWN_SHARE = 0.75
 """The share of its time that a channel may plan with; the rest is slack for a busy machine, before it is interrupted."""
 
+STORED_SHARE = 0.6
+"""The share of what is left of the time that the cloud's store may take; the rest is for the message."""
 
 LEVELS = ("info", "warning", "critical")
 """From the least to the gravest."""
@@ -64,7 +69,7 @@ def tell(job: TellJob) -> Told:
         return Told({"no channel": f"takes messages of this kind ({message.kind}, {message.level})"})
     leave = any(channel_settings(job.settings, name) for name in channels)
     picture = _picture(draft, job.history) if leave else None
-    reached, failed = deliver(message, channels, job.settings, job.deadline, job.pause, picture)
+    reached, failed = deliver(message, channels, job.settings, job.deadline, job.pause, picture, job.access)
     if draft.kind == "summary":
         return _summarized(draft, reached, failed)
     if not reached and not job.message.facts.get("attempts"):
@@ -145,11 +150,13 @@ def deliver(
     deadline: float,
     pause: float = 0.0,
     picture: "DrawJob | None" = None,
+    access: CloudAccess | None = None,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Try every channel within the deadline: those beyond this machine all at once, beside those on it, one after the other.
 
     Gives whom each reached, and why others failed; a channel with several addresses may be in both. After ``pause``
-    seconds the message leaves the machine. ``picture`` is drawn beside all that, for those who take one.
+    seconds the message leaves the machine. ``picture`` is drawn beside all that, for those who take one. ``access`` leads to
+    the cloud whose store has addresses.
     """
     end = time.monotonic() + deadline
     here = [name for name in channels if not channel_settings(settings, name)]
@@ -158,7 +165,7 @@ def deliver(
     failed: dict[str, str] = {}
     if beyond:
         with ThreadPoolExecutor(1) as pool:
-            sending = pool.submit(_beyond, message, beyond, end - deadline * (1.0 - OWN_SHARE), pause, picture)
+            sending = pool.submit(_beyond, message, beyond, end - deadline * (1.0 - OWN_SHARE), pause, picture, access)
             _here(message, here, settings, end, reached, failed)
             far, lost = sending.result()
         return reached | far, failed | lost
@@ -167,35 +174,77 @@ def deliver(
 
 
 def _beyond(
-    message: Message, channels: Mapping[str, Mapping[str, object]], end: float, pause: float, picture: "DrawJob | None"
+    message: Message,
+    channels: Mapping[str, Mapping[str, object]],
+    end: float,
+    pause: float,
+    picture: "DrawJob | None",
+    access: CloudAccess | None,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Send to the addresses of each channel; what fails there is one of them, and costs the others nothing."""
     if picture is None:
-        return _sent(message, channels, end, pause, None)
+        return _sent(message, channels, end, pause, None, access)
     from costguard.notify.pictured import Drawing
 
     with Drawing(picture, message.kind) as drawing:
-        return _sent(message, channels, end, pause, drawing)
+        return _sent(message, channels, end, pause, drawing.wait, access)
 
 
 def _sent(
-    message: Message, channels: Mapping[str, Mapping[str, object]], end: float, pause: float, drawing: "Drawing | None"
+    message: Message,
+    channels: Mapping[str, Mapping[str, object]],
+    end: float,
+    pause: float,
+    draw: "Draw | None",
+    access: CloudAccess | None,
 ) -> tuple[dict[str, str], dict[str, str]]:
+    references = {name: str(channel.get("urls", "")) for name, channel in channels.items()}
     urls: dict[str, list[str]] = {}
     reached: dict[str, str] = {}
     failed: dict[str, str] = {}
-    for name, channel in channels.items():
+    stored: dict[str, list[str]] = {}
+    for name, reference in references.items():
+        if reference.startswith(STORED):
+            stored.setdefault(reference, []).append(name)
+            continue
         try:
-            urls[name] = secret_urls.read(str(channel.get("urls", "")), os.environ)
+            urls[name] = secret_urls.read(reference, os.environ)
         except DeliveryError as error:
             failed[name] = mask(str(error))
+    time.sleep(max(0.0, min(pause, (end - time.monotonic()) / 2.0)) if urls or stored else 0.0)
+    with ThreadPoolExecutor(1 + len(stored)) as pool:  # a store that hangs holds up nobody else
+        asked = [pool.submit(_of_store, message, one, names, end, draw, access) for one, names in stored.items()]
+        parts = [_to(message, urls, end, draw), *(one.result() for one in asked)]
+    for took, lost in parts:
+        reached |= took
+        failed |= lost
+    return reached, failed
+
+
+def _of_store(
+    message: Message, reference: str, names: Sequence[str], end: float, draw: "Draw | None", access: CloudAccess | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The same for the channels whose addresses are one secret of the cloud, which is read once."""
+    try:
+        urls = secret_urls.read_stored(reference, access, (end - time.monotonic()) * STORED_SHARE)
+    except DeliveryError as error:
+        return {}, dict.fromkeys(names, str(error))
+    except Exception as error:  # noqa: BLE001 - foreign code, and what it says may hold the secret
+        return {}, dict.fromkeys(names, f"the cloud plug-in failed: {type(error).__name__}")
+    return _to(message, dict.fromkeys(names, urls), end, draw)
+
+
+def _to(
+    message: Message, urls: Mapping[str, list[str]], end: float, draw: "Draw | None"
+) -> tuple[dict[str, str], dict[str, str]]:
+    reached: dict[str, str] = {}
+    failed: dict[str, str] = {}
     if not urls:
         return reached, failed
     try:
         from costguard.notify import remote  # 33 MB, for those who have such channels
 
-        time.sleep(max(0.0, min(pause, (end - time.monotonic()) / 2.0)))
-        outcomes = remote.deliver(message, urls, end, drawing.wait if drawing is not None else None)
+        outcomes = remote.deliver(message, urls, end, draw)
     except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
         why = mask(f"apprise cannot be used: {type(error).__name__}: {error}")[:300]
         return reached, failed | dict.fromkeys(urls, f"{why} (reinstall costguard in its environment)")

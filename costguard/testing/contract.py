@@ -32,6 +32,8 @@ from costguard.cloud.api import (
     capabilities,
     load,
     policy_command,
+    secret_policy_command,
+    secret_store,
     settings_of,
     start_command,
 )
@@ -65,13 +67,16 @@ class Case(NamedTuple):
     """One plug-in: ``module:attribute``, firmware identities of its machines, and of others that it must not claim.
 
     Without ``own`` its machines have no firmware of their own, and ``cloud.provider`` has to name the plug-in. ``settings``
-    are those of `Site` without which it cannot ask anything.
+    are those of `Site` without which it cannot ask anything. ``secret`` is the name of a secret, where its store has names of a form
+    of its own; ``details`` are those of `Identity` that its store needs.
     """
 
     target: str
     own: Sequence[Mapping[str, str]]
     foreign: Sequence[Mapping[str, str]] = FOREIGN
     settings: Mapping[str, object] = {}
+    secret: str = ""
+    details: Mapping[str, str] = {}
 
     @property
     def provider(self) -> Provider:
@@ -244,6 +249,40 @@ def check_commands(case: Case) -> None:
             assert any(path.strip() in line for line in rest), f"no command takes {path!r}"
 
 
+SECRETS = ("costguard-team", "vault-1/costguard-team")
+"""Names of secrets; one of them fits every store, or `Case.secret` does."""
+
+
+def check_secret_store(case: Case) -> None:
+    """A store of secrets is optional. One that is there has names of a form, rights for one secret alone, and fails in words."""
+    store, provider = secret_store(case.provider), case.provider
+    if store is None:
+        return
+    assert len(store.form) > 10, "say what the name of a secret looks like"
+    wrong = [name for name in ("", " ", "a b", "a\n", "$(id)", "'", "../" * 200) if store.valid(name) is not False]
+    assert not wrong, f"{wrong} are no names"
+    name = next((one for one in (case.secret, *SECRETS) if one and store.valid(one)), "")
+    assert name, "give `Case.secret` a name that fits"
+    rights = [right.name for right in store.permissions(name) if right.needed and right.why]
+    assert rights, "reading a secret needs no right"
+    text = store.policy(name)
+    assert all(right in text for right in rights) or not text, "the policy lacks a right"
+    everything = provider.policy(case.verbs, tag=capabilities(provider).tags)
+    assert not any(right in everything for right in rights), "the policy of the actions grants it to who did not ask"
+    first, *rest = store.commands(name).splitlines()
+    if text:
+        command, _, path = first.partition(" > ")
+        known = command.split()[2] if len(command.split()) > 2 else ""
+        assert command == secret_policy_command(known, name), f"not the policy for {name}: {first}"
+        assert any(path.strip() in line for line in rest), f"no command takes {path!r}"
+    own = name.rpartition("/")[2]
+    assert own in text or any(own in line for line in rest), "neither policy nor commands are limited to this secret"
+    who = Identity(provider.name, "i", "nowhere-9", "nowhere-9z", "t", "", case.details, ())
+    with _closed() as endpoint:
+        error = _error("secret_store.read", lambda: store.read(case.site(endpoint), who, name, 5.0))
+        assert error.hint, "secret_store.read gives no hint"
+
+
 def check_price(case: Case) -> None:
     """An unknown price is None, never a guess."""
     nothing = Identity(case.provider.name, "i", "nowhere-9", "nowhere-9z", "no.such.type", "", {}, ())
@@ -302,6 +341,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     check_policy,
     check_commands,
     check_tag_rights,
+    check_secret_store,
     check_price,
     check_start_command,
     check_unreachable_metadata,

@@ -8,10 +8,11 @@ Importing this package imports no SDK and no HTTP: a method loads what it needs.
 
 from collections.abc import Mapping
 
-from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Site
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Setting, Site
 from costguard.plans import Result
 from costguard_aws import firmware, prices
 from costguard_aws import permissions as rights
+from costguard_aws.secret_store import SecretStore
 
 
 class Aws:
@@ -24,6 +25,17 @@ class Aws:
     permissions = staticmethod(rights.permissions)
     policy = staticmethod(rights.policy)
     commands = staticmethod(rights.commands)
+    secret_store = SecretStore()
+    settings = (
+        Setting(
+            "store_endpoint",
+            "Another address of AWS Secrets Manager, for `secret:NAME`. Empty: as `api_endpoint`, else the region's own.",
+            default="",
+            example="https://vpce-0a1b.secretsmanager.eu-west-1.vpce.amazonaws.com",
+            allowed="a URL that begins with http:// or https://, or nothing",
+            kind="url",
+        ),
+    )
 
     def guest_shutdown(self) -> Consequence:
         """The bill ends either way; InstanceInitiatedShutdownBehavior decides what is left."""

@@ -42,9 +42,9 @@ _GRACE = dt.timedelta(minutes=15)
 
 
 class Session:
-    """Clients for one region. Raises CloudError when there are no credentials."""
+    """Clients for one region; ``first`` is the one made at once. Raises CloudError when there are no credentials."""
 
-    def __init__(self, site: Site, region: str) -> None:
+    def __init__(self, site: Site, region: str, first: str = "ec2") -> None:
         self.region = region
         self._endpoint = str(site.settings.get("api_endpoint") or "") or None
         self._stamp = ""
@@ -52,7 +52,7 @@ class Session:
         self._lock = threading.Lock()
         try:
             self._session = bounded(lambda: _authenticated(site, region), WHOLE_SECONDS)
-            self.client("ec2")
+            self.client(first)
         except Exception as error:
             raise errors.translate(error, "opening the AWS session") from error
 

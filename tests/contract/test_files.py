@@ -20,6 +20,7 @@ MORE = {
         "described": "what EC2's answers say, as values: its SDK gives dictionaries",
         "rules_bill": "the rules are too many for one file",
         "rules_vetoes": "as rules_bill",
+        "secret_store": "optional: the cloud keeps secrets that a machine may read",
         "standby": "a member of a group is stopped in two steps here alone",
         "transport": "the SDK reads answers of any length, and refusals of anybody",
     },

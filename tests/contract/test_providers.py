@@ -130,8 +130,13 @@ import http.client
 
 from costguard.cloud.api import Capabilities, Consequence, Permission, Price, Setting
 
+class Store:
+    form = "any"
+    def valid(self, name): return True
+
 class Broken:
     name = "Broken"
+    secret_store = Store()
     capabilities = Capabilities(verbs=("stop", "stop"), policies=True)
     settings = (Setting("api_key", "The key of the account, as its console shows it", "", "abc", "a text"),)
     def recognises(self, dmi): return True

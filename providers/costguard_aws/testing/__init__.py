@@ -15,5 +15,6 @@ have one `Api` at a time: moto keeps its resources in the process.
 from costguard_aws.testing.api import Api, Fault, Nature, Request
 from costguard_aws.testing.imds import Asked, Imds
 from costguard_aws.testing.machine import FakeMachine, machine
+from costguard_aws.testing.secret_store import Kept
 
-__all__ = ["Api", "Asked", "FakeMachine", "Fault", "Imds", "Nature", "Request", "machine"]
+__all__ = ["Api", "Asked", "FakeMachine", "Fault", "Imds", "Kept", "Nature", "Request", "machine"]

@@ -18,7 +18,8 @@ from http.server import ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
-from costguard_aws.testing import wire
+from costguard_aws.testing import secret_store, wire
+from costguard_aws.testing.secret_store import Kept
 from costguard_aws.testing.wire import Answer
 
 Kind = Literal[
@@ -106,7 +107,8 @@ class SpotPrice(NamedTuple):
 class Api:
     """The services. ``denied`` are actions without a right; ``slow`` is how many looks still see ``stopping``.
 
-    ``entering`` is how many looks still see a member on its way into standby.
+    ``entering`` is how many looks still see a member on its way into standby. ``secrets`` are those of Secrets Manager, by name
+    and by ARN.
     """
 
     def __init__(self) -> None:
@@ -116,6 +118,7 @@ class Api:
         self.url = ""
         self.natures: dict[str, Nature] = {}
         self.spot_prices: list[SpotPrice] = []
+        self.secrets: dict[str, Kept] = {}
         self._faults: list[Fault] = []
         self._looks: dict[str, int] = {}
         self._enter = 0
@@ -176,8 +179,9 @@ class Api:
 
     def answer(self, headers: Mapping[str, str], body: bytes) -> Answer | None:
         """What becomes of one request; None: the connection is cut."""
-        parameters = dict(parse_qsl(body.decode(), keep_blank_values=True))
-        action = parameters.get("Action", "")
+        stored = headers.get("X-Amz-Target") == secret_store.TARGET
+        parameters = {} if stored else dict(parse_qsl(body.decode(), keep_blank_values=True))
+        action = "GetSecretValue" if stored else parameters.get("Action", "")
         with self._lock:  # as the real services, one change of an instance at a time
             fault = self._fault(action, parameters)
             answer = self._outcome(action, parameters, fault, headers, body)
@@ -205,6 +209,8 @@ class Api:
             return Answer(200 if fault == "page" else 403, _PAGE)
         if fault == "bare":
             return Answer(407, b"")
+        if action == "GetSecretValue":
+            return secret_store.answer(self.secrets, headers, body, fault)._replace(drips=fault == "drip")
         if fault in _REFUSALS and fault != "internal_after":
             return wire.refusal(action, *_REFUSALS[fault])
         refused = self._denied(action) or self._refused(action, parameters)

@@ -27,6 +27,7 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     drips: bool = False
+    headers: Mapping[str, str] = {"Content-Type": "text/xml;charset=UTF-8"}
 
 
 class Known(NamedTuple):
@@ -157,7 +158,8 @@ def handler(
                     self.connection.shutdown(socket.SHUT_RDWR)
                 return
             self.send_response(found.status)
-            self.send_header("Content-Type", "text/xml;charset=UTF-8")
+            for name, value in found.headers.items():
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(found.body)))
             self.end_headers()
             if found.drips:

@@ -13,7 +13,7 @@ from . import permissions as rights
 
 
 class Skeleton:
-    """See `costguard.cloud.api.Provider`."""
+    """See `costguard.cloud.api.Provider`. A cloud with secrets that its machines may read has an attribute `secret_store`, too."""
 
     name = "Skeleton Cloud"
     capabilities = Capabilities(verbs=("stop", "terminate", "hibernate"), notices=True, tags=True, policies=True)

@@ -136,6 +136,19 @@ def test_the_job_of_a_message() -> None:
     assert set(bare.job) == {"action", "mode", "attempt", "incident", "host", "results", "deadline", "job", "step"}
 
 
+def test_what_leads_to_the_cloud_goes_with_a_message_that_needs_it() -> None:
+    """Where a channel has its addresses in the cloud's store; no other message is told of the cloud."""
+    for urls, wanted in (("env:A", None), ("secret:team", CONFIG["providers"])):
+        crew = Crew(TELL, notify={"channels": {"team": {"urls": urls}}})
+        found = crew.job.get("access")
+        assert (found and found["providers"]) == wanted
+    assert found == {
+        "providers": ["x=y"],
+        "cloud": CONFIG["cloud"],
+        "host": {"procfs": "/p", "sysfs": "/s", "devfs": "/d"},
+    }
+
+
 # ---- answers ----------------------------------------------------------------------------------
 
 

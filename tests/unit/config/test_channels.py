@@ -6,8 +6,10 @@ from typing import get_args
 
 import pytest
 
+from costguard.cloud.api import load as load_plug_ins
 from costguard.config.load import ConfigurationError, load
 from costguard.config.options import FIT_NAME, OPTIONS
+from costguard.config.plug_ins import INSTALLED
 from costguard.config.show import as_json, as_toml
 from costguard.config.types import Channels
 from costguard.notify.worker import LOCAL_CHANNELS
@@ -115,3 +117,40 @@ def test_a_link_names_the_machine_that_it_holds(url: str, fits: bool) -> None:
     else:
         with pytest.raises(ConfigurationError, match=r"notify\.hold_url"):
             load({"set": [f"notify.hold_url={url}"]}, {}, NOWHERE)
+
+
+SECRET = '[notify.channels.team]\nurls = "secret:team/urls"\n'
+
+
+def test_a_reference_to_the_cloud_is_shown_as_it_is(tmp_path: Path) -> None:
+    """It says where a secret stands; what looks like one elsewhere is hidden."""
+    (tmp_path / "config.toml").write_text(SECRET)
+    loaded = load({"config": str(tmp_path / "config.toml")}, {}, NOWHERE)
+    assert 'urls = "secret:team/urls"' in as_toml(loaded)
+    assert "'value': 'secret:team/urls'" in str(as_json(loaded))
+
+
+@pytest.mark.parametrize(
+    ("cloud", "words"),
+    [
+        ('provider = "none"', "cloud.provider is none"),
+        ('metadata = "never"', "this machine has no identity to read it with"),
+        ('provider = "aws"', "this is no secret of AWS; allowed: secret:NAME with the name or the ARN of a secret"),
+    ],
+)
+def test_a_secret_that_cannot_be_read_is_refused_beforehand(tmp_path: Path, cloud: str, words: str) -> None:
+    """With what is allowed; the name may be the secret itself, and is not repeated."""
+    said = problems(tmp_path, f"{SECRET.replace('team/urls', 's3cret:a')}[cloud]\n{cloud}\n")
+    assert "At 'notify.channels.team.urls'" in said
+    assert words in said
+    assert "s3cret" not in said
+
+
+def test_a_cloud_without_a_store_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with everything that a plug-in lacks."""
+    example = Path(__file__).parents[2] / "contract" / "example"
+    monkeypatch.syspath_prepend(str(example))
+    (provider,) = load_plug_ins(["costguard_example:Example"]).providers
+    monkeypatch.setitem(INSTALLED, "example", provider)
+    said = problems(tmp_path, f'{SECRET}[cloud]\nprovider = "example"\n')
+    assert "the plug-in for Example Cloud reads no secrets; allowed: file:/PATH, env:NAME, credential:NAME" in said

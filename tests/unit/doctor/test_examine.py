@@ -600,6 +600,25 @@ def test_what_pictures_need_is_named_where_messages_leave_the_machine(
     assert "costguard-agent[picture]" in sections
 
 
+@pytest.mark.parametrize(
+    ("vendor", "urls", "words"),
+    [
+        ("Nobody", "secret:team", "the secret team cannot be read: no cloud plug-in speaks for this machine"),
+        ("Amazon EC2", "secret:a:b", "'a:b' is no secret of AWS"),
+        ("Amazon EC2", "secret:team", "never tested with these settings"),
+    ],
+)
+def test_a_secret_that_no_cloud_can_have_is_named(bench: Bench, vendor: str, urls: str, words: str) -> None:
+    """What is known without a question to the cloud; the rest is for a test of the channel."""
+    assert bench.config is not None
+    (bench.folder / "sys/class/dmi/id").mkdir(parents=True)
+    (bench.folder / "sys/class/dmi/id/sys_vendor").write_text(vendor)
+    (bench.folder / "sys/class/dmi/id/board_asset_tag").write_text("i-0123456789abcdef0")
+    bench.config["notify"]["channels"] = {"team": {"urls": urls, "level": "info", "kinds": []}}
+    bench.config["providers"] = ["aws=costguard_aws"]
+    assert words in str(bench.examine().sections)
+
+
 def test_rules_with_a_unit_are_written_in_it() -> None:
     """Where agent and file differ, both values are said as people write them: no field of the policy prints a bare number."""
     values = {"seconds": 7200.0, "date": 1.8e9, "share": 0.07}
