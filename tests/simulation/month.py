@@ -167,7 +167,7 @@ def live(machine: str, mode: str, folder: Path, seed: int = 1) -> Month:
     script = phases if phases is not None else [*_take(forgotten(random.Random(seed)), 12)]
     postbox = Postbox(machine, folder)
     world = World(Machine(4, iter(script)), seed=seed, start_wall=MONDAY + 20.0, uptime=20.0)
-    config = effective(mode=mode, interval=60.0, price_per_hour=PRICE, currency="USD", unused_after=4 * HOUR)
+    config = effective(mode=mode, interval=120.0, price_per_hour=PRICE, currency="USD", unused_after=4 * HOUR)
     config["notify"] = {
         "local": ["wall"], "attempts": 3, "channels": CHANNELS, "summary": "weekly", "dry_run": "few", "armed": False,
     }  # fmt: skip

@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,19 +25,7 @@ def utc() -> Iterator[None]:
     time.tzset()
 
 
-@pytest.fixture(
-    scope="module", params=[(machine, mode) for machine in MACHINES for mode in ("dry-run", "live")], ids="-".join
-)
-def month(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Month:
-    """One machine in one mode."""
-    machine, mode = request.param
-    folder = tmp_path_factory.mktemp("month")
-    summary.keep(str(folder), MONDAY)
-    return live(machine, mode, folder)
-
-
-@pytest.mark.thorough
-def test_every_stop_was_announced_and_told(month: Month) -> None:
+def every_stop_was_announced_and_told(month: Month) -> None:
     """In live mode on a channel, at least ten minutes before; in dry run what would have been done."""
     warnings = [letter for letter in month.letters if letter.kind == "warning"]
     for at in month.stops:
@@ -48,15 +37,13 @@ def test_every_stop_was_announced_and_told(month: Month) -> None:
     assert month.stops, "a month in which nothing happens proves nothing"
 
 
-@pytest.mark.thorough
-def test_nobody_is_told_twice(month: Month) -> None:
+def nobody_is_told_twice(month: Month) -> None:
     """One message for each change of each incident."""
     seen = [(letter.kind, letter.incident, letter.text.title) for letter in month.letters if letter.incident]
     assert len(seen) == len(set(seen))
 
 
-@pytest.mark.thorough
-def test_every_countdown_has_its_end(month: Month) -> None:
+def every_countdown_has_its_end(month: Month) -> None:
     """Cancelled, acted or would have: nobody is left with a warning."""
     ends: dict[str, list[str]] = {}
     for letter in month.letters:
@@ -66,8 +53,7 @@ def test_every_countdown_has_its_end(month: Month) -> None:
             assert {"cancelled", "acting", "would_act"} & set(kinds), kinds
 
 
-@pytest.mark.thorough
-def test_a_dry_run_writes_a_line_a_day_at_most_in_the_median(month: Month) -> None:
+def a_dry_run_writes_a_line_a_day_at_most_in_the_median(month: Month) -> None:
     """Beside the summary of the week, which always comes while the machine is on."""
     days = lines_a_day(month, "team")
     if month.mode == "dry-run":
@@ -79,11 +65,25 @@ def test_a_dry_run_writes_a_line_a_day_at_most_in_the_median(month: Month) -> No
         assert max(lines_a_day(month, "pager")) == 0, "a stop that goes well wakes nobody"
 
 
-@pytest.mark.thorough
-def test_the_page_shows_every_message_of_the_channels(month: Month) -> None:
+def the_page_shows_every_message_of_the_channels(month: Month) -> None:
     """It is what people read."""
     text = "\n".join(written([month]))
     for letter in month.letters:
         if "team" in letter.channels:
             assert letter.text.title in text
             assert letter.text.body.splitlines()[-1] in text
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(580)
+@pytest.mark.parametrize("mode", ["dry-run", "live"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_month_of_messages(machine: str, mode: str, tmp_path: Path) -> None:
+    """Of one machine in one mode: each promise below."""
+    summary.keep(str(tmp_path), MONDAY)
+    month = live(machine, mode, tmp_path)
+    every_stop_was_announced_and_told(month)
+    nobody_is_told_twice(month)
+    every_countdown_has_its_end(month)
+    a_dry_run_writes_a_line_a_day_at_most_in_the_median(month)
+    the_page_shows_every_message_of_the_channels(month)
