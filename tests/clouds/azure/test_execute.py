@@ -237,7 +237,7 @@ def test_the_look_fails_as_well(azure: FakeAzure, machine: AzureMachine) -> None
     azure.faults.add("instance_view", "cut_before", times=9)
     outcome = act(machine, ticket=TICKET._replace(deadline=0.4))
     assert (outcome.status, outcome.proof) == ("unknown", "")
-    assert "could not be looked at" in outcome.detail
+    assert "could not be looked at" in outcome.detail or "could not be read" in outcome.detail  # as the time runs out
 
 
 @pytest.mark.parametrize("verb", ["stop", "terminate"])
