@@ -11,6 +11,7 @@ from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Set
 from costguard.plans import Result
 from costguard_azure import firmware, prices
 from costguard_azure import permissions as rights
+from costguard_azure.secret_store import SecretStore
 
 
 class Azure:
@@ -36,7 +37,16 @@ class Azure:
             live_only=True,
             formerly="scheduled_events",
         ),
+        Setting(
+            "store_endpoint",
+            "Another address of the key vault, for `secret:VAULT/SECRET`. Empty: the vault's own.",
+            default="",
+            example="https://vault.internal.example.org",
+            allowed="a URL that begins with http:// or https://, or nothing",
+            kind="url",
+        ),
     )
+    secret_store = SecretStore()
     recognises = staticmethod(firmware.recognises)
     price = staticmethod(prices.price)
     permissions = staticmethod(rights.permissions)

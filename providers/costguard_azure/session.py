@@ -89,7 +89,6 @@ class Session:
         self.endpoint = (str(site.settings.get("api_endpoint") or "") or cloud.endpoint).rstrip("/")
         self.credential = credential or Credential(site, cloud.audience)
         self.scope = f"{cloud.audience.rstrip('/')}/.default"
-        verify = site.environ.get("REQUESTS_CA_BUNDLE") or site.environ.get("SSL_CERT_FILE") or True
         self._connections = requests.Session()
         self._connections.auth = _as_it_is
         self._connections.hooks["response"].append(limit)
@@ -97,7 +96,7 @@ class Session:
             session=self._connections,
             connection_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
-            connection_verify=verify,
+            connection_verify=_authority(site),
         )
         self.compute = ComputeManagementClient(
             self.credential,
@@ -173,6 +172,34 @@ class Session:
         """Close the connection."""
         self._arm.close()
         self.compute.close()
+
+
+def fetch(site: Site, url: str, version: str, token: str, within: float) -> Any:
+    """The JSON of an answer to one GET, of a service beside the Resource Manager. Raises what the SDK raises."""
+    import requests
+    from azure.core import PipelineClient
+    from azure.core.exceptions import HttpResponseError
+    from azure.core.pipeline import policies as sdk
+    from azure.core.pipeline.transport import RequestsTransport
+    from azure.core.rest import HttpRequest
+
+    connections = requests.Session()
+    connections.auth = _as_it_is
+    connections.hooks["response"].append(limit)
+    times = {"connection_timeout": min(CONNECT_SECONDS, within), "read_timeout": within}
+    transport = RequestsTransport(session=connections, connection_verify=_authority(site), **times)
+    policies = [sdk.RequestIdPolicy(), sdk.UserAgentPolicy(user_agent=AGENT), sdk.RetryPolicy(retry_total=0)]
+    headers = {"Authorization": f"Bearer {token}"}
+    with PipelineClient(base_url=url, policies=policies, transport=transport) as client:
+        response = client.send_request(HttpRequest("GET", url, params={"api-version": version}, headers=headers))
+        if response.status_code != 200:
+            raise HttpResponseError(response=response)
+        return response.json()
+
+
+def _authority(site: Site) -> Any:
+    """The file with the authorities that are trusted; True for the usual ones."""
+    return site.environ.get("REQUESTS_CA_BUNDLE") or site.environ.get("SSL_CERT_FILE") or True
 
 
 def open_session(site: Site, identity: Identity) -> Session:

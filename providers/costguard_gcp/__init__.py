@@ -7,10 +7,11 @@ on); google-auth (the product name starts with "Google").
 
 from collections.abc import Mapping
 
-from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Site
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Setting, Site
 from costguard.plans import Result
 from costguard_gcp import firmware, prices
 from costguard_gcp import permissions as rights
+from costguard_gcp.secret_store import SecretStore
 
 
 class Gcp:
@@ -22,6 +23,17 @@ class Gcp:
     permissions = staticmethod(rights.permissions)
     policy = staticmethod(rights.policy)
     commands = staticmethod(rights.commands)
+    secret_store = SecretStore()
+    settings = (
+        Setting(
+            "store_endpoint",
+            "Another address of Google Secret Manager, for `secret:NAME`. Empty: Google's own.",
+            default="",
+            example="https://secretmanager-internal.p.googleapis.com",
+            allowed="a URL that begins with http:// or https://, or nothing",
+            kind="url",
+        ),
+    )
 
     def instance_of(self, dmi: Mapping[str, str]) -> str:
         """None beside the firmware's own UUID."""

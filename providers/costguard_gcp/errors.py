@@ -98,6 +98,25 @@ def heed(response: Any, **_options: object) -> None:
         raise foreign("asking Google Cloud", status, response.text)
 
 
+def document(response: Any) -> Any:
+    """What an answer of an API holds that the SDK did not ask. Raises GoogleAPICallError, and CloudError for what is none of the API's."""
+    try:
+        said = response.json()
+    except ValueError:
+        said = None
+    if response.status_code == requests.codes.ok and said is not None:
+        return said
+    error = said.get("error") if isinstance(said, dict) else None
+    if not isinstance(error, dict):
+        raise foreign("asking Google Cloud", int(response.status_code), "")
+    message = short(error.get("message"))
+    if (response.status_code, error.get("status")) == (404, "NOT_FOUND"):
+        raise CloudError("gone", message, code="NOT_FOUND")
+    failed = api.from_http_response(response)
+    failed.message = message
+    raise failed
+
+
 def _has_object(response: Any) -> bool:
     """Whether an error is one of the API's form, or no JSON at all, which the SDK knows how to take."""
     try:

@@ -26,11 +26,15 @@ MORE = {
     },
     "costguard_azure": {
         "arm": "the questions that are put to the Resource Manager, past the SDK's models",
+        "secret_store": "optional: the cloud keeps secrets that a machine may read",
         "resource": "resource ids, from which every address is made",
         "rules_bill": "the rules are too many for one file",
         "rules_group": "as rules_bill",
     },
-    "costguard_gcp": {"places": "where a machine and its group are, for every call"},
+    "costguard_gcp": {
+        "places": "where a machine and its group are, for every call",
+        "secret_store": "optional: the cloud keeps secrets that a machine may read",
+    },
 }
 """What a plug-in has beside them, and why."""
 

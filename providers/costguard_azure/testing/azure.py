@@ -11,6 +11,7 @@ from costguard_azure.testing.arm import Arm
 from costguard_azure.testing.faults import Faults
 from costguard_azure.testing.imds import Imds
 from costguard_azure.testing.server import Entry, Server
+from costguard_azure.testing.vault import Vault
 from costguard_azure.testing.world import World
 
 DMI = {"sys_vendor": "Microsoft Corporation", "product_name": "Virtual Machine", "chassis_asset_tag": ASSET_TAG}
@@ -31,16 +32,18 @@ class FakeAzure:
         self.folder = self._folder.name
 
     def __enter__(self) -> Self:
-        arm = Arm(self.world, self.faults)
+        arm, self._trusted = Arm(self.world, self.faults), self._tls()
         self._imds = Server("imds", Imds(self.world, self.faults, self._faster).respond, self.log, None)
-        self._arm = Server("arm", arm.respond, self.log, self._tls())
+        self._arm = Server("arm", arm.respond, self.log, self._trusted)
         arm.url = self._arm.url
+        self._vault = Server("vault", Vault(self.world, self.faults).respond, self.log, self._trusted)
         self._files()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._imds.close()
         self._arm.close()
+        self._vault.close()
         self._folder.cleanup()
 
     def unplug(self) -> None:
@@ -51,6 +54,11 @@ class FakeAzure:
     def settings(self) -> dict[str, Any]:
         """The section ``[cloud]`` that leads here; `confirm_interval` is for tests alone."""
         return {"metadata_endpoint": self._imds.url, "api_endpoint": self._arm.url, "confirm_interval": 0.05}
+
+    @property
+    def vault_url(self) -> str:
+        """What `store_endpoint` of ``[cloud.azure]`` is to be set to."""
+        return self._vault.url
 
     @property
     def environ(self) -> dict[str, str]:

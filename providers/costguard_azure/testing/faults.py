@@ -32,8 +32,9 @@ OPERATIONS = (
         "tags",
     ),
     *("instance", "token", "events"),
+    "secret",
 )
-"""Of the Resource Manager, and in the last row of the metadata service."""
+"""Of the Resource Manager; in the last rows of the metadata service, and of a key vault."""
 
 
 class Fault(NamedTuple):

@@ -19,6 +19,9 @@ AUDIENCES = frozenset(
         "https://management.core.usgovcloudapi.net",
         "https://management.usgovcloudapi.net",
         "https://management.chinacloudapi.cn",
+        "https://vault.azure.net",
+        "https://vault.usgovcloudapi.net",
+        "https://vault.azure.cn",
     )
 )
 
@@ -110,7 +113,7 @@ class Imds:
             return _bad("invalid_request", "Identity not found")
         now = int(time.time())
         body = {
-            "access_token": world.token(),
+            "access_token": world.token(resource.rstrip("/")),
             "client_id": world.client_id,
             "expires_in": f"{world.token_seconds:.0f}",
             "expires_on": f"{now + world.token_seconds:.0f}",

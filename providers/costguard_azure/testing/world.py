@@ -92,6 +92,9 @@ class World:
     hibernated: bool = False
     exists: bool = True
     tokens: dict[str, float] = field(default_factory=dict)
+    audiences: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
+    reads_secrets: bool = True
     operations: dict[str, float] = field(default_factory=dict)
     _target: str = ""
     _due: float = 0.0
@@ -153,8 +156,9 @@ class World:
         """Whether the machine is on its way out."""
         return self._target == "deleted"
 
-    def token(self) -> str:
-        """A new token, good for ``token_seconds``."""
+    def token(self, audience: str = "") -> str:
+        """A new token, good for ``token_seconds``, for one audience."""
         text = f"fake.{uuid.uuid4().hex}"
+        self.audiences[text] = audience
         self.tokens[text] = time.time() + self.token_seconds
         return text

@@ -22,6 +22,7 @@ from costguard_gcp.testing.discovery import NotInDiscoveryError
 from costguard_gcp.testing.firmware import firmware
 from costguard_gcp.testing.machine import Group, LocalSsd, Machine
 from costguard_gcp.testing.metadata import MetadataServer
+from costguard_gcp.testing.secret_store import SecretApi
 from costguard_gcp.testing.server import Request
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "MetadataServer",
     "NotInDiscoveryError",
     "Request",
+    "SecretApi",
     "firmware",
 ]

@@ -7,9 +7,11 @@ from click.testing import CliRunner, Result
 
 from costguard.cli.main import main
 
-NAMES = {"aws": "prod/team"}
+NAMES = {"aws": "prod/team", "gcp": "team", "azure": "vault-1/team"}
 RIGHTS = {
     "aws": "secretsmanager:GetSecretValue",
+    "gcp": "secretmanager.versions.access",
+    "azure": "Microsoft.KeyVault/vaults/secrets/getSecret/action",
 }
 
 

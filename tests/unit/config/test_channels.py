@@ -135,12 +135,13 @@ def test_a_reference_to_the_cloud_is_shown_as_it_is(tmp_path: Path) -> None:
     [
         ('provider = "none"', "cloud.provider is none"),
         ('metadata = "never"', "this machine has no identity to read it with"),
-        ('provider = "aws"', "this is no secret of AWS; allowed: secret:NAME with the name or the ARN of a secret"),
+        ('provider = "azure"', "this is no secret of Azure; allowed: secret:NAME with VAULT/SECRET"),
+        ('provider = "gcp"', "this is no secret of Google Cloud; allowed: secret:NAME with"),
     ],
 )
 def test_a_secret_that_cannot_be_read_is_refused_beforehand(tmp_path: Path, cloud: str, words: str) -> None:
     """With what is allowed; the name may be the secret itself, and is not repeated."""
-    said = problems(tmp_path, f"{SECRET.replace('team/urls', 's3cret:a')}[cloud]\n{cloud}\n")
+    said = problems(tmp_path, f"{SECRET.replace('team/urls', 's3cret/a/b/c')}[cloud]\n{cloud}\n")
     assert "At 'notify.channels.team.urls'" in said
     assert words in said
     assert "s3cret" not in said
