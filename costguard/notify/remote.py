@@ -218,6 +218,10 @@ def _plugin(url: str) -> Plugin | None:
     return found
 
 
+NO_ADDRESS = Sent("?", "this line is no address", "write it as SERVICE://…, as docs/notify.md has them")
+"""Nothing of such a line is repeated, not even its first word: it may be a bare token."""
+
+
 def _unusable(schema: str) -> Sent:
     """Nothing of the address is repeated: whatever is wrong with it, it holds a secret."""
     manager = NotificationManager()
@@ -358,7 +362,8 @@ def _one(
 ) -> None:
     try:
         if plugin is None:
-            found[key] = _unusable(url.partition(":")[0].lower())
+            schema, separator, _ = url.partition("://")
+            found[key] = _unusable(schema.lower()) if separator else NO_ADDRESS
         else:
             found[key] = send(message, url, plugin, end, picture, note)
     except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, the other addresses count

@@ -176,6 +176,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         ]
         urls["unknown"] = [f"carrierpigeon://{CANARY}/{CANARY}"]
         urls["misspelt"] = [f"slack://{CANARY}"]
+        urls["bare"] = [f"{CANARY}token", f"{CANARY}:{CANARY}", f'{{"{CANARY}": "json://h"}}']
         channels = {name: {"urls": written(folder, name, *lines)} for name, lines in urls.items()}
         (folder / "cred").write_text(f"{at}/credential/{CANARY}\n")
         patch.setenv("FROM_ENV", f"{at}/environment/{CANARY}")
@@ -227,7 +228,7 @@ def test_what_cannot_pass_is_not_repeated(run: Run, name: str, words: str) -> No
     ("name", "words"),
     [
         ("nobody", "550"), ("password", "535"),
-        ("unknown", "no such service"), ("misspelt", "Slack: its address is incomplete"), ("open", "chmod 600"),
+        ("unknown", "no such service"), ("misspelt", "Slack: its address is incomplete"), ("bare", "this line is no address"), ("open", "chmod 600"),
         ("empty", "contains no address"), ("missing", "there is no file"), ("unset", "NOWHERE_SET is not set"),
     ],
 )  # fmt: skip
@@ -270,7 +271,7 @@ def test_no_secret_comes_out(run: Run) -> None:
 
 def test_every_channel_has_its_answer(run: Run) -> None:
     """Nothing is forgotten, and nothing is in doubt but what took part of it."""
-    assert len(run.answer["reached"].keys() | run.answer["failed"].keys()) == 20
+    assert len(run.answer["reached"].keys() | run.answer["failed"].keys()) == 21
     assert run.answer["reached"].keys() & run.answer["failed"].keys() == {"two"}
 
 

@@ -1,7 +1,10 @@
 """Addresses in AWS Secrets Manager: read once with the instance's own role, by the real SDK, and said nowhere."""
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,36 @@ def test_a_message_goes_to_the_addresses_of_a_secret(here: FakeMachine) -> None:
         assert len(service.asked) == 2
     assert "CHAT is not set" in done.failed["other"]
     assert [request.answered for request in here.api.log if request.action == "GetSecretValue"] == [200]
+
+
+def test_the_installed_command_says_what_came_of_it(here: FakeMachine, tmp_path: Path) -> None:
+    """`notify test` names the cause for each channel, `doctor` and `config show` the reference; nobody the secret, no file either."""
+    here.api.secrets["denied"] = Kept("us-east-1", NO_PLACE, DENIED)
+    file = tmp_path / "config.toml"
+    tables = "".join(f'[notify.channels.{name}]\nurls = "secret:{name}"\n' for name in ("team", "denied"))
+    file.write_text(f'[notify]\nlocal = []\n{tables}[host]\nsysfs = "{here.root}/sys"\nprocfs = "{here.root}/proc"\n')
+    given = ["--config", str(file)]
+
+    def run(*typed: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "costguard", *typed, *given],
+            capture_output=True, text=True, check=False, timeout=120, env={**os.environ, **here.environ()},
+        )  # fmt: skip
+        return done.stdout + done.stderr
+
+    with chat() as service:
+        here.api.secrets["team"] = Kept("us-east-1", service.address)
+        state = ("--state-dir", str(tmp_path / "state"))
+        said = [run("notify", "test", *state), run("config", "show"), run("doctor", *state)]
+        assert len(service.asked) == 1
+    assert "ok      team" in said[0]
+    assert (
+        "FAILED  denied  the secret denied cannot be read: AWS Secrets Manager in us-east-1: AWS denies it" in said[0]
+    )
+    assert 'urls = "secret:team"' in said[1]
+    assert "team: a test arrived" in said[2]
+    assert CANARY not in "".join(said)
+    assert not any(CANARY.encode() in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
 
 
 @pytest.mark.parametrize(
