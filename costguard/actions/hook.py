@@ -7,6 +7,7 @@ more, because the cloud does not wait either.
 
 import os
 import pwd
+from collections.abc import Mapping
 
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context
@@ -47,8 +48,17 @@ def run(context: Context, occasion: str, within: float) -> Result:
         return Result("failed", f"{name} did not run: {error}")
     if not results.begin(mine).first:
         return Result("done", f"{name} ran before")
-    environment = {**command.environment(mine), **(account.variables if account else {})}
+    environment = command.environment(mine) if account is None else _of(account, mine)
     return effect.run_own(mine, name, command.arguments(mine), within, environment, account)
+
+
+def _of(account: Account, context: Context) -> Mapping[str, str]:
+    """What a program of another user gets: nothing of the agent's, which may hold its secrets."""
+    kept = {
+        name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "TZ"} or name.startswith("LC_")
+    }
+    own = {name: value for name, value in command.environment(context).items() if name.startswith("COSTGUARD_")}
+    return {**kept, **account.variables, **own}
 
 
 def _account(user: str) -> Account | None:

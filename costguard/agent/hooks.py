@@ -6,10 +6,14 @@ from typing import Any, NamedTuple
 
 from costguard.actions.base import Context, HookStep
 from costguard.actions.job import ActionAnswer
+from costguard.agent.circumstances import Circumstances
 from costguard.agent.task import NOT_IN_TIME, Part, TaskError
 from costguard.engine import deadlines
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING, Core
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
+
+STEPS: tuple[HookStep, ...] = ("armed", "warning", "cancelled", "undo", "post_boot")
+"""All but `pre_stop`, which the action worker runs."""
 
 WAITING_LIMIT = 8
 """Steps that wait; with more the oldest is left out."""
@@ -22,7 +26,7 @@ class Occasion(NamedTuple):
     name: str
     incident: str = ""
     reason: str = ""
-    sentence: str = ""
+    given: Circumstances = Circumstances()
 
 
 Record = Callable[[Occasion, str, str], None]
@@ -45,26 +49,28 @@ class Hooks(Part[ActionAnswer]):
         self._settings: Mapping[str, Any] = config.get("hooks") or {}
         self._live = config["policy"]["mode"] == "live"
 
-    def booted(self, boot_id: str) -> None:
+    def booted(self, boot_id: str, given: Circumstances) -> None:
         """The guard begins: in a boot that no guard has seen, as far as is remembered in it."""
-        self._add(Occasion("post_boot", boot_id))
+        self._add(Occasion("post_boot", boot_id, given=given))
 
-    def note(self, before: Core, core: Core, sentence: str) -> None:
+    def note(self, before: Core, core: Core, circumstances: Callable[[], Circumstances]) -> None:
         """See which steps a change of the engine's state has reached."""
-        now, was = core.incident, before.incident
+        if not self._live or not any(self._settings.get(step) for step in STEPS):
+            return
+        now, was, given = core.incident, before.incident, circumstances()
         if before.signals.armed_at is None and core.signals.armed_at is not None:
-            self._add(Occasion("armed", core.boot_id, sentence=sentence))
+            self._add(Occasion("armed", core.boot_id, given=given))
         if core.phase == WARNING and now is not None and (was is None or was.id != now.id):
-            self._add(Occasion("warning", now.id, now.id, now.reason, sentence))
+            self._add(Occasion("warning", now.id, now.id, now.reason, given))
         if was is None or core.phase == before.phase:
             return
         if before.phase == WARNING and core.phase == WATCHING:
-            self._add(Occasion("cancelled", was.id, was.id, was.reason, sentence))
+            self._add(Occasion("cancelled", was.id, was.id, was.reason, given))
         if before.phase in {ACTING, CONFIRMING} and core.phase == WATCHING and core.fresh == "resume":
-            self._add(Occasion("post_boot", was.id, was.id, was.reason, sentence))
+            self._add(Occasion("post_boot", was.id, was.id, was.reason, given))
         stays = core.phase == FAILED or (core.phase == DONE and core.ending.done in {"cannot", "unknown"})
         if stays or (before.phase == WARNING and core.phase == WATCHING):
-            self._add(Occasion("undo", was.id, was.id, was.reason, sentence))
+            self._add(Occasion("undo", was.id, was.id, was.reason, given))
 
     def _add(self, occasion: Occasion) -> None:
         if self._live and self._settings.get(occasion.step):
@@ -84,7 +90,7 @@ class Hooks(Part[ActionAnswer]):
         self._running = one = self._waiting.popleft()
         within = float(self._settings.get("timeout") or deadlines.HOOK_SECONDS)
         job = Context.of(self._config, str(self._config["policy"]["kill_action"]))._replace(
-            job="hook", step=one.step, attempt=one.name, incident=one.incident, reason=one.reason, sentence=one.sentence,
+            **{**one.given._asdict(), "reason": one.reason}, job="hook", step=one.step, attempt=one.name, incident=one.incident,
             deadline=within,
         )  # fmt: skip
         try:

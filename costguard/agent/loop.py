@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costguard.agent import journal
+from costguard.agent.circumstances import Circumstances
 from costguard.agent.cloud_side import CloudSide
 from costguard.agent.digest import digest
 from costguard.agent.disk import Disk
@@ -26,7 +27,7 @@ from costguard.agent.requests import Reply, Requests
 from costguard.agent.summary import SummaryPart
 from costguard.agent.tag_settings import changes
 from costguard.agent.task import Part
-from costguard.agent.workers import Circumstances, Workers
+from costguard.agent.workers import Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Outcome, Tick
 from costguard.engine.machine import Step, step
@@ -118,7 +119,7 @@ class Loop:
         self._reload = Reload(host, self._trouble, self._adopt)
         self.hooks = Hooks(host, config, self._trouble, self.history.hook)
         if not saved.again:
-            self.hooks.booted(boot.boot_id)
+            self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
         self.summary = SummaryPart(
             host, config, jitter_of(boot.instance), self._trouble,
             write=self.workers.message, record=self.history.delivery, facts=self._message_facts,
@@ -343,7 +344,7 @@ class Loop:
         if core is not before:
             self._due_at = None
             self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
-            self.hooks.note(before, core, str(self._last.sentence))
+            self.hooks.note(before, core, self._circumstances)
         if isinstance(event, Outcome) and (finding := self.preflight.finding(event, before)):
             self._events.append(finding)
         if not self.memory.still(before, self._last.state, self.gpu_side.reader.handed.get("learnt")):

@@ -5,9 +5,12 @@ from costguard.agent.task import NEVER
 LIMIT = 12
 HOUR_SECONDS = 3600.0
 
-ALWAYS = frozenset(("cancelled", "would_act", "acting", "closed"))
+ALWAYS = frozenset(("cancelled", "would_act", "acting", "closed", "done", "came_back", "summary"))
 """Kinds of level *info* that say what became of a warning; nobody can make many of them."""
 
+
+BY_USERS = frozenset(("held", "hold_ended", "deadline_extended"))
+"""Kinds that any user of the machine can make many of: they have a dozen of their own, and take nobody else's."""
 
 DRY_NEVER = frozenset(("warning", "cancelled", "countdown"))
 """What a dry run tells of a countdown in which nothing happens: it stays on the machine and in the summary."""
@@ -19,7 +22,7 @@ class Quota:
     """Messages of level *info*, and what readers find: so many an hour, the others as one digest at its end."""
 
     def __init__(self) -> None:
-        self._began, self._sent = -HOUR_SECONDS, 0
+        self._began, self._sent, self._sent_of_users = -HOUR_SECONDS, 0, 0
         self._left_out: dict[str, int] = {}
         self._would_act = -DAY_SECONDS
 
@@ -35,8 +38,12 @@ class Quota:
         if kind in ALWAYS or (level != "info" and kind != "finding"):
             return True
         if now >= self._began + HOUR_SECONDS and not self._left_out:
-            self._began, self._sent = now, 0
-        if self._sent < LIMIT:
+            self._began, self._sent, self._sent_of_users = now, 0, 0
+        if kind in BY_USERS:
+            self._sent_of_users += 1
+            if self._sent_of_users <= LIMIT:
+                return True
+        elif self._sent < LIMIT:
             self._sent += 1
             return True
         self._left_out[kind] = self._left_out.get(kind, 0) + 1
@@ -52,5 +59,5 @@ class Quota:
         if now < self.deadline:
             return ""
         listed = ", ".join(f"{number} × {kind}" for kind, number in self._left_out.items())
-        self._began, self._sent, self._left_out = now, 0, {}
+        self._began, self._sent, self._sent_of_users, self._left_out = now, 0, 0, {}
         return listed

@@ -16,6 +16,9 @@ FIRST_AFTER_SECONDS = 900.0
 LOOK_EVERY_SECONDS = 6 * 3600.0
 """A clock that is set moves the date: it is looked at so often."""
 
+SET_WITHIN_SECONDS = 3600.0
+"""A clock that nothing has set so long after the boot is as right as it will be."""
+
 AGAIN_SECONDS = 3600.0
 """After a summary that reached nobody."""
 
@@ -58,7 +61,7 @@ class SummaryPart(Part[Told]):
             self._again(now, NOT_IN_TIME)
         if self._task.running or now.boot < self.deadline:
             return
-        if now.wall < self._due_wall or now.synced is False:
+        if now.wall < self._due_wall or (now.synced is False and now.boot < SET_WITHIN_SECONDS):
             self._wait(now)
             return
         self._draft = Draft(

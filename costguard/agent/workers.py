@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, Release
+from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
 from costguard.agent.recorder import Record
 from costguard.agent.task import NOT_IN_TIME, Task, TaskError, exit_reason
@@ -28,6 +29,9 @@ REACHED_LIMIT = 500
 RECEIPT_LIMIT = 4096
 """Characters of a receipt; it is kept in the state and sent in messages."""
 
+SAME_INCIDENT_SECONDS = 2.0
+"""A message leaves the machine so much later where an earlier one of the same incident is still on its way."""
+
 FOLLOWED_UP = frozenset(("warning", *ENDS.values(), "failed"))
 """Kinds of messages that the engine itself repeats while nobody took them."""
 
@@ -40,20 +44,10 @@ def status_without_answer(kind: str) -> str:
     return "unknown" if kind in {"act", "confirm"} else "failed"
 
 
-class Circumstances(NamedTuple):
-    """Facts for an action and the record of it, beside its effect."""
-
-    reason: str = ""
-    sentence: str = ""
-    idle_seconds: float = 0.0
-    gpus: tuple[str, ...] = ()
-    instance: str = ""
-
-
 class Worker:
     """One process and what the engine expects of it."""
 
-    __slots__ = ("effect", "findings", "job", "kind", "receipt", "reported", "task")
+    __slots__ = ("effect", "findings", "held_back", "job", "kind", "receipt", "reported", "task")
 
     def __init__(self, effect: str, kind: str, task: "Task[ActionAnswer] | Task[Told]") -> None:
         self.effect = effect
@@ -63,6 +57,7 @@ class Worker:
         self.findings: tuple[tuple[str, str, str], ...] = ()
         self.receipt = ""
         self.job: TellJob | None = None  # of a message
+        self.held_back = ""  # why it was kept from the channels beyond this machine
 
 
 class Workers:
@@ -108,16 +103,24 @@ class Workers:
         if self._redelivery is not None:
             self._redelivery.overtaken(draft.facts.get("incident"))
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
+        why = ""
         if (beyond := self._beyond) and (why := self._held_back(effect, now)):
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
                 return Outcome(now, effect.id, "delivered", proof=why)
+        if self._telling_of(draft.facts.get("incident")):  # people read what came first before what came of it
+            job = job._replace(pause=max(job.pause, SAME_INCIDENT_SECONDS))
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
-        worker.job = job
+        worker.job, worker.held_back = job, why
         outcome = self._run(worker, job, now, deadlines.TELL.killed)
         if outcome is not None:
             self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now)
         return outcome
+
+    def _telling_of(self, incident: object) -> bool:
+        """Whether another message of this incident is on its way."""
+        jobs = [worker.job for worker in self._running if worker.job is not None and not worker.reported]
+        return bool(incident) and any(job.message.facts.get("incident") == incident for job in jobs)
 
     def message(self, draft: Draft, only: tuple[str, ...] = ()) -> TellJob:
         """A message over every channel, of this machine and beyond it, or over ``only`` some."""
@@ -145,7 +148,9 @@ class Workers:
         few = self.config.get("notify", {}).get("dry_run") == "few" and effect.facts.get("mode") != "live"
         if few and not self._quota.admits_dry(effect.kind, now):
             return "held back for the summary: in dry run one message a day says what would have been done"
-        return "" if self._quota.admits(effect.kind, effect.level, now) else "held back for this hour's digest"
+        tells_an_end = effect.facts.get("ended_countdown") is True  # people were warned, and nothing comes of it
+        admitted = tells_an_end or self._quota.admits(effect.kind, effect.level, now)
+        return "" if admitted else "held back for this hour's digest"
 
     def _digest(self, now: float) -> None:
         """What was left out of the last hour, as one message to the channels beyond this machine."""
@@ -278,6 +283,8 @@ class Workers:
         failed = "; ".join(
             [f"{name}: {why}" for name, why in answer.failed.items()] + [answer.error] * bool(answer.error)
         )
+        if worker.held_back and not answer.reached:  # nobody failed to get what was kept back on purpose
+            return Outcome(now, worker.effect, "delivered", proof=worker.held_back)
         status = "delivered" if answer.reached else "failed"
         return Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT])
 

@@ -55,10 +55,16 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
 
 def _somebody_is_told(settings: Settings) -> Iterator[Problem]:
     """In the cloud nobody looks at a terminal, so a warning that stays on the machine warns nobody."""
-    if settings.mode != "live" or not ends_machine(settings) or settings.notify.channels or settings.notify.local_only:
+    if settings.mode != "live" or not ends_machine(settings) or settings.notify.local_only:
+        return
+    channels = settings.notify.channels.values()
+    if any("warning" in one.kinds if one.kinds else one.level != "critical" for one in channels):
         return
     text = "in live mode this machine is stopped, but warnings would reach only its own terminals"
     allowed = "a table [notify.channels.NAME] with urls (docs/notify.md), or notify.local_only = true"
+    if channels:
+        text = "in live mode this machine is stopped, but no channel would get its warnings"
+        allowed = 'a channel with level "warning" or "info", or with "warning" in kinds; or notify.local_only = true'
     yield Problem("notify.channels", f"{text}; allowed: {allowed}", involves=("mode", "kill_action", "fallback"))
 
 

@@ -23,6 +23,9 @@ LONG_COUNTDOWN_SECONDS = 1200.0
 
 LAST_SECONDS = 60.0
 
+UNREACHED_EVERY_SECONDS = 120.0
+"""A countdown of which nobody has heard is told so often."""
+
 
 class _Due(NamedTuple):
     """The next deadline: its limit, the seconds left, and the seconds that it gave in all."""
@@ -86,9 +89,13 @@ def remind(turn: Turn, incident: Incident, due: float) -> None:
     warned, reminded = incident.warned, incident.announcement.reminded
     if warned is None or incident.by_person or not turn.live or due - warned < LONG_COUNTDOWN_SECONDS:
         return
-    passed = sum(reached(turn.at, moment) for moment in (warned + (due - warned) / 2.0, due - LAST_SECONDS))
+    if incident.announcement.exhausted:  # nobody knows of it: tried until somebody does
+        passed = 1 + int((turn.at - warned) // UNREACHED_EVERY_SECONDS)
+    else:
+        passed = sum(reached(turn.at, moment) for moment in (warned + (due - warned) / 2.0, due - LAST_SECONDS))
     left = due - turn.at
     if passed <= reminded or left <= 0.0:
         return
-    turn.tell("countdown", "warning", due_in_seconds=left, due_wall=turn.wall + left)
-    turn.announcement = turn.announcement._replace(reminded=passed)
+    effect = turn.tell("countdown", "warning", due_in_seconds=left, due_wall=turn.wall + left)
+    awaited = effect if incident.announcement.exhausted else incident.announcement.effect
+    turn.announcement = turn.announcement._replace(reminded=passed, effect=awaited)

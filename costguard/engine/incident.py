@@ -239,6 +239,12 @@ def _told(turn: Turn, incident: Incident, event: Outcome) -> None:
         return
     if awaited:
         turn.incident = turn.incident._replace(warned=event.at)
+    elif incident.announcement.exhausted and not delivered:
+        turn.announcement = turn.announcement._replace(effect="")
+        return
+    elif incident.announcement.exhausted:  # somebody hears of it at last, and has the whole time from now on
+        turn.incident = turn.incident._replace(warned=event.at)
+        turn.announcement = turn.announcement._replace(reminded=0)
     reached = (event.proof or "somebody") if delivered else ""  # what people read says nothing else
     turn.announcement = turn.announcement._replace(effect="", exhausted=not delivered, reached=reached)
 

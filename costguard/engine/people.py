@@ -58,7 +58,7 @@ def hold(turn: Turn, event: AskHold) -> None:
     until = event.at + seconds
     granted = Hold(event.owner, event.reason, until, event.wall + seconds, event.uid, before + max(0.0, price - least))
     _charge(turn, key, price)
-    _grant(turn, granted, seconds)
+    _grant(turn, granted, seconds, countdown=core.phase == WARNING)
     cut = "" if seconds == event.seconds else f" (you asked for {event.seconds:.0f} s, more than the limit allows)"
     _answer(turn, event.client, f"held for {seconds:.0f} s{cut}", done=True)
 
@@ -153,14 +153,20 @@ def _end_countdown(turn: Turn, owner: str) -> None:
     turn.watch()
 
 
-def _grant(turn: Turn, granted: Hold, seconds: float) -> None:
-    """Keep the hold, and tell it, unless one of the same user was told just now."""
+def _grant(turn: Turn, granted: Hold, seconds: float, *, countdown: bool) -> None:
+    """Keep the hold, and tell it, unless one of the same user was told just now; ``countdown``: it ended one."""
     holds, told = turn.people.holds, _told_lately(turn)
     turn.people = turn.people._replace(holds=(*(hold for hold in holds if hold.key != granted.key), granted))
     before = next((hold.until for hold in holds if hold.key == granted.key), turn.at)
     if granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS_SECONDS:
         owner, until = granted.owner, granted.wall
-        facts = {"owner": owner, "hold": granted.reason, "hold_seconds": seconds, "hold_until_wall": until}
+        facts: dict[str, object] = {
+            "owner": owner,
+            "hold": granted.reason,
+            "hold_seconds": seconds,
+            "hold_until_wall": until,
+        }
+        facts |= {"ended_countdown": True} if countdown else {}
         told = _tell(turn, "held", granted.key, told, facts, always=granted.uid == ROOT)
     turn.people = turn.people._replace(told=told)
 

@@ -22,6 +22,7 @@ from apprise.manager_plugins import NotificationManager
 
 from costguard.masking import mask
 from costguard.notify.message import Message
+from costguard.notify.terminal import clean
 from costguard.report.picture import Picture
 
 TYPES = {"info": NotifyType.INFO, "warning": NotifyType.WARNING, "critical": NotifyType.FAILURE}
@@ -307,7 +308,7 @@ _CALLS_EVERYBODY = re.compile(r"@(?=(?:everyone|here|channel|all|team)\b)|<(?=[!
 
 def harmless(text: str) -> str:
     """The text without what wakes everybody: the reason of a hold is anybody's, and a service takes it for the agent's."""
-    return _CALLS_EVERYBODY.sub(lambda found: f"{found[0]}\u2060", text)  # WORD JOINER: takes no room
+    return _CALLS_EVERYBODY.sub(lambda found: f"{found[0]}\u2060", clean(text))  # WORD JOINER: takes no room
 
 
 def deliver(

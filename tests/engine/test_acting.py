@@ -63,6 +63,25 @@ def test_a_warning_that_reached_nobody_gives_people_longer(grace: float, wait: f
     assert heard.stops()[0] - heard.times("warning")[0] == pytest.approx(grace, abs=21.0)
 
 
+def test_a_countdown_that_nobody_heard_of_is_told_until_somebody_does() -> None:
+    """With the moment as it is then; who hears of it late has the whole time from then on."""
+    world = until(World(IDLE._replace(grace=600.0, unreached_wait=1800.0), 1), "WARNING")
+    begun = world.now
+    while world.now < begun + 900.0:
+        world.tick(QUIET)
+        world.settle(Tell="failed")
+    told = world.times("countdown")
+    assert len(told) >= 5, "as long as nobody hears of it"
+    assert all(later - earlier == pytest.approx(120.0, abs=11.0) for earlier, later in pairwise(told))
+    world.run(130.0, QUIET)
+    heard = world.now
+    incident = world.state.core.incident
+    assert incident is not None
+    assert (incident.announcement.exhausted, bool(incident.announcement.reached)) == (False, True)
+    until(world, "ACTING", 4000.0)
+    assert 600.0 - 131.0 <= world.stops()[0] - heard <= 620.0, "grace from the moment at which somebody heard of it"
+
+
 def sentence(world: World) -> str:
     """What people read now."""
     assert world.last is not None

@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
-from costguard.agent.workers import Circumstances, Workers
+from costguard.agent.workers import Workers
 from costguard.config.schema import Settings
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, deadlines, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell

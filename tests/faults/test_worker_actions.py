@@ -639,13 +639,22 @@ def test_an_undo_runs_only_after_what_it_takes_back(machine: Machine) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as another user")
-def test_a_program_runs_as_the_user_that_is_configured(machine: Machine) -> None:
-    """With that user's groups, home and name; one that does not exist is said, and nothing runs as root instead."""
+def test_a_program_runs_as_the_user_that_is_configured(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With that user's home and name, and nothing of the agent's environment; one that does not exist is said, and nothing runs as root instead."""
+    monkeypatch.setenv("TEAM_URLS", "json://HIDDEN")
     machine.root.chmod(0o755)
     (machine.root / "bin").chmod(0o755)
     for parent in machine.root.parents:
         if parent.owner() == "root" and parent != parent.parent and "pytest" in parent.name:
             parent.chmod(0o755)
     assert "it said: warning as nobody in" in at_step(machine, "warning", user="nobody")["detail"]
+    shown = at_step(
+        machine,
+        "cancelled",
+        user="nobody",
+        cancelled=[machine.tool("env", "/usr/bin/env | /usr/bin/sort | /usr/bin/tr '\\n' ' '")],
+    )["detail"]
+    assert "COSTGUARD_INCIDENT=b-i1" in shown
+    assert "HIDDEN" not in shown
     lost = at_step(machine, "armed", user="no-such-user")
     assert (lost["status"], "there is no user 'no-such-user'" in lost["detail"]) == ("failed", True)

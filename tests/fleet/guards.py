@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from costguard.actions.cloud import explain
+from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
-from costguard.agent.workers import Circumstances, Workers
+from costguard.agent.workers import Workers
 from costguard.cloud.api import CloudError, Identity, Site, Ticket
 from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Prepare, Tell

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from costguard.agent.workers import ActionEffect, Circumstances, Workers
+from costguard.agent.circumstances import Circumstances
+from costguard.agent.workers import ActionEffect, Workers
 from costguard.engine.effects import Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Line

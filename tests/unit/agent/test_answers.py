@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
-from costguard.agent.workers import REACHED_LIMIT, Circumstances, Workers
+from costguard.agent.workers import REACHED_LIMIT, Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Check, Confirm, Effect, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome

@@ -206,8 +206,9 @@ def test_a_user_who_holds_a_hundred_times_does_not_fill_the_chat() -> None:
     """The terminals get each message, the channels beyond a dozen an hour; the rest comes as one, and a new hour begins."""
     crew = Crew(channels={"team": {"urls": "env:A"}})
     tells(crew, 100, NOW, HELD)
-    tells(crew, 3, NOW, Tell("f", "finding", "warning", {}))
-    assert crew.channels == [["wall", "team"]] * LIMIT + [["wall"]] * (103 - LIMIT)
+    tells(crew, 15, NOW, Tell("f", "finding", "warning", {}))
+    of_users = [["wall", "team"]] * LIMIT + [["wall"]] * (100 - LIMIT)
+    assert crew.channels == [*of_users, *[["wall", "team"]] * LIMIT, *[["wall"]] * 3]
     assert crew.workers.deadline == NOW + 3600.0
     crew.workers.late(NOW + 3600.0)
     assert crew.channels[-1] == ["team"]
@@ -314,3 +315,36 @@ def test_a_fleet_does_not_write_at_the_same_second() -> None:
     assert Jitter("i-1", attended=False).before_message(acting, config) == 0.0
     assert Jitter("i-1", attended=True).before_message(warning, config) == 0.0
     assert Jitter("i-1", attended=False).before_message(warning, {**config, "cloud": {"spread": 0.0}}) == 0.0
+
+
+def test_what_was_held_back_on_purpose_is_no_failure() -> None:
+    """Nobody sits at a terminal, and the channel was not asked: the engine must neither repeat it nor wait for longer."""
+    crew = Crew(dry_run="few")
+    assert begin(crew.workers, Tell("m1", "warning", "warning", {"mode": "dry-run"}), NOW) is None
+    outcome = wrote(crew.workers, 1, json.dumps({"failed": {"wall": "nobody is there"}}).encode(), NOW + 1.0)
+    assert outcome is not None
+    assert (outcome.status, "summary" in outcome.proof) == ("delivered", True)
+
+
+def test_users_who_write_much_silence_nothing_of_the_machine() -> None:
+    """Their messages have a dozen of their own; what became of a warning is always told."""
+    crew = Crew()
+    tells(crew, 100, NOW, HELD)
+    for kind in ("unknown_recovered", "done", "came_back", "closed"):
+        assert tells(crew, 1, NOW, Tell("x", kind, "info", {})) == ["sent"]
+        assert crew.channels[-1] == ["wall", "team", "mail"]
+    tells(crew, 1, NOW, Tell("h", "held", "info", {"ended_countdown": True}))
+    assert crew.channels[-1] == ["wall", "team", "mail"], "a hold that ended a countdown"
+    tells(crew, 1, NOW, HELD)
+    assert crew.channels[-1] == ["wall"]
+
+
+def test_messages_of_one_incident_leave_in_their_order() -> None:
+    """What came of it waits a moment for what it is about; another incident waits for nothing."""
+    crew = Crew()
+    for number, incident in enumerate(("i1", "i1", "i2")):
+        assert begin(crew.workers, Tell(f"m{number}", "acting", "warning", {"incident": incident}), NOW) is None
+    assert [job.get("pause", 0.0) for job in crew.port.jobs] == [0.0, 2.0, 0.0]
+    crew.answers(NOW + 1.0, {"team": "x"}, {})
+    assert begin(crew.workers, Tell("m9", "done", "info", {"incident": "i2"}), NOW + 2.0) is None
+    assert crew.port.jobs[-1].get("pause", 0.0) == 0.0

@@ -66,6 +66,7 @@ def test_it_needs_to_be_configured_and_live() -> None:
 
 
 STEPS = {step: [f"/usr/bin/{step}"] for step in ("pre_stop", "undo", "armed", "warning", "cancelled", "post_boot")}
+HOSTS: list[SimHost] = []
 WORK_THEN_REST = [Phase(300.0, 0.9), Phase(9**9, 0.0)]
 
 
@@ -90,7 +91,7 @@ def steps(
                 self.rows += [row["data"] for row in given["events"] if row["kind"] == "hook"]
 
     journal = Kept()
-    host = SimHost(Machine(gpus=1, script=script), seed=4, until=seconds, watch=journal, faults=faults)
+    HOSTS.append(host := SimHost(Machine(gpus=1, script=script), seed=4, until=seconds, watch=journal, faults=faults))
     rules = {
         "mode": "live",
         "kill_duration": 600.0,
@@ -114,6 +115,10 @@ def test_each_step_of_an_incident_runs_its_program_once() -> None:
     assert ran == ["post_boot", "armed", "warning", "cancelled", "undo"]
     assert [line for line in journal.lines if line.startswith("<3>")] == []
     assert len(rows) == len(ran)
+    jobs = [job for _, job in HOSTS[-1].world.saved]
+    assert all(job["instance"] and job["gpus"] for job in jobs[1:]), "the variables of `command`"
+    assert jobs[0]["instance"]
+    assert jobs[2]["idle_seconds"] > 0.0
 
 
 def test_a_dry_run_runs_nothing() -> None:

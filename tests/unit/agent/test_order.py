@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
 from costguard.agent.journal import PREFIXES
 from costguard.agent.loop import Loop
 from costguard.agent.memory import COMMIT_EVERY_SECONDS, COUNTED_EVERY_SECONDS
-from costguard.agent.workers import Circumstances, Workers
+from costguard.agent.workers import Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Confirm, Prepare, Save
 from costguard.host.files import COMMITMENTS, STATE

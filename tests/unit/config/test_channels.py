@@ -155,3 +155,23 @@ def test_a_cloud_without_a_store_is_a_mistake(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(INSTALLED, "example", provider)
     said = problems(tmp_path, f'{SECRET}[cloud]\nprovider = "example"\n')
     assert "the plug-in for Example Cloud reads no secrets; allowed: file:/PATH, env:NAME, credential:NAME" in said
+
+
+@pytest.mark.parametrize(
+    ("channel", "fine"),
+    [
+        ('level = "critical"', False), ('kinds = ["done"]', False), ('level = "warning"', True),
+        ('level = "critical"\nkinds = ["warning"]', True), ("", True),
+    ],
+)  # fmt: skip
+def test_live_mode_needs_a_channel_that_gets_warnings(tmp_path: Path, channel: str, fine: bool) -> None:
+    """A pager that is silent while all goes well warns nobody."""
+    file = tmp_path / "config.toml"
+    text = f'mode = "live"\n[notify.channels.pager]\nurls = "env:PAGER"\n{channel}\n'
+    file.write_text(text)
+    if fine:
+        assert load({"config": str(file)}, {}, NOWHERE).settings.mode == "live"
+        return
+    assert "no channel would get its warnings" in problems(tmp_path, text)
+    file.write_text(text.replace("[notify", "[notify]\nlocal_only = true\n[notify", 1))
+    assert load({"config": str(file)}, {}, NOWHERE).settings.mode == "live"

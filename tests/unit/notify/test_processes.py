@@ -1,6 +1,7 @@
 """Who holds the GPUs stands in a warning: program, user and place, and nothing that a process was given."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def test_programs_are_named_once_with_their_number(machine: Path) -> None:
     process(machine / "proc", 13, "/dev/nvidia0", name="train")
     process(machine / "proc", 14, "/dev/nvidia0", name="nvidia-persiste")
     body = warned(machine)
-    assert f"On the GPUs: 3 × python3 of root (docker {DOCKER[:12]}) and train of root." in body
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    assert f"On the GPUs: 3 × python3 of {me} (docker {DOCKER[:12]}) and train of {me}." in body
     assert CANARY not in body
 
 

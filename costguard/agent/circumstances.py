@@ -1,0 +1,13 @@
+"""How the machine stood when a program was started for it."""
+
+from typing import NamedTuple
+
+
+class Circumstances(NamedTuple):
+    """Facts for an action and the record of it, beside its effect."""
+
+    reason: str = ""
+    sentence: str = ""
+    idle_seconds: float = 0.0
+    gpus: tuple[str, ...] = ()
+    instance: str = ""
