@@ -42,7 +42,7 @@ soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
 
 mutants: $(DEV_STAMP) ## break rules on purpose, and functions by chance, and see the tests fail (SEED=… draws again)
 	$(PY) -m tests.mutants.run
-	$(PY) -m tests.mutants.generated --count 12 --within 15
+	$(PY) -m tests.mutants.generated --count 8 --within 15
 
 planted: $(DEV_STAMP) ## plant bugs that nobody tuned for, and see after how many simulated days the simulation notices
 	$(PY) -m tests.simulation.planted

@@ -321,7 +321,8 @@ def _messages(
     if not reached:
         tries = effective.get("policy", {}).get("warn_attempts", 3)
         after = several(tries, "try", "tries")
-        text = f"a warning would reach only the journal now; after {after} the countdown goes on anyway"
+        where = "may" if effective["notify"].get("channels") else "would"  # what nobody tested may still work
+        text = f"a warning {where} reach only the journal now; after {after} the countdown goes on anyway"
         hint = "a `url` under [sink] gets a record of every incident in live mode"
         if "wall" not in channels:
             hint = f'add "wall" to local under [notify]; {hint}'

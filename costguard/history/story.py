@@ -131,7 +131,7 @@ def story(events: Iterable[Event]) -> list[Entry]:
         data = event.data
         effect = str(data.get("effect") or "")
         if event.kind == "told":
-            asked[effect] = "message"
+            asked[effect] = f"message {data.get('name')}"
         elif event.kind in {"prepare", "go", "confirm"}:
             asked[effect] = f"{event.kind} {data.get('action')}"
         entries.append(_entry(event, asked.get(effect, "")))
@@ -224,14 +224,15 @@ def _plan(data: Mapping[str, Any]) -> tuple[str, ...]:
 def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]:
     status, detail, proof = (str(data.get(name) or "") for name in ("status", "detail", "proof"))
     lines = tuple(f"{finding[1]}" for finding in data.get("findings") or () if len(finding) > 1)
-    if asked == "message":
+    kind, _, action = asked.partition(" ")
+    if kind == "message":
+        name = action.replace("_", " ")
         if status == "delivered":
             over = f" over {proof}" if proof else ""
-            return f"delivered{over}" + (f"; failed over {detail}" if detail else ""), ()
+            return f"{name} delivered{over}" + (f"; failed over {detail}" if detail else ""), ()
         tries = data.get("tries")
         after = "" if not tries else unreached(tries) if data.get("unreached") else "it will be retried"
-        return f"NOT delivered: {detail or 'no channel took it'}", (after,) if after else ()
-    kind, _, action = asked.partition(" ")
+        return f"{name} NOT delivered: {detail or 'no channel took it'}", (after,) if after else ()
     shown = f" (proof: {proof})" if proof else ""
     what = {"prepare": "the worker reports", "confirm": "the check reports"}.get(kind, "outcome")
     return f"{action}: {what}: {status}{shown}" + (f": {detail}" if detail else ""), lines

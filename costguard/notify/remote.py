@@ -322,6 +322,7 @@ def deliver(
         _ready()
     message = message._replace(title=harmless(message.title), body=harmless(message.body))
     found: dict[tuple[str, int], Sent] = {}
+    late: dict[tuple[str, int], Sent] = {}
     threads: list[threading.Thread] = []
     later: list[tuple[tuple[str, int], str, Plugin]] = []
 
@@ -333,6 +334,7 @@ def deliver(
     for name, addresses in urls.items():
         for number, url in enumerate(addresses):
             plugin = _plugin(url)
+            late[name, number] = _late(plugin)
             if draw is not None and plugin is not None and plugin.attachment_support:
                 later.append(((name, number), url, plugin))
             else:
@@ -344,11 +346,14 @@ def deliver(
             begin(key, url, plugin, picture.data, note)
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    late = Sent("?", "no answer in time", "it may still have arrived")
-    taken = dict(found)
-    return {
-        name: [taken.get((name, number), late) for number in range(len(addresses))] for name, addresses in urls.items()
-    }
+    taken = late | dict(found)
+    return {name: [taken[name, number] for number in range(len(addresses))] for name, addresses in urls.items()}
+
+
+def _late(plugin: Plugin | None) -> Sent:
+    """What is said of an address that has not answered when the time is over; what stands in it may be a secret."""
+    service = "?" if plugin is None else str(plugin.service_name)
+    return Sent(service, "no answer in time", "it may still have arrived")
 
 
 def _one(

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
+from costguard.engine.ahead import deadline_told_at
 from costguard.engine.alarm import would_have_stopped_at
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.events import Devices, Outcome, Tick
@@ -170,7 +171,8 @@ class _Walker:
         if core is before.core and state.tracks is before.tracks:
             until = core.unchanged_until  # the engine just said that such a tick changes nothing
         else:
-            until = self._calm_until(state) - 2 * EPSILON_SECONDS  # which the engine adds to the time
+            told = deadline_told_at(state, self.rules, self._wall(state.at), synced=None)
+            until = min(self._calm_until(state), told) - 2 * EPSILON_SECONDS  # which the engine adds to the time
         if self.policy.budget is not None:
             until = min(until, period_over(core, self.rules) - self.start)
         end = min(end, first_at(self.times, self._wall(until), k))

@@ -14,7 +14,7 @@ COMMON = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("ci", COMMON, derandomize=True, max_examples=30)
-settings.register_profile("thorough", COMMON, derandomize=True, max_examples=300)
+settings.register_profile("thorough", COMMON, derandomize=True, max_examples=100)
 settings.register_profile(
     "mutants",
     COMMON,

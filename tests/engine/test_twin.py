@@ -92,7 +92,7 @@ NEAR = st.sampled_from([0.0, -1e-11, 1e-11, -5e-7, 5e-7, -1e-6, 1e-6, -2e-6, -1e
 """How far from the moment of a decision a tick comes, in seconds."""
 
 SHORT = st.sampled_from([0.001, 0.04, 0.09, 0.11, 0.5, 0.9, 1.0, 1.001, 1.5, 1.999, 2.0, 3.0])
-LIVES = {"thorough": 1000}.get(os.environ.get("COSTGUARD_HYPOTHESIS", ""), settings().max_examples)
+LIVES = {"thorough": 400}.get(os.environ.get("COSTGUARD_HYPOTHESIS", ""), settings().max_examples)
 """Paths that part do so in one life of a thousand: before a merge there are more than elsewhere."""
 
 CROWD = 40

@@ -253,6 +253,7 @@ def test_who_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
         web.stopped.set()
         web.shutdown()
     assert "in time" in answer["failed"]["hangs"]
+    assert answer["failed"]["hangs"].startswith("JSON: "), "the service is named"
     assert "127.0.0.1 could not be reached (Connection refused)" in answer["failed"]["closed"]
     assert answer["reached"] == {"fine": "JSON"}
     assert CANARY not in printed

@@ -130,7 +130,9 @@ def test_a_warning_that_nobody_got_is_told_as_that() -> None:
     found = only(host)
     assert (found.result, found.delivered, found.unreached) == ("acted", 0, True)
     entries = story(events(host))
-    tries = [entry.lines for entry in entries if entry.title.startswith("NOT delivered: wall: no terminal takes it")]
+    tries = [
+        entry.lines for entry in entries if entry.title.startswith("warning NOT delivered: wall: no terminal takes it")
+    ]
     goes_on = ("the warning reached nobody in 3 tries; the countdown goes on anyway",)
     assert tries[:3] == [("it will be retried",), ("it will be retried",), goes_on]
     words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in entries)
@@ -155,7 +157,7 @@ def test_an_incident_is_recorded_from_its_warning_to_its_end() -> None:
     words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in story(events(host)))
     for part in (
         "told: the configured command on node will be run at",
-        "delivered over wall: 1 terminal (pts/0)",
+        "warning delivered over wall: 1 terminal (pts/0)",
         "plan for command: go",
         "command: the worker reports: ready",
         "command was started, on these readings:\nGPU 0 (Simulated GPU): 0 %",

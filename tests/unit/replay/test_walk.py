@@ -11,6 +11,7 @@ from tests.unit.replay.made import ROOMY, START, any_policy, restless, trace
 
 @given(seed=st.integers(0, 10**9))
 @example(seed=7002458)  # the first sample stands for an interval before the recording, which counts for what unlatches
+@example(seed=188)  # a deadline is told ahead while a stop is latched
 @example(seed=100496)  # the period of a budget ends within a countdown
 @example(seed=39)  # a sample within a rounding of the end of a window
 def test_what_is_left_out_changes_no_decision(seed: int) -> None:
