@@ -17,7 +17,7 @@ help: ## show these lines
 demo: $(RUN_STAMP) ## see it decide, without a GPU or a cloud account
 	@$(VENV)/bin/costguard demo
 
-test: $(if $(WHEEL),,$(DEV_STAMP)) ## run the tests, two or three minutes (WHEEL=dist/x.whl: against that wheel, in an environment of its own)
+test: $(if $(WHEEL),,$(DEV_STAMP)) ## run the tests, four minutes or so (WHEEL=dist/x.whl: against that wheel, in an environment of its own)
 ifeq ($(WHEEL),)
 	$(PY) -m pytest -n $(JOBS) --dist worksteal -m "not thorough" --session-timeout=1200
 else
