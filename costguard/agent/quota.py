@@ -5,9 +5,8 @@ from costguard.agent.task import NEVER
 LIMIT = 12
 HOUR_SECONDS = 3600.0
 
-ALWAYS = frozenset(("cancelled", "would_act", "acting", "closed", "done", "came_back", "summary"))
+ALWAYS = frozenset(("cancelled", "would_act", "acting", "closed", "done", "came_back"))
 """Kinds of level *info* that say what became of a warning; nobody can make many of them."""
-
 
 BY_USERS = frozenset(("held", "hold_ended", "deadline_extended"))
 """Kinds that any user of the machine can make many of: they have a dozen of their own, and take nobody else's."""
@@ -24,14 +23,19 @@ class Quota:
     def __init__(self) -> None:
         self._began, self._sent, self._sent_of_users = -HOUR_SECONDS, 0, 0
         self._left_out: dict[str, int] = {}
-        self._would_act = -DAY_SECONDS
+        self._would_act, self._would_act_of = -DAY_SECONDS, ""
 
-    def admits_dry(self, kind: str, now: float) -> bool:
-        """Whether a message of a dry run may leave now: what would have been done, once a day; the summary has the rest."""
-        if kind == "would_act" and now >= self._would_act + DAY_SECONDS:
-            self._would_act = now
-            return True
-        return kind not in DRY_NEVER and kind != "would_act"
+    def admits_dry(self, kind: str, now: float, incident: str) -> bool:
+        """Whether a message of a dry run may leave now: what would have been done, once a day; the summary has the rest.
+
+        One of the same incident is a further try of what nobody took.
+        """
+        if kind != "would_act":
+            return kind not in DRY_NEVER
+        if now < self._would_act + DAY_SECONDS:
+            return bool(incident) and incident == self._would_act_of
+        self._would_act, self._would_act_of = now, incident
+        return True
 
     def admits(self, kind: str, level: str, now: float) -> bool:
         """Whether a message may leave now; one that may not is counted for the digest."""

@@ -146,7 +146,7 @@ class Workers:
 
             self._quota = Quota()
         few = self.config.get("notify", {}).get("dry_run") == "few" and effect.facts.get("mode") != "live"
-        if few and not self._quota.admits_dry(effect.kind, now):
+        if few and not self._quota.admits_dry(effect.kind, now, str(effect.facts.get("incident") or "")):
             return "held back for the summary: in dry run one message a day says what would have been done"
         tells_an_end = effect.facts.get("ended_countdown") is True  # people were warned, and nothing comes of it
         admitted = tells_an_end or self._quota.admits(effect.kind, effect.level, now)

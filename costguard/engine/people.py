@@ -158,7 +158,7 @@ def _grant(turn: Turn, granted: Hold, seconds: float, *, countdown: bool) -> Non
     holds, told = turn.people.holds, _told_lately(turn)
     turn.people = turn.people._replace(holds=(*(hold for hold in holds if hold.key != granted.key), granted))
     before = next((hold.until for hold in holds if hold.key == granted.key), turn.at)
-    if granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS_SECONDS:
+    if countdown or granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS_SECONDS:
         owner, until = granted.owner, granted.wall
         facts: dict[str, object] = {
             "owner": owner,
@@ -167,7 +167,7 @@ def _grant(turn: Turn, granted: Hold, seconds: float, *, countdown: bool) -> Non
             "hold_until_wall": until,
         }
         facts |= {"ended_countdown": True} if countdown else {}
-        told = _tell(turn, "held", granted.key, told, facts, always=granted.uid == ROOT)
+        told = _tell(turn, "held", granted.key, told, facts, always=countdown or granted.uid == ROOT)
     turn.people = turn.people._replace(told=told)
 
 

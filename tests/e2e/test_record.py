@@ -307,6 +307,7 @@ def test_its_replay_decides_as_the_agent_did(agent: Agent, nvml_library: Path) -
         agent.gpus.set(util=0)
         agent.until(lambda report: report["done"] == "acted")
         moments.append(time.time())
+    recorder.until("a", lambda found: found[ADDRESSES[0]][-1].at > moments[-1] + 3.0)  # it may lag behind the agent
     assert ended(process, signal.SIGINT)[0] == 0
     policy = "kill_action=command, arm_duration=1s, interval=0.2s, window_rule=unbroken, kill_duration=2s, grace=1s, boot_grace=0s"
     done = recorder.replay("a", "--policy", f"{policy}, actions.command.run=['true'], unused_after=off")
@@ -315,4 +316,4 @@ def test_its_replay_decides_as_the_agent_did(agent: Agent, nvml_library: Path) -
     stops = [each for each in decided if each["kind"] == "stop"]
     assert len(stops) == acted(agent.folder) == 2, decided
     for stop, moment in zip(stops, moments, strict=True):
-        assert abs(stop["at"] - moment) < 2.0, (stop, moment)
+        assert abs(stop["at"] - moment) < 3.0, (stop, moment)

@@ -467,3 +467,16 @@ def test_of_more_users_than_are_remembered_those_that_held_longest_are() -> None
     assert len(accounts) == 64
     assert set(accounts) == {f"uid {uid}" for uid in range(7, 71)}
     assert world.state.core.people.charged > sum(accounts.values())
+
+
+def test_a_hold_that_ends_a_countdown_is_always_told_and_says_so() -> None:
+    """People were warned: whoever was told of just now, they must hear that nothing comes of it."""
+    world = started(kill_duration=30.0, grace=60.0)
+    world.hold(11.0, "eve", EVE)
+    while world.phase() != "WARNING":
+        world.tick(QUIET)
+        world.settle()
+    assert world.now < 60.0, "the first hold was told less than a minute ago"
+    world.hold(12.0, "eve", EVE)
+    told = [effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "held"]
+    assert [facts.get("ended_countdown") for facts in told] == [None, True]

@@ -348,3 +348,15 @@ def test_messages_of_one_incident_leave_in_their_order() -> None:
     crew.answers(NOW + 1.0, {"team": "x"}, {})
     assert begin(crew.workers, Tell("m9", "done", "info", {"incident": "i2"}), NOW + 2.0) is None
     assert crew.port.jobs[-1].get("pause", 0.0) == 0.0
+
+
+def test_what_a_dry_run_tells_once_a_day_is_tried_again_until_somebody_has_it() -> None:
+    """The engine repeats what nobody took: a further try is no second message. Another incident is."""
+    crew = Crew(dry_run="few", local=[])
+    would = Tell("m1", "would_act", "info", {"mode": "dry-run", "incident": "i1"})
+    crew.told(would, NOW, {}, {"team": "HTTP 503", "mail": "no route"})
+    assert begin(crew.workers, would._replace(id="m2"), NOW + 10.0) is None
+    assert crew.channels == [["team", "mail"]] * 2
+    other = begin(crew.workers, would._replace(id="m3", facts={"mode": "dry-run", "incident": "i2"}), NOW + 20.0)
+    assert other is not None
+    assert "summary" in other.proof
