@@ -1,0 +1,75 @@
+"""What a sense is: one kind of activity that keeps a machine up though its GPUs are idle.
+
+A sense reads times, counts, and names of users and programs. What somebody typed, and the content of a request, a file or
+a notebook, is never read.
+"""
+
+from typing import NamedTuple
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Protocol
+
+    from costguard.readers.host.processes import Processes
+
+    class Sense(Protocol):
+        """One sense, with a memory of its own between looks; a restart of the reader begins it anew."""
+
+        def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+            """``settings``: every setting of its row in `costguard.readers.host.senses`, checked."""
+
+        def look(self, now: "Moment", processes: Processes) -> "Sight":
+            """Say what goes on now. Never raises for what the world does, and never waits for it."""
+
+
+class Place(NamedTuple):
+    """Where the world is; other roots only in tests and recordings."""
+
+    proc: str = "/proc"
+    dev: str = "/dev"
+    sys: str = "/sys"
+    etc: str = "/etc"
+    run: str = "/run"
+
+
+class Moment(NamedTuple):
+    """Now.
+
+    ``boot``: seconds of the clock that counts suspended time, for every duration. ``wall``: the date, only to compare with the
+    times of files; it may jump.
+    """
+
+    boot: float
+    wall: float
+
+
+class Activity(NamedTuple):
+    """Somebody or something that works. Every text stays the same while it lasts: no times and no changing numbers in it.
+
+    ``who``: "ann on pts/3". ``what``: the evidence, "typed". ``since``: since when without a pause, ``last``: when it was last
+    seen, both on the boot clock and not after now. ``lets_go``: what would end it, "30 min without input".
+    """
+
+    who: str
+    what: str
+    since: float
+    last: float
+    lets_go: str
+    user: str = ""
+
+
+class Sight(NamedTuple):
+    """What one look saw.
+
+    ``unknown``: why it, or a part of it, cannot be seen; may stand beside activities, and `NOT_YET` is not told. ``seen``: for
+    people, when nothing is active: "2 terminals, none used".
+    """
+
+    active: tuple[Activity, ...] = ()
+    unknown: str = ""
+    seen: str = ""
+
+
+NOT_YET = "not yet seen"
+"""Unknown of a sense that compares two looks, after its first one."""

@@ -1,0 +1,47 @@
+"""The table of the senses: one row for each, from which the configuration, its reference and sample, and `doctor` are made.
+
+A new sense is a module beside this one and a row here.
+"""
+
+from typing import Literal, NamedTuple
+
+Kind = Literal["duration", "rate", "number", "names", "command", "switch", "text"]
+"""What a setting holds: seconds, bytes per second, a number, a list of texts, a program with its arguments, yes or no, a text."""
+
+
+class SenseSetting(NamedTuple):
+    """One setting of a sense, as ``[senses.NAME]`` of the configuration has it.
+
+    ``default`` and ``example`` as a person writes them ("30m", "1MB/s"). ``allowed``: for the reference, where the kind and the
+    limits do not say it. ``least``, ``most``: limits of a number, in its unit.
+    """
+
+    name: str
+    kind: Kind
+    default: object
+    example: object
+    description: str
+    allowed: str = ""
+    least: float | None = None
+    most: float | None = None
+
+
+class SenseRow(NamedTuple):
+    """One sense: ``module`` beside this one and its class ``kind`` (`costguard.readers.host.sense.Sense`).
+
+    ``about``: what it sees, one line. ``enabled``, ``required``: the defaults; the unknown of a required sense keeps the machine
+    up. ``hatch``: its activities only keep the machine from being stopped automatically, as a node of a scheduler.
+    """
+
+    name: str
+    module: str
+    kind: str
+    about: str
+    enabled: bool
+    required: bool
+    settings: tuple[SenseSetting, ...] = ()
+    hatch: bool = False
+
+
+SENSES: tuple[SenseRow, ...] = ()
+"""In the order in which people read them."""

@@ -1,0 +1,43 @@
+"""Names of users, without asking a directory service: that may take long, and this process must never wait."""
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from costguard.readers.host.sense import Place
+
+_PASSWD_BYTES = 1 << 20
+
+
+class Users:
+    """Names by user id: from the file of users, else from systemd's list of those who are logged in."""
+
+    def __init__(self, place: "Place") -> None:
+        self._place = place
+        self._names: dict[int, str] = {}
+
+    def name(self, uid: int) -> str:
+        """The name of this user; "uid 1234" where it cannot be found, which is asked again the next time."""
+        if uid not in self._names:
+            found = self._listed(uid) or self._logged_in(uid)
+            if not found:
+                return f"uid {uid}"
+            self._names[uid] = found
+        return self._names[uid]
+
+    def _listed(self, uid: int) -> str:
+        for line in _lines(f"{self._place.etc}/passwd"):
+            fields = line.split(":")
+            if len(fields) > 2 and fields[2] == str(uid):
+                return fields[0]
+        return ""
+
+    def _logged_in(self, uid: int) -> str:
+        lines = _lines(f"{self._place.run}/systemd/users/{uid}")
+        return next((line[5:] for line in lines if line.startswith("NAME=")), "")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(_PASSWD_BYTES).decode(errors="replace").splitlines()
+    except OSError:
+        return []
