@@ -7,7 +7,7 @@ more, because the cloud does not wait either.
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context
@@ -19,11 +19,11 @@ DEFAULT_SECONDS = deadlines.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
 
 
-def before_action(decided: Plan, context: Context) -> Plan:
-    """Run it while the worker waits for its moment; a failure is a consequence of the plan."""
+def before_action(decided: Plan, context: Context, begins: Callable[[], None] = lambda: None) -> Plan:
+    """Run it while the worker waits for its moment, after `begins`; a failure is a consequence of the plan."""
     if not context.live or not decided.may_act or not context.hook.get("pre_stop"):
         return decided
-    outcome = run(context, context.incident, effect.timeout(context.hook, DEFAULT_SECONDS))
+    outcome = run(context, context.incident, effect.timeout(context.hook, DEFAULT_SECONDS), begins)
     if outcome.status != "failed":
         return decided
     hint = "run the program of hooks.pre_stop by hand and see what it says"
@@ -31,10 +31,10 @@ def before_action(decided: Plan, context: Context) -> Plan:
     return decided._replace(verdict=worst(decided.verdict, "consequences"), findings=(*decided.findings, finding))
 
 
-def run(context: Context, occasion: str, within: float) -> Result:
+def run(context: Context, occasion: str, within: float, begins: Callable[[], None] = lambda: None) -> Result:
     """Run the program of a step once for this occasion (an incident, an announcement, a boot), for so many seconds at most.
 
-    Never raises. An *undo* runs only after the pre-stop hook of its incident has begun.
+    ``begins`` is called just before it starts. Never raises. An *undo* runs only after the pre-stop hook of its incident has begun.
     """
     step = context.step
     name = f"the {step.replace('_', '-')} hook"
@@ -48,6 +48,7 @@ def run(context: Context, occasion: str, within: float) -> Result:
         return Result("failed", f"{name} did not run: {error}")
     if not results.begin(mine).first:
         return Result("done", f"{name} ran before")
+    begins()
     environment = command.environment(mine) if account is None else _of(account, mine)
     return effect.run_own(mine, name, command.arguments(mine), within, environment, account)
 

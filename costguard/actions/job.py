@@ -18,12 +18,13 @@ class BeatJob(NamedTuple):
 
 
 class ActionAnswer(NamedTuple):
-    """One line of the action worker: a plan, that it is ready to act, what became of it, or an error."""
+    """One line of the action worker: a plan, that it is ready to act, what became of it, an error, or that its hook begins."""
 
     plan: Plan | None = None
     ready: bool = False
     outcome: Result | None = None
     error: str = ""
+    saving: bool = False
 
 
 class Release(NamedTuple):

@@ -65,7 +65,7 @@ def act(action: Action[Any], context: Context) -> None:
     """Plan, let the record leave the machine, save work, wait for *go*, act at most once."""
     decided = record.announce(action.plan(action.facts(context)), context)
     if not context.asks:
-        decided = hook.before_action(decided, context)
+        decided = hook.before_action(decided, context, lambda: say(ActionAnswer(saving=True)))
     shutdown_behaviour.keep(decided, context)
     say_plan(decided)
     if not decided.may_act:

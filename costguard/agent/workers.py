@@ -304,6 +304,8 @@ class Workers:
         self._redelivery.told(job, answer._replace(failed=beyond), now)
 
     def _acted(self, worker: Worker, answer: ActionAnswer, now: float) -> Outcome | None:
+        if answer.saving:
+            return Outcome(now, worker.effect, "saving")
         if answer.plan is not None:
             return self._planned(worker, answer.plan, now)
         if answer.ready and worker.kind == "prepare":

@@ -6,6 +6,7 @@ from costguard.engine.events import Outcome
 from costguard.engine.plans import REFUSED, first_link, refusal, third_stop
 from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.engine.rules import DAY_SECONDS, is_machine_action, reached
+from costguard.engine.saving import hook_ended
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Attempt, Incident, Verdict
 from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
@@ -55,7 +56,7 @@ def act(turn: Turn, incident: Incident, due: float, *, blocked: bool) -> None:
     elif attempt.worker and not attempt.ready and turn.at >= incident.outcome_deadline:
         turn.effects.append(Abandon(attempt.worker))
         attempt_failed(turn, incident, "failed", "the worker never became ready", turn.at)
-    elif attempt.ready and free:
+    elif attempt.ready and free and not turn.hook_works:
         why = "" if incident.by_person else third_stop(turn, incident.action)
         if why:  # the date came in doubt since the warning
             finish(turn, "cannot", why)
@@ -132,7 +133,10 @@ def abandon(turn: Turn) -> None:
 
 def attempt_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
     """What the worker of the attempt reports, before and after it was released."""
-    if turn.core.phase == WARNING:
+    if event.status == "saving":
+        if turn.core.phase == WARNING and not incident.attempt.ready and incident.saving_since is None:
+            turn.incident = incident._replace(saving_since=event.at)
+    elif turn.core.phase == WARNING:
         _prepared(turn, incident, event)
     elif event.status == "accepted":
         turn.core = turn.core._replace(phase=CONFIRMING)
@@ -156,7 +160,7 @@ def _prepared(turn: Turn, incident: Incident, event: Outcome) -> None:
         turn.plans = turn.plans.with_verdict(Verdict(incident.action, verdict, event.findings, event.at))
     if event.status == "ready":
         turn.attempt = turn.attempt._replace(ready=True)
-        turn.incident = turn.incident._replace(receipt=event.receipt)
+        turn.incident = hook_ended(turn.incident, event.at)._replace(receipt=event.receipt)
     elif event.status == "refuse":
         finish(turn, "cannot", event.detail)
     else:
@@ -171,7 +175,7 @@ def _did_not_stop(turn: Turn, incident: Incident) -> None:
 
 def attempt_failed(turn: Turn, incident: Incident, status: str, detail: str, at: float) -> None:
     """A technical failure at that moment: try again, go down the list, or give up aloud. Unknown is asked about first."""
-    turn.incident = turn.incident._replace(detail=detail)
+    turn.incident = hook_ended(turn.incident, at)._replace(detail=detail)
     if incident.requested and status == "unknown":
         turn.core = turn.core._replace(phase=CONFIRMING)
         turn.tell("asking", "warning", error=detail)

@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     """What became of an effect.
 
     ``status``: delivered, failed (tell) · go, consequences, another, refuse, failed (check) ·
-    ready, another, refuse, failed (prepare) · accepted, done, failed, refused, unknown (go) ·
+    saving (its hook begins), ready, another, refuse, failed (prepare) · accepted, done, failed, refused, unknown (go) ·
     done, pending, accepted, failed, unknown (confirm).
     """
 

@@ -39,6 +39,7 @@ from costguard.engine.rules import (
     reached,
     rules_of,
 )
+from costguard.engine.saving import hook_works
 from costguard.engine.state import UNDATED, Core, State
 from costguard.engine.tracks import above_arm, is_strong, observe
 from costguard.engine.turn import Turn, label
@@ -157,6 +158,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     if not state.gpus and not turn.core.clocks.started and tick.suspended >= RESUME_JUMP_SECONDS:
         # the machine slept in this boot, and the state that knew when is lost (I9)
         turn.clocks = turn.clocks._replace(started=tick.at)
+    turn.hook_works = hook_works(turn.core, state.at)
     seen, readings, restarted = observe(state._replace(core=turn.core), tick, rules)
     turn.gpus, turn.tracks, turn.core = seen.gpus, seen.tracks, seen.core
     contiguous = bool(state.gpus) and gap <= rules.gap

@@ -3,6 +3,7 @@
 from costguard.engine import obstacles, overdue
 from costguard.engine.reasons import OWN_REASONS, Moment, earliest, reason_of
 from costguard.engine.rules import Rules
+from costguard.engine.saving import hook_works
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER, Track
@@ -155,6 +156,8 @@ class Sentence:
             return f"{action} failed ({incident.detail}) and will be retried unless work is seen"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
         nobody = f"; {unreached(incident.announcement.attempts)}" if incident.announcement.exhausted else ""
+        if hook_works(core, self._state.at):
+            nobody += "; the pre-stop hook saves work, and its own use of the GPUs ends no countdown"
         if not rules.policy.grace:
             return f"{would} {when}{nobody}"  # nobody is given the time for anything
         holder = "somebody" if core.people.charged < rules.policy.hold_total else "root"

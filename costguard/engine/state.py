@@ -105,6 +105,8 @@ class Incident(NamedTuple):
     receipt: str = ""  # of the last attempt, for whoever asks the cloud later
     outcome_deadline: float = NEVER  # when what is under way counts as failed: nobody will say what became of it
     detail: str = ""  # last error, in words
+    saving_since: float | None = None  # when its pre-stop hook began
+    saving_ended: float | None = None
     announcement: Announcement = Announcement()
     attempt: Attempt = Attempt()
 

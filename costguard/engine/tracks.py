@@ -4,6 +4,7 @@ from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.overdue import work_over_seconds
 from costguard.engine.rules import CLOCK_NOISE_SECONDS, Rules
+from costguard.engine.saving import hook_works, pardoned
 from costguard.engine.state import Clocks, Core, Selection, Signals, State
 from costguard.engine.window import Track, advance, become_unknown, begin, never_known
 
@@ -45,12 +46,14 @@ def observe(state: State, tick: Tick, rules: Rules) -> tuple[State, tuple[Readin
     if gpus != state.gpus or not core.selection.picked:
         core = pick(core, gpus, rules)
     before, window, anew = state.at, rules.policy.kill_duration, core.fresh in ANEW
-    added = (None,) * (len(gpus) - len(state.gpus))  # those that are new stand at the end
+    olds = (*state.tracks, *(None,) * (len(gpus) - len(state.gpus)))  # those that are new stand at the end
+    if hook_works(core, before):
+        readings = pardoned(readings, olds)
     tracks: list[Track] = []
     fresh_since: list[float] = []
     point = 0.0 if core.fresh == "restart" else rules.gap  # what the dead guard last saw may not have been saved
     hole = tick.at - before
-    for position, (old, reading) in enumerate(zip((*state.tracks, *added), readings, strict=True)):
+    for position, (old, reading) in enumerate(zip(olds, readings, strict=True)):
         seen = old is not None and old.unknown_since is None and not anew
         if seen and type(reading) is Known and hole <= point:  # `_carry` for the most part
             assert old is not None

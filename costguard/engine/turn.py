@@ -48,7 +48,7 @@ class Part(Generic[Value]):
 class Turn:
     """A scratch pad for one event. It lives for one call of `step` and is never shared."""
 
-    __slots__ = ("at", "core", "effects", "gpus", "rules", "synced", "tracks", "wall")
+    __slots__ = ("at", "core", "effects", "gpus", "hook_works", "rules", "synced", "tracks", "wall")
 
     def __init__(self, state: State, rules: Rules, at: float, wall: float, *, synced: bool | None) -> None:
         self.at = at
@@ -58,6 +58,7 @@ class Turn:
         self.rules = rules
         self.wall = wall
         self.synced = synced
+        self.hook_works = False  # whether what this tick saw may be the doing of the pre-stop hook
         self.effects: list[Effect] = []
 
     clocks: "Part[Clocks]" = Part()

@@ -15,6 +15,10 @@ IDLE_LOAD = 0.002
 """Load of a GPU without work, at most: far below any threshold."""
 
 
+HOOK_LOAD = 0.6
+"""Load while the owner's hook saves work with the GPUs."""
+
+
 class Phase(NamedTuple):
     """What the machine does for a while.
 
@@ -61,6 +65,7 @@ class Machine:
         self._script: Iterator[Phase] = iter(script)
         self._log: list[tuple[float, Phase]] = []
         self._ends = 0.0
+        self._hooks: list[tuple[float, float]] = []  # when the owner's hook worked on the GPUs
         self._noise = random.Random(gpus)  # noqa: S311  # noise of a simulation, no secret
 
     def phase(self, now: float) -> Phase:
@@ -92,6 +97,10 @@ class Machine:
                 break
         return found[::-1]
 
+    def hook(self, since: float, until: float) -> None:
+        """The owner's hook works on the GPUs between these moments: readers see it, and it is no work of the machine."""
+        self._hooks = [*self._hooks[-1:], (since, until)]
+
     def look(self, gpu: int, since: float, now: float) -> tuple[float, tuple[str, ...], str]:
         """Highest load, signs, and why it cannot be read (empty: it can), of one GPU between two moments."""
         phase = self.phase(now)
@@ -99,6 +108,8 @@ class Machine:
         if len(self._log) > 1 and since < self._log[-1][0]:
             for _, _, before in self.history(since, now):
                 top, signs = max(top, before.load_of(gpu)), signs or before.signs
+        if any(begun < now and ended > since for begun, ended in self._hooks):
+            top = max(top, HOOK_LOAD)
         if phase.jitter and top:
             top = min(1.0, max(0.0, top + self._noise.uniform(-phase.jitter, phase.jitter)))
         return round(top, 3), signs, phase.unknown.get(gpu, "")

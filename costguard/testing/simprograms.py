@@ -290,6 +290,8 @@ class Actor(Program):
             finding = {"code": "denied", "text": "the right to do this is missing", "hint": "costguard permissions"}
             plan = {"verdict": self.fault, "findings": [finding]}
         delay, verdict = self.soon(0.5, 4.0), plan["verdict"]
+        if kind == "act" and verdict in {"go", "consequences"}:
+            delay += self.hook(delay)
         self.host.later(self.child, delay, lambda: self.host.watch.planned(self.world.instant(), self.job, verdict))
         self.write(delay, {"plan": {"action": self.job["action"], **plan}})
         if kind == "plan" or plan["verdict"] not in {"go", "consequences"}:
@@ -299,6 +301,19 @@ class Actor(Program):
             self.end(delay + self.soon(0.2, 90.0), -9)
         else:
             self.write(delay + 0.1, {"ready": True})
+
+    def hook(self, delay: float) -> float:
+        """Save work with the GPUs, once for an incident. Returns how long that takes."""
+        job, incident = self.job, self.job["incident"]
+        if not job.get("hook", {}).get("pre_stop") or job["mode"] != "live" or job.get("asks"):
+            return 0.0
+        if incident in self.world.hooked:
+            return 0.0
+        self.world.hooked.add(incident)
+        took = self.soon(0.5, float(job["hook"].get("timeout") or 60.0))
+        self.write(delay, {"saving": True})
+        self.world.machine.hook(self.world.now + delay, self.world.now + delay + took)
+        return took
 
     def line(self, data: bytes) -> None:
         """The guard said *go*."""

@@ -46,6 +46,7 @@ class World:
         self.disk: dict[str, bytes] = {}
         self.results: dict[str, dict[str, Any]] = {}
         self.history: deque[dict[str, Any]] = deque(maxlen=200)  # the batches that were written last
+        self.hooked: set[str] = set()  # incidents whose pre-stop hook ran
         self.saved: deque[tuple[float, dict[str, Any]]] = deque(maxlen=200)  # pre-stop hooks that ran, and their jobs
         self.beats: deque[tuple[float, dict[str, Any]]] = deque(maxlen=200)  # signs of life that went out, and when
         self.tags: dict[str, str] = {}  # of the machine, as its cloud shows them

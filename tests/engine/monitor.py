@@ -6,10 +6,12 @@ from itertools import pairwise
 
 from costguard.engine import Began, Known, Observation, Outcome, Policy, Tick
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Leave, Prepare, Tell
+from costguard.engine.observation import Reading
 from costguard.engine.policy import CLOUD_ACTIONS, MACHINE_ACTIONS
 
 EPS = 1e-3
 DAY = 86400.0
+SETTLED = 30.0  # so long after the end of the pre-stop hook, what it did on the GPUs is over
 SILENCE = 300.0  # a message of whose fate nothing was heard for so long counts as not delivered
 Span = tuple[float, float, bool]
 
@@ -70,6 +72,7 @@ class Monitor:
         self.reasons: dict[str, str] = {}
         self.ready: set[str] = set()
         self.prepared: dict[str, Prepare] = {}
+        self.hooks: dict[str, list[float]] = {}  # incident -> when its hook began, and was last able to work
         self.gone: dict[str, Go] = {}
         self.answered: dict[str, str] = {}  # attempt -> its last word
         self.stops: list[tuple[float, str]] = []  # (date, attempt) of own machine stops with no work since
@@ -99,6 +102,8 @@ class Monitor:
             self._outcome(event)
         elif isinstance(event, Began):
             self.seen_before = {}  # a momentary value says nothing about the time before it
+            for span in self.hooks.values():
+                span[1] = min(span[1], event.at)  # it died with the guard
             if event.why != "restart":
                 self.forget_windows()
                 self.earlier = len(self.alarms)
@@ -113,6 +118,8 @@ class Monitor:
         self.suspended = tick.suspended
         self.expected.extend(key for key in seen.gpus if key not in self.expected)
         readings = dict(zip(seen.gpus, seen.readings, strict=True))
+        if any(start <= tick.at and self.at < end + SETTLED for start, end in self.hooks.values()):
+            readings = {key: self._without_hook(key, reading) for key, reading in readings.items()}
         for key in self.expected:
             self._read(key, readings.get(key), tick.at)
         self._note_work(tick, readings)
@@ -122,6 +129,11 @@ class Monitor:
         elif self.unknown_since is None:
             self.unknown_since = self.at or tick.at - policy.interval
         self.at, self.observation = tick.at, seen
+
+    def _without_hook(self, key: str, reading: Reading) -> Reading:
+        """What the pre-stop hook does itself on a GPU that was quiet is not work."""
+        was_quiet = self.seen_before.get(key) and not self.spans[key][-1][2]
+        return reading._replace(load=0.0, signs=()) if isinstance(reading, Known) and was_quiet else reading
 
     def _read(self, key: str, reading: object, at: float) -> None:
         if isinstance(reading, Known):
@@ -150,12 +162,21 @@ class Monitor:
             incident = self.told[event.effect]
             if event.status == "delivered" or self.tells[incident] >= self.policy.warn_attempts:
                 self.warned.setdefault(incident, event.at)
-        if event.effect in self.prepared and event.status == "ready":
-            self.ready.add(event.effect)
+        if event.effect in self.prepared:
+            self._prepared(self.prepared[event.effect], event)
         if event.effect in self.gone:
             self.answered[event.effect] = event.status
             if event.status in {"failed", "refused"}:
                 self.stops = [stop for stop in self.stops if stop[1] != event.effect]
+
+    def _prepared(self, effect: Prepare, event: Outcome) -> None:
+        if event.status == "ready":
+            self.ready.add(effect.id)
+        if event.status == "saving":
+            self.hooks.setdefault(effect.incident, [event.at, event.at + 180.0])
+        elif effect.incident in self.hooks:
+            span = self.hooks[effect.incident]
+            span[1] = min(span[1], event.at)
 
     def confirmed(self, attempt: str, status: str) -> None:
         """What the world said about an attempt, afterwards."""

@@ -100,7 +100,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule(
         number=st.integers(1, 40),
-        status=st.sampled_from(["delivered", "ready", "done", "failed", "unknown", "accepted"]),
+        status=st.sampled_from(["delivered", "saving", "ready", "done", "failed", "unknown", "accepted"]),
     )
     def late_outcome(self, number: int, status: str) -> None:
         """A second outcome of an effect that was answered before, or that a closed incident left behind."""

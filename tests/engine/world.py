@@ -50,7 +50,7 @@ BASE = Policy(
 ANSWERS: dict[type, tuple[str, ...]] = {
     Tell: ("delivered", "failed"),
     Check: ("go", "consequences", "another", "refuse", "failed"),
-    Prepare: ("ready", "another", "refuse", "failed"),
+    Prepare: ("saving", "ready", "another", "refuse", "failed"),
     Go: ("accepted", "done", "failed", "refused", "unknown"),
     Confirm: ("done", "accepted", "pending", "failed", "unknown"),
 }
@@ -202,9 +202,7 @@ class World:
 
     def answer(self, effect_id: str, status: str, after: float = 0.1, **more: Any) -> Step:
         """What became of one effect."""
-        effect = self.pending.pop(effect_id)
-        if isinstance(effect, Prepare) and status == "ready":
-            pass
+        effect = self.pending[effect_id] if status == "saving" else self.pending.pop(effect_id)
         if isinstance(effect, Confirm):
             self.monitor.confirmed(effect.attempt, status)
         return self.send(Outcome(self.now + after, effect_id, status, **more))

@@ -432,12 +432,13 @@ def test_the_hook_saves_work_once_before_the_worker_is_ready(machine: Machine) -
     more = hooked(machine, "/bin/sleep 0.2; echo over >> " + str(machine.root / "saved"))
     worker = machine.start(machine.job("act", "shutdown", **more))
     assert worker.stdout
-    lines = [json.loads(worker.stdout.readline()) for _ in range(2)]
-    assert lines[1] == {"ready": True}
+    lines = [json.loads(worker.stdout.readline()) for _ in range(3)]
+    assert (lines[0], list(lines[1]), lines[2]) == ({"saving": True}, ["plan"], {"ready": True})
     assert (machine.root / "saved").read_text() == "b-i1\nover\n"
     worker.kill()
     worker.wait()
-    machine.ask(machine.job("act", "shutdown", attempt="b-a2", **more))
+    again = machine.ask(machine.job("act", "shutdown", attempt="b-a2", **more))
+    assert "saving" not in again, "the GPUs are not pardoned for a hook that does not run"
     assert (machine.root / "saved").read_text() == "b-i1\nover\n"
     assert [call for call in machine.calls if not call.startswith("save")], "and the action goes on"
 

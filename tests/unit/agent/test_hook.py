@@ -150,3 +150,12 @@ def test_a_step_that_fails_is_said_and_changes_nothing(word: str) -> None:
 def test_what_is_not_configured_starts_no_process() -> None:
     """Each step by itself."""
     assert steps(WORK_THEN_REST, 1500.0, {name: [] for name in STEPS if name != "warning"})[0] == ["warning"]
+
+
+@pytest.mark.parametrize("seconds", [20.0, 170.0])
+def test_a_hook_that_uses_the_gpus_ends_no_countdown(seconds: float) -> None:
+    """It works on them beside a machine at rest, and the machine stops in the same countdown."""
+    ran, _journal, _rows = steps(WORK_THEN_REST, 9000.0, {"timeout": seconds})
+    assert "cancelled" not in ran
+    assert HOSTS[-1].world.hooked
+    assert HOSTS[-1].world.now < 1500.0, "it was stopped in its first countdown"

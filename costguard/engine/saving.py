@@ -1,0 +1,39 @@
+"""The pre-stop hook saves work, often with the GPUs: what it does on them itself is no reason to stay up."""
+
+from costguard.engine import deadlines
+from costguard.engine.observation import Known, Reading
+from costguard.engine.state import Core, Incident
+from costguard.engine.window import Track
+
+SETTLE_SECONDS = 30.0
+"""After the hook's end, until GPUs that it used have their idle power again; work that goes on after that was somebody else's."""
+
+OF_THE_HOOK = "while the pre-stop hook runs"
+
+
+def hook_works(core: Core, before: float) -> bool:
+    """Whether what a tick saw since ``before`` may be the hook's doing: its end, and some time, must lie behind."""
+    incident = core.incident
+    if incident is None or incident.saving_since is None:
+        return False
+    latest = incident.saving_since + deadlines.HOOK_LONGEST_SECONDS
+    ended = latest if incident.saving_ended is None else incident.saving_ended
+    return before < ended + SETTLE_SECONDS
+
+
+def hook_ended(incident: Incident, at: float) -> Incident:
+    """The incident once its hook is over, by what is heard of its worker; the first word counts."""
+    over = incident.saving_since is None or incident.saving_ended is not None
+    return incident if over else incident._replace(saving_ended=at)
+
+
+def pardoned(readings: tuple[Reading, ...], tracks: tuple[Track | None, ...]) -> tuple[Reading, ...]:
+    """The readings without what the hook may have done: of a GPU that was quiet, only that it could be read."""
+    return tuple(
+        [
+            reading._replace(load=0.0, signs=(), evidence=OF_THE_HOOK)
+            if type(reading) is Known and track is not None and track.unknown_since is None and not track.busy
+            else reading
+            for reading, track in zip(readings, tracks, strict=True)
+        ]
+    )
