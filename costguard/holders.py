@@ -76,6 +76,11 @@ def scan(procfs: str, seconds: float = SCAN_SECONDS) -> Scan:
     return Scan(tuple(reversed(found)), hidden, True)
 
 
+def holds_gpu(procfs: str, pid: int) -> bool:
+    """Whether this process has the device of a GPU open. Raises PermissionError where that may not be seen."""
+    return bool(_minors(f"{procfs}/{pid}/fd"))
+
+
 def addresses(procfs: str) -> Mapping[int, str]:
     """PCI address by device minor, from the driver; empty without one."""
     found = {}

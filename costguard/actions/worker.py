@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any, get_args
 
-from costguard.actions import hook, record, results, shutdown_behaviour
+from costguard.actions import hook, record, results, shutdown_behaviour, sigterm
 from costguard.actions.base import Action, Context, DryRunError
 from costguard.actions.cloud import CloudAction
 from costguard.actions.command import Command
@@ -74,7 +74,7 @@ def act(action: Action[Any], context: Context) -> None:
     if not _go():
         return
     saved = hook.before_action(decided, context) if context.asks else decided
-    outcome = perform(action, decided, context)
+    outcome = sigterm.after(perform(action, decided, context), context)
     lost = [finding.text for finding in saved.findings[len(decided.findings) :]]
     outcome = outcome._replace(detail="; ".join((outcome.detail, *lost)))
     say(ActionAnswer(outcome=outcome))

@@ -297,6 +297,12 @@ class Hooks(Section):
         [],
         example=["/usr/local/bin/resume-node"],
     )
+    sigterm: bool = option(
+        "Send SIGTERM to the processes that hold a GPU once the cloud has accepted to stop or terminate the machine: they end "
+        "before it does.",
+        False,
+        example=True,
+    )
     user: str = option(
         "The user whom these programs run as, if the agent is root's. Empty: the agent's own user.",
         "",
