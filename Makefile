@@ -24,6 +24,7 @@ else
 	PYTHON="$(PYTHON)" JOBS="$(JOBS)" .ci/test-wheel "$(WHEEL)"
 endif
 
+thorough: JOBS := 8
 thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud, more random cases
 	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200
 	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200
@@ -73,10 +74,10 @@ $(VENV)/bin/python:
 	@$(PY) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 
 $(RUN_STAMP): pyproject.toml $(VENV)/bin/python
-	@$(PY) -m pip install --quiet --disable-pip-version-check --editable .
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-compile --editable . # what is imported is compiled then
 	@$(PY) -m compileall -q costguard
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml $(RUN_STAMP)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --group dev
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-compile --group dev
 	@touch $@

@@ -62,6 +62,7 @@ def test_work_that_goes_on_after_the_hook_ends_the_countdown(load: Reading) -> N
 
 
 def test_before_the_hook_begins_and_without_one_work_counts() -> None:
+    """Nothing else is there that could use the GPUs than what must not be stopped."""
     world, attempt = preparing()
     world.tick(BUSY)
     assert world.phase() == "WATCHING"
@@ -72,6 +73,7 @@ def test_before_the_hook_begins_and_without_one_work_counts() -> None:
 
 
 def test_a_gpu_that_cannot_be_read_blocks_whatever_the_hook_does() -> None:
+    """Unknown is never idle: the pardon is for what was read."""
     world, attempt = preparing(gpus=2)
     world.answer(attempt, "saving")
     world.run(20.0, BUSY, Unknown("NVML said 999"), answer=False)
@@ -105,6 +107,7 @@ def test_a_hook_that_never_ends_is_pardoned_for_its_longest_time_alone() -> None
 
 
 def test_the_pardon_ends_with_the_worker_and_is_given_once() -> None:
+    """A hook runs once for an incident, so no later try has one to pardon."""
     world, attempt = preparing(UNBROKEN._replace(grace=900.0))
     world.answer(attempt, "saving")
     world.tick(BUSY)
@@ -118,6 +121,7 @@ def test_the_pardon_ends_with_the_worker_and_is_given_once() -> None:
 
 
 def test_a_restart_ends_it_for_the_hook_died_with_its_worker() -> None:
+    """What works after that is somebody else."""
     world, attempt = preparing(UNBROKEN._replace(grace=900.0))
     world.answer(attempt, "saving")
     world.tick(BUSY)
@@ -129,6 +133,7 @@ def test_a_restart_ends_it_for_the_hook_died_with_its_worker() -> None:
 
 
 def test_load_of_the_hook_neither_arms_nor_forgives_nor_is_told_as_a_sign() -> None:
+    """What is no work is none for any rule."""
     policy = BASE._replace(boot_grace=0.0, unused_after=300.0, window_rule="unbroken", arm_duration=30.0)
     world = World(policy, 1)
     while not any(isinstance(effect, Prepare) for effect in world.pending.values()):

@@ -60,6 +60,7 @@ class Machine:
 
 
 def test_who_holds_a_gpu_gets_it_and_nobody_else(machine: Machine) -> None:
+    """No monitor, no process of another device, not the worker itself."""
     trainers = [machine.process("/dev/nvidia0"), machine.process("/dev/nvidia7 (deleted)")]
     others = [
         machine.process("/dev/null"),
@@ -88,6 +89,7 @@ def test_who_holds_a_gpu_gets_it_and_nobody_else(machine: Machine) -> None:
     ],
 )
 def test_only_once_the_machine_surely_ends_and_where_it_is_wished(machine: Machine, case: dict[str, object]) -> None:
+    """A request that failed stops nobody's work, and a machine that hibernates keeps it."""
     child = machine.process("/dev/nvidia0")
     outcome = case.get("outcome", ACCEPTED)
     assert machine.after(**case) == outcome  # type: ignore[arg-type]  # one of each kind
@@ -104,5 +106,6 @@ def test_numbers_of_another_namespace_mean_nobody_here(machine: Machine) -> None
 
 
 def test_nobody_there_and_who_went_in_the_meantime_is_said(machine: Machine) -> None:
+    """The story says what was done, not what was meant."""
     machine.listed(2**22 + 5, "/dev/nvidia0", "gone")
     assert machine.after().detail.endswith("no process that held a GPU got SIGTERM")
