@@ -1,4 +1,10 @@
-"""The processes of this machine, read once for all senses."""
+"""The processes of this machine, read once for all senses.
+
+Listing /proc costs more than all senses together, so a look asks for the numbers that the kernel has given out since the last
+one, which come in order, and lists only now and then. A process is read when it is new, again at the next looks (it may just have
+been about to become another program), and then in its turn.
+Sources: proc_pid_stat(5), proc_loadavg(5) (its last field), proc(5) (``hidepid``).
+"""
 
 import os
 from typing import NamedTuple
@@ -8,6 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from costguard.readers.host.sense import Place
+
+LIST_EVERY = 10
+"""Looks from one listing to the next. What has ended stays in the view for so long at most."""
+
+NUMBERS_TRIED = 48
+"""New numbers up to which trying each is cheaper than to list."""
+
+READ_AGAIN = 3
+"""Looks in a row at which a new process is read again."""
+
+IN_TURN = 2
+"""Older ones that are read again in each look."""
+
+_NAME = 15  # characters of a name that the kernel keeps
+_OVERLAP = 2  # numbers tried twice: one may have been given out whose process was not there yet
 
 
 class Process(NamedTuple):
@@ -23,23 +44,40 @@ class Process(NamedTuple):
 
 
 class Processes:
-    """A view of /proc that is renewed by `look`."""
+    """A view of /proc that is renewed by `look`. A process that has not changed stays the same object."""
 
     def __init__(self, place: "Place") -> None:
         self._proc = place.proc
         self._found: dict[int, Process] = {}
+        self._young: dict[int, int] = {}  # new processes, with the looks for which they are read again
+        self._turn: list[int] = []  # who is read again in his turn
+        self._last = -1  # the last number that was given out; -1 when that cannot be known
+        self._numbered = True  # whether its numbers are those that the kernel gives out where this process is
+        self._until_list = 0  # looks
+        self.edition = 0
+        """Grows with each look that found a process new, changed or gone."""
         self.unknown = ""
-        """Why processes cannot be seen; empty when they can."""
+        """Why processes cannot be seen, or not all; empty when they can."""
 
     def look(self) -> None:
         """Forget what has ended and read what is new."""
-        try:
-            pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
-        except OSError as error:
-            self._found, self.unknown = {}, f"{self._proc} cannot be read ({error.strerror})"
-            return
-        self.unknown = ""
-        self._found = {pid: process for pid in pids if (process := self._found.get(pid) or self._read(pid))}
+        for pid in list(self._young):
+            self._young[pid] -= 1
+            self._take(pid)
+            if self._young.get(pid) == 0:
+                del self._young[pid]
+        self._until_list -= 1
+        numbers = self._numbers()
+        if numbers is None or self._until_list <= 0:
+            self._list()
+        else:
+            for pid in numbers:
+                if pid not in self._found and os.access(f"{self._proc}/{pid}/stat", os.F_OK) and self._leads(pid):
+                    self._take(pid)
+        for _ in range(min(IN_TURN, len(self._turn))):
+            self._take(self._turn.pop())
+        if not self._turn:
+            self._turn = [pid for pid, process in self._found.items() if not _is_kernels(process)]
 
     def all(self) -> "Iterable[Process]":
         """Every process that could be read."""
@@ -49,14 +87,122 @@ class Processes:
         """One process, None where it has ended."""
         return self._found.get(pid)
 
-    def _read(self, pid: int) -> Process | None:
-        path = f"{self._proc}/{pid}/stat"
+    def named(self, *names: str) -> list[Process]:
+        """The processes with one of these names; of a longer one the kernel keeps 15 characters."""
+        wanted = {name[:_NAME] for name in names}
+        return [process for process in self._found.values() if process.name in wanted]
+
+    def below(self, above: "Iterable[Process]") -> list[Process]:
+        """These processes and all that they have started, and so on, as far as nobody between them has ended."""
+        found = {process.pid: process for process in above}
+        if not found:
+            return []
+        children: dict[int, list[Process]] = {}
+        for process in self._found.values():
+            children.setdefault(process.parent, []).append(process)
+        waiting = list(found)
+        while waiting:
+            for process in children.get(waiting.pop(), ()):
+                if process.pid not in found:
+                    found[process.pid] = process
+                    waiting.append(process.pid)
+        return list(found.values())
+
+    def _numbers(self) -> "list[int] | None":
+        """The numbers given out since the last look; None when that cannot be known, or they are many."""
+        before, self._last = self._last, self._last_number()
+        if before < 0 or not before <= self._last <= before + NUMBERS_TRIED:
+            return None
+        return list(range(max(1, before - _OVERLAP), self._last + 1))
+
+    def _last_number(self) -> int:
+        """The last number that was given to a process or thread; -1 where /proc has other numbers than this process's own."""
+        if not self._numbered:
+            return -1
         try:
-            with open(path, "rb", buffering=0) as file:
-                head, _, rest = file.read(4096).decode(errors="replace").rpartition(")")
-                uid = os.fstat(file.fileno()).st_uid
+            return int(_read(f"{self._proc}/loadavg", 256).split()[-1])
+        except (OSError, ValueError, IndexError):
+            return -1
+
+    def _leads(self, pid: int) -> bool:
+        """Whether this number is a process and no thread of one."""
+        try:
+            status = _read(f"{self._proc}/{pid}/status", 512)
+        except OSError:
+            return False
+        return f"\nTgid:\t{pid}\n".encode() in status
+
+    def _list(self) -> None:
+        """Read the whole list anew, and what is new in it."""
+        self._until_list = LIST_EVERY
+        try:
+            pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
+        except OSError as error:
+            self.edition += bool(self._found)
+            self._found, self._young, self._turn = {}, {}, []
+            self.unknown = f"{self._proc} cannot be read ({error.strerror})"
+            self._until_list, self._last = 0, -1
+            return
+        self.unknown = self._hidden(pids)
+        for pid in self._found.keys() - pids:
+            self._forget(pid)
+        for pid in pids - self._found.keys():
+            self._take(pid)
+
+    def _hidden(self, pids: set[int]) -> str:
+        """Why this is not everything, in words."""
+        try:
+            own = int(os.readlink(f"{self._proc}/self"))
+        except (OSError, ValueError):
+            own = -1
+        self._numbered = own == os.getpid()
+        if own not in pids:
+            return f"{self._proc} is not of this machine's processes: this one is not in it"
+        try:
+            _read(f"{self._proc}/1/stat", 64)
+        except OSError:
+            return f"{self._proc} hides the processes of other users (hidepid)"
+        return ""
+
+    def _take(self, pid: int) -> None:
+        """Read one process; what has not changed stays what it is."""
+        process, before = self._read(pid), self._found.get(pid)
+        if process is None:
+            self._forget(pid)
+        elif process != before:
+            self.edition += 1
+            self._found[pid] = process
+            if before is None or before.start != process.start:
+                self._young[pid] = READ_AGAIN
+
+    def _forget(self, pid: int) -> None:
+        self._young.pop(pid, None)
+        if self._found.pop(pid, None) is not None:
+            self.edition += 1
+
+    def _read(self, pid: int) -> Process | None:
+        folder = f"{self._proc}/{pid}"
+        try:
+            head, _, rest = _read(f"{folder}/stat", 4096).decode(errors="replace").rpartition(")")
             fields = rest.split()
+            if fields[0] in {"Z", "X"}:  # it has ended, and nobody has asked how
+                return None
+            uid = os.stat(folder).st_uid  # of the folder: its files are root's where the process may not be inspected
             name = head.partition("(")[2]
             return Process(pid, int(fields[1]), int(fields[3]), uid, name, int(fields[4]), int(fields[19]))
         except (OSError, ValueError, IndexError):  # it has ended meanwhile
             return None
+
+
+def _is_kernels(process: Process) -> bool:
+    """Whether it is a thread of the kernel, which never becomes anything else."""
+    return process.pid == 2 or process.parent == 2
+
+
+def _read(path: str, limit: int) -> bytes:
+    """The beginning of a file. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, limit)
+    finally:
+        os.close(descriptor)

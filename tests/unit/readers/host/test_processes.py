@@ -1,0 +1,169 @@
+"""The shared view of /proc."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from costguard.readers.host.processes import IN_TURN, LIST_EVERY, NUMBERS_TRIED, READ_AGAIN, Processes
+from costguard.readers.host.sense import Place
+from tests.unit.readers.host.tree import OWN, Tree
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def names(processes: Processes) -> list[str]:
+    return sorted(process.name for process in processes.all())
+
+
+def test_a_process_is_what_its_stat_says(tree: Tree) -> None:
+    """Also one whose name has brackets and spaces in it."""
+    tree.process(200, "a) S (b", parent=1, start=12.5, terminal=34816)
+    tree.processes.look()
+    process = tree.processes.get(200)
+    assert process is not None
+    assert process == (200, 1, 200, os.getuid(), "a) S (b", 34816, 1250)
+
+
+def test_what_has_not_changed_stays_the_same_object(tree: Tree) -> None:
+    """Senses remember what they made of a process by the object."""
+    tree.process(200, "bash")
+    tree.processes.look()
+    before, edition = tree.processes.get(200), tree.processes.edition
+    for _ in range(20):
+        tree.processes.look()
+    assert tree.processes.get(200) is before
+    assert tree.processes.edition == edition
+
+
+def test_a_process_that_becomes_another_program_is_noticed_at_the_next_look(tree: Tree) -> None:
+    """Between fork and exec it has its parent's name."""
+    tree.process(200, "sshd")
+    tree.processes.look()
+    tree.process(200, "python3")
+    tree.processes.look()
+    assert {process.pid for process in tree.processes.named("python3")} == {200, OWN}
+    assert tree.processes.named("sshd") == []
+
+
+def test_an_old_process_that_changes_is_noticed_in_its_turn(tree: Tree) -> None:
+    """A shell that lives for days may become anything."""
+    for pid in range(200, 230):
+        tree.process(pid, "bash")
+    for _ in range(READ_AGAIN + 1):
+        tree.processes.look()
+    tree.process(215, "rsync")
+    for _ in range(2 * (32 // IN_TURN + 1)):
+        tree.processes.look()
+    assert [process.pid for process in tree.processes.named("rsync")] == [215]
+
+
+def test_what_has_ended_is_forgotten(tree: Tree) -> None:
+    """As is a zombie: nobody works there."""
+    tree.process(200, "one")
+    tree.process(201, "two")
+    tree.processes.look()
+    edition = tree.processes.edition
+    tree.ends(200)
+    tree.process(201, "two", state="Z")
+    for _ in range(LIST_EVERY + 1):
+        tree.processes.look()
+    assert names(tree.processes) == ["python3", "systemd"]
+    assert tree.processes.edition > edition
+
+
+def test_a_number_that_is_used_again_is_another_process(tree: Tree) -> None:
+    """The name may be the same: its start is not."""
+    tree.process(200, "sshd", start=10.0)
+    tree.processes.look()
+    before = tree.processes.get(200)
+    tree.process(200, "sshd", start=900.0)
+    tree.processes.look()
+    after = tree.processes.get(200)
+    assert after is not before
+    assert after is not None
+    assert after.start == 90000
+
+
+def test_names_are_compared_as_the_kernel_cuts_them(tree: Tree) -> None:
+    """An owner writes the whole name."""
+    tree.process(200, "gradient-accumu")
+    tree.processes.look()
+    assert len(tree.processes.named("gradient-accumulator")) == 1
+
+
+def test_a_tree_is_followed_down(tree: Tree) -> None:
+    """Also through those that a sense does not know."""
+    tree.process(200, "server")
+    tree.process(201, "sh", parent=200)
+    tree.process(202, "worker", parent=201)
+    tree.process(300, "other")
+    tree.processes.look()
+    assert sorted(process.pid for process in tree.processes.below(tree.processes.named("server"))) == [200, 201, 202]
+    assert tree.processes.below([]) == []
+
+
+def test_another_proc_is_unknown(tree: Tree) -> None:
+    """A /proc in which this process is not shows the processes of somebody else."""
+    tree.processes.look()
+    assert tree.processes.unknown == ""
+    (tree.proc / "self").unlink()
+    for _ in range(LIST_EVERY):
+        tree.processes.look()
+    assert "not of this machine's processes" in tree.processes.unknown
+    (tree.proc / "self").symlink_to("4711")
+    for _ in range(LIST_EVERY):
+        tree.processes.look()
+    assert "not of this machine's processes" in tree.processes.unknown
+
+
+def test_hidden_processes_are_unknown(tree: Tree) -> None:
+    """Where process 1 cannot be seen, nor can those of other users."""
+    tree.ends(1)
+    tree.processes.look()
+    assert "hidepid" in tree.processes.unknown
+
+
+def test_a_proc_that_is_gone_is_unknown_and_comes_back(tree: Tree) -> None:
+    """Nothing that was seen before is taken for true."""
+    tree.processes.look()
+    moved = tree.proc.rename(tree.root / "elsewhere")
+    for _ in range(LIST_EVERY):
+        tree.processes.look()
+    assert "cannot be read" in tree.processes.unknown
+    assert names(tree.processes) == []
+    moved.rename(tree.proc)
+    tree.processes.look()
+    assert tree.processes.unknown == ""
+    assert names(tree.processes) == ["python3", "systemd"]
+
+
+def test_real_processes_are_seen_at_the_next_look() -> None:
+    """With the kernel's own numbers: one process, many at once, and threads that are none."""
+    processes = Processes(Place())
+    processes.look()
+    assert processes.unknown == ""
+    own = processes.get(os.getpid())
+    assert own is not None
+    assert own.uid == os.getuid()
+    quiet = "import sys, threading; [threading.Thread(target=sys.stdin.read, daemon=True).start() for _ in range(4)]; print(flush=True); sys.stdin.read()"
+    for many in (1, NUMBERS_TRIED + 10):
+        argv = [sys.executable, "-c", quiet] if many == 1 else ["cat"]
+        children = [subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(many)]
+        try:
+            if many == 1:
+                assert children[0].stdout is not None
+                children[0].stdout.readline()
+            processes.look()
+            seen = {process.pid for process in processes.all() if process.parent == os.getpid()}
+            assert seen >= {child.pid for child in children}
+            threads = {int(name) for name in os.listdir(f"/proc/{children[0].pid}/task")} - {children[0].pid}
+            assert not threads & {process.pid for process in processes.all()}
+        finally:
+            for child in children:
+                child.communicate()

@@ -1,0 +1,85 @@
+"""A /proc that a test makes, on the disk; and a machine's clock as a number."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import Moment, Place, Sight
+
+if TYPE_CHECKING:
+    from costguard.readers.host.sense import Sense
+
+OWN = 90
+"""The number of the agent's own process in the tree."""
+
+BOOTED = 1_790_000_000.0
+"""The date when the machine started."""
+
+
+class Tree:
+    """A machine of which the test writes every file. ``now``: seconds since it started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        self.proc, self.sys, self.etc = folder / "proc", folder / "sys", folder / "etc"
+        for made in (self.proc, self.sys, self.etc):
+            made.mkdir()
+        self.place = Place(str(self.proc), str(folder / "dev"), str(self.sys), str(self.etc), str(folder / "run"))
+        (self.etc / "passwd").write_text(
+            f"root:x:0:0::/root:/bin/sh\nann:x:{os.getuid() or 1000}:0::/home/ann:/bin/sh\n"
+        )
+        (self.proc / "self").symlink_to(str(OWN))
+        self.processes = Processes(self.place)
+        self.now = 1000.0
+        self.process(1, "systemd", start=0)
+        self.process(OWN, "python3", parent=1)
+
+    def process(
+        self, pid: int, name: str, *, parent: int = 1, start: float = 100.0, terminal: int = 0, cpu: float = 0.0,
+        io: tuple[int, int] | None = None, state: str = "S", uid: int | None = None, exe: str = "",
+    ) -> None:  # fmt: skip
+        """A process. ``start`` and ``cpu`` in seconds; ``io``: bytes that it has read and written."""
+        folder = self.proc / str(pid)
+        folder.mkdir(exist_ok=True)
+        ticks = f"{round(cpu * 100)} 0"
+        stat = f"{pid} ({name}) {state} {parent} {pid} {pid} {terminal} 0 0 0 0 0 0 {ticks} 0 0 20 0 1 0 {round(start * 100)} 0 0\n"
+        (folder / "stat").write_text(stat)
+        user = os.getuid() if uid is None else uid
+        (folder / "status").write_text(
+            f"Name:\t{name}\nTgid:\t{pid}\nPid:\t{pid}\nUid:\t{user}\t{user}\nNSpid:\t{pid}\n"
+        )
+        if io is not None:
+            (folder / "io").write_text(f"rchar: {io[0]}\nwchar: {io[1]}\nsyscr: 0\nsyscw: 0\n")
+        if exe and not (folder / "exe").is_symlink():
+            (folder / "exe").symlink_to(exe)
+
+    def opens(self, pid: int, *targets: str) -> None:
+        """What the process has open, from descriptor 0 on."""
+        folder = self.proc / str(pid) / "fd"
+        folder.mkdir(exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        for number, target in enumerate(targets):
+            (folder / str(number)).symlink_to(target)
+
+    def ends(self, pid: int) -> None:
+        """The process is gone."""
+        folder = self.proc / str(pid)
+        for top, folders, files in os.walk(folder, topdown=False):
+            for name in (*files, *folders):
+                path = Path(top) / name
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        folder.rmdir()
+
+    def write(self, path: str, text: str) -> None:
+        """A file below the root of the tree."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def look(self, sense: "Sense", seconds: float = 10.0) -> Sight:
+        """Let time pass, then look."""
+        self.now += seconds
+        self.processes.look()
+        return sense.look(Moment(self.now, BOOTED + self.now), self.processes)
