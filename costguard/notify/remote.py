@@ -11,7 +11,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ from apprise.attachment.memory import AttachMemory
 from apprise.manager_plugins import NotificationManager
 
 from costguard.masking import mask
+from costguard.notify.markup import to_html, to_markdown
 from costguard.notify.message import Message
 from costguard.notify.terminal import clean
 from costguard.report.picture import Picture
@@ -38,7 +39,12 @@ TOO_MANY = 429
 HOPELESS = frozenset((301, 302, 303, 307, 308, 401, 404, 410, TOO_MANY))
 """Answers of HTTP that have nothing to do with a picture. One of 403 may: what looks into messages refuses it so."""
 
-NAME = "gpu-load.png"
+NAME = "costguard"
+PICTURE = "gpu-load.png"
+
+OWN_MARKS = frozenset(("Slack",))
+"""Services whose marks are not those of Markdown: nothing that somebody wrote could be kept from being one."""
+
 _LETTERS = re.compile(r"[A-Za-z0-9]{4,}")
 """What stands in a request as it stands in a title, whatever encodes it."""
 
@@ -59,6 +65,7 @@ class Plugin(Protocol):
     """What sends to one service, as apprise has it."""
 
     service_name: object
+    notify_format: object
     attachment_support: bool
     socket_connect_timeout: float
     socket_read_timeout: float
@@ -195,14 +202,11 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
 
 def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
     """One try. With a picture an error of the library is one of that."""
-    kind, text = TYPES.get(message.level, NotifyType.INFO), message.body or message.title
-    attached = AppriseAttachment(AttachMemory(content=picture, name=NAME, mimetype="image/png")) if picture else None
+    kind = TYPES.get(message.level, NotifyType.INFO)
+    text, form = _dressed(message.body or message.title, plugin)
+    attached = AppriseAttachment(AttachMemory(content=picture, name=PICTURE, mimetype="image/png")) if picture else None
     try:
-        return bool(
-            plugin.notify(
-                body=text, title=message.title, notify_type=kind, body_format=NotifyFormat.TEXT, attach=attached
-            )
-        )
+        return bool(plugin.notify(body=text, title=message.title, notify_type=kind, body_format=form, attach=attached))
     except Exception as error:
         if not picture:
             raise
@@ -210,10 +214,30 @@ def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
         return False
 
 
+def _dressed(text: str, plugin: Plugin) -> tuple[str, NotifyFormat]:
+    """The text in the form that the service shows best; HTML where that comes first, plain text where it takes anything."""
+    given = plugin.notify_format
+    forms: Sequence[object] = given if isinstance(given, tuple) else (given,)
+    if forms[0] == NotifyFormat.HTML:
+        return to_html(text), NotifyFormat.HTML
+    if NotifyFormat.MARKDOWN in forms and NotifyFormat.HTML not in forms and plugin.service_name not in OWN_MARKS:
+        return to_markdown(text), NotifyFormat.MARKDOWN
+    return text, NotifyFormat.TEXT
+
+
 def _plugin(url: str) -> Plugin | None:
     """What sends there; None where apprise cannot use the address."""
+    asset = AppriseAsset(
+        secure_logging=True,
+        async_mode=False,
+        app_id=NAME,
+        app_desc=NAME,
+        app_url="",
+        image_url_mask="",
+        image_url_logo="",
+    )
     try:
-        found: Plugin | None = Apprise.instantiate(url, asset=AppriseAsset(secure_logging=True, async_mode=False))
+        found: Plugin | None = Apprise.instantiate(url, asset=asset)
     except Exception:  # noqa: BLE001 - foreign code, and what it says may hold the address
         return None
     return found

@@ -1,0 +1,39 @@
+"""The text of a message as HTML and as Markdown: commands stand out, lines end where they did, and nothing else is markup."""
+
+import html
+import re
+from collections.abc import Callable
+
+_CODE = re.compile(r"`([^`\n]+)`")
+_MARKS = re.compile(r"[\\*_~|\[\]]")
+_BEGINS_A_LINE = re.compile(r"^(\s*)([#>+-]|\d+[.)])(?=\s)", re.MULTILINE)
+
+
+def to_html(text: str) -> str:
+    """Paragraphs with their lines; what stands between backticks is a command."""
+    paragraphs = [block for block in text.split("\n\n") if block.strip()]
+    return "".join(f"<p>{_lines(block)}</p>" for block in paragraphs)
+
+
+def _lines(block: str) -> str:
+    lines = block.strip("\n").split("\n")
+    return "<br>".join(
+        _spans(line.strip(), html.escape, lambda code: f"<code>{html.escape(code)}</code>") for line in lines
+    )
+
+
+def to_markdown(text: str) -> str:
+    """The same text, of which only the commands are markup; two spaces at the end keep a line's end."""
+    plain = _spans(text, _literal, lambda code: f"`{code}`")
+    return re.sub(r"(?<=\S)\n(?=\S)", "  \n", plain)
+
+
+def _literal(text: str) -> str:
+    escaped = _MARKS.sub(lambda mark: f"\\{mark[0]}", text)
+    return _BEGINS_A_LINE.sub(lambda mark: f"{mark[1]}\\{mark[2]}", escaped)
+
+
+def _spans(text: str, plain: Callable[[str], str], code: Callable[[str], str]) -> str:
+    """Each piece between commands by ``plain``, each command by ``code``."""
+    parts = _CODE.split(text)
+    return "".join(code(part) if number % 2 else plain(part) for number, part in enumerate(parts))

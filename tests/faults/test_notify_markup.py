@@ -1,0 +1,89 @@
+"""What each service gets of a text: commands that stand out, lines as they were, and no markup that a user of the machine wrote."""
+
+import email
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costguard.notify.markup import to_html, to_markdown
+from tests.faults.test_notify_picture import CANARY, SLACK, Services
+from tests.faults.test_notify_remote import Mail as MailServer
+from tests.faults.test_notify_remote import tell, written
+
+BODY = 'ann: "a_b *now* <b>x</b> & <script>"\nCost: 4.10 USD/h\n\nRun `costguard hold 2h` to keep it.\n# not a title'
+CHATS = {
+    "Discord": f"discord://{'1' * 18}/{CANARY}{'x' * 60}",
+    "Slack": SLACK,
+    "Telegram": "tgram://123456789:abcdefg_hijklmnop/12315544/",
+    "Teams": "workflows://slack.com/WORKFLOWID/SIGN",
+}
+
+
+PLACES: dict[str, Callable[[Any], str]] = {
+    "Discord": lambda request: request["content"],
+    "Slack": lambda request: request["attachments"][0]["text"],
+    "Telegram": lambda request: request["text"],
+    "Teams": lambda request: request["attachments"][0]["content"]["body"][-1]["text"],
+}
+"""Where each service has the text."""
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Services]:
+    with Services(tmp_path) as server:
+        server.answer = lambda _request: (200, {"ok": True, "channel": "C1"})
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.mark.parametrize("service", CHATS)
+def test_a_command_stands_out_and_what_users_write_is_no_markup(
+    tmp_path: Path, services: Services, service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason of a hold is anybody's: unescaped it would change the message, or make the service refuse it."""
+    for name, value in services.environment.items():
+        monkeypatch.setenv(name, value)
+    answer, _ = tell(tmp_path, {"chat": {"urls": written(tmp_path, "chat", CHATS[service])}}, body=BODY)
+    assert "chat" in answer["reached"], answer
+    text = PLACES[service](json.loads(services.asked[-1].body))
+    assert ("<code>costguard hold 2h</code>" if service == "Telegram" else "`costguard hold 2h`") in text
+    assert "Cost: 4.10 USD/h" in [line.strip() for line in text.splitlines()], "lines are as they were"
+    assert b"Apprise" not in services.asked[-1].body
+    assert b"github" not in services.asked[-1].body, "no picture is fetched from elsewhere to show it"
+    plain = {"Telegram": "a_b *now* &lt;b&gt;x&lt;/b&gt; &amp; &lt;script&gt;", "Slack": "a_b *now* &lt;b&gt;"}
+    assert plain.get(service, "a\\_b \\*now\\*") in text
+
+
+def test_mail_has_html_and_plain_text_and_both_say_the_same(tmp_path: Path) -> None:
+    """A phone shows the one, an old reader the other; no line is held together by spaces that do not break."""
+    with MailServer() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"mailto://127.0.0.1:{server.server_address[1]}?from=box@example.org&to=ann@example.org&mode=insecure"
+        answer, _ = tell(tmp_path, {"mail": {"urls": written(tmp_path, "mail", url)}}, body=BODY)
+        server.shutdown()
+    assert answer["reached"] == {"mail": "E-Mail"}
+    parts: dict[str, str] = {}
+    for part in email.message_from_string(server.taken[0]).walk():
+        if not part.is_multipart():
+            parts[part.get_content_type()] = str(part.get_payload())
+    assert list(parts) == ["text/plain", "text/html"]
+    assert "<code>costguard hold 2h</code>" in parts["text/html"]
+    assert "&lt;script&gt;" in parts["text/html"]
+    assert "&nbsp;" not in parts["text/html"]
+    assert "costguard hold 2h" in parts["text/plain"]
+    assert "<script>" in parts["text/plain"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "one line", "a\n\n\n\nb", "`", "``", "`a` `b`", "- x\n1. y\n> z", "\\", "a | b [c](d)"]
+)
+def test_nothing_of_a_text_is_lost(text: str) -> None:
+    """Whatever stands in it: both forms hold each of its words."""
+    for word in text.replace("`", " ").split():
+        assert word in to_html(text).replace("&gt;", ">")
+        assert word in to_markdown(text).replace("\\", "") or word == "\\"
