@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context
 from costguard.engine import deadlines
+from costguard.engine.saving import HOOK_FAILED
 from costguard.plans import Plan, PlanFinding, Result, worst
 from costguard.programs import Account
 
@@ -27,7 +28,7 @@ def before_action(decided: Plan, context: Context, begins: Callable[[], None] = 
     if outcome.status != "failed":
         return decided
     hint = "run the program of hooks.pre_stop by hand and see what it says"
-    finding = PlanFinding("hook_failed", f"{outcome.detail}; the action goes on", hint)
+    finding = PlanFinding(HOOK_FAILED, f"{outcome.detail}; the action goes on", hint)
     return decided._replace(verdict=worst(decided.verdict, "consequences"), findings=(*decided.findings, finding))
 
 

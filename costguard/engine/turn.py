@@ -7,6 +7,7 @@ from costguard.engine.idleness import concerned
 from costguard.engine.observation import Device
 from costguard.engine.reasons import Moment, reason_of
 from costguard.engine.rules import Rules
+from costguard.engine.saving import HOOK_FAILED
 from costguard.engine.state import (
     WATCHING,
     Alarms,
@@ -147,7 +148,9 @@ class Turn:
         if incident is not None:
             plan = core.plans.last(incident.action)
             common.update(incident=incident.id, reason=incident.reason, owner=incident.owner)
-            common["findings"] = [list(finding) for finding in plan.findings] if plan is not None else []
+            findings = plan.findings if plan is not None else ()
+            ran = incident.saving_since is not None
+            common["findings"] = [list(finding) for finding in findings if ran or finding[0] != HOOK_FAILED]
             if incident.announcement.exhausted:
                 common["unreached_tries"] = incident.announcement.attempts
             if incident.receipt:

@@ -72,6 +72,9 @@ def reading(path: str) -> Iterator[sqlite3.Connection]:
         )
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=LOCK_SECONDS)) as database:
+            if store.is_empty(database):
+                hint = "the agent could not write to it (is the disk full?): see `costguard status`"
+                raise HistoryError(f"nothing is recorded yet in {path}", hint, REFUSED)
             if (version := store.version_of(database)) != store.VERSION:
                 message = f"{path} has version {version}, but this costguard reads version {store.VERSION}"
                 raise HistoryError(message, "read it with the costguard that wrote it", REFUSED)

@@ -142,11 +142,16 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
     with closing(sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)) as database:
         version = version_of(database)
-        if version == 0 and not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if is_empty(database):
             database.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
             raise VersionError(f"has an unknown version ({version}, this costguard uses {VERSION})")
         yield database
+
+
+def is_empty(database: sqlite3.Connection) -> bool:
+    """Whether the file was created, and its tables were not: the disk was full just then, perhaps."""
+    return version_of(database) == 0 and not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
 
 
 def version_of(database: sqlite3.Connection) -> int:

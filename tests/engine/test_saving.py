@@ -148,3 +148,20 @@ def test_load_of_the_hook_neither_arms_nor_forgives_nor_is_told_as_a_sign() -> N
     world.run(60.0, QUIET)
     assert len(released(world)) == 1
     assert not [e for _, e in world.effects if isinstance(e, Tell) and e.kind == "weak_sign"]
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_that_a_hook_failed_is_told_of_its_own_incident_alone(held: bool) -> None:
+    """The next warning knows nothing yet of what its hook will do."""
+    world, attempt = preparing()
+    failed, other = ("hook_failed", "the pre-stop hook failed", ""), ("disk", "it stays", "")
+    world.answer(attempt, "saving")
+    world.answer(attempt, "ready", findings=(failed, other))
+    if held:
+        world.hold(30.0)
+    for _ in range(12):
+        world.tick(QUIET)
+        world.settle(Prepare="never")
+    told = {e.kind: e.facts["findings"] for _, e in world.effects if isinstance(e, Tell) and "findings" in e.facts}
+    expected = [list(other)] if held else [list(failed), list(other)]
+    assert told["warning" if held else "acting"] == expected

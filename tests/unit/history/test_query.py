@@ -124,6 +124,10 @@ def test_a_missing_a_damaged_and_a_foreign_file_are_told(path: str) -> None:
         pass
     assert missing.value.exit_code == REFUSED
     assert "costguard status" in missing.value.hint
+    Path(path).touch()
+    with pytest.raises(query.HistoryError, match="nothing is recorded yet") as empty, query.reading(path):
+        pass
+    assert "disk full" in empty.value.hint
     Path(path).write_bytes(b"x" * 5000)
     with pytest.raises(query.HistoryError, match="cannot be read: file is not a database"), query.reading(path):
         pass
