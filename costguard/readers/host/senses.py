@@ -43,5 +43,39 @@ class SenseRow(NamedTuple):
     hatch: bool = False
 
 
-SENSES: tuple[SenseRow, ...] = ()
+_TRAFFIC = SenseRow(
+    name="traffic",
+    module="traffic",
+    kind="Traffic",
+    about="A download, an upload or disks at work above this machine's own idle level, also over InfiniBand.",
+    enabled=True,
+    required=False,
+    settings=(
+        SenseSetting(
+            "network",
+            "rate",
+            "100kB/s",
+            "1MB/s",
+            "Received or sent above what is usual here, over the network or InfiniBand. What moves twice as much always counts.",
+            least=1000.0,
+        ),
+        SenseSetting(
+            "disk", "rate", "250kB/s", "5MB/s", "Read or written above what is usual here, on all disks.", least=1000.0
+        ),
+        SenseSetting(
+            "quiet_for", "duration", "5m", "15m", "For so long after the last of it it still counts.", least=20.0
+        ),
+        SenseSetting(
+            "ignore",
+            "names",
+            [],
+            ["restic"],
+            "Programs whose traffic is nobody's work, beside updates, logrotate and their like: what begins while one of them "
+            "runs does not count, for an hour at most.",
+            "a list of names of programs",
+        ),
+    ),
+)
+
+SENSES: tuple[SenseRow, ...] = (_TRAFFIC,)
 """In the order in which people read them."""

@@ -1,0 +1,62 @@
+"""Which process moves the bytes that keep the machine up: for people, who want to know whom to ask.
+
+Only asked when a rate begins to count, and only an answer where one process explains most of it: bytes that arrive over the
+network are not counted for a process, but those that it writes of them are. Source: proc_pid_io(5).
+"""
+
+import os
+
+from costguard.readers.host.text import printable, read
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from costguard.readers.host.processes import Processes
+    from costguard.readers.host.sense import Place
+    from costguard.readers.host.users import Users
+
+PROCESSES_READ = 400
+"""The youngest ones: what has just begun to move much was hardly ever there first."""
+
+SHARE = 0.4
+"""How much of a rate one process must move to be named."""
+
+_FIELD = {"received": b"wchar: ", "sent": b"rchar: ", "read": b"read_bytes: ", "written": b"write_bytes: "}
+
+
+class Culprit:
+    """What processes have read and written, noted when something is suspected."""
+
+    def __init__(self, place: "Place", users: "Users") -> None:
+        self._proc, self._users = place.proc, users
+        self._noted: dict[str, tuple[float, dict[int, int]]] = {}
+
+    def watch(self, kinds: "Sequence[str]", now: float, processes: "Processes") -> None:
+        """Note what processes have moved, so that at the next look it is known who moves most."""
+        self._noted = {kind: (now, self._moved(_FIELD[kind], processes)) for kind in kinds if kind in _FIELD}
+
+    def found(self, kind: str, rate: float, now: float, processes: "Processes") -> tuple[str, str]:
+        """Who moves most of this rate, and which user's it is; empty where nobody can tell."""
+        at, before = self._noted.get(kind, (now, {}))
+        if now <= at or not before:
+            return "", ""
+        after = self._moved(_FIELD[kind], processes)
+        grown = [((value - before.get(pid, value)) / (now - at), pid) for pid, value in after.items()]
+        moved, pid = max(grown, default=(0.0, 0))
+        process = processes.get(pid)
+        if process is None or moved < SHARE * rate or pid == os.getpid():
+            return "", ""
+        user = self._users.name(process.uid)
+        return f"{printable(process.name)} of {user}", user
+
+    def _moved(self, field: bytes, processes: "Processes") -> dict[int, int]:
+        found = {}
+        youngest = sorted((one for one in processes.all() if one.parent != 2), key=lambda one: -one.start)
+        for process in youngest[:PROCESSES_READ]:
+            try:
+                table = read(f"{self._proc}/{process.pid}/io", 512)
+                found[process.pid] = int(table[table.index(field) + len(field) :].split(b"\n", 1)[0])
+            except (OSError, ValueError):  # it has ended, or is not for this user
+                continue
+        return found

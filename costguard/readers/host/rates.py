@@ -1,0 +1,87 @@
+"""When a rate goes on above this machine's own idle level: a burst does not, and what always goes on does not."""
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+
+SHORTEST, LONGEST = 4.0, 120.0
+"""Seconds between two readings of a counter: a rate over less is noise, one over more hides that nothing went on in between."""
+
+BUCKET = 900.0
+"""Seconds for which the busiest moment is kept; the quietest of these is the idle level."""
+
+BUCKETS_KEPT, BUCKETS_NEEDED = 96, 8
+"""A day, and two hours before which nothing is taken for usual: a download that began before the agent is not."""
+
+
+class Counter:
+    """A number that grows; what it grows by in a second."""
+
+    __slots__ = ("_at", "_value")
+
+    def __init__(self) -> None:
+        self._at = float("-inf")
+        self._value = 0.0
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to read it again."""
+        return now - self._at >= SHORTEST
+
+    def rate(self, value: float, now: float) -> float | None:
+        """Units a second since it was read before; None where that cannot be said: the first time, after a pause or a reset."""
+        passed, grown = now - self._at, value - self._value
+        self._at, self._value = now, value
+        return None if passed > LONGEST or passed <= 0.0 or grown < 0.0 else grown / passed
+
+
+class Level:
+    """A rate that counts while it stays ``above`` what is usual here, and ``quiet_for`` seconds longer.
+
+    It counts once two readings in a row are above. What is usual is the quietest quarter of an hour of the last day, but never
+    more than ``above``: what moves twice as much is seen also where it has gone on for days.
+    """
+
+    __slots__ = ("_above", "_before", "_bucket", "_bucket_end", "_kept", "_quiet_for", "last", "since", "usual")
+
+    def __init__(self, above: float, quiet_for: float) -> None:
+        self._above, self._quiet_for = above, quiet_for
+        self._before: float | None = None
+        self._bucket, self._bucket_end = 0.0, 0.0
+        self._kept: list[float] = []
+        self.usual = 0.0
+        self.since = self.last = float("-inf")
+
+    def take(self, rate: float | None, now: float, began: float, *, may_begin: bool = True) -> bool:
+        """Take the rate from ``began`` until now; whether it counts. Without ``may_begin`` it only goes on if it counts already."""
+        before, self._before = self._before, rate
+        steady = 0.0 if rate is None or before is None else min(rate, before)
+        going = now - self.last <= self._quiet_for
+        if not may_begin and not going:
+            self._before = None
+            return False
+        if steady >= self.usual + self._above:
+            self.since = self.since if going else began
+            self.last = now
+            going = True
+        self._learn(steady, now, known=rate is not None)
+        return going
+
+    def goes_on(self, now: float) -> bool:
+        """Whether it counts at this moment."""
+        return now - self.last <= self._quiet_for
+
+    @property
+    def suspected(self) -> bool:
+        """Whether the last reading was above, so that the next one may make it count."""
+        return self._before is not None and self._before >= self.usual + self._above
+
+    def _learn(self, steady: float, now: float, *, known: bool) -> None:
+        if not known:
+            self._bucket_end = 0.0
+        elif self._bucket_end <= 0.0:
+            self._bucket, self._bucket_end = steady, now + BUCKET
+        elif now < self._bucket_end:
+            self._bucket = max(self._bucket, steady)
+        else:
+            self._kept = [*self._kept[1 - BUCKETS_KEPT :], self._bucket]
+            self._bucket, self._bucket_end = steady, now + BUCKET
+            if len(self._kept) >= BUCKETS_NEEDED:
+                self.usual = min(*self._kept, self._above)

@@ -1,0 +1,35 @@
+"""Files of the kernel, and figures as people say them."""
+
+import os
+
+FILE_BYTES = 1 << 16
+
+
+def read(path: str, limit: int = FILE_BYTES) -> bytes:
+    """The beginning of a file. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, limit)
+    finally:
+        os.close(descriptor)
+
+
+def duration(seconds: float) -> str:
+    """As people say it: "30 min", "45 s"."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= size and seconds % size == 0.0:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def amount(rate: float) -> str:
+    """Bytes in a second, as people say it: "1 MB/s"."""
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if rate >= size:
+            return f"{rate / size:g} {unit}"
+    return f"{rate:g} B/s"
+
+
+def printable(name: str) -> str:
+    """A name that its owner has chosen, without what would change a terminal."""
+    return "".join(letter for letter in name if letter.isprintable())[:32] or "?"

@@ -1,0 +1,132 @@
+"""The sense `traffic`: a download, an upload, or disks at work, with no GPU at work beside them.
+
+A rate counts once two looks in a row see it above its threshold and this machine's own idle level (`rates`), and not if it
+begins while the system looks after itself (`upkeep`). Sources: proc_vmstat(5) (``pgpgin``, ``pgpgout`` in KiB, ``nr_dirtied`` in
+pages: what was written and has not reached the disk yet).
+"""
+
+import os
+
+from costguard.readers.host.culprit import Culprit
+from costguard.readers.host.fabric import Fabric
+from costguard.readers.host.interfaces import Interfaces
+from costguard.readers.host.rates import LONGEST, Counter, Level
+from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.text import amount, duration, read
+from costguard.readers.host.upkeep import Upkeep
+from costguard.readers.host.users import Users
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from costguard.readers.host.processes import Processes
+    from costguard.readers.host.sense import Moment, Place
+
+_WHAT = {
+    "received": ("the network", "receives more than"),
+    "sent": ("the network", "sends more than"),
+    "read": ("the disks", "read more than"),
+    "written": ("the disks", "write more than"),
+    "fabric": ("InfiniBand", "moves more than"),
+}
+_KIB = 1024
+
+
+class Traffic:
+    """See the module."""
+
+    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+        self._quiet_for = float(settings["quiet_for"])
+        network, disk = float(settings["network"]), float(settings["disk"])
+        self._above = {"received": network, "sent": network, "read": disk, "written": disk, "fabric": network}
+        self._levels = {kind: Level(above, self._quiet_for) for kind, above in self._above.items()}
+        self._names: dict[str, tuple[str, str]] = {}  # of what counts: who, and of which user
+        self._culprit = Culprit(place, Users(place))
+        self._interfaces, self._fabric = Interfaces(place), Fabric(place)
+        self._vmstat, self._page = f"{place.proc}/vmstat", os.sysconf("SC_PAGE_SIZE")
+        self._counters: dict[tuple[str, str], Counter] = {}
+        self._upkeep = Upkeep(settings["ignore"])
+        self._looked = float("-inf")
+        self._unknown = NOT_YET
+
+    def look(self, now: "Moment", processes: "Processes") -> Sight:
+        """See `costguard.readers.host.sense.Sense`."""
+        if self._due(now.boot):
+            self._measure(now.boot, processes)
+        active = [self._activity(kind, level) for kind, level in self._levels.items() if level.goes_on(now.boot)]
+        return Sight(tuple(active), self._unknown, "network and disks are quiet")
+
+    def _due(self, now: float) -> bool:
+        counter = self._counters.get(("written", "dirty"))
+        return counter is None or counter.due(now)
+
+    def _measure(self, now: float, processes: "Processes") -> None:
+        began = max(self._looked, now - LONGEST)
+        self._looked = now
+        may_begin = not self._upkeep.runs(processes, now)
+        troubles: list[str] = []
+        rates: dict[str, float | None] = {"fabric": self._fabric.look(now)}
+        rates |= self._network(now, troubles) | self._disks(now, troubles)
+        self._unknown = "; ".join(troubles)
+        if not troubles and None in [rates[kind] for kind in ("received", "read")]:
+            self._unknown = NOT_YET
+        for kind, level in self._levels.items():
+            went_on = level.goes_on(now)
+            if level.take(rates[kind], now, began, may_begin=may_begin) and not went_on:
+                self._names[kind] = self._culprit.found(kind, rates[kind] or 0.0, now, processes)
+        suspected = [kind for kind, level in self._levels.items() if level.suspected and not level.goes_on(now)]
+        self._culprit.watch(suspected, now, processes)
+
+    def _network(self, now: float, troubles: list[str]) -> "dict[str, float | None]":
+        try:
+            moved = self._interfaces.read()
+        except (OSError, ValueError) as error:
+            troubles.append(f"the network cannot be seen ({_why(error)})")
+            return {"received": None, "sent": None}
+        received = {name: numbers[0] for name, numbers in moved.items()}
+        sent = {name: numbers[1] for name, numbers in moved.items()}
+        return {"received": self._sum("received", received, now), "sent": self._sum("sent", sent, now)}
+
+    def _disks(self, now: float, troubles: list[str]) -> "dict[str, float | None]":
+        try:
+            table = read(self._vmstat)
+            read_in, out = _value(table, b"pgpgin") * _KIB, _value(table, b"pgpgout") * _KIB
+            dirty = _value(table, b"nr_dirtied") * self._page
+        except (OSError, ValueError) as error:
+            troubles.append(f"the disks cannot be seen ({_why(error)})")
+            return {"read": None, "written": None}
+        # what is written lies in memory first, and what goes round the memory is never dirty there
+        written = [self._sum("written", {name: number}, now) for name, number in (("dirty", dirty), ("out", out))]
+        known = [rate for rate in written if rate is not None]
+        return {"read": self._sum("read", {"in": read_in}, now), "written": max(known, default=None)}
+
+    def _sum(self, kind: str, values: "Mapping[str, int]", now: float) -> float | None:
+        """All that these counters have grown by in a second, None while that is known of none."""
+        rates = [self._counters.setdefault((kind, name), Counter()).rate(value, now) for name, value in values.items()]
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) if known or not values else None
+
+    def _activity(self, kind: str, level: Level) -> Activity:
+        who, user = self._names.get(kind) or ("", "")
+        part, verb = _WHAT[kind]
+        limit = amount(self._above[kind])
+        what = f"{verb} {limit}"
+        if who and part == "the disks":
+            what = f"{'reads' if kind == 'read' else 'writes'} more than {limit}"
+        lets_go = f"{duration(self._quiet_for)} below {limit}"
+        return Activity(who or part, what, level.since, level.last, lets_go, user)
+
+
+def _value(table: bytes, name: bytes) -> int:
+    """One line of a table of names and numbers. Raises ValueError."""
+    begin = table.find(b"\n" + name + b" ")
+    if begin < 0:
+        raise ValueError(f"no {name.decode()}")
+    begin += len(name) + 2
+    return int(table[begin : table.find(b"\n", begin)])
+
+
+def _why(error: Exception) -> str:
+    return error.strerror or "unreadable" if isinstance(error, OSError) else "another form than expected"

@@ -1,0 +1,42 @@
+"""Whether the system looks after itself just now: updates, rotation of logs, indexes. That is nobody's work.
+
+What such programs move cannot be told from a download by its amount, so by their names: those of root, and none that is always
+there. For an hour at most: whatever takes longer may be anything.
+"""
+
+from costguard.readers.host.processes import Process
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from costguard.readers.host.processes import Processes
+
+PROGRAMS = (
+    "unattended-upgr", "apt.systemd.dai", "apt-get", "apt", "apt-check", "aptitude", "dpkg", "dpkg-deb", "needrestart",
+    "update-initramf", "depmod", "ldconfig", "dnf", "dnf-automatic", "yum", "yum-cron", "zypper", "packagekitd", "rpm",
+    "logrotate", "savelog", "updatedb", "updatedb.plocat", "updatedb.mlocat", "mandb", "fstrim", "e2scrub", "xfs_scrub",
+    "debsums", "aide", "aideinit", "clamscan", "freshclam", "rkhunter", "chkrootkit", "lynis", "fwupdmgr", "sa1", "sa2",
+)  # fmt: skip
+"""Names as the kernel cuts them."""
+
+ROOT = 0
+LONGEST = 3600.0
+_TICKS = 100  # a second; USER_HZ is 100 on every architecture with an NVIDIA driver
+
+
+class Upkeep:
+    """The programs of upkeep that run. ``more``: names that the owner has added, of any user."""
+
+    def __init__(self, more: "Iterable[str]") -> None:
+        self._more = tuple(more)
+        self._edition = -1
+        self._running: list[Process] = []
+
+    def runs(self, processes: "Processes", now: float) -> bool:
+        """Whether one runs that has not done so for long."""
+        if processes.edition != self._edition:
+            self._edition = processes.edition
+            own = [process for process in processes.named(*PROGRAMS) if process.uid == ROOT]
+            self._running = own + processes.named(*self._more)
+        return any(now - process.start / _TICKS < LONGEST for process in self._running)

@@ -1,0 +1,406 @@
+"""The sense `traffic`, on counters that a test makes, and on real ones."""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from costguard.readers.host.processes import Process
+from costguard.readers.host.rates import BUCKET, BUCKETS_NEEDED, Counter, Level
+from costguard.readers.host.sense import NOT_YET, Sight
+from costguard.readers.host.traffic import Traffic
+from costguard.readers.host.upkeep import PROGRAMS, Upkeep
+from tests.unit.readers.host.tree import Tree
+
+KB, MB = 1000, 1_000_000
+SETTINGS = {"network": 100_000.0, "disk": 250_000.0, "quiet_for": 300.0, "ignore": ["restic"]}
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class World:
+    """A machine whose counters a test moves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree = Tree(folder)
+        self.sense = Traffic(SETTINGS, self.tree.place)
+        self.net: dict[str, list[float]] = {"lo": [0, 0], "eth0": [5e9, 1e9]}
+        self.disk = {"pgpgin": 0.0, "pgpgout": 0.0, "nr_dirtied": 0.0}
+        self.busy = "eth0"  # which moves what `step` says
+        self.device("eth0")
+        self.save()
+
+    def device(self, name: str, master: str = "") -> None:
+        folder = self.tree.sys / "class/net" / name
+        (folder / "device").mkdir(parents=True)
+        if master:
+            (folder / "master").symlink_to(f"../{master}")
+
+    def save(self) -> None:
+        rows = [
+            f"{name:>6}: {round(rx)} 9 0 0 0 0 0 0 {round(tx)} 9 0 0 0 0 0 0" for name, (rx, tx) in self.net.items()
+        ]
+        self.tree.write("proc/1/net/dev", "\n".join(["Inter-|", " face |", *rows, ""]))
+        rows = [f"{name} {round(value)}" for name, value in self.disk.items()]
+        self.tree.write("proc/vmstat", "\n".join(["nr_free_pages 1", *rows, "swap_ra 0", ""]))
+
+    def step(self, seconds: float = 10.0, **rates: float) -> Sight:
+        """Let time pass in which so many bytes a second move: rx, tx, read, written, dirtied."""
+        self.net[self.busy][0] += rates.get("rx", 0.0) * seconds
+        self.net[self.busy][1] += rates.get("tx", 0.0) * seconds
+        self.disk["pgpgin"] += rates.get("read", 0.0) * seconds / 1024
+        self.disk["pgpgout"] += rates.get("written", 0.0) * seconds / 1024
+        self.disk["nr_dirtied"] += rates.get("dirtied", 0.0) * seconds / PAGE
+        self.save()
+        return self.tree.look(self.sense, seconds)
+
+    def run(self, seconds: float, **rates: float) -> Sight:
+        for _ in range(round(seconds / 10.0)):
+            sight = self.step(**rates)
+        return sight
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    assert world.step().unknown == NOT_YET
+    assert world.step() == Sight((), "", "network and disks are quiet")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        ({"rx": MB}, "the network receives more than 100 kB/s"),
+        ({"tx": MB}, "the network sends more than 100 kB/s"),
+        ({"read": MB}, "the disks read more than 250 kB/s"),
+        ({"written": MB}, "the disks write more than 250 kB/s"),
+        ({"dirtied": MB}, "the disks write more than 250 kB/s"),
+    ],
+)
+def test_a_megabyte_a_second_counts_at_the_second_look(world: World, rates: dict[str, float], words: str) -> None:
+    """One look may see the tail of something else."""
+    began = world.tree.now
+    assert not world.step(**rates).active
+    (one,) = world.step(**rates).active
+    assert f"{one.who} {one.what}" == words
+    assert (one.since, one.last) == (began + 10.0, world.tree.now)
+    assert one.lets_go.startswith("5 min below ")
+    again = world.step(**rates).active[0]
+    assert again._replace(last=one.last) == one
+
+
+def test_its_end_lets_go(world: World) -> None:
+    """A pause does not: a download fetches one file after the other."""
+    world.run(60, rx=MB)
+    assert world.run(280).active
+    world.run(20, rx=MB)
+    assert world.run(290).active
+    assert not world.run(20).active
+
+
+def test_a_pause_does_not_begin_it_anew(world: World) -> None:
+    """People see since when the machine is kept up."""
+    since = world.run(60, rx=MB).active[0].since
+    world.run(100)
+    assert world.run(60, rx=MB).active[0].since == since
+
+
+def test_a_burst_is_no_work(world: World) -> None:
+    """However much it is: an agent of the monitoring that sends once a minute, a health check, one page."""
+    for _ in range(10):
+        assert not world.step(rx=50 * MB, tx=3 * MB, written=90 * MB).active
+        assert not world.run(50).active
+
+
+def test_a_counter_that_begins_anew_is_no_traffic(world: World) -> None:
+    """A card is reset, an interface made again: the next two looks know nothing, and what goes on is seen after them."""
+    world.net["eth0"] = [0.0, 0.0]
+    for _ in range(3):
+        assert not world.step().active
+    world.run(30, rx=MB)
+    world.net["eth0"] = [0.0, 0.0]
+    assert world.step(rx=MB).active
+
+
+def test_a_long_pause_of_the_machine_is_no_rate(world: World) -> None:
+    """After a sleep nobody knows when the bytes moved."""
+    world.step(seconds=10.0, rx=MB)
+    assert not world.step(seconds=3600.0, rx=MB).active
+    assert not world.step().active
+
+
+def test_each_byte_counts_once(world: World) -> None:
+    """What a container receives passes a bridge and a pair too; loopback is no network."""
+    world.net |= {"docker0": [0, 0], "veth12ab": [0, 0], "wg0": [0, 0]}
+    for name in ("docker0", "veth12ab", "wg0", "lo"):
+        world.busy = name
+        for _ in range(3):
+            assert not world.step(rx=9 * MB, tx=9 * MB).active
+    world.busy = "eth0"
+    for _ in range(3):
+        for name in ("docker0", "veth12ab"):
+            world.net[name][0] += 600 * KB
+        assert not world.step(rx=60 * KB).active
+
+
+def test_members_count_and_a_device_above_them_does_not(world: World) -> None:
+    """A virtual function beneath a cloud's synthetic interface: the upper one counts its bytes as well."""
+    world.device("enP1", master="eth0")
+    world.net["enP1"] = [0, 0]
+    for _ in range(4):
+        world.net["enP1"][0] += 600 * KB
+        assert not world.step(rx=60 * KB).active
+    for _ in range(3):
+        world.net["enP1"][1] += 1.5 * MB
+        sight = world.step(tx=150 * KB)
+    assert [one.what for one in sight.active] == ["sends more than 100 kB/s"]
+
+
+def test_without_a_device_every_interface_counts_but_loopback(tmp_path: Path) -> None:
+    """In a container that stands for its machine the network is one end of a pair."""
+    world = World(tmp_path)
+    (world.tree.sys / "class/net/eth0/device").rmdir()
+    world.step()
+    for _ in range(3):
+        sight = world.step(rx=MB)
+    assert sight.active
+    world.net["lo"][0] += 1e9
+    assert len(world.step(rx=MB).active) == 1
+
+
+def ports(world: World, cards: int, counter: str) -> list[Path]:
+    found = []
+    for card in range(cards):
+        world.tree.write(f"sys/class/infiniband/mlx5_{card}/ports/1/{counter}", "7\n")
+        found.append(world.tree.sys / f"class/infiniband/mlx5_{card}/ports/1/{counter}")
+    return found
+
+
+@pytest.mark.parametrize(("counter", "unit"), [("counters/port_rcv_data", 4), ("hw_counters/rdma_read_bytes", 1)])
+def test_infiniband_counts(tmp_path: Path, counter: str, unit: int) -> None:
+    """No interface sees what passes its ports. Its data counters count four bytes."""
+    world = World(tmp_path)
+    files = ports(world, 2, counter)
+    for _ in range(3):
+        assert not world.step().active
+    for _ in range(2):
+        files[1].write_text(f"{int(files[1].read_text()) + 10 * MB // unit}\n")
+        sight = world.step()
+    assert [(one.who, one.what) for one in sight.active] == [("InfiniBand", "moves more than 100 kB/s")]
+
+
+def test_infiniband_of_many_ports_is_seen(tmp_path: Path) -> None:
+    """A look asks a few of them."""
+    world = World(tmp_path)
+    files = ports(world, 8, "counters/port_xmit_data")
+    world.run(60)
+    for _ in range(6):
+        files[5].write_text(f"{int(files[5].read_text()) + 10 * MB}\n")
+        sight = world.step()
+    assert sight.active
+
+
+def test_what_cannot_be_read_is_unknown(world: World) -> None:
+    """And the rest is still seen."""
+    (world.tree.proc / "vmstat").write_text("nothing of the kind\n")
+    world.net["eth0"][0] += 10 * MB
+    world.tree.write("proc/1/net/dev", (world.tree.proc / "1/net/dev").read_text())
+    sight = world.tree.look(world.sense)
+    assert sight.unknown == "the disks cannot be seen (another form than expected)"
+    (world.tree.proc / "1/net/dev").unlink()
+    sight = world.tree.look(world.sense)
+    assert "the network cannot be seen (No such file or directory)" in sight.unknown
+    world.save()
+    for _ in range(2):
+        sight = world.step()
+    assert sight.unknown == ""
+
+
+def test_whoever_moves_most_is_named(world: World) -> None:
+    """By what it writes: what a process receives is not counted for it."""
+    world.tree.process(300, "wget", io=(0, 0))
+    world.tree.process(301, "bash", io=(0, 0))
+    world.step()
+    for turn in (1, 2):
+        world.tree.process(300, "wget", io=(0, turn * 9 * MB))
+        sight = world.step(rx=MB)
+    (one,) = sight.active
+    user = "root" if os.getuid() == 0 else "ann"
+    assert (one.who, one.what, one.user) == (f"wget of {user}", "receives more than 100 kB/s", user)
+    assert world.run(60, rx=MB).active[0].who == one.who
+
+
+def test_the_idle_level_is_learnt_and_bounded() -> None:
+    """What always goes on holds for two hours and no longer; twice the threshold holds also for days."""
+    for rate, held in ((150.0, False), (90.0, False), (210.0, True)):
+        level, now = Level(100.0, 300.0), 0.0
+        while now < BUCKET * (BUCKETS_NEEDED + 2):
+            now += 10.0
+            level.take(rate, now, now - 10.0)
+        assert level.goes_on(now) is held
+
+
+def test_a_download_in_a_quiet_machine_is_never_learnt() -> None:
+    """The quietest quarter of an hour of the day is what is usual."""
+    level, now = Level(100.0, 300.0), 0.0
+    for rate, seconds in ((5.0, 4 * 3600.0), (110.0, 18 * 3600.0)):
+        end = now + seconds
+        while now < end:
+            now += 10.0
+            going = level.take(rate, now, now - 10.0)
+        assert going is (rate > 100.0)
+
+
+def test_a_counter_knows_when_it_says_nothing() -> None:
+    """The first time, after a reset, and when it was not read for long."""
+    counter = Counter()
+    assert counter.due(0.0)
+    assert [counter.rate(v, t) for v, t in ((5.0, 0.0), (25.0, 10.0), (3.0, 20.0), (4.0, 30.0), (9.0, 999.0))] == [
+        None, 2.0, None, 0.1, None,
+    ]  # fmt: skip
+    assert not counter.due(1001.0)
+
+
+def test_the_system_looks_after_itself(world: World) -> None:
+    """An update at night downloads and unpacks for minutes; the owner may name more programs. For an hour at most."""
+    upkeep = Upkeep(["restic"])
+    now = 10_000.0
+    world.tree.processes.look()
+    assert not upkeep.runs(world.tree.processes, now)
+    world.tree.process(400, "restic", start=now - 60.0)
+    world.tree.processes.look()
+    assert upkeep.runs(world.tree.processes, now)
+    assert not upkeep.runs(world.tree.processes, now + 3600.0)
+    assert all(len(name) <= 15 for name in PROGRAMS)
+
+
+def test_upkeep_is_root_s(world: World) -> None:
+    """Whoever names his program so holds up nothing, and hides nothing."""
+    processes, upkeep = world.tree.processes, Upkeep([])
+    for uid in (0, 1000):
+        processes._found[700] = Process(700, 1, 700, uid, "unattended-upgr", 0, 0)
+        processes.edition += 1
+        assert upkeep.runs(processes, 10.0) is (uid == 0)
+
+
+def test_what_begins_with_upkeep_does_not_count_and_what_was_there_goes_on(world: World) -> None:
+    """A download that began before an update is not forgotten through it; one that begins meanwhile is seen after it."""
+    world.tree.process(400, "restic", start=world.tree.now)
+    assert not world.run(300, rx=9 * MB, written=9 * MB).active
+    world.tree.ends(400)
+    assert world.run(30, rx=MB).active
+    world.tree.process(401, "restic", start=world.tree.now)
+    assert world.run(900, rx=MB).active
+
+
+def harmless(minute: int, chance: random.Random, tree: Tree, numbers: "list[int]") -> dict[str, float]:
+    """What an idle machine moves in one minute of its day: chatter, keep-alives, a scrape, log rotation, updates."""
+    hour = minute / 60.0
+    chatter = {
+        "rx": 800.0 + chance.random() * 3000,
+        "tx": 500.0 + chance.random() * 5000,
+        "dirtied": 20 * KB * chance.random(),
+    }
+    if minute % 10 == 3:  # logs are shipped, a cloud's agent fetches its orders
+        chatter |= {"tx": 400 * KB, "rx": 200 * KB}
+    if minute % 15 == 7:
+        chatter |= {"written": 2 * MB, "read": MB}
+    if 6.0 <= hour < 6.2:
+        chatter |= {"rx": 8 * MB, "dirtied": 30 * MB, "written": 30 * MB, "read": 5 * MB}
+    if 0.0 <= hour < 0.02:
+        chatter |= {"read": 20 * MB, "dirtied": 5 * MB}
+    for running, name, pid in ((6.0 <= hour < 6.25, "unattended-upgr", 500), (0.0 <= hour < 0.05, "logrotate", 501)):
+        if running and pid not in numbers:
+            tree.process(pid, name, start=tree.now, uid=0)
+            numbers.append(pid)
+        elif not running and pid in numbers:
+            tree.ends(pid)
+            numbers.remove(pid)
+    return chatter
+
+
+def test_a_day_of_harmless_things(tmp_path: Path) -> None:
+    """A metrics agent, keep-alives, shipped logs, log rotation and an update at night: none keeps the machine up."""
+    world = World(tmp_path)
+    world.sense = Traffic({**SETTINGS, "ignore": ["unattended-upgrade", "logrotate"]}, world.tree.place)
+    chance, numbers, held = random.Random(7), list[int](), 0
+    for minute in range(24 * 60):  # one look a minute: each burst is longer so
+        rates = harmless((minute + 20 * 60) % (24 * 60), chance, world.tree, numbers)
+        held += bool(world.step(seconds=60.0, **rates).active)
+    assert held == 0
+
+
+DOWNLOAD = """
+import ctypes, os, socket, subprocess, sys, time
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import Moment, Place
+from costguard.readers.host.traffic import Traffic
+unshare = ctypes.CDLL(None, use_errno=True).unshare
+def ip(*words): subprocess.run(["ip", *words], check=True)
+def enter():
+    if unshare(0x40000000) and unshare(0x10000000 | 0x40000000): sys.exit(77)
+enter()
+here, there = os.pipe(), os.pipe()
+other = os.fork()
+if not other:  # the other host
+    if unshare(0x40000000): os._exit(77)
+    os.write(here[1], b".")
+    os.read(there[0], 1)
+    ip("address", "add", "10.77.0.2/24", "dev", "vb"); ip("link", "set", "vb", "up")
+    door = socket.create_server(("10.77.0.2", 8080)); os.write(here[1], b".")
+    line, _ = door.accept()
+    while line.recv(1): line.sendall(bytes(10_000_000))
+    os._exit(0)
+os.read(here[0], 1)
+ip("link", "add", "va", "type", "veth", "peer", "name", "vb"); ip("link", "set", "vb", "netns", str(other))
+ip("address", "add", "10.77.0.1/24", "dev", "va"); ip("link", "set", "va", "up"); os.write(there[1], b"."); os.read(here[0], 1)
+root = sys.argv[1]
+os.makedirs(root + "/1"); os.symlink(f"/proc/{os.getpid()}/net", root + "/1/net"); os.symlink("/proc/vmstat", root + "/vmstat")
+sense = Traffic({"network": 100e3, "disk": 1e12, "quiet_for": 300.0, "ignore": []}, Place(proc=root, sys=root))
+processes, now = Processes(Place(proc=root)), 1000.0
+def look(moved):
+    global now
+    if moved:
+        line.sendall(b"."); left = 10_000_000
+        while left: left -= len(line.recv(min(left, 1 << 16)))
+    now += 10.0
+    print([one.what for one in sense.look(Moment(now, now), processes).active])
+deadline = time.monotonic() + 20
+while True:
+    try: line = socket.create_connection(("10.77.0.2", 8080), 1); break
+    except OSError:
+        if time.monotonic() > deadline: raise
+for moved in (False, False, True, True, True): look(moved)
+for _ in range(31): look(False)
+line.close(); os.waitpid(other, 0)
+"""
+
+
+def test_a_real_download(tmp_path: Path) -> None:
+    """Ten megabytes between two looks come over a real pair of interfaces from another network; time alone is made."""
+    argv = [sys.executable, "-c", DOWNLOAD, str(tmp_path / "proc")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode == 77:
+        pytest.skip("the kernel allows no network of one's own here")
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert told[:5] == ["[]", "[]", "[]", "['receives more than 100 kB/s']", "['receives more than 100 kB/s']"]
+    assert told[-2:] == ["['receives more than 100 kB/s']", "[]"]
+
+
+def test_real_writes_are_seen_before_they_reach_the_disk(tmp_path: Path) -> None:
+    """What is written lies in memory for half a minute; a slow writer would be seen too late on the disk."""
+    tree = Tree(tmp_path)
+    tree.write("proc/1/net/dev", "\n\n")
+    (tree.proc / "vmstat").symlink_to("/proc/vmstat")
+    sense = Traffic(SETTINGS, tree.place)
+    with tempfile.TemporaryFile(dir="/var/tmp") as file:
+        for _ in range(4):
+            file.write(os.urandom(8 * MB))
+            file.flush()
+            sight = tree.look(sense)
+    assert [one.what for one in sight.active if "write" in one.what] == ["write more than 250 kB/s"]
