@@ -19,7 +19,17 @@ MESSAGE_SPREAD_SECONDS = 10.0
 """Over which a fleet's messages are spread, but never over more than a twentieth of `grace`."""
 
 SPREAD_KINDS = frozenset(
-    ("warning", "would_act", "unknown_alarm", "preflight_refused", "cannot", "closed", "deadline_ahead", "weak_sign")
+    (
+        "warning",
+        "would_act",
+        "unknown_alarm",
+        "preflight_refused",
+        "cannot",
+        "closed",
+        "deadline_ahead",
+        "weak_sign",
+        "kept_up",
+    )
 )
 """What the machine tells of itself, and may befall many at once; what a person did, or what ends it, waits for nothing."""
 

@@ -20,6 +20,7 @@ PREFIXES: Mapping[str, str] = {
     "reminder": "reminder",
     "unknown_alarm": "GPUs cannot be read",
     "unknown_recovered": "GPUs can be read again",
+    "kept_up": "kept up without GPU work",
     "weak_sign": "only a weak sign of work",
     "held": "held",
     "hold_ended": "hold ended",
@@ -43,6 +44,7 @@ PREFIXES: Mapping[str, str] = {
 RECOVERED: Mapping[str, str] = {
     "nvml": "the GPU reader works again",
     "cloud": "cloud notices can be read again",
+    "host": "terminals, servers and traffic can be seen again",
     "tags": "the instance tags are valid again",
     "request": "requests are answered again",
     "hook": "the hooks work again",
@@ -69,6 +71,9 @@ def _detail(effect: Tell) -> str:
         detail = effect.facts.get("text")
     elif effect.kind == "weak_sign":
         detail = effect.facts.get("sign")
+    elif effect.kind == "kept_up":
+        rows = effect.facts.get("keepers")
+        detail = rows[0][1] if isinstance(rows, list | tuple) and rows else ""
     elif effect.kind in {"preflight_refused", "cannot"}:
         rows = effect.facts.get("findings")
         detail = rows[0][1] if isinstance(rows, list | tuple) and rows and len(rows[0]) > 1 else ""
@@ -77,6 +82,8 @@ def _detail(effect: Tell) -> str:
 
 def recovered(subject: str) -> str:
     """The line that says that a trouble is over."""
+    if subject.startswith("sense "):
+        return f"the {subject} sees everything again"
     return RECOVERED.get(subject, f"{subject.replace('_', ' ')} works again")
 
 

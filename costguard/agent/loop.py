@@ -16,6 +16,7 @@ from costguard.agent.disk import Disk
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.heartbeat import Heartbeat
 from costguard.agent.hooks import Hooks
+from costguard.agent.host_side import HostSide
 from costguard.agent.jitter import Jitter, jitter_of
 from costguard.agent.memory import Memory, Readers, plan_basis
 from costguard.agent.preflight import Preflight
@@ -90,6 +91,7 @@ class Loop:
         self.workers = Workers(host, config, jitter, self.history.delivery)
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
         self.cloud = CloudSide(host, config, boot.instance, self._trouble)
+        self.host_side = HostSide(host, config, self._trouble)
         self.heartbeat = Heartbeat(host, config, jitter_of(boot.instance), self._trouble)
         self._hatch = (Veto("kernel parameter", boot.hatch, hatch=True),) if boot.hatch else ()
         self.seen = EMPTY
@@ -168,6 +170,7 @@ class Loop:
             if self.gpu_side.reader.healthy
             else self.gpu_side.reader.error or self.gpu_side.reader.words,
             "unreaped": self.host.unreaped("nvml"),
+            "senses": self.host_side.status(self.host.clock().boot, wall),
             "troubles": dict(self.troubles),
             "ticked": self.last_wall,
             "now": wall,
@@ -203,7 +206,7 @@ class Loop:
     def _until(self) -> float:
         if self._due_at is None:
             parts = [part.deadline for part in self._parts]
-            self._due_at = min(self.workers.deadline, self.cloud.deadline, *parts)
+            self._due_at = min(self.workers.deadline, self.cloud.deadline, self.host_side.deadline, *parts)
         reader = self.gpu_side.reader
         soonest = min(self._due_at, reader.deadline)
         return soonest if self._reading or reader.alone else min(soonest, self._next_tick)
@@ -212,7 +215,7 @@ class Loop:
         """Do what is due, then wait for what comes."""
         self._heed_rhythm()
         until = self._until()
-        waits = self._begin or (self._reading and not self.gpu_side.reader.waiting)  # what a bug left is behind a begin
+        waits = self._begin or (self._reading and not self._awaited)  # what a bug left is behind a begin
         if waits or self._now >= until:
             self._due()
             self._due_at = None
@@ -224,6 +227,19 @@ class Loop:
         if not events:
             self._now = self.host.clock().boot
         return events
+
+    @property
+    def _awaited(self) -> bool:
+        """Whether a reader still owes the answer that a tick waits for."""
+        return self.gpu_side.reader.waiting or (self._reading and self.host_side.waiting)
+
+    def _ask_host(self, now: float) -> None:
+        """Ask the senses; while no decision is near they answer when they see another thing."""
+        calm = self._calm and self._last.state.core.phase not in URGENT
+        due = self.host_side.deadline
+        self.host_side.ask(now, self.policy.interval, calm=calm)
+        if self.host_side.deadline != due:
+            self._due_at = None
 
     def _heed_rhythm(self) -> None:
         """The reader may come by itself while no countdown runs; else each reading is asked for, and closer.
@@ -257,26 +273,31 @@ class Loop:
         while (waited := self.workers.ripe(now)) is not None:
             self._take(self.workers.start(waited, now, self._circumstances()))
         self.cloud.run(instant)
+        self.host_side.run(now)
         for part in self._parts:
             part.run(instant)
         reader = self.gpu_side.reader
         reader.late(now)  # also an answer that no tick waits for: the first of a new process
         if not self._reading and not reader.alone and now >= self._next_tick:
             self.cloud.ask(now)
+            self._ask_host(now)
             # what appears on the bus while a countdown runs must be seen before anything is released
             self.gpu_side.ask(now, look=self._last.state.core.phase in URGENT, then=self._rhythm())
-            self._reading = reader.waiting
+            self._reading = True
+            self._reading = self._awaited
             if not self._reading:
                 self._tick(self.host.clock())
-        elif self._reading and not reader.waiting:
+        elif self._reading and not self._awaited:
             self._tick(self.host.clock())
 
     def _tick(self, now: Instant) -> None:
         self._reading = False
         interval, before = self.policy.interval, self.seen
-        if self.gpu_side.reader.alone and self.cloud.has_reader:  # else it was asked when the reader was
-            self.cloud.ask(now.boot)
-            self._due_at = None
+        if self.gpu_side.reader.alone:  # else they were asked when the reader was
+            self._ask_host(now.boot)
+            if self.cloud.has_reader:
+                self.cloud.ask(now.boot)
+                self._due_at = None
         self.seen, devices = self.gpu_side.observe(now.boot, rules_of(self.policy))
         stood = self.gpu_side.stood
         if stood is not None:
@@ -288,8 +309,9 @@ class Loop:
             self._next_tick += interval * (late // interval + 1.0)
         if devices is not None:
             self._step(devices)
-        if vetoes := self._hatch + self.cloud.vetoes(now.boot):
-            self.seen = self.seen._replace(vetoes=vetoes)
+        vetoes, quiet = self._hatch + self.cloud.vetoes(now.boot) + self.host_side.vetoes, self.host_side.quiet
+        if vetoes or quiet is not None:
+            self.seen = self.seen._replace(vetoes=vetoes, quiet_host=quiet)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced, stood))
         self._calm = self._last.state.core.unchanged_until > now.boot + CALM_INTERVALS * interval
         if self.gpu_side.found:
@@ -314,7 +336,7 @@ class Loop:
         if not self.heartbeat.due(at):
             return
         self._due_at = None
-        answering = self.gpu_side.answered and "nvml" not in self.troubles and "cloud" not in self.troubles
+        answering = self.gpu_side.answered and self.troubles.keys().isdisjoint(("nvml", "cloud", "host"))
         facts = {"kind": "heartbeat", "instance": self.boot.instance, "state": self._last.sentence.word, "at": wall}
         self.heartbeat.tick(at, answering=answering, facts=facts)
 
@@ -360,8 +382,7 @@ class Loop:
             case Tell():
                 self.host.say(_PRIORITY[effect.level] + journal.line(effect, str(self._last.sentence)))
                 self._logged = (self._last.sentence.key, at)
-                facts = {"sentence": str(self._last.sentence), "readings": self._readings()}
-                outcome = self.workers.tell(effect, at, {**facts, **self.cloud.message_facts})
+                outcome = self.workers.tell(effect, at, self._facts(at))
             case Check() | Prepare():
                 outcome = self.workers.submit(effect, at, self._circumstances())
             case Confirm():
@@ -383,6 +404,12 @@ class Loop:
                 self.host.answer(effect.client, to_line(Reply(effect.done, message)))
         if outcome is not None:
             self._hear(outcome)
+
+    def _facts(self, at: float) -> dict[str, Any]:
+        """What every message gets beside the engine's own facts."""
+        facts = {"sentence": str(self._last.sentence), "readings": self._readings(), **self.cloud.message_facts}
+        keeps = self.host_side.words(at)
+        return {**facts, "keeps": keeps} if keeps else facts
 
     def _circumstances(self) -> Circumstances:
         state, core = self._last.state, self._last.state.core
@@ -409,7 +436,7 @@ class Loop:
         if type(event) is Line and event.child == self.gpu_side.reader.child:
             answer = self.gpu_side.line(event.data, now)
             # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
-            if not self.gpu_side.reader.waiting and (self._reading or answer):
+            if not self._awaited and (self._reading or answer):
                 self._tick(instant)
             return
         self._due_at = None
@@ -430,6 +457,10 @@ class Loop:
             for cloud_event in self.cloud.take(event, now):
                 self._step(cloud_event)
             self._apply_cloud_settings()
+        elif self.host_side.owns(event.child):
+            self.host_side.take(event, now.boot)
+            if self._reading and not self._awaited:
+                self._tick(now)
         elif self.workers.owns(event.child):
             self._take(self.workers.take(event, now.boot))
             self.cloud.learn_price(self.workers.price)
@@ -467,7 +498,7 @@ class Loop:
         self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
         self.configured = policy_from(effective)
         self.workers.config = self.config
-        for part in (self.cloud, self.heartbeat, self.summary, self.hooks, self.gpu_side):
+        for part in (self.cloud, self.host_side, self.heartbeat, self.summary, self.hooks, self.gpu_side):
             part.adopt(self.config)
         before_basis, self.memory.plan_basis = self.memory.plan_basis, plan_basis(self.config)
         same_basis = before_basis == self.memory.plan_basis
@@ -556,6 +587,7 @@ class Loop:
         self.memory.commit(self._last.state, now)
         self.gpu_side.reader.stop()
         self.cloud.stop()
+        self.host_side.stop()
         self.workers.abandon_all("prepare", "check", "confirm")
         self._reload.abandon()
         self.heartbeat.stop()

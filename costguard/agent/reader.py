@@ -59,6 +59,13 @@ class Rhythm(NamedTuple):
     above: float = 1.0
 
 
+class Watch(NamedTuple):
+    """How a reader looks before it answers: every so many seconds, until it sees another thing than before, or that moment."""
+
+    every: float
+    until: float
+
+
 class _Course:
     """What a reader answers without being asked: the number of its next reading, and when that is due."""
 
@@ -128,12 +135,21 @@ class ReaderProcess:
         self._usually = within
         self.restarts = -1
 
-    def ask(self, now: float, *, look: bool = False, then: Rhythm | None = None) -> None:
+    def ask(
+        self,
+        now: float,
+        *,
+        look: bool = False,
+        then: Rhythm | None = None,
+        watch: Watch | None = None,
+        anew: bool = False,
+    ) -> None:
         """Ask for a reading, starting the process if need be; `waiting` says whether a tick should wait for it.
 
         ``look``: with a look at which devices there are, which is otherwise a rare one. ``then``: how it may go on by itself.
+        ``watch``: how long it may leave the answer. ``anew``: instead of a question that it has not answered yet.
         """
-        if self._asked is not None:
+        if self._asked is not None and not anew:
             return
         if self.detached:
             self.stop()  # it had the time since the request to take leave of the driver
@@ -148,10 +164,14 @@ class ReaderProcess:
             above = b',"above":%r' % then.above if then.above < 1.0 else b""
             request = b'{"read":%%d,"then":[%.3f,%r%s]%s}' % (then.due, then.every, b",2" if then.pairs else b"", above)
             self._course = _Course(self._sequence, then)
+        patience = self._within - (0.0 if self._missed is None else COMES_WITHIN_SECONDS)
+        if watch is not None:
+            request = b'{"read":%%d,"every":%r,"until":%.3f}' % watch
+            patience += max(0.0, watch.until - now)
         if self.child is None or not self._host.send(self.child, request % self._sequence):
             self._lost(now, "the reader's input pipe is closed or full")
             return
-        self._asked = (self._sequence, now + self._within - (0.0 if self._missed is None else COMES_WITHIN_SECONDS))
+        self._asked = (self._sequence, now + patience)
 
     @property
     def waiting(self) -> bool:
@@ -236,6 +256,8 @@ class ReaderProcess:
         if late:  # the guard itself stood still meanwhile: the reading may be as old as that
             self.words = "the answer came too late"
             return None
+        if "senses" in answer:
+            self._pause = FIRST_PAUSE_SECONDS
         if "gpus" in answer and any(
             isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer["gpus"]
         ):

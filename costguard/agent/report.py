@@ -60,7 +60,11 @@ def report(
         ],
         "deadline": _deadline(moment, date),
         "hold_left": max(0.0, policy.hold_total - core.people.charged),
-        "vetoes": [{"source": v.source, "reason": v.reason, "hatch": v.hatch} for v in core.vetoes],
+        "vetoes": [
+            {"source": v.source, "reason": v.reason, "hatch": v.hatch, "unknown": v.unknown, "lets_go": v.lets_go}
+            for v in core.vetoes
+        ],
+        "kept_since": date(core.alarms.kept.since if core.alarms.kept is not None else None),
         "plans": [
             {"action": p.action, "verdict": p.verdict, "findings": [list(f) for f in p.findings], "at": date(p.at)}
             for p in core.plans.verdicts

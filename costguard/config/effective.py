@@ -4,7 +4,9 @@ from costguard import __version__
 from costguard.config import plug_ins
 from costguard.config.load import LoadedConfiguration
 from costguard.config.schema import Settings
+from costguard.config.sense_options import hatches
 from costguard.config.show import origin
+from costguard.readers.host.senses import SENSES
 
 UNREACHED_WAIT_SECONDS = 1800.0
 """At least so much longer runs a countdown whose warning no channel took, where channels beyond this machine exist."""
@@ -25,6 +27,7 @@ def build(loaded: LoadedConfiguration) -> dict[str, object]:
         "heartbeat": settings.heartbeat.model_dump(mode="json"),
         "notify": settings.notify.model_dump(mode="json"),
         "host": settings.host.model_dump(mode="json"),
+        "senses": senses(settings),
         "providers": plug_ins.entries(),
         "paths": loaded.paths._asdict(),
         "source": loaded.source,
@@ -34,9 +37,17 @@ def build(loaded: LoadedConfiguration) -> dict[str, object]:
     }
 
 
+def senses(settings: Settings) -> dict[str, object]:
+    """What the host reader looks for; ``hatch`` on a sense: what it sees blocks every stop."""
+    found = settings.senses.model_dump(mode="json")
+    for row in SENSES:
+        found[row.name]["hatch"] = hatches(row, found[row.name])
+    return found
+
+
 def policy(settings: Settings) -> dict[str, object]:
     """The fields of `costguard.engine.policy.Policy`."""
-    tables = {"deadline", "hold", "actions", "cloud", "sink", "hooks", "heartbeat", "notify", "host", "admin"}
+    tables = {"deadline", "hold", "actions", "cloud", "sink", "hooks", "heartbeat", "notify", "host", "senses", "admin"}
     fields = settings.model_dump(mode="json", exclude=tables | {"preset"})
     deadline = settings.deadline
     return {
@@ -52,6 +63,8 @@ def policy(settings: Settings) -> dict[str, object]:
         "hold_per_user": settings.hold.per_user,
         "extend_max": settings.hold.past_deadline,
         "admin_hold": settings.admin.hold,
+        "kept_told_after": settings.senses.told_after,
+        "kept_at_most": settings.senses.at_most,
         "tell_armed": settings.notify.armed,
         "warn_attempts": settings.notify.attempts,
         "unreached_wait": UNREACHED_WAIT_SECONDS if settings.notify.channels else 0.0,

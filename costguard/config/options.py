@@ -87,7 +87,7 @@ def _words_of(field: FieldInfo) -> str:
 
 def _limits(field: FieldInfo, unit: str) -> str:
     """The limits of a number: ``from 1s to 1h``, ``more than 0s and at most 15s``, ``below 100%``."""
-    show = show_share if unit == "share" else show_seconds
+    show = {"share": show_share, "seconds": show_seconds, "date": show_seconds}.get(unit, str)
     names = {"gt": "more than", "ge": "at least", "lt": "below", "le": "at most"}
     bounds = {name: show(getattr(item, name)) for item in field.metadata for name in names if hasattr(item, name)}
     if bounds.keys() == {"ge", "le"}:

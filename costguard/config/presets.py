@@ -23,6 +23,7 @@ _IDLE_TIMEOUT: Mapping[str, object] = {
     "boot_grace": "60s",
     "unused_after": "off",
     "notify.local_only": True,
+    "senses.enabled": False,
 }
 
 PRESETS: Mapping[str, Preset] = {
@@ -46,6 +47,7 @@ PRESETS: Mapping[str, Preset] = {
             "unused_after": "off",
             "kill_action": "end_process",
             "notify.local_only": True,
+            "senses.enabled": False,
         },
     ),
     "gpu-idle-timeout": Preset(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from costguard.config import plug_ins
+from costguard.config import plug_ins, sense_options
 from costguard.config.types import (
     DURATION,
     KINDS,
@@ -417,6 +417,33 @@ class HostSection(Section):
     )
 
 
+if TYPE_CHECKING:
+
+    class _Senses(Section):
+        """The tables of the senses: ``[senses.NAME]``."""
+
+else:
+    _Senses = sense_options.tables(Section, option)
+
+
+class Senses(_Senses):
+    """What keeps the machine up though its GPUs are idle: people and programs at work. See docs/senses.md."""
+
+    enabled: bool = option("Look for them. Off: the GPUs alone decide.", True)
+    told_after: DurationOrOff = option(
+        "What has kept the machine up for so long without work of a GPU is told, with who it was; then daily.",
+        "2d",
+        example="8h",
+        gt=0,
+    )
+    at_most: DurationOrOff = option(
+        "After so long without work of a GPU it keeps the machine up no longer, until a GPU works again.",
+        "off",
+        example="7d",
+        gt=0,
+    )
+
+
 class Admin(Section):
     """What users of the machine cannot weaken. Only files may set it; the system's file counts besides `--config`, and wins."""
 
@@ -570,4 +597,5 @@ class Settings(Section):
     heartbeat: HeartbeatSection = HeartbeatSection()
     notify: Notify = Notify()
     host: HostSection = HostSection()
+    senses: Senses = Senses()
     admin: Admin = Admin()

@@ -1,5 +1,6 @@
 """Types of options: from what a person may write to what the engine works with."""
 
+import math
 import re
 from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -40,6 +41,22 @@ def _money(value: object) -> float | None:
     if not 0 < amount < 1e9:
         raise ValueError(f"{value!r} is not an amount of money")
     return amount
+
+
+def _number_or_off(value: object) -> float | None:
+    return None if value is None or (isinstance(value, str) and value.strip().lower() == "off") else _number(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{value!r} is not a number")
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not a number")
+    return number
 
 
 def _folder(value: str) -> str:
@@ -101,7 +118,7 @@ def _reference(value: str) -> str:
 
 KINDS = (
     "warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed", "unknown_alarm",
-    "unknown_recovered", "weak_sign", "held", "hold_ended", "notice", "notes", "finding", "preflight_refused",
+    "unknown_recovered", "weak_sign", "kept_up", "held", "hold_ended", "notice", "notes", "finding", "preflight_refused",
     "preflight_passed", "next_action", "asking", "stopping", "outcome_unknown", "reminder", "deadline_passed", "came_back",
     "closed", "state_lost", "armed", "countdown", "deadline_ahead", "deadline_extended",
     "summary",
@@ -125,6 +142,7 @@ class Form(NamedTuple):
 
 
 DURATION = "a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d"
+RATE = "a rate such as 500kB/s, 1MB/s or 1GB/s; a bare number is bytes per second"
 _DATE = "a date and time with its offset (RFC 3339), such as 2027-01-31T18:00:00+01:00, or off"
 _ARGUMENTS = "a list of arguments, or one string that is split as a shell does"
 _URL = Form("a URL that begins with http:// or https://, or nothing")
@@ -145,6 +163,10 @@ DurationOrOff = Annotated[float | None, BeforeValidator(values.seconds_or_off), 
 Share = Annotated[float, BeforeValidator(values.share), Form("a share such as 0.05 or 5%", "share")]
 Money = Annotated[float | None, BeforeValidator(_money), Form("a positive amount", "currency")]
 DateOrOff = Annotated[float | None, BeforeValidator(_date_or_off), Form(_DATE, "date")]
+Rate = Annotated[float, BeforeValidator(values.rate), Form(RATE, "rate")]
+Number = Annotated[float, BeforeValidator(_number), Form("a number")]
+NumberOrOff = Annotated[float | None, BeforeValidator(_number_or_off), Form("a number", "", "or off")]
+Names = Annotated[tuple[str, ...], BeforeValidator(values.names), Form("a list of texts")]
 Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_gpu)]
 Command = Annotated[tuple[str, ...], BeforeValidator(values.command), Form(_ARGUMENTS)]
 Folder = Annotated[str, AfterValidator(_folder), Form("an absolute path")]

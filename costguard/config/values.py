@@ -40,6 +40,21 @@ def seconds(value: object) -> float:
     return float(value)
 
 
+_RATE = re.compile(rf"({_NUMBER})\s*([kMG]?B)(?:/s)?", re.IGNORECASE)
+_BYTES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9}
+
+
+def rate(value: object) -> float:
+    """Read ``1MB/s``, ``500 kB/s`` or a number of bytes per second."""
+    if isinstance(value, str) and (found := _RATE.fullmatch(value.strip())):
+        return float(found[1]) * _BYTES[found[2].lower()]
+    if isinstance(value, str) and _BARE.fullmatch(value.strip()):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{value!r} is not a rate")
+    return float(value)
+
+
 def _written(text: str) -> float:
     """Numbers with units, the largest unit first and each at most once; or one bare number of seconds."""
     text = text.strip().lower()

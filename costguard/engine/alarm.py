@@ -4,7 +4,7 @@ from costguard.engine.deadlines import DOUBLINGS
 from costguard.engine.idleness import idle_floor, quiet_enough_at, unused_after, works_now
 from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Reading
-from costguard.engine.obstacles import in_boot_grace, obstacle
+from costguard.engine.obstacles import heeded, in_boot_grace, obstacle
 from costguard.engine.rules import DAY_SECONDS, Rules
 from costguard.engine.state import WARNING, WATCHING, Alarm, Core, State
 from costguard.engine.turn import Turn, label
@@ -26,10 +26,13 @@ def would_have_stopped_at(core: Core, rules: Rules, track: Track | None) -> floa
 def delayed(state: State, rules: Rules, would: float) -> bool:
     """Whether what was unknown is all that stands in the way of a stop that ``would`` have been due already."""
     core = state.core
-    if not would <= state.at or core.phase not in {WATCHING, WARNING} or core.vetoes:
+    if not would <= state.at or core.phase not in {WATCHING, WARNING}:
         return False
     if obstacle(core, rules) or in_boot_grace(state, rules):
         return False
+    vetoes = heeded(state, rules)
+    if vetoes:
+        return vetoes[0].unknown
     return quiet_enough_at(state, rules) > state.at
 
 
@@ -95,7 +98,8 @@ def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
     else:
         would, first = would_have_stopped_at(core, rules, work), not alarm.lasted and core.fresh != "reload"
         nothing = would == NEVER or (first and would > at)
-    over = nothing or quiet_enough_at(turn.state, rules) <= at or core.phase not in {WATCHING, WARNING}
+    due = quiet_enough_at(turn.state, rules) <= at and not any(veto.unknown for veto in core.vetoes)
+    over = nothing or due or core.phase not in {WATCHING, WARNING}
     if not over:
         return waiting(alarm, at)
     if alarm.told:
@@ -107,11 +111,13 @@ def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
 def _tell(turn: Turn, alarm: Alarm) -> None:
     core, seconds = turn.core, alarm.lasted + turn.at - alarm.since
     gpus = zip(turn.gpus, turn.tracks, strict=True)
+    senses = [[veto.source, veto.reason] for veto in core.vetoes if veto.unknown]
     turn.tell(
         "unknown_alarm",
         "critical",
         unknown_seconds=seconds,
         unknown_gpus=[label(core, key) for key, track in gpus if track.unknown_since is not None],
+        **({"unknown_senses": senses} if senses else {}),
         lacking=unmatched_names(core, turn.gpus) if core.selection.unmatched else "",
         money=turn.cost(seconds),
     )

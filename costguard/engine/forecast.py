@@ -4,7 +4,7 @@ from costguard.engine.ahead import deadline_told_at
 from costguard.engine.alarm import but_for_weak_at, delayed, only_weak_sign, would_have_stopped_at
 from costguard.engine.idleness import idle_at, quiet_enough_at, work_seen, works_now
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
-from costguard.engine.obstacles import may_warn_at
+from costguard.engine.obstacles import may_warn_at, powerless_at
 from costguard.engine.overdue import period_over, waits_for_work
 from costguard.engine.reasons import OWN_REASONS, Moment, earliest
 from costguard.engine.rules import NOTICE_KEPT_SECONDS, Rules
@@ -29,6 +29,7 @@ def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) ->
         return -NEVER
     times = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at]
     times += [_arming(state, rules), _alarm(state, rules), *[hold.until for hold in core.people.holds]]
+    times.append(_kept(state, rules))
     times.append(deadline_told_at(state, rules, wall, synced=synced))
     if core.notice.due is not None:
         times.append(core.notice.due + NOTICE_KEPT_SECONDS)
@@ -92,6 +93,19 @@ def _weak(state: State, rules: Rules) -> float:
     if weak is None:
         return -NEVER
     return _delay(state, rules, max(weak.next, but_for_weak_at(core, rules), may_warn_at(core, rules)))
+
+
+def _kept(state: State, rules: Rules) -> float:
+    """When what senses see could begin to keep the machine up, be told, lose its power, or be over."""
+    core, kept = state.core, state.core.alarms.kept
+    sensed = any(veto.sense for veto in core.vetoes)
+    if kept is None:
+        return _ahead(quiet_enough_at(state, rules), state.at) if sensed else NEVER
+    work = core.signals.known_work
+    if core.phase != WATCHING or (work is not None and work.busy):
+        return -NEVER
+    active = any(veto.sense and not veto.unknown for veto in core.vetoes)
+    return min(kept.next if active else NEVER, _ahead(powerless_at(core, rules), state.at))
 
 
 def _delay(state: State, rules: Rules, moment: float) -> float:

@@ -7,7 +7,7 @@ begins afresh, which can only make a stop come later.
 from collections.abc import Sequence
 
 from costguard.engine.effects import Effect, Go, Leave
-from costguard.engine.obstacles import countdown, forbidden, may_act_at
+from costguard.engine.obstacles import countdown, forbidden, heeded, may_act_at
 from costguard.engine.phases import ALLOWED
 from costguard.engine.reasons import reason_of
 from costguard.engine.rules import Rules, reached
@@ -44,6 +44,8 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError("I9: no own stop within boot_grace")
     if core.people.holds or core.notice.due is not None:
         raise InvariantError("no action against a hold or a notice")
+    if reason_of(incident).heeds_vetoes and heeded(after, rules):
+        raise InvariantError("no action against what a sense sees, or cannot see")
     if not reason_of(incident).needs_quiet:
         return
     judged = [after.tracks[i] for i in core.selection.judged]

@@ -26,6 +26,7 @@ from costguard.engine.events import (
 )
 from costguard.engine.forecast import next_decision
 from costguard.engine.invariants import check
+from costguard.engine.kept import raise_kept
 from costguard.engine.narrate import Sentence
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import bridged
@@ -168,6 +169,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     _budget(turn)
     raise_alarm(turn)
     raise_weak(turn, state.core, readings)
+    raise_kept(turn)
     preflight(turn)
     incident.advance(
         turn,

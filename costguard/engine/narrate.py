@@ -1,7 +1,7 @@
 """The one sentence of a tick: state, cause, next step."""
 
 from costguard.engine import obstacles, overdue
-from costguard.engine.reasons import OWN_REASONS, Moment, earliest, reason_of
+from costguard.engine.reasons import OWN_REASONS, Moment, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
 from costguard.engine.saving import hook_works
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
@@ -85,9 +85,12 @@ class Sentence:
         busy = [label(core, key) for key, track in judged if track.busy]
         if busy and (not rules.judges_any or len(busy) == len(judged)):
             return "works " + " ".join(busy), f"{_some(busy)} {'is' if len(busy) == 1 else 'are'} busy"
-        for veto in core.vetoes:
-            if not veto.hatch:  # a hatch is named as what comes of it
-                return f"veto {veto.source}", f"{veto.source}: {veto.reason}"
+        vetoes = [
+            veto for veto in obstacles.heeded(state, rules) if not veto.hatch
+        ]  # that is named as what comes of it
+        if vetoes:
+            more = f" (and {len(vetoes) - 1} more)" if vetoes[0].sense and len(vetoes) > 1 else ""
+            return f"veto {vetoes[0].source} {vetoes[0].reason}", veto_words(vetoes[0]) + more
         return "quiet", self._quiet([(key, track.since) for key, track in judged if not track.busy])
 
     def _mean(self, mean: Track) -> tuple[str, str]:
@@ -131,6 +134,17 @@ class Sentence:
             return obstacle + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
         return self._outlook(action)
 
+    def _kept_until(self, moment: Moment) -> str:
+        """What would end it, where what senses see is all that keeps the machine up; else empty."""
+        state, rules = self._state, self._rules
+        vetoes = obstacles.heeded(state, rules)
+        due = any(r.heeds_vetoes and r.applies(rules.policy) and r.at(moment) <= state.at for r in OWN_REASONS)
+        if not vetoes or not due:
+            return ""
+        if vetoes[0].unknown:
+            return f"kept up until {vetoes[0].source} can be seen"
+        return f"{vetoes[0].lets_go} lets it go" if vetoes[0].lets_go else "kept up"
+
     def _after_failure(self) -> str:
         core = self._state.core
         person = core.incident is not None and core.incident.by_person
@@ -173,6 +187,8 @@ class Sentence:
             if at == NEVER and reason.at(moment) <= state.at:  # it waits for the end of the work
                 words = f"{reason.outlook(policy)} has passed; {would}warning once no work was seen for"
                 return f"{words} {duration(overdue.work_over_seconds(rules))}, {action} {_later(rules, 'later')}"
+        if kept := self._kept_until(moment):
+            return f"{kept}, then {would}warning and {action} {_later(rules, 'later')}"
         at, why = min((at, reason.outlook(policy)) for at, reason in times)
         at = max(at, obstacles.may_warn_at(core, rules))
         if at == NEVER:

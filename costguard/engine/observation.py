@@ -39,12 +39,16 @@ class Veto(NamedTuple):
     """A reader says that somebody or something needs the machine (a login, a transfer).
 
     ``hatch``: it is an escape hatch of the owner (a tag of the machine, a kernel parameter), which blocks every
-    action like the administrator's hold, deadlines too.
+    action like the administrator's hold, deadlines too; or the machine belongs to a cluster. ``sense``: a sense saw it;
+    ``lets_go`` is what would end it, in words. ``unknown``: a sense cannot see whether somebody does.
     """
 
     source: str
     reason: str
     hatch: bool = False
+    sense: bool = False
+    lets_go: str = ""
+    unknown: bool = False
 
 
 class Observation(NamedTuple):

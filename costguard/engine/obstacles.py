@@ -1,5 +1,6 @@
 """What keeps every reason from acting, and from when on an open incident may act."""
 
+from costguard.engine.observation import Veto
 from costguard.engine.policy import Policy
 from costguard.engine.rules import SHORT_GAP_SECONDS, Rules, reached
 from costguard.engine.state import Core, Incident, State
@@ -22,6 +23,25 @@ def forbidden(core: Core, rules: Rules) -> str:
     if rules.policy.admin_hold:
         return f"the administrator holds this machine: {rules.policy.admin_hold}"
     return next((f"{veto.source}: {veto.reason}" for veto in core.vetoes if veto.hatch), "")
+
+
+def heeded(state: State, rules: Rules) -> tuple[Veto, ...]:
+    """The vetoes that count, those of activity before those of what cannot be seen.
+
+    Senses keep a machine up without work of a GPU for as long as the owner wants at most.
+    """
+    core = state.core
+    if not core.vetoes:
+        return ()
+    over = reached(state.at, powerless_at(core, rules))
+    counting = [veto for veto in core.vetoes if veto.hatch or not (over and veto.sense)]
+    return tuple(sorted(counting, key=lambda veto: veto.unknown))
+
+
+def powerless_at(core: Core, rules: Rules) -> float:
+    """From when on what senses see keeps the machine up no longer, unless a GPU works meanwhile."""
+    kept, most = core.alarms.kept, rules.policy.kept_at_most
+    return NEVER if kept is None or most is None else kept.since + most
 
 
 def in_boot_grace(state: State, rules: Rules) -> bool:

@@ -54,6 +54,10 @@ class Policy(NamedTuple):
     price_per_hour: float | None = None
     currency: str = "USD"
     saving_limit: float | None = 86400.0  # of a time off, so much counts as money not spent; None: all of it
+    kept_told_after: float | None = (
+        172800.0  # what keeps a machine up for so long without work of a GPU is told; None: off
+    )
+    kept_at_most: float | None = None  # so long may a sense keep it up without work of a GPU; None: for ever
     admin_hold: str = ""  # reason; not empty: the administrator blocks every own action
 
     @property

@@ -16,7 +16,8 @@ from costguard.engine.idleness import (
     work_seen,
     works_now,
 )
-from costguard.engine.obstacles import forbidden, in_boot_grace, obstacle
+from costguard.engine.observation import Veto
+from costguard.engine.obstacles import forbidden, heeded, in_boot_grace, obstacle
 from costguard.engine.policy import Policy
 from costguard.engine.rules import Rules, reached
 from costguard.engine.state import PERSON as BY_PERSON
@@ -216,7 +217,7 @@ def choose(moment: Moment) -> str:
     if obstacle(core, rules) or in_boot_grace(state, rules):
         return ""
     for reason in OWN_REASONS:
-        if reason.heeds_vetoes and core.vetoes:
+        if reason.heeds_vetoes and heeded(state, rules):
             continue
         if reached(state.at, reason.at(moment)) and reached(state.at, reason.not_before(moment)):
             return reason.name
@@ -224,8 +225,10 @@ def choose(moment: Moment) -> str:
 
 
 def earliest(reason: Reason, moment: Moment) -> float:
-    """When a reason could be chosen, as far as it alone is concerned; NEVER while work keeps it from that."""
+    """When a reason could be chosen, as far as it alone is concerned; NEVER while work, or a veto, keeps it from that."""
     at = reason.at(moment)
+    if at <= moment.state.at and reason.heeds_vetoes and heeded(moment.state, moment.rules):
+        return NEVER
     return at if at > moment.state.at else max(at, reason.not_before(moment))
 
 
@@ -236,6 +239,13 @@ def standing(incident: Incident, moment: Moment) -> Standing:
         return reason.stands(moment)
     if words := obstacle(core, moment.rules):
         return Standing("no", words)
-    if reason.heeds_vetoes and core.vetoes:
-        return Standing("no", f"{core.vetoes[0].source}: {core.vetoes[0].reason}")
-    return reason.stands(moment)
+    vetoes = heeded(moment.state, moment.rules) if reason.heeds_vetoes else ()
+    if vetoes and not vetoes[0].unknown:
+        return Standing("no", veto_words(vetoes[0]))
+    stands = reason.stands(moment)
+    return Standing("blocked", veto_words(vetoes[0])) if vetoes and stands is YES else stands
+
+
+def veto_words(veto: Veto) -> str:
+    """What a veto says; what a sense saw needs no name of the sense."""
+    return veto.reason if veto.sense and not veto.unknown else f"{veto.source}: {veto.reason}"

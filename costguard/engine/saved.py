@@ -47,6 +47,7 @@ CORE = {
     "unused": "ledger.unused", "ran": "ledger.ran", "spent_since": "ledger.spent_since", "spent": "ledger.spent",
     "saved_wall": "clocks.wall", "saved_at": "clocks.wall_at", "synced": "clocks.synced", "fresh": "fresh",
     "extension": "deadline.extension", "deadline_whole": "deadline.whole", "deadline_left": "deadline.told_left",
+    "kept": "alarms.kept",
 }  # fmt: skip
 """All but what the next tick computes or brings: vetoes, and until when nothing changes."""
 
@@ -314,7 +315,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("picked", "judged", "lacking", "checking", "stops"), tuple),
     **dict.fromkeys(("accounts", "hold_told"), _pairs),
     **dict.fromkeys(("work", "mean", "shadow", "strong", "host"), _maybe_track),
-    **dict.fromkeys(("alarm", "weak"), _alarm),
+    **dict.fromkeys(("alarm", "weak", "kept"), _alarm),
     **dict.fromkeys(
         ("remind", "again", "notice_soonest", "retell", "recheck", "lost", "next", "deadline_left"), _moment
     ),

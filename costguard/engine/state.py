@@ -180,6 +180,7 @@ class Alarms(NamedTuple):
 
     unknown: Alarm | None = None
     weak_sign: Alarm | None = None  # a single weak sign keeps the machine up
+    kept: Alarm | None = None  # what senses saw has kept the machine up since it would have been stopped
     deadline_at: float = 0.0  # not before, a deadline that waits for the end of work
 
 

@@ -207,7 +207,7 @@ def _forget(core: Core) -> Core:
     signals = core.signals._replace(work=None, mean=None, strong_work=None)
     if core.fresh == "resume":
         signals = signals._replace(host=None, unknown_since=None)
-    alarms, ledger = core.alarms._replace(weak_sign=None), core.ledger._replace(unused=0.0)
+    alarms, ledger = core.alarms._replace(weak_sign=None, kept=None), core.ledger._replace(unused=0.0)
     return core._replace(signals=signals, alarms=alarms, ledger=ledger)
 
 

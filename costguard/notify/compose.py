@@ -26,7 +26,10 @@ hold                 the reason given for a hold; ``released`` when ``owner`` en
 hold_seconds         how long the hold lasts, ``hold_until_wall`` its end
 holders              who else still holds it; ``hold_left`` hold time that users have left
 unknown_gpus         labels of the GPUs that cannot be read
-unknown_seconds      for how long
+unknown_senses       senses that cannot see, and why: ``[name, words]``; ``unknown_seconds`` for how long
+keepers              who or what keeps the machine up, as senses see it: ``[sense, words, what would end it]``
+kept_seconds         for how long it would have been stopped but for them
+keeps                the same as sentences, in any message: who, since when, and what would end it
 lacking              which names of `gpu_devices` match no GPU, and which there are
 sign, weak_seconds   the only sign of work that ``gpu`` shows, and for how long it has been the only one
 money                estimated cost so far, in ``currency``
@@ -359,7 +362,12 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
     seconds = facts.number("unknown_seconds")
     since = f" for {duration(seconds)}" if seconds is not None else ""
     which, lacking = words.gpus(facts.names("unknown_gpus")), facts.text("lacking")
+    senses = [
+        f"{row[0]} {row[1]}" for row in facts.rows("unknown_senses") if isinstance(row, list | tuple) and len(row) > 1
+    ]
     what = f"GPUs unreadable{since}" if which or not lacking else "gpu_devices names a GPU that does not exist"
+    if senses and not which and not lacking:
+        return _unknown_senses(facts, senses, since)
     return f"{facts.machine}: {what}; nothing is stopped meanwhile", [
         sentence(f"unreadable: {which}" if which else ""),
         sentence(_unreadable(facts)),
@@ -367,6 +375,29 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
         "A GPU that cannot be read never counts as idle, so the machine stays up and billed.",
         _cost_so_far(facts),
         "Check `costguard status` and `nvidia-smi`. If nobody needs the machine: `costguard stop`.",
+    ]
+
+
+def _unknown_senses(facts: Facts, senses: Lines, since: str) -> tuple[str, Lines]:
+    return f"{facts.machine}: whether somebody works cannot be seen{since}; nothing is stopped meanwhile", [
+        *[sentence(words) for words in senses],
+        "A sense that is required and cannot see keeps the machine up and billed.",
+        _cost_so_far(facts),
+        "Check `costguard doctor`. If nobody needs the machine: `costguard stop`. `[senses.NAME] required = false` lets it go.",
+    ]
+
+
+def _kept_up(facts: Facts) -> tuple[str, Lines]:
+    seconds = facts.number("kept_seconds")
+    during = f" for {duration(seconds)}" if seconds is not None else ""
+    rows = [row for row in facts.rows("keepers") if isinstance(row, list | tuple) and len(row) > 2]
+    first = f": {rows[0][1]}" if rows else ""
+    told = [f"{row[1]}; {row[2]} lets it go" if row[2] else str(row[1]) for row in rows]
+    return f"{facts.machine} is kept up without GPU work{during}{first}", [
+        *[sentence(words) for words in facts.names("keeps") or told],
+        "Without that it would have been stopped. It stays up and billed.",
+        _cost_so_far(facts),
+        "If nobody needs the machine: `costguard stop`. `senses.at_most` limits how long it is kept up like this.",
     ]
 
 
@@ -392,7 +423,7 @@ def _unreadable(facts: Facts) -> str:
 def _unknown_recovered(facts: Facts) -> tuple[str, Lines]:
     seconds = facts.number("unknown_seconds")
     after = f" after {duration(seconds)}" if seconds is not None else ""
-    return f"{facts.machine}: GPUs readable again{after}", ["The rules apply again."]
+    return f"{facts.machine}: everything can be read again{after}", ["The rules apply again."]
 
 
 def _held(facts: Facts) -> tuple[str, Lines]:
@@ -475,6 +506,7 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "unknown_alarm": _unknown_alarm,
     "unknown_recovered": _unknown_recovered,
     "weak_sign": _weak_sign,
+    "kept_up": _kept_up,
     "held": _held,
     "hold_ended": _hold_ended,
     "notice": _notice,

@@ -9,7 +9,7 @@ from costguard.files import names_in
 from costguard.notify.job import Draft
 from costguard.notify.terminal import clean
 
-KINDS = frozenset(("warning", "would_act", "weak_sign", "unknown_alarm", "finding"))
+KINDS = frozenset(("warning", "would_act", "weak_sign", "kept_up", "unknown_alarm", "finding"))
 """Kinds after which somebody asks who it was."""
 
 SCAN_SECONDS = 0.5

@@ -8,6 +8,7 @@ START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "start.py")
 LIGHT = {
     "guard": "costguard.agent.__main__",
     "nvml": "costguard.readers.nvml.reader",
+    "host": "costguard.readers.host.reader",
     "persist": "costguard.agent.persist",
     "clock": "costguard.host.clockcheck",
     "history": "costguard.history.writer",

@@ -30,7 +30,7 @@ from costguard.testing.simmachine import Machine, Phase
 from costguard.testing.simprograms import PROGRAMS, Program, encode
 from costguard.testing.simworld import SimCrash, SimOff, World
 
-__all__ = ["Faults", "Machine", "Phase", "SimCrash", "SimHost", "SimOff", "Watch", "World", "effective"]
+__all__ = ["Faults", "Machine", "Phase", "SimCrash", "SimHost", "SimOff", "Watch", "World", "effective", "sensing"]
 
 FOREVER = 366 * 86400.0
 ROUNDING = 1e-6
@@ -79,6 +79,9 @@ class Watch:
     def announced(self, now: Instant, answer: dict[str, Any]) -> None:
         """The cloud reader answered."""
 
+    def sensed(self, now: Instant, senses: dict[str, Any]) -> None:
+        """The host reader answered: [activities, why it cannot see, what it sees] of each sense."""
+
     def answered(self, now: Instant, client: int, answer: bytes) -> None:
         """A control client got its answer."""
 
@@ -98,7 +101,7 @@ class Faults:
     def take(self, subject: str, host: "SimHost") -> str:
         """What goes wrong with this very operation; empty when nothing does.
 
-        ``subject``: nvml (a read), cloud (a read), plan, prepare, go, confirm, hook, notify, persist, configure, history, beat, spawn (a child's name
+        ``subject``: nvml (a read), cloud (a read), host (a look), plan, prepare, go, confirm, hook, notify, persist, configure, history, beat, spawn (a child's name
         follows a colon), save, commitments (the state file and the runtime copy).
         """
         del subject, host
@@ -118,6 +121,12 @@ def effective(policy: dict[str, Any] | None = None, **changes: Any) -> dict[str,
         "arguments": {},
         "version": "simulated",
     }
+
+
+def sensing(config: dict[str, Any], *names: str, required: bool = True) -> dict[str, Any]:
+    """The same with senses that are switched on; what they see stands in `World.activities` and `World.unseen`."""
+    sense = {"enabled": True, "required": required, "hatch": False}
+    return {**config, "senses": {"enabled": True, **{name: dict(sense) for name in names}}}
 
 
 class SimHost:

@@ -527,9 +527,53 @@ class CloudReader(Program):
         return {**about, "notices": notices, **asked}
 
 
+class HostReader(Program):
+    """The reader of what the GPUs do not show. No moment is drawn by chance."""
+
+    def begin(self) -> None:
+        """Nothing has been asked."""
+        self.turn = 0
+        self.since: dict[tuple[str, str], float] = {}
+        self.told: object = None
+
+    def line(self, data: bytes) -> None:
+        """Answer a read, now or when another thing is seen; or misbehave."""
+        asked = json.loads(data)
+        self.turn += 1
+        self.look(asked, self.turn, self.world.now)
+
+    def look(self, asked: dict[str, Any], turn: int, due: float) -> None:
+        """One look, and the next one if nothing is new."""
+        if turn != self.turn:
+            return
+        fault = self.host.faults.take("host", self.host)
+        if self.broken(fault):
+            return
+        seen: dict[str, list[Any]] = {name: self.sense(name, blind=fault == "blind") for name in self.job["senses"]}
+        essence = {name: [[(who, what) for who, what, *_ in row[0]], row[1]] for name, row in seen.items()}
+        due += asked.get("every", 0.0)
+        if essence != self.told or "every" not in asked or due > asked["until"] + self.world.boot_zero:
+            self.told = essence
+            self.host.watch.sensed(self.world.instant(), seen)
+            self.write(0.01, {"read": asked["read"], "senses": seen})
+            return
+        again = max(due, self.world.now)
+        self.world.at(again, lambda: self.look(asked, turn, again) if self.child in self.host.children else None)
+
+    def sense(self, name: str, *, blind: bool) -> list[Any]:
+        """What one sense sees at this moment."""
+        boot = self.world.now - self.world.boot_zero
+        rows: list[list[object]] = []
+        for who, what in [] if blind else self.world.activities.get(name, []):
+            since = self.since.setdefault((name, who), boot)
+            rows.append([who, what, since, boot, "30 min of quiet", ""])
+        return [rows, "it cannot see" if blind else self.world.unseen.get(name, ""), "nobody"]
+
+
 PROGRAMS: dict[str, type[Program]] = {
     "beat": Beater,
     "cloud": CloudReader,
+    "host": HostReader,
     "nvml": Reader,
     "act": Actor,
     "notify": Notifier,

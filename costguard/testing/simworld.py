@@ -52,6 +52,8 @@ class World:
         self.tags: dict[str, str] = {}  # of the machine, as its cloud shows them
         self.price: dict[str, Any] | None = None  # what the cloud reader says of it
         self.notices: list[tuple[str, str, float | None, str]] = []  # id, kind, date, words of what the cloud announces
+        self.activities: dict[str, list[tuple[str, str]]] = {}  # what each sense sees, in words: who, and what
+        self.unseen: dict[str, str] = {}  # why a sense cannot see
         self.off_delay = (5.0, 40.0)  # seconds from an accepted machine action to darkness
         self.verdicts: dict[str, dict[str, Any]] = {}  # action -> plan; everything else is "go"
         self.hatch = ""  # the kernel parameter that forbids every action in this boot

@@ -57,6 +57,7 @@ class Agent:
             "notify.local=[]",
             "notify.local_only=true",
             "cloud.spread=0s",
+            "senses.enabled=false",  # whoever uses this machine is no matter of the test
         ]
         self.process: subprocess.Popen[str] | None = None
 

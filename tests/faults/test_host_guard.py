@@ -26,6 +26,7 @@ from costguard.config import load_effective
 effective = load_effective({"state_dir": sys.argv[2]}, {})
 paths = effective["paths"]
 paths["runtime"] = sys.argv[3]
+effective["senses"]["enabled"] = False  # whoever uses this machine is no matter of the test
 exec_guard(effective | {"secret": "hunter2"}, os.environ)
 """
 

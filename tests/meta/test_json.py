@@ -22,7 +22,7 @@ from costguard.config.paths import resolve
 from costguard.history import store
 from costguard.host.control import SOCKET
 from costguard.host.ports import Instant
-from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective
+from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective, sensing
 from costguard.testing.simworld import SimOff
 from tests.json_page import PAGE, fields, listed
 from tests.unit.history.conftest import batch
@@ -56,7 +56,10 @@ def reports() -> list[dict[str, Any]]:
     for hatch in ("", "costguard=off"):
         host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.0)]), until=6000.0, watch=heard)
         rules = {"price_per_hour": 2.0, "kill_duration": 1800.0, "arm_duration": None, "mode": "live", "lifetime": 9e5}
-        config = effective(rules)
+        config = sensing(effective(rules), "terminals")
+        ann = {"terminals": [("ann on pts/3", "typed")]}
+        host.world.at(80.0, functools.partial(host.world.activities.update, ann))
+        host.world.at(1010.0, host.world.activities.clear)
         loop = Loop(host, config, host.start()._replace(hatch=hatch))
         asked: list[tuple[float, dict[str, Any]]] = [
             (60.0, {"command": "hold", "seconds": 600.0, "reason": "x"}),

@@ -5,8 +5,9 @@ A new sense is a module beside this one and a row here.
 
 from typing import Literal, NamedTuple
 
-Kind = Literal["duration", "rate", "number", "names", "command", "switch", "text"]
-"""What a setting holds: seconds, bytes per second, a number, a list of texts, a program with its arguments, yes or no, a text."""
+Kind = Literal["duration", "rate", "number", "number_or_off", "names", "command", "switch", "text"]
+"""What a setting holds: seconds, bytes per second, a number (or None), a list of texts, a program with its arguments, yes or no,
+a text."""
 
 
 class SenseSetting(NamedTuple):
@@ -43,6 +44,41 @@ class SenseRow(NamedTuple):
     hatch: bool = False
 
 
+_TERMINALS = SenseRow(
+    name="terminals",
+    module="terminals",
+    kind="Terminals",
+    about="People who type on a terminal: a login, ssh, a pane of tmux or screen, a terminal of an editor or a container.",
+    enabled=True,
+    required=True,
+    settings=(
+        SenseSetting(
+            "quiet_for",
+            "duration",
+            "30m",
+            "1h",
+            "For so long after the last input somebody still counts.",
+            least=60.0,
+        ),
+        SenseSetting(
+            "users",
+            "names",
+            [],
+            ["ann", "bob"],
+            "Only these users count. Empty: everybody.",
+            "a list of names of users",
+        ),
+        SenseSetting(
+            "ignore_users",
+            "names",
+            [],
+            ["monitor"],
+            "Users who do not count: robots that log in.",
+            "a list of names of users",
+        ),
+    ),
+)
+
 _TRAFFIC = SenseRow(
     name="traffic",
     module="traffic",
@@ -77,5 +113,8 @@ _TRAFFIC = SenseRow(
     ),
 )
 
-SENSES: tuple[SenseRow, ...] = (_TRAFFIC,)
+SENSES: tuple[SenseRow, ...] = (
+    _TERMINALS,
+    _TRAFFIC,
+)
 """In the order in which people read them."""

@@ -19,7 +19,7 @@ KINDS = (
     *("warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed"),
     *("unknown_alarm", "unknown_recovered", "held", "hold_ended", "notice", "notes", "finding"),
     *("preflight_refused", "preflight_passed", "next_action", "stopping", "asking", "outcome_unknown"),
-    *("reminder", "deadline_passed", "came_back", "closed", "state_lost", "weak_sign"),
+    *("reminder", "deadline_passed", "came_back", "closed", "state_lost", "weak_sign", "kept_up"),
     *("countdown", "deadline_ahead", "deadline_extended", "armed", "summary"),
 )
 FACTS: dict[str, object] = {

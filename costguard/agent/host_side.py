@@ -1,0 +1,239 @@
+"""The guard's side of the host reader: what its senses see, as vetoes of the engine.
+
+Nothing here decides. An activity is a veto; so is the unknown of a sense that is required, and that of an advisory one is told.
+"""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, NamedTuple
+
+from costguard.agent.reader import NOT_YET, ReaderProcess, Watch
+from costguard.engine.observation import Veto
+from costguard.host.ports import Ended, Host, Line, Report
+from costguard.readers.host.job import HostJob
+
+LOOKS_LEFT_OUT = 5
+"""So many looks in a row may stay unsaid while nothing changes and no decision is near."""
+
+PLACES = ("procfs", "sysfs", "devfs")
+
+PRESENCE = frozenset(("terminals", "ssh", "holders", "traffic", "cpu"))
+"""Senses by which a machine whose GPUs cannot be read is known to be quiet, those that are switched on of them."""
+
+_UNSEEN = "not yet seen"
+"""What a sense says that compares two looks, after its first one (`costguard.readers.host.sense.NOT_YET`)."""
+
+
+class Seen(NamedTuple):
+    """One activity, as `costguard.readers.host.sense.Activity`."""
+
+    who: str
+    what: str
+    since: float
+    last: float
+    lets_go: str
+    user: str
+
+    def sentence(self, now: float) -> str:
+        """Who, what, how long ago, since when; and what would end it."""
+        ago = f" {_about(now - self.last)} ago" if now - self.last >= 60.0 else ""
+        lasts = f", for {_about(self.last - self.since)}" if self.last - self.since >= 60.0 else ""
+        return f"{self.who} {self.what}{ago}{lasts}" + (f"; {self.lets_go} lets it go" if self.lets_go else "")
+
+
+class SenseSight(NamedTuple):
+    """What one sense saw."""
+
+    active: tuple[Seen, ...] = ()
+    unknown: str = NOT_YET
+    seen: str = ""
+
+
+class HostSide:
+    """One reader, while a sense is switched on. ``report`` gets the subject *host*, and *sense NAME* for each that is unknown."""
+
+    def __init__(self, host: Host, config: Mapping[str, Any], report: Report) -> None:
+        self._host, self._report = host, report
+        self._senses: dict[str, Mapping[str, Any]] = {}
+        self._place: dict[str, str] = {}
+        self._reader: ReaderProcess | None = None
+        self.sights: dict[str, SenseSight] = {}
+        """What each sense that is switched on saw last."""
+        self.vetoes: tuple[Veto, ...] = ()
+        """The same objects as long as they say the same."""
+        self.quiet: bool | None = None
+        """Whether nobody seems to use the machine; None while that is unknown."""
+        self.adopt(config)
+
+    def adopt(self, config: Mapping[str, Any]) -> None:
+        """Work under this configuration: a new reader, should it have to look for other things, or elsewhere."""
+        section, place = config.get("senses", {}), config.get("host", {})
+        senses: dict[str, Mapping[str, Any]] = {
+            name: sense
+            for name, sense in section.items()
+            if isinstance(sense, dict) and section.get("enabled") and sense["enabled"]
+        }
+        places = {name: place[name] for name in PLACES if name in place}
+        if (senses, places) == (self._senses, self._place):
+            return
+        self.stop()
+        for name in self._senses:
+            self._report(f"sense {name}", None)
+        self._senses, self._place = senses, places
+        self.sights = dict.fromkeys(senses, SenseSight())
+        if senses:
+            job = HostJob({name: _own(sense) for name, sense in senses.items()}, **places)
+            self._reader = ReaderProcess(self._host, "host", lambda: job)
+        self._judge()
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The senses whose unknown keeps the machine up."""
+        return tuple([name for name, sense in self._senses.items() if sense["required"]])
+
+    @property
+    def deadline(self) -> float:
+        """When an answer is late."""
+        return self._reader.deadline if self._reader is not None else float("inf")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is due that a tick should wait for, where it asked for one at once."""
+        return self._reader is not None and self._at_once and self._reader.waiting
+
+    _at_once = False  # whether the last question was for an answer at once
+
+    def owns(self, child: int) -> bool:
+        """Whether this child is the reader."""
+        return self._reader is not None and self._reader.child == child
+
+    def ask(self, now: float, interval: float, *, calm: bool) -> None:
+        """Ask; ``calm``: no decision is near, so it may look by itself and answer when it sees another thing."""
+        if self._reader is None:
+            return
+        if calm:
+            self._reader.ask(now, watch=Watch(interval, now + LOOKS_LEFT_OUT * interval))
+        else:
+            self._reader.ask(now, anew=not self._at_once)
+        self._at_once = not calm
+        if self._reader.child is None:  # it waits for its next start
+            self._lost(self._reader.words)
+
+    def run(self, now: float) -> None:
+        """End a reader that hangs."""
+        if self._reader is not None and self._reader.late(now):
+            self._lost(self._reader.words)
+
+    def stop(self) -> None:
+        """End the reader for good."""
+        if self._reader is not None:
+            self._reader.stop()
+            self._reader = None
+
+    def take(self, event: Line | Ended, now: float) -> None:
+        """The reader's line, or its end."""
+        if self._reader is None:
+            return
+        if isinstance(event, Ended):
+            self._reader.ended(event.code, now)
+            self._lost(self._reader.words)
+            return
+        answer = self._reader.line(event.data, now)
+        if answer is None:
+            if self._reader.child is None:
+                self._lost(self._reader.words)
+            return
+        try:
+            given = answer["senses"]
+            self.sights = {name: _sight(given[name], now) for name in self._senses}
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            self._lost(f"malformed answer from the host reader ({type(error).__name__})")
+            return
+        self._report("host", None)
+        self._judge()
+
+    def _lost(self, why: str) -> None:
+        self._report("host", f"nobody can be seen at work: {why}")
+        self.sights = {name: SenseSight(unknown=why) for name in self._senses}
+        self._judge()
+
+    def _judge(self) -> None:
+        """The vetoes, and whether the host is quiet."""
+        found = []
+        for name, sight in self.sights.items():
+            sense = self._senses[name]
+            notified = bool(sense.get("hatch"))
+            found += [
+                Veto(name, f"{one.who} {one.what}", notified, lets_go=one.lets_go, sense=True) for one in sight.active
+            ]
+            if sight.unknown and sense["required"]:
+                found.append(Veto(name, f"cannot be seen: {sight.unknown}", unknown=True, sense=True))
+            told = sight.unknown and sight.unknown not in {NOT_YET, _UNSEEN} and "host" not in self._troubles()
+            self._report(f"sense {name}", f"the sense {name} cannot see everything: {sight.unknown}" if told else None)
+        if tuple(found) != self.vetoes:
+            self.vetoes = tuple(found)
+        present = [sight for name, sight in self.sights.items() if name in PRESENCE]
+        if any(sight.active for sight in present):
+            self.quiet = False
+        elif not present or any(sight.unknown for sight in present):
+            self.quiet = None
+        else:
+            self.quiet = True
+
+    def _troubles(self) -> tuple[str, ...]:
+        """The reader itself is told of once, not once for each sense."""
+        return () if self._reader is None or self._reader.healthy else ("host",)
+
+    def status(self, now: float, wall: float) -> list[dict[str, Any]]:
+        """Each sense that is switched on, for `status` and `doctor`; moments as dates."""
+        return [
+            {
+                "name": name,
+                "required": bool(self._senses[name]["required"]),
+                "hatch": bool(self._senses[name].get("hatch")),
+                "unknown": sight.unknown,
+                "seen": sight.seen,
+                "active": [
+                    {
+                        **one._asdict(),
+                        "since": wall + one.since - now,
+                        "last": wall + one.last - now,
+                        "words": one.sentence(now),
+                    }
+                    for one in sight.active
+                ],
+            }
+            for name, sight in self.sights.items()
+        ]
+
+    def words(self, now: float) -> list[str]:
+        """What keeps the machine up, one sentence each."""
+        return [one.sentence(now) for sight in self.sights.values() for one in sight.active]
+
+
+def _own(sense: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the sense itself."""
+    return {name: value for name, value in sense.items() if name not in {"enabled", "required", "hatch"}}
+
+
+def _sight(row: list[Any], now: float) -> SenseSight:
+    """Raises what reading a malformed answer may raise."""
+    active, unknown, seen = row
+    return SenseSight(tuple([_activity(one, now) for one in active]), str(unknown), str(seen))
+
+
+def _activity(row: list[Any], now: float) -> Seen:
+    who, what, since, last, lets_go, user = row
+    began, ended = float(since), float(last)
+    if not (isfinite(began) and isfinite(ended)):
+        raise ValueError(row)
+    ended = min(ended, now)
+    return Seen(str(who), str(what), min(began, ended), ended, str(lets_go), str(user))
+
+
+def _about(seconds: float) -> str:
+    """As people say it: "4 min", "2 h", "3 days"."""
+    for size, unit in ((172800.0, "days"), (7200.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / {'days': 86400.0, 'h': 3600.0, 'min': 60.0}[unit]:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"

@@ -1,0 +1,208 @@
+"""The resident process that sees what the GPUs do not show, driven by the guard line by line (JSON).
+
+First line: `HostJob`. Then ``{"read":n}`` is answered at once, and ``{"read":n,"every":seconds,"until":second}`` by looking every
+so often until another thing is seen, or that second of the boot clock comes, so that the guard is not woken for nothing. An
+answer is ``{"read":n,"senses":{name:[[[who,what,since,last,lets_go,user],…],unknown,seen],…}}``, every moment on the boot
+clock. Another question ends one that waits. It ends with the guard.
+"""
+
+import ctypes
+import json
+import os
+import select
+import sys
+import time
+
+from costguard.process.wire import MalformedError, from_line
+from costguard.readers.host.job import HostJob
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.senses import SENSES
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from costguard.readers.host.sense import Sense
+
+_PR_SET_PDEATHSIG = 1
+_SIGKILL = 9
+_LINE = 1 << 16  # bytes
+_WORDS = 300  # characters of each text
+ACTIVITIES_TOLD = 16
+"""Of each sense; more only say that there are more."""
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def now() -> Moment:
+    """Both clocks."""
+    return Moment(time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
+
+
+class Senses:
+    """Every sense that is switched on, and what its last look saw."""
+
+    def __init__(self, job: HostJob) -> None:
+        self._place = Place(proc=job.procfs, sys=job.sysfs, dev=job.devfs)
+        self._processes = Processes(self._place)
+        self._settings = job.senses
+        self._senses: dict[str, Sense] = {}
+        self._unusable: dict[str, str] = {}
+        for name in job.senses:
+            self._begin(name)
+        self.sights: dict[str, Sight] = {}
+
+    def _begin(self, name: str) -> None:
+        """Make a sense. One that cannot be made, as one without a row, is unknown."""
+        row = next((row for row in SENSES if row.name == name), None)
+        try:
+            if row is None:
+                raise LookupError("this version has no such sense")  # noqa: TRY301 - told as whatever else is wrong with it
+            module = f"costguard.readers.host.{row.module}"
+            __import__(module)
+            self._senses[name] = getattr(sys.modules[module], row.kind)(self._settings[name], self._place)
+        except Exception as error:  # noqa: BLE001 - a bug of one sense: the others go on
+            self._unusable[name] = _failure(error)
+
+    def look(self, moment: Moment) -> bool:
+        """Look with all of them; whether anything but the moments of activity is another one than before."""
+        self._processes.look()
+        before = self.sights
+        self.sights = {name: Sight(unknown=why) for name, why in self._unusable.items()}
+        for name, sense in list(self._senses.items()):
+            try:
+                self.sights[name] = sense.look(moment, self._processes)
+            except Exception as error:  # noqa: BLE001 - a bug of one sense: it begins anew, and the others go on
+                self.sights[name] = Sight(unknown=_failure(error))
+                del self._senses[name]
+                self._begin(name)
+        return len(before) != len(self.sights) or any(
+            sight is not before[name] and _lasting(sight) != _lasting(before[name])
+            for name, sight in self.sights.items()
+        )
+
+    def waiting(self) -> "dict[int, Callable[[Moment], None]]":
+        """What senses wait for between two looks: a descriptor, and what to call when there is something to read."""
+        found = {}
+        for sense in self._senses.values():
+            for fd in getattr(sense, "filenos", tuple)():
+                found[fd] = sense.go_on  # type: ignore[attr-defined]  # whoever has the one has the other
+        return found
+
+    def rows(self) -> "dict[str, list[Any]]":
+        """What was seen, as the guard takes it."""
+        return {
+            name: [_rows(sight), sight.unknown[:_WORDS], sight.seen[:_WORDS]] for name, sight in self.sights.items()
+        }
+
+
+def _lasting(sight: Sight) -> tuple[object, ...]:
+    """What makes it another one: all but when the last sign was seen."""
+    return (sight.unknown, sight.seen, [one._replace(last=0.0) for one in sight.active])
+
+
+def _rows(sight: Sight) -> "list[list[Any]]":
+    rows = [[_short(part) for part in one] for one in sight.active[:ACTIVITIES_TOLD]]
+    more = len(sight.active) - ACTIVITIES_TOLD
+    if more > 0:
+        last = max(sight.active[ACTIVITIES_TOLD:], key=lambda one: one.last)
+        rows.append([f"{more} more", "are active", last.since, last.last, _short(last.lets_go), ""])
+    return rows
+
+
+def _short(part: object) -> object:
+    return part[:_WORDS] if isinstance(part, str) else part
+
+
+def _failure(error: Exception) -> str:
+    """Which error it was and where: its message may quote what belongs to others."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" in {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""
+    return f"it failed ({type(error).__name__}{where})"
+
+
+class Questions:
+    """The guard's lines."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._rest = b""
+
+    def first(self) -> bytes:
+        """The job; empty at the end of the input."""
+        line = None
+        while line is None:
+            line = self.next(None, {})
+        return line
+
+    def next(self, seconds: float | None, others: "dict[int, Callable[[Moment], None]]") -> bytes | None:
+        """The next line, empty at the end; None when none came in time. Meanwhile ``others`` are heard."""
+        if b"\n" not in self._rest:
+            poll = select.poll()
+            for fd in (self._source, *others):
+                poll.register(fd, select.POLLIN)
+            ready = [fd for fd, _ in poll.poll(None if seconds is None else max(0.0, seconds * 1000.0))]
+            for call in {others[fd] for fd in ready if fd in others}:
+                call(now())
+            if self._source not in ready:
+                return None
+            data = os.read(self._source, _LINE)
+            if not data or len(self._rest) > _LINE:
+                return b""
+            self._rest += data
+            if b"\n" not in self._rest:
+                return None
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line + b"\n"
+
+
+def serve(senses: Senses, questions: Questions, write: "Callable[[bytes], None]") -> None:
+    """Answer until the end of the input."""
+    number: object = None
+    every = until = due = 0.0
+    while True:
+        moment = now()
+        if number is not None and moment.boot >= due:
+            changed = senses.look(moment)
+            due += every
+            if changed or every <= 0.0 or due > until:
+                write(_encode({"read": number, "senses": senses.rows()}).encode() + b"\n")
+                number = None
+            elif due <= moment.boot:  # it stood still: no look is made up for
+                due = moment.boot + every
+            continue
+        left = None if number is None else due - moment.boot
+        line = questions.next(left, senses.waiting())
+        if line is None:
+            continue
+        if not line:
+            return
+        asked = json.loads(line)
+        number, every, until = asked["read"], float(asked.get("every", 0.0)), float(asked.get("until", 0.0))
+        due = now().boot
+
+
+def main() -> int:
+    """Serve on standard input and output."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    questions = Questions(0)
+    try:
+        job = questions.first()
+        if job:
+            serve(Senses(from_line(HostJob, job)), questions, _write)
+    except (BrokenPipeError, MalformedError, ValueError, KeyError, TypeError):  # the guard is gone, or not itself
+        return 0
+    return 0
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

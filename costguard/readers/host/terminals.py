@@ -1,0 +1,217 @@
+"""The sense `terminals`: who typed on a terminal of this machine. One that is open and idle is no activity, nor is output.
+
+The access time of a terminal's device moves when a program reads what was typed on it, in steps of 8 s, however its file
+system is mounted; its modification time moves with output. Source: Linux, drivers/tty/tty_io.c, tty_update_time().
+"""
+
+import os
+
+from costguard.readers.host.sense import Activity, Sight
+from costguard.readers.host.users import Users
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from costguard.readers.host.processes import Process, Processes
+    from costguard.readers.host.sense import Moment, Place
+
+_PSEUDO = range(136, 144)
+"""Major numbers of the terminals of ssh, tmux and their like."""
+
+_CONSOLE, _FIRST_SERIAL = 4, 64
+_NOBODY = frozenset(("agetty", "getty", "mingetty", "login"))
+"""What waits on a terminal where nobody is logged in."""
+
+_SHELLS = frozenset(("bash", "zsh", "fish", "sh", "dash", "ksh", "tcsh", "csh", "tmux: client", "screen"))
+_DESCRIPTORS = ("0", "255", "2", "1")  # of a session's first process; 255: where bash keeps its terminal
+
+
+class _Terminal:
+    """One terminal as it was last seen, and since when somebody has been typing on it; moments on the boot clock."""
+
+    __slots__ = ("accessed", "last", "since", "what")
+
+    def __init__(self, accessed: float) -> None:
+        self.accessed = accessed
+        self.since = self.last = float("-inf")
+        self.what = "typed"
+
+    def used(self, at: float, what: str, quiet_for: float) -> None:
+        """Somebody was there at that moment."""
+        if at > self.last:
+            if at - self.last > quiet_for:
+                self.since = at
+            self.last, self.what = at, what
+
+
+class Terminals:
+    """See the module."""
+
+    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+        self._place = place
+        self._quiet_for = float(settings["quiet_for"])
+        self._count, self._ignore = frozenset(settings["users"]), frozenset(settings["ignore_users"])
+        self._names = Users(place)
+        self._known: dict[tuple[int, int, int], _Terminal] | None = None  # by process, its start, and device
+        self._looked = 0.0
+        self._here = 0  # the file system of this machine's own pseudo terminals
+
+    def look(self, now: "Moment", processes: "Processes") -> Sight:
+        """See `costguard.readers.host.sense.Sense`."""
+        found: dict[tuple[int, int, int], _Terminal] = {}
+        active: dict[str, Activity] = {}
+        troubles: set[str] = set()
+        try:
+            self._here = os.stat(f"{self._place.dev}/pts").st_dev
+        except OSError as error:
+            troubles.add(f"{self._place.dev}/pts cannot be read ({error.strerror})")
+        if processes.unknown:
+            troubles.add(processes.unknown)
+        for process in processes.all():
+            if process.terminal and process.pid == process.session and process.name not in _NOBODY:
+                device = self._device(process)
+                if device is None:
+                    troubles.add(f"{_name(process.terminal)} cannot be read")
+                elif device:
+                    key = (process.pid, process.start, process.terminal)
+                    found[key] = self._follow(key, device[0], process, now)
+                    self._note(active, found[key], device[0], process, now)
+        for path, device_seen in self._devices() if processes.unknown else ():
+            key = (0, 0, device_seen.st_rdev)
+            found[key] = self._follow(key, device_seen, None, now)
+            self._note(active, found[key], device_seen, None, now, path)
+        self._known, self._looked = found, now.boot
+        count = len(found)
+        terminals = (
+            "no terminal" if not count else "1 terminal, not used" if count == 1 else f"{count} terminals, none used"
+        )
+        return Sight(tuple(active.values()), "; ".join(sorted(troubles)), terminals)
+
+    def _device(self, process: "Process") -> tuple[os.stat_result, ...] | None:
+        """The terminal of a session, by the file that its first process has open, wherever that is mounted.
+
+        Empty when the session has ended; None when it cannot be looked at.
+        """
+        folder = f"{self._place.proc}/{process.pid}"
+        for name in _DESCRIPTORS:
+            try:
+                device = os.stat(f"{folder}/fd/{name}")
+            except PermissionError:  # another user's, and this agent is not root's
+                return self._by_name(process)
+            except OSError:
+                continue
+            if device.st_rdev == _device_number(process.terminal):
+                return (device,)
+        return self._by_name(process) if os.path.exists(f"{folder}/stat") else ()
+
+    def _by_name(self, process: "Process") -> tuple[os.stat_result, ...] | None:
+        try:
+            device = os.stat(f"{self._place.dev}/{_name(process.terminal)}")
+        except OSError:
+            return None if os.path.exists(f"{self._place.proc}/{process.pid}/stat") else ()
+        return (device,) if device.st_rdev == _device_number(process.terminal) else None
+
+    def _devices(self) -> "list[tuple[str, os.stat_result]]":
+        """All pseudo terminals, for when processes do not tell which are in use."""
+        found = []
+        try:
+            names = [name for name in os.listdir(f"{self._place.dev}/pts") if name.isdigit()]
+        except OSError:
+            return []
+        for name in names:
+            try:
+                device = os.stat(f"{self._place.dev}/pts/{name}")
+            except OSError:  # closed meanwhile
+                continue
+            found.append((f"pts/{name}", device))
+        return found
+
+    def _follow(
+        self, key: tuple[int, int, int], device: os.stat_result, process: "Process | None", now: "Moment"
+    ) -> _Terminal:
+        """What happened on a terminal since the last look. Dates only say that something did, but for the very first look."""
+        terminal = self._known.get(key) if self._known is not None else None
+        if terminal is None:
+            terminal = _Terminal(device.st_atime)
+            if self._known is None:
+                terminal.used(now.boot - max(0.0, now.wall - device.st_atime), "typed", self._quiet_for)
+            elif process is None or self._is_interactive(process):
+                terminal.used(now.boot, "opened it", self._quiet_for)
+        elif device.st_atime != terminal.accessed:
+            terminal.accessed = device.st_atime
+            age = min(max(0.0, now.wall - device.st_atime), now.boot - self._looked)
+            terminal.used(now.boot - age, "typed", self._quiet_for)
+        return terminal
+
+    def _is_interactive(self, process: "Process") -> bool:
+        """Whether a person may sit there: a shell, and none that was started to run one command."""
+        if process.name not in _SHELLS:
+            return False
+        try:
+            with open(f"{self._place.proc}/{process.pid}/cmdline", "rb", buffering=0) as file:
+                arguments = file.read(4096).split(b"\0")[1:-1]
+        except OSError:
+            return True
+        for argument in arguments:
+            if not argument.startswith(b"-"):
+                return process.name in {"tmux: client", "screen"}  # a shell's script
+            if not argument.startswith(b"--") and b"c" in argument:
+                return False
+        return True
+
+    def _note(
+        self,
+        active: dict[str, Activity],
+        terminal: _Terminal,
+        device: os.stat_result,
+        process: "Process | None",
+        now: "Moment",
+        name: str = "",
+    ) -> None:
+        """Add what goes on there, if its user counts."""
+        if now.boot - terminal.last > self._quiet_for:
+            return
+        user = self._names.name(device.st_uid)
+        if user in self._ignore or (self._count and user not in self._count and not user.startswith("uid ")):
+            return
+        elsewhere = process is not None and device.st_dev != self._here and _is_pseudo(process.terminal)
+        where = name or (_name(process.terminal) if process is not None else "")
+        who = f"{user} on {where}{' in a container' if elsewhere else ''}"
+        lets_go = f"{_duration(self._quiet_for)} without input"
+        one = Activity(who, terminal.what, terminal.since, terminal.last, lets_go, user)
+        other = active.get(who)
+        if other is None or one.last > other.last:
+            active[who] = one
+
+
+def _split(terminal: int) -> tuple[int, int]:
+    """Major and minor number out of what the kernel writes in `stat`."""
+    return (terminal >> 8) & 0xFFF, (terminal & 0xFF) | ((terminal >> 12) & 0xFFF00)
+
+
+def _device_number(terminal: int) -> int:
+    return os.makedev(*_split(terminal))
+
+
+def _is_pseudo(terminal: int) -> bool:
+    return _split(terminal)[0] in _PSEUDO
+
+
+def _name(terminal: int) -> str:
+    """Its name below /dev."""
+    major, minor = _split(terminal)
+    if major in _PSEUDO:
+        return f"pts/{minor + ((major - _PSEUDO.start) << 8)}"
+    if major == _CONSOLE:
+        return f"tty{minor}" if minor < _FIRST_SERIAL else f"ttyS{minor - _FIRST_SERIAL}"
+    return f"terminal {major}:{minor}"
+
+
+def _duration(seconds: float) -> str:
+    """As people say it: "30 min", "45 s"."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= size and seconds % size == 0.0:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

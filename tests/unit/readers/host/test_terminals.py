@@ -1,0 +1,268 @@
+"""Terminals: real pseudo terminals, in a /proc that the test makes, on virtual time."""
+
+import contextlib
+import os
+import pwd
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.terminals import Terminals
+
+ME = pwd.getpwuid(os.getuid()).pw_name
+QUIET = 1800.0
+STEP = 10.0
+
+
+class Pty(NamedTuple):
+    """One pseudo terminal: what a person holds, and what a program reads from."""
+
+    person: int
+    program: int
+
+    @property
+    def path(self) -> str:
+        return os.ttyname(self.program)
+
+    @property
+    def name(self) -> str:
+        return self.path.removeprefix("/dev/")
+
+    def typed(self, wall: float) -> None:
+        """The kernel notes at that date that a program read what was typed."""
+        os.utime(self.path, (wall, os.stat(self.path).st_mtime))
+
+
+class World:
+    """A /proc with sessions on terminals, and a sense that looks at it."""
+
+    def __init__(self, tmp: Path, **settings: object) -> None:
+        self.proc = tmp / "proc"
+        self.proc.mkdir(exist_ok=True)
+        self.place = Place(proc=str(self.proc))
+        self.settings = {"quiet_for": QUIET, "users": [], "ignore_users": [], **settings}
+        self.boot, self.wall = 1000.0, time.time()
+        self.begin()
+
+    def begin(self) -> None:
+        """A new reader."""
+        self.sense, self.processes = Terminals(self.settings, self.place), Processes(self.place)
+
+    def session(self, pid: int, pty: Pty, name: str = "bash", arguments: str = "-bash", start: int = 5) -> None:
+        folder = self.proc / str(pid)
+        (folder / "fd").mkdir(parents=True, exist_ok=True)
+        device = os.stat(pty.path).st_rdev
+        terminal = (os.minor(device) & 0xFF) | (os.major(device) << 8) | ((os.minor(device) & ~0xFF) << 12)
+        zeros = " ".join("0" * 14)
+        (folder / "stat").write_text(f"{pid} ({name}) S 1 {pid} {pid} {terminal} 0 {zeros} {start} 0 0\n")
+        (folder / "comm").write_text(f"{name}\n")
+        (folder / "cmdline").write_text("\0".join(arguments.split()) + "\0")
+        with contextlib.suppress(FileExistsError):
+            (folder / "fd" / "0").symlink_to(pty.path)
+
+    def end(self, pid: int) -> None:
+        for name in ("stat", "comm", "cmdline", "fd/0"):
+            (self.proc / str(pid) / name).unlink()
+        (self.proc / str(pid) / "fd").rmdir()
+        (self.proc / str(pid)).rmdir()
+
+    def look(self, after: float = STEP, jump: float = 0.0) -> Sight:
+        """Let time pass; ``jump``: so much more on the date alone."""
+        self.boot += after
+        self.wall += after + jump
+        self.processes.look()
+        return self.sense.look(Moment(self.boot, self.wall), self.processes)
+
+
+@pytest.fixture
+def pty() -> Iterator[Pty]:
+    made = Pty(*os.openpty())
+    yield made
+    os.close(made.person)
+    os.close(made.program)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def forgotten(world: World, pty: Pty, pid: int = 70) -> None:
+    """A terminal that nobody has used for a day, and a reader that has looked at it."""
+    world.session(pid, pty)
+    pty.typed(world.wall - 86400.0)
+    assert world.look().active == ()
+
+
+def test_typing_is_seen_with_the_next_look_and_lets_go_after_the_quiet_time(world: World, pty: Pty) -> None:
+    """Who typed where is named, since when, and what would end it; the texts stay as they are meanwhile."""
+    forgotten(world, pty)
+    pty.typed(world.wall + 7.0)
+    (one,) = world.look().active
+    assert one.who == f"{ME} on {pty.name}"
+    assert (one.what, one.lets_go, one.user) == ("typed", "30 min without input", ME)
+    assert one.since == one.last == pytest.approx(world.boot - 3.0)
+    (later,) = world.look(QUIET - 10.0).active
+    assert later == one
+    assert world.look(20.0) == Sight(seen="1 terminal, not used")
+
+
+def test_the_kernel_notes_what_is_read_and_not_what_is_written(world: World, pty: Pty) -> None:
+    """What the sense relies on: input moves the access time of a real terminal, output never does."""
+    forgotten(world, pty)
+    os.write(pty.program, b"output\n")
+    os.read(pty.person, 100)
+    assert world.look().active == ()
+    os.write(pty.person, b"ls\n")
+    os.read(pty.program, 100)
+    world.wall = time.time()
+    assert [one.what for one in world.look().active] == ["typed"]
+
+
+def test_going_on_has_one_beginning(world: World, pty: Pty) -> None:
+    """Input again and again is one activity; after a pause that is longer than the quiet time another one begins."""
+    forgotten(world, pty)
+    pty.typed(world.wall + 10.0)
+    began = world.look().active[0].since
+    for _ in range(4):
+        pty.typed(world.wall + 1200.0)
+        assert world.look(1200.0).active[0].since == began
+    world.look(QUIET + 10.0)
+    pty.typed(world.wall + 10.0)
+    assert world.look().active[0].since == world.boot
+
+
+def test_a_login_counts_a_robot_s_command_does_not(world: World, pty: Pty) -> None:
+    """Whoever opens a shell is there; `ssh -tt host command` of a robot, or a package manager's terminal, is nobody."""
+    world.look()
+    for pid, name, arguments in (
+        (80, "bash", "bash -c backup"),
+        (81, "dpkg", "dpkg --configure"),
+        (82, "sh", "sh run.sh"),
+    ):
+        world.session(pid, pty, name, arguments)
+        assert world.look().active == ()
+        world.end(pid)
+    world.session(83, pty, "bash", "-bash")
+    assert [one.what for one in world.look().active] == ["opened it"]
+
+
+def test_a_terminal_that_is_made_anew_is_another_one(world: World, pty: Pty) -> None:
+    """Its number is used again: what the one before was does not count, nor is its creation input."""
+    forgotten(world, pty)
+    world.end(70)
+    world.session(71, pty, "python3", "python3 robot.py")
+    os.utime(pty.path, (world.wall + 9.0, world.wall + 9.0))
+    assert world.look().active == ()
+    pty.typed(world.wall + 8.0)
+    assert len(world.look().active) == 1
+
+
+def test_where_nobody_is_logged_in_nobody_types(world: World, pty: Pty) -> None:
+    """Noise on a serial line reaches the program that waits for a login."""
+    world.session(70, pty, "agetty", "agetty ttyS0")
+    world.look()
+    pty.typed(world.wall + 5.0)
+    assert world.look().active == ()
+
+
+def test_a_new_reader_goes_by_the_dates(world: World, pty: Pty) -> None:
+    """After its restart it knows of what was typed a while ago."""
+    forgotten(world, pty)
+    pty.typed(world.wall - 600.0)
+    world.begin()
+    (one,) = world.look().active
+    assert one.last == pytest.approx(world.boot - 600.0 - STEP, abs=0.01)
+
+
+@pytest.mark.parametrize("jump", [7200.0, -7200.0, 86400.0 * 400])
+def test_a_jump_of_the_date_neither_holds_nor_lets_go(world: World, pty: Pty, jump: float) -> None:
+    """Durations are of the boot clock: input counts for its time, wherever the date goes."""
+    forgotten(world, pty)
+    pty.typed(world.wall + 5.0)
+    assert len(world.look().active) == 1
+    assert len(world.look(jump=jump).active) == 1
+    assert len(world.look(QUIET - 40.0).active) == 1
+    assert world.look(60.0).active == ()
+    pty.typed(world.wall)
+    assert len(world.look().active) == 1
+
+
+def test_a_date_in_the_future_is_input_now(world: World, pty: Pty) -> None:
+    """It holds for the quiet time, and not until that date."""
+    world.session(70, pty)
+    pty.typed(world.wall + 86400.0 * 30)
+    (one,) = world.look().active
+    assert one.last == world.boot
+    assert world.look(QUIET + 1.0).active == ()
+
+
+def test_users_may_count_or_not(tmp_path: Path, pty: Pty) -> None:
+    """`users` and `ignore_users` name who; a user without a name here counts, for he may be one of them."""
+    for settings, count in (
+        ({"users": [ME]}, 1), ({"users": ["somebody-else"]}, 0), ({"ignore_users": [ME]}, 0), ({"ignore_users": ["x"]}, 1),
+    ):  # fmt: skip
+        world = World(tmp_path, **settings)
+        world.session(70, pty)
+        world.look()
+        pty.typed(world.wall + 5.0)
+        assert len(world.look().active) == count, settings
+    world = World(tmp_path, users=["somebody-else"])
+    (tmp_path / "etc").mkdir()
+    world.place = world.place._replace(etc=str(tmp_path / "etc"), run=str(tmp_path))
+    world.begin()
+    assert world.look().active[0].user == f"uid {os.getuid()}"
+
+
+def test_a_name_comes_from_whom_systemd_knows(tmp_path: Path, pty: Pty) -> None:
+    """A user of a directory service stands in no file of users, and no directory is asked."""
+    (tmp_path / "etc").mkdir()
+    users = tmp_path / "run" / "systemd" / "users"
+    users.mkdir(parents=True)
+    (users / str(os.getuid())).write_text("# systemd\nNAME=ann\nSTATE=active\n")
+    world = World(tmp_path)
+    world.place = world.place._replace(etc=str(tmp_path / "etc"), run=str(tmp_path / "run"))
+    world.begin()
+    world.session(70, pty)
+    assert world.look().active[0].who == f"ann on {pty.name}"
+
+
+def test_two_terminals_are_two_activities(world: World, pty: Pty) -> None:
+    """Each is named."""
+    other = Pty(*os.openpty())
+    try:
+        forgotten(world, pty)
+        world.session(71, other)
+        pty.typed(world.wall + 5.0)
+        assert {one.who for one in world.look().active} == {f"{ME} on {pty.name}", f"{ME} on {other.name}"}
+    finally:
+        os.close(other.person)
+        os.close(other.program)
+
+
+def test_a_terminal_that_cannot_be_looked_at_is_unknown(world: World, pty: Pty) -> None:
+    """Never quiet."""
+    forgotten(world, pty)
+    (world.proc / "70" / "fd" / "0").unlink()
+    (world.proc / "70" / "fd" / "0").symlink_to("/dev/null")
+    assert world.look().active == ()  # found by its name
+    world.place = world.place._replace(dev=str(world.proc))
+    world.begin()
+    assert f"{pty.name} cannot be read" in world.look().unknown
+
+
+def test_without_processes_every_terminal_counts(world: World, pty: Pty) -> None:
+    """/proc cannot be read: told as unknown, and whoever types is seen all the same."""
+    world.place = world.place._replace(proc="/nonexistent")
+    world.begin()
+    pty.typed(world.wall - 86400.0)
+    world.look()
+    pty.typed(world.wall + 5.0)
+    sight = world.look()
+    assert "cannot be read" in sight.unknown
+    assert f"{ME} on {pty.name}" in {one.who for one in sight.active}
