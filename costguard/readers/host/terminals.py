@@ -78,7 +78,10 @@ class Terminals:
                     key = (process.pid, process.start, process.terminal)
                     found[key] = self._follow(key, device[0], process, now)
                     self._note(active, found[key], device[0], process, now)
+        told = {terminal for _, _, terminal in found}
         for path, device_seen in self._devices() if processes.unknown else ():
+            if any(_device_number(terminal) == device_seen.st_rdev for terminal in told):
+                continue
             key = (0, 0, device_seen.st_rdev)
             found[key] = self._follow(key, device_seen, None, now)
             self._note(active, found[key], device_seen, None, now, path)

@@ -92,7 +92,18 @@ def test_every_problem_of_the_configuration_is_told(run: Run, script: Script, tm
 
 def test_it_says_what_it_will_do_and_becomes_the_guard(script: Script, tmp_path: Path) -> None:
     """Mode, rule, action and place of the state first; then the same process is the guard, and ends on a signal."""
-    argv = [sys.executable, "-m", "costguard", "run", "--state-dir", str(tmp_path / "state"), "--set", "interval=1s", "--set", "senses.enabled=false"]
+    argv = [
+        sys.executable,
+        "-m",
+        "costguard",
+        "run",
+        "--state-dir",
+        str(tmp_path / "state"),
+        "--set",
+        "interval=1s",
+        "--set",
+        "senses.enabled=false",
+    ]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as guard:
         assert guard.stdout is not None
         assert guard.stderr is not None
@@ -117,7 +128,18 @@ def test_what_lasts_is_kept_under_the_clouds_own_name(script: Script, tmp_path: 
     (firmware := Path(sysfs) / "class/dmi/id").mkdir(parents=True)
     (firmware / "sys_vendor").write_text("Amazon EC2\n")
     (firmware / "board_asset_tag").write_text("i-0123456789abcdef0\n")
-    argv = [sys.executable, "-m", "costguard", "run", "--state-dir", str(tmp_path / "state"), "--set", "interval=1s", "--set", "senses.enabled=false"]
+    argv = [
+        sys.executable,
+        "-m",
+        "costguard",
+        "run",
+        "--state-dir",
+        str(tmp_path / "state"),
+        "--set",
+        "interval=1s",
+        "--set",
+        "senses.enabled=false",
+    ]
     argv += ["--set", f"host.sysfs={sysfs}", "--set", "cloud.metadata=never"]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as guard:
         assert guard.stderr is not None
@@ -137,7 +159,18 @@ def test_nobody_who_reads_its_words_is_no_reason_to_wait(script: Script, tmp_pat
         while os.write(writing, b"x" * 65536):
             pass
     os.set_blocking(writing, True)
-    argv = [sys.executable, "-m", "costguard", "run", "--state-dir", state, "--set", "interval=1s", "--set", "senses.enabled=false"]
+    argv = [
+        sys.executable,
+        "-m",
+        "costguard",
+        "run",
+        "--state-dir",
+        state,
+        "--set",
+        "interval=1s",
+        "--set",
+        "senses.enabled=false",
+    ]
     with subprocess.Popen(argv, stdout=writing, stderr=subprocess.PIPE, text=True) as guard:
         assert guard.stderr is not None
         try:

@@ -43,7 +43,12 @@ class World:
 
     def __init__(self, tmp: Path, **settings: object) -> None:
         self.proc = tmp / "proc"
-        self.proc.mkdir(exist_ok=True)
+        for own in (1, os.getpid()):  # else it would be no view of this machine
+            (self.proc / str(own)).mkdir(parents=True, exist_ok=True)
+            text = f"{own} (own) S 0 {own} {own} 0 0 {'0 ' * 14}5 0 0"
+            (self.proc / str(own) / "stat").write_text(text)
+        with contextlib.suppress(FileExistsError):
+            (self.proc / "self").symlink_to(str(os.getpid()))
         self.place = Place(proc=str(self.proc))
         self.settings = {"quiet_for": QUIET, "users": [], "ignore_users": [], **settings}
         self.boot, self.wall = 1000.0, time.time()
