@@ -113,8 +113,47 @@ _TRAFFIC = SenseRow(
     ),
 )
 
+_SSH = SenseRow(
+    name="ssh",
+    module="ssh",
+    kind="Ssh",
+    about="SSH sessions that move bytes though nobody types (port forwards, sftp), and remote editors in use.",
+    enabled=True,
+    required=False,
+    settings=(
+        SenseSetting(
+            "session",
+            "rate",
+            "50kB/s",
+            "1MB/s",
+            "What the sessions of one user move, above what is usual here.",
+            least=1000.0,
+        ),
+        SenseSetting(
+            "editor",
+            "rate",
+            "3kB/s",
+            "10kB/s",
+            "What an editor's server and its window say to each other, above what is usual here: typing, not the heartbeat.",
+            least=500.0,
+        ),
+        SenseSetting(
+            "editor_cores",
+            "number",
+            0.3,
+            1.0,
+            "Processors that an editor's server uses, with what it has started outside of terminals, above what is usual here.",
+            least=0.05,
+        ),
+        SenseSetting(
+            "quiet_for", "duration", "15m", "1h", "For so long after the last of it it still counts.", least=20.0
+        ),
+    ),
+)
+
 SENSES: tuple[SenseRow, ...] = (
     _TERMINALS,
+    _SSH,
     _TRAFFIC,
 )
 """In the order in which people read them."""

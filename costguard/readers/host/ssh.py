@@ -1,0 +1,220 @@
+"""The sense `ssh`: sessions that move bytes though nobody types on a terminal (port forwards, sftp), and remote editors in use.
+
+An open session sends keep-alives, and an open editor its heartbeat, both far below the thresholds. Of an editor the process counts
+to which its window sends each change of a file (the extension host), not the one that also carries the output of its terminals;
+and the CPU of what it has started outside of terminals, such as the kernel of a notebook.
+Sources: proc_pid_io(5) (``rchar``, ``wchar``: sshd reads and writes its sockets, so they are in), proc_pid_stat(5) (``utime``, ``stime``).
+"""
+
+import os
+
+from costguard.readers.host.processes import Process
+from costguard.readers.host.rates import LONGEST, Counter, Level
+from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.text import amount, duration, read
+from costguard.readers.host.users import Users
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from costguard.readers.host.processes import Processes
+    from costguard.readers.host.sense import Moment, Place
+
+DAEMONS = ("sshd", "sshd-session", "dropbear")
+"""A session is a process of these names below another one."""
+
+ALONE = ("ssm-session-wor",)
+"""Sessions by their name alone: those of a cloud's session manager."""
+
+EDITORS = {
+    "/.vscode-server": "VS Code", "/.vscode-remote/": "VS Code", "/code-server/": "code-server", "/.cursor-server/": "Cursor",
+    "/.windsurf-server/": "Windsurf", "/.vscodium-server/": "VSCodium", "/.positron-server/": "Positron",
+    "/.trae-server/": "Trae", "/JetBrains/RemoteDev/": "JetBrains",
+}  # fmt: skip
+"""Where the programs of an editor's server lie."""
+
+EXTENSION_HOST = b"--type=extensionHost"
+READS = 8
+"""Processes measured in one look; more take turns."""
+
+_TICKS = 100.0  # a second
+_ARGUMENTS = 4096  # bytes
+_ROOT_ALONE = "what SSH sessions and editors of other users do is for root alone to see"
+
+
+class _Meter:
+    """One number of one process, as a rate: bytes read or written, or seconds of CPU."""
+
+    __slots__ = ("counter", "path", "rate")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.counter = Counter()
+        self.rate: float | None = None
+
+    def measure(self, now: float) -> None:
+        """Read it. Raises OSError."""
+        table = read(self.path, 4096)
+        if self.path.endswith("/io"):
+            numbers = [int(line.split()[1]) for line in table.splitlines()[:2]]
+            self.rate = self.counter.rate(max(numbers), now)
+        else:
+            fields = table.rpartition(b")")[2].split()
+            self.rate = self.counter.rate((int(fields[11]) + int(fields[12])) / _TICKS, now)
+
+
+class _Group:
+    """What counts together: all sessions of a user, or one number of his editor."""
+
+    def __init__(self, who: str, what: str, limit: str, above: float, quiet_for: float, user: str) -> None:
+        self.who, self.what, self.limit, self.user = who, what, limit, user
+        self.level = Level(above, quiet_for)
+        self.meters: dict[tuple[int, int], _Meter] = {}
+        self.measured = float("-inf")
+
+    def take(self, now: float) -> None:
+        """Take what its processes did since they were measured before."""
+        rates = [meter.rate for meter in self.meters.values() if meter.rate is not None]
+        self.level.take(sum(rates) if rates else None, now, max(self.measured, now - LONGEST))
+        self.measured = now
+
+
+class Ssh:
+    """See the module."""
+
+    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+        self._proc, self._users = place.proc, Users(place)
+        self._quiet_for = float(settings["quiet_for"])
+        self._session, self._editor = float(settings["session"]), float(settings["editor"])
+        self._cores = float(settings["editor_cores"])
+        self._groups: dict[str, _Group] = {}
+        self._editors: dict[
+            int, tuple[Process, str, bool]
+        ] = {}  # by process: which editor, and whether its extension host
+        self._known: dict[int, Process] = {}
+        self._edition, self._hidden, self._looked = -1, False, False
+        self._turn: list[tuple[_Group, _Meter]] = []
+        self._sessions = 0
+
+    def look(self, now: "Moment", processes: "Processes") -> Sight:
+        """See `costguard.readers.host.sense.Sense`."""
+        if processes.edition != self._edition:
+            self._edition = processes.edition
+            self._sort(processes)
+        self._measure(now.boot)
+        active = [self._activity(group) for group in self._groups.values() if group.level.goes_on(now.boot)]
+        self._groups = {
+            key: group for key, group in self._groups.items() if group.meters or group.level.goes_on(now.boot)
+        }
+        unknown = processes.unknown or (_ROOT_ALONE if self._hidden else "")
+        if not self._looked and not unknown and self._groups:
+            unknown = NOT_YET
+        self._looked = True
+        seen = (
+            "SSH sessions and editors are idle"
+            if self._groups
+            else "no SSH session that moves bytes, no editor's server"
+        )
+        return Sight(tuple(active), unknown, seen)
+
+    def _activity(self, group: _Group) -> Activity:
+        lets_go = f"{duration(self._quiet_for)} below {group.limit}"
+        return Activity(group.who, group.what, group.level.since, group.level.last, lets_go, group.user)
+
+    def _measure(self, now: float) -> None:
+        """Measure a few processes, and take what that says of their groups."""
+        touched: list[_Group] = []
+        meters = [(group, meter) for group in self._groups.values() for meter in group.meters.values()]
+        if not self._turn:
+            self._turn = meters
+        for _ in range(min(READS, len(self._turn))):
+            group, meter = self._turn.pop()
+            if not meter.counter.due(now):
+                continue
+            try:
+                meter.measure(now)
+            except PermissionError:
+                self._hidden = True
+                continue
+            except (OSError, ValueError, IndexError):  # it has ended
+                meter.rate = None
+            if group not in touched:
+                touched.append(group)
+        for group in touched:
+            group.take(now)
+
+    def _sort(self, processes: "Processes") -> None:
+        """Find the sessions, and the processes of editors."""
+        self._hidden = False
+        self._find_editors(processes)
+        wanted: dict[str, dict[tuple[int, int], str]] = {}
+        for process in self._find_sessions(processes):
+            user = self._users.name(process.uid)
+            key = self._group(f"{user} over SSH", "moves bytes", amount(self._session), self._session, user)
+            wanted.setdefault(key, {})[process.pid, process.start] = f"{self._proc}/{process.pid}/io"
+        for top, editor, host in list(self._editors.values()):
+            user = self._users.name(top.uid)
+            who = f"{editor} of {user}"
+            if host:
+                key = self._group(who, "exchanges data with its window", amount(self._editor), self._editor, user)
+                wanted.setdefault(key, {})[top.pid, top.start] = f"{self._proc}/{top.pid}/io"
+            key = self._group(who, "computes", f"{self._cores:g} cores", self._cores, user)
+            wanted.setdefault(key, {})[top.pid, top.start] = f"{self._proc}/{top.pid}/stat"
+        tops = [top for top, _, _ in self._editors.values()]
+        for process in processes.below(tops):
+            if process.terminal == 0 and process.pid not in self._editors:
+                key = self._above(process, processes)
+                if key:
+                    wanted[key][process.pid, process.start] = f"{self._proc}/{process.pid}/stat"
+        for key, group in self._groups.items():
+            paths = wanted.get(key, {})
+            group.meters = {one: group.meters.get(one) or _Meter(path) for one, path in paths.items()}
+        self._turn = []
+
+    def _group(self, who: str, what: str, limit: str, above: float, user: str) -> str:
+        key = f"{who} {what}"
+        if key not in self._groups:
+            self._groups[key] = _Group(who, what, limit, above, self._quiet_for, user)
+        return key
+
+    def _above(self, process: Process, processes: "Processes") -> str:
+        """The group of the editor below which a process runs; empty where a terminal is between them."""
+        one: Process | None = process
+        while one is not None and one.terminal == 0:
+            if one.pid in self._editors:
+                top, editor, _ = self._editors[one.pid]
+                return f"{editor} of {self._users.name(top.uid)} computes"
+            one = processes.get(one.parent)
+        return ""
+
+    def _find_sessions(self, processes: "Processes") -> list[Process]:
+        """The process of each session that moves its bytes: the last one of the daemon's, which is its user's."""
+        daemons = {process.pid: process for process in processes.named(*DAEMONS)}
+        inner = {process.parent for process in daemons.values()}
+        found = [one for one in daemons.values() if one.parent in daemons and one.pid not in inner]
+        return found + processes.named(*ALONE)
+
+    def _find_editors(self, processes: "Processes") -> None:
+        """Look at the program of each process that is new."""
+        known = self._known
+        self._known = {}
+        for process in processes.all():
+            self._known[process.pid] = process
+            if known.get(process.pid) is not process:
+                self._judge(process)
+        self._editors = {pid: one for pid, one in self._editors.items() if self._known.get(pid) is one[0]}
+
+    def _judge(self, process: Process) -> None:
+        folder = f"{self._proc}/{process.pid}"
+        try:
+            program = os.readlink(f"{folder}/exe")
+            editor = next((name for part, name in EDITORS.items() if part in program), "")
+            if editor:
+                host = EXTENSION_HOST in read(f"{folder}/cmdline", _ARGUMENTS).split(b"\0")
+                self._editors[process.pid] = process, editor, host
+        except PermissionError:
+            self._hidden = self._hidden or process.name in DAEMONS
+        except OSError:  # it has ended, or is a thread of the kernel
+            return

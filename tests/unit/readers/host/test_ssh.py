@@ -1,0 +1,184 @@
+"""The sense `ssh`, on a /proc that a test makes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from costguard.readers.host.sense import Sight
+from costguard.readers.host.ssh import EDITORS, READS, Ssh
+from tests.unit.readers.host.tree import Tree
+
+KB, MB = 1000, 1_000_000
+SETTINGS = {"session": 50_000.0, "editor": 3000.0, "editor_cores": 0.3, "quiet_for": 900.0}
+ME = "root" if os.getuid() == 0 else "ann"
+CODE = "/home/ann/.vscode-server/cli/servers/Stable-1/server/node"
+TTY = 34816
+
+
+class World:
+    """A machine with sessions and editors whose counters a test moves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree = Tree(folder)
+        self.sense = Ssh(SETTINGS, self.tree.place)
+        self.made: dict[int, tuple[str, dict[str, object]]] = {}
+        self.moved: dict[int, list[float]] = {}  # bytes read, bytes written, seconds of CPU
+        self.make(10, "sshd")
+
+    def make(self, pid: int, name: str, **rest: object) -> None:
+        self.made[pid] = name, rest
+        self.moved.setdefault(pid, [5e6, 3e6, 40.0])
+        self.save(pid)
+
+    def save(self, pid: int) -> None:
+        name, rest = self.made[pid]
+        read, written, cpu = self.moved[pid]
+        self.tree.process(pid, name, io=(round(read), round(written)), cpu=cpu, **rest)  # type: ignore[arg-type]
+
+    def session(self, pid: int, name: str = "sshd") -> None:
+        """As OpenSSH has it: the daemon, the monitor of a connection, and the process of its user."""
+        self.make(pid, name, parent=10)
+        self.make(pid + 1, name, parent=pid)
+
+    def editor(self, exe: str = CODE) -> None:
+        """A server, its extension host with a language server, and the one of its terminals with a shell."""
+        self.make(50, "sh")
+        self.make(51, "node", parent=50, exe=exe)
+        self.make(52, "node", parent=51, exe=exe)
+        self.tree.write(
+            "proc/52/cmdline", f"{exe}\0--dns-result-order=ipv4first\0bootstrap-fork\0--type=extensionHost\0x\0"
+        )
+        self.make(53, "node", parent=51, exe=exe)
+        self.tree.write("proc/53/cmdline", f"{exe}\0bootstrap-fork\0--type=ptyHost\0")
+        self.tree.write("proc/51/cmdline", f"{exe}\0server-main.js\0--connection-token=secret\0")
+        self.make(54, "bash", parent=53, terminal=TTY)
+        self.make(55, "htop", parent=54, terminal=TTY)
+        self.make(56, "python3", parent=52)
+
+    def step(self, times: int = 1, seconds: float = 10.0, **rates: float) -> Sight:
+        """``r52=1000.0``: process 52 reads so many bytes a second; ``w…`` writes, ``c…`` uses so many processors."""
+        for _ in range(times):
+            for key, rate in rates.items():
+                self.moved[int(key[1:])]["rwc".index(key[0])] += rate * seconds
+                self.save(int(key[1:]))
+            sight = self.tree.look(self.sense, seconds)
+        return sight
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["sshd", "sshd-session"])
+@pytest.mark.parametrize("kind", ["r", "w"])
+def test_a_session_that_moves_bytes_counts_at_the_second_look(world: World, name: str, kind: str) -> None:
+    """A port forward or sftp, by its own process; who it is, and since when."""
+    world.session(20, name)
+    assert world.step().seen
+    world.step(2)
+    began = world.tree.now
+    assert not world.step(**{f"{kind}21": MB}).active
+    (one,) = world.step(**{f"{kind}21": MB}).active
+    assert (one.who, one.what, one.user) == (f"{ME} over SSH", "moves bytes", ME)
+    assert (one.since, one.last, one.lets_go) == (began + 10.0, world.tree.now, "15 min below 50 kB/s")
+    assert world.step(89).active
+    assert not world.step(3).active
+
+
+def test_keep_alives_and_a_program_that_prints_do_not(world: World) -> None:
+    """An open session, one that shows a monitor, and a tab of a notebook behind a forward."""
+    world.session(20)
+    world.session(30)
+    assert not world.step(60, r21=50.0, w21=50.0, r31=9 * KB, w31=9 * KB).active
+    for _ in range(20):
+        assert not world.step(w31=900 * KB).active  # a page is loaded
+        assert not world.step(5).active
+
+
+def test_the_daemon_itself_is_no_session(world: World) -> None:
+    """Nor is the monitor of a session, nor somebody's program of that name."""
+    world.session(20)
+    world.make(40, "sshd")
+    assert not world.step(5, r10=MB, r20=MB, r40=MB).active
+
+
+def test_root_s_session_is_one_process(world: World) -> None:
+    """It needs no other one to give its rights up."""
+    world.make(20, "sshd", parent=10)
+    assert [one.what for one in world.step(5, r20=MB).active] == ["moves bytes"]
+
+
+def test_sessions_of_one_user_count_together_and_by_turns(world: World) -> None:
+    """Many sessions are measured a few at a look; the busy one is seen."""
+    for number in range(READS * 2):
+        world.session(100 + 2 * number)
+    sight = world.step(12, r121=MB)
+    assert [one.who for one in sight.active] == [f"{ME} over SSH"]
+
+
+def test_an_editor_in_use_counts(world: World) -> None:
+    """Its window sends every change of a file."""
+    world.editor()
+    world.step(3)
+    world.step(r52=6 * KB)
+    (one,) = world.step(r52=6 * KB).active
+    assert (one.who, one.what) == (f"VS Code of {ME}", "exchanges data with its window")
+    assert one.lets_go == "15 min below 3 kB/s"
+    assert "secret" not in repr(world.sense.__dict__)
+
+
+def test_an_editor_that_is_open_does_not(world: World) -> None:
+    """A heartbeat, a language server, and a monitor in its terminal, whose output passes the server."""
+    world.editor()
+    assert not world.step(60, r52=400.0, w51=20 * KB, w53=20 * KB, c51=0.02, c52=0.03, c55=0.9, c56=0.05).active
+
+
+def test_what_an_editor_has_started_counts_by_its_processors(world: World) -> None:
+    """The kernel of a notebook that computes; not what runs in a terminal."""
+    world.editor()
+    world.step(3)
+    world.step(c56=0.9)
+    assert [(one.who, one.what) for one in world.step(c56=0.9).active] == [(f"VS Code of {ME}", "computes")]
+
+
+@pytest.mark.parametrize("part", EDITORS)
+def test_editors_are_known_by_where_their_programs_lie(world: World, part: str) -> None:
+    """Their names are only *node*."""
+    world.editor(f"/home/ann{part}{'' if part.endswith('/') else '-insiders/'}bin/node")
+    sight = world.step(4, c51=2.0)
+    assert [one.what for one in sight.active] == ["computes"]
+    assert sight.active[0].who == f"{EDITORS[part]} of {ME}"
+
+
+def test_what_has_ended_lets_go(world: World) -> None:
+    """A session that is closed counts for its while, then no more, and nothing of it is kept."""
+    world.session(20)
+    assert world.step(4, r21=MB).active
+    world.tree.ends(21)
+    world.tree.ends(20)
+    assert world.step(60).active
+    sight = world.step(40)
+    assert (sight.active, sight.unknown) == ((), "")
+    assert sight.seen == "no SSH session that moves bytes, no editor's server"
+    assert not world.sense._groups
+
+
+def test_a_number_that_is_used_again_is_another_session(world: World) -> None:
+    """Its counters are not compared with those of the one before."""
+    world.session(20)
+    world.step(4)
+    world.make(21, "sshd", parent=20, start=900.0)
+    world.moved[21] = [9e9, 9e9, 0.0]
+    world.save(21)
+    assert not world.step(3).active
+
+
+def test_where_processes_are_unknown_so_are_sessions(world: World) -> None:
+    """A /proc of somebody else shows other people's."""
+    world.session(20)
+    world.step(2)
+    assert world.step().unknown == ""
+    (world.tree.proc / "self").unlink()
+    assert "not of this machine's processes" in world.step().unknown
