@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.unit.readers.host.tree import Tree
 KB, MB = 1000, 1_000_000
 SETTINGS = {"session": 50_000.0, "editor": 3000.0, "editor_cores": 0.3, "quiet_for": 900.0}
 ME = "root" if os.getuid() == 0 else "ann"
-CODE = "/home/ann/.vscode-server/cli/servers/Stable-1/server/node"
+CODE = "/srv/ann/.vscode-server/cli/servers/Stable-1/server/node"
 TTY = 34816
 
 
@@ -22,11 +23,11 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.tree = Tree(folder)
         self.sense = Ssh(SETTINGS, self.tree.place)
-        self.made: dict[int, tuple[str, dict[str, object]]] = {}
+        self.made: dict[int, tuple[str, dict[str, Any]]] = {}
         self.moved: dict[int, list[float]] = {}  # bytes read, bytes written, seconds of CPU
         self.make(10, "sshd")
 
-    def make(self, pid: int, name: str, **rest: object) -> None:
+    def make(self, pid: int, name: str, **rest: Any) -> None:
         self.made[pid] = name, rest
         self.moved.setdefault(pid, [5e6, 3e6, 40.0])
         self.save(pid)
@@ -34,7 +35,7 @@ class World:
     def save(self, pid: int) -> None:
         name, rest = self.made[pid]
         read, written, cpu = self.moved[pid]
-        self.tree.process(pid, name, io=(round(read), round(written)), cpu=cpu, **rest)  # type: ignore[arg-type]
+        self.tree.process(pid, name, io=(round(read), round(written)), cpu=cpu, **rest)
 
     def session(self, pid: int, name: str = "sshd") -> None:
         """As OpenSSH has it: the daemon, the monitor of a connection, and the process of its user."""
@@ -146,7 +147,7 @@ def test_what_an_editor_has_started_counts_by_its_processors(world: World) -> No
 @pytest.mark.parametrize("part", EDITORS)
 def test_editors_are_known_by_where_their_programs_lie(world: World, part: str) -> None:
     """Their names are only *node*."""
-    world.editor(f"/home/ann{part}{'' if part.endswith('/') else '-insiders/'}bin/node")
+    world.editor(f"/srv/ann{part}{'' if part.endswith('/') else '-insiders/'}bin/node")
     sight = world.step(4, c51=2.0)
     assert [one.what for one in sight.active] == ["computes"]
     assert sight.active[0].who == f"{EDITORS[part]} of {ME}"
