@@ -12,6 +12,8 @@ LIGHT = {
     "persist": "costguard.agent.persist",
     "clock": "costguard.host.clockcheck",
     "history": "costguard.history.writer",
+    "notebook": "costguard.readers.host.runtime_file",
+    "probe": "costguard.readers.host.probe_run",
 }
 """Resident or frequent, and need only the standard library: started without `site`."""
 

@@ -1,0 +1,64 @@
+"""Processes that are recognised by their arguments, which are read once and kept by nobody."""
+
+from costguard.readers.host.processes import Process
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from costguard.readers.host.processes import Processes
+
+_READ_BYTES = 4096
+
+READS = 64
+"""So many are read in one look; the others wait for the next one."""
+
+
+class Recognised:
+    """What ``judge`` makes of the arguments of each process that ``may`` be of interest; None is forgotten.
+
+    They are read at two looks: at the first one the process may be about to become another program. Reading the arguments of a
+    process that hangs may hang, so ``may`` should pass few.
+    """
+
+    def __init__(
+        self, proc: str, may: "Callable[[Process, Processes], bool]", judge: "Callable[[list[bytes]], Any]"
+    ) -> None:
+        self._proc, self._may, self._judge = proc, may, judge
+        self._known: dict[int, Process] = {}
+        self._again: list[Process] = []
+        self._found: dict[int, tuple[Process, Any]] = {}
+
+    def look(self, processes: "Processes") -> "list[tuple[Process, Any]]":
+        """The recognised processes, each with what it was recognised as."""
+        known, again = self._known, self._again
+        self._again = []
+        for process in again:
+            if processes.get(process.pid) is process:
+                self._read(process)
+        new = [process for process in processes.all() if known.get(process.pid) is not process]
+        for process in new:
+            if self._may(process, processes):
+                if len(self._again) >= READS:
+                    continue
+                self._read(process)
+                self._again.append(process)
+            known[process.pid] = process
+        if new:
+            self._known = {pid: process for pid, process in known.items() if processes.get(pid) is process}
+        found = [one for pid, one in self._found.items() if processes.get(pid) is one[0]]
+        if len(found) < len(self._found):
+            self._found = {one[0].pid: one for one in found}
+        return found
+
+    def _read(self, process: Process) -> None:
+        try:
+            with open(f"{self._proc}/{process.pid}/cmdline", "rb", buffering=0) as file:
+                what = self._judge(file.read(_READ_BYTES).split(b"\0"))
+        except OSError:  # it has ended
+            return
+        if what is not None:
+            self._found[process.pid] = process, what
+        else:
+            self._found.pop(process.pid, None)

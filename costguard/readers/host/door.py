@@ -1,0 +1,73 @@
+"""One page of an inference server: asked again and again, and what it has shown of requests."""
+
+from costguard.readers.host.inference import requests
+from costguard.readers.host.page import Page, PageError
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from costguard.readers.host.page import Answer
+
+FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
+"""Seconds before a server is asked again that gave no page: doubled each time."""
+
+
+class Door:
+    """A page on a loopback address. ``beside``: the process in whose network it is, 0 for this process's own.
+
+    ``expected`` says whether a server must be there; where the owner has named the page, none may run.
+    """
+
+    def __init__(
+        self, address: str, port: int, path: str, *, proc: str, beside: int = 0, expected: bool = True
+    ) -> None:
+        self.port = port
+        self._page = Page(address, port, path, proc=proc, beside=beside)
+        self._expected = expected
+        self._due, self._pause = 0.0, FIRST_PAUSE
+        self._ever: float | None = None  # requests that it had had at the last page
+        self.family = ""
+        """What the page is of; empty until it was read."""
+        self.trouble = ""
+        """Why it cannot be read, without naming the server."""
+        self.looked = False
+        """Whether anything is known of it yet."""
+        self.used: float | None = None
+        """When it was asked for the page that last showed a request."""
+        self.in_use = False
+        """Whether the last page did."""
+
+    def fileno(self) -> int:
+        """What to wait for if anybody wants to."""
+        return self._page.fileno()
+
+    def close(self) -> None:
+        """End what is under way."""
+        self._page.close()
+
+    def look(self, now: float, *, ask: bool) -> None:
+        """Go on, and with ``ask`` begin what is due. Never raises, never waits."""
+        try:
+            if (answer := self._page.look(now)) is not None:
+                self._read(answer)
+            if ask and now >= self._due:
+                self._page.ask(now)
+                if (answer := self._page.look(now)) is not None:
+                    self._read(answer)
+        except PageError as error:
+            self.looked, self.in_use = True, False
+            if error.refused and not self._expected:
+                self.trouble, self._ever = "", None
+                return
+            self.trouble = str(error)
+            self._due, self._pause = now + self._pause, min(LONGEST_PAUSE, self._pause * 2.0)
+
+    def _read(self, answer: "Answer") -> None:
+        """Raises PageError."""
+        if answer.status != 200:
+            raise PageError(f"answers with status {answer.status}")
+        found = requests(answer.body)
+        self.in_use = found.now > 0.0 or (self._ever is not None and found.ever > self._ever)
+        if self.in_use:
+            self.used = answer.asked
+        self._ever, self.family = found.ever, found.family
+        self.looked, self.trouble, self._pause, self._due = True, "", FIRST_PAUSE, 0.0

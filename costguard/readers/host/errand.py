@@ -1,0 +1,116 @@
+"""A short-lived process for what may hang, or must not be done as root: this reader starts it, and never waits for it."""
+
+import json
+import os
+import signal
+from contextlib import suppress  # already loaded by typing
+
+from costguard.process.command_lines import command_lines
+from costguard.process.wire import to_line
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from typing import Any
+
+ANSWER_BYTES = 1 << 14
+"""Of an answer."""
+
+LEAVES_WITHIN_SECONDS = 10.0
+"""After SIGTERM, upon which it ends what it has started; then it is killed."""
+
+UNREAPED_LIMIT = 8
+"""With so many that do not end no further one is started: it would hang as well."""
+
+_KEPT = ("PATH", "LANG", "TZ")
+
+_leaving: dict[int, float] = {}
+"""Processes that were told to end and exist still, and when they are killed."""
+
+
+class ErrandError(Exception):
+    """There is no answer, and why."""
+
+
+def collect(now: float) -> None:
+    """Take leave of the processes that have ended, and kill those that should have."""
+    for pid, until in list(_leaving.items()):
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0]
+        except ChildProcessError:
+            ended = pid
+        if ended:
+            del _leaving[pid]
+        elif now >= until:
+            os.kill(pid, signal.SIGKILL)
+
+
+class Errand:
+    """One process of a program in `costguard.process.command_lines`, with its ``job``, and ``within`` seconds for it."""
+
+    def __init__(self, program: str, job: object, now: float, within: float) -> None:
+        """Raises ErrandError when it cannot be started."""
+        collect(now)
+        if len(_leaving) >= UNREAPED_LIMIT:
+            raise ErrandError("cannot be done: earlier tries hang")
+        self._until = now + within
+        self._answer = b""
+        try:
+            self._pid, self._output = _start(command_lines()[program], to_line(job) + b"\n")
+        except OSError as error:
+            raise ErrandError(f"cannot be done ({error.strerror})") from error
+
+    def fileno(self) -> int:
+        """What to wait for if anybody wants to."""
+        return self._output
+
+    def look(self, now: float) -> "dict[str, Any] | None":
+        """The answer, None while there is none yet. Raises ErrandError when there will be none. Either way it is over then."""
+        try:
+            while len(self._answer) <= ANSWER_BYTES and (data := os.read(self._output, ANSWER_BYTES)):
+                self._answer += data
+        except BlockingIOError:
+            if b"\n" not in self._answer:
+                if now < self._until:
+                    return None
+                self.stop(now)
+                raise ErrandError("does not end") from None
+        self.stop(now)
+        try:
+            answer = json.loads(self._answer.partition(b"\n")[0])
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise ErrandError("ended without an answer")
+        return answer
+
+    def stop(self, now: float) -> None:
+        """Let it end; no answer comes any more."""
+        if self._output >= 0:
+            os.close(self._output)
+            self._output = -1
+            with suppress(OSError):
+                os.kill(self._pid, signal.SIGTERM)
+            _leaving[self._pid] = now + LEAVES_WITHIN_SECONDS
+            collect(now)
+
+
+def _start(argv: list[str], job: bytes) -> tuple[int, int]:
+    """The process, which has its job to read, and what it answers with. Raises OSError."""
+    given, given_end = os.pipe2(os.O_CLOEXEC)
+    answer, answer_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        os.write(given_end, job)  # less than a pipe holds
+        os.set_blocking(answer_end, True)
+        actions = [(os.POSIX_SPAWN_DUP2, given, 0), (os.POSIX_SPAWN_DUP2, answer_end, 1)]
+        return os.posix_spawn(argv[0], argv, _environment(), file_actions=actions), answer
+    except OSError:
+        os.close(answer)
+        raise
+    finally:
+        for fd in (given, given_end, answer_end):
+            os.close(fd)
+
+
+def _environment() -> dict[str, str]:
+    """What it gets of this process's own: nothing that may be a secret."""
+    return {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}

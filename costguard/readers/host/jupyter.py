@@ -1,0 +1,137 @@
+"""The sense `jupyter`: kernels of notebooks that are busy, also for hours without a word; an open tab is no work.
+
+Each server with a kernel is asked for its list of kernels. Kernels that no server keeps (an editor's, papermill's), and
+those of a server that cannot be asked, are judged by the CPU that they use.
+Source: jupyter_server, ``/api/kernels`` (``execution_state``).
+"""
+
+import os
+
+from costguard.readers.host.errand import collect
+from costguard.readers.host.kernels import Kernel, Kernels
+from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.users import Users
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from costguard.readers.host.nest import Nest
+    from costguard.readers.host.processes import Processes
+    from costguard.readers.host.sense import Moment, Place
+
+SERVERS, SERVERS_OF_A_USER = 32, 8
+"""So many are asked."""
+
+CPU_SHARE = 0.05
+"""Of a core: an idle kernel uses a tenth of that."""
+
+_UNKNOWN = 400  # characters
+
+
+class Jupyter:
+    """See the module."""
+
+    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+        self._place = place
+        self._quiet_for = float(settings["quiet_for"])
+        self._users = Users(place)
+        self._kernels = Kernels(place.proc)
+        self._nests: dict[tuple[str, int, int], Nest] = {}
+        self._used: dict[tuple[int, int], tuple[float, float]] = {}  # CPU seconds of kernels, and when
+        self._active: dict[str, Activity] = {}
+        self._ticks = os.sysconf("SC_CLK_TCK")
+
+    def look(self, now: "Moment", processes: "Processes") -> Sight:
+        """See `costguard.readers.host.sense.Sense`."""
+        collect(now.boot)
+        kernels = self._kernels.look(processes)
+        by_nest: dict[tuple[str, int, int], list[Kernel]] = {}
+        for kernel in kernels:
+            parent = kernel.above[0] if kernel.above else kernel.process
+            by_nest.setdefault((kernel.folder, parent.pid, parent.start), []).append(kernel)
+        troubles = {processes.unknown} if processes.unknown else set()
+        self._keep(now.boot, by_nest, troubles)
+        used: dict[tuple[int, int], tuple[float, float]] = {}
+        for key, nest in self._nests.items():
+            nest.look(now.boot, ask=True)
+            owner = self._owner(by_nest[key][0])
+            for name, asked in (nest.busy or {}).items():
+                self._note(f"kernel {name} of {owner}'s Jupyter", "was busy", "without a busy cell", asked, owner)
+            if nest.trouble:
+                troubles.add(nest.trouble)
+            elif not nest.looked:
+                troubles.add(NOT_YET)
+            if nest.serverless or nest.trouble:
+                self._judge_by_cpu(now.boot, by_nest[key], owner, used)
+        self._used = used
+        self._active = {who: one for who, one in self._active.items() if self._lasts(one, now.boot)}
+        if len(troubles) > 1:
+            troubles.discard(NOT_YET)
+        seen = "no kernel runs" if not kernels else "no kernel is busy"
+        return Sight(tuple(self._active.values()), "; ".join(sorted(troubles))[:_UNKNOWN], seen)
+
+    def filenos(self) -> list[int]:
+        """What to wait for if anybody wants to: `go_on` may have something to do then."""
+        return [fd for nest in self._nests.values() for fd in nest.filenos()]
+
+    def go_on(self, now: "Moment") -> None:
+        """Go on with what is under way, between two looks."""
+        for nest in self._nests.values():
+            nest.look(now.boot, ask=False)
+
+    def _keep(self, now: float, by_nest: "dict[tuple[str, int, int], list[Kernel]]", troubles: set[str]) -> None:
+        """Keep one nest for each server that has a kernel."""
+        for key in self._nests.keys() - by_nest.keys():
+            self._nests.pop(key).close(now)
+        of_user: dict[int, int] = {}
+        for key in self._nests:
+            uid = by_nest[key][0].process.uid
+            of_user[uid] = of_user.get(uid, 0) + 1
+        for key in by_nest.keys() - self._nests.keys():
+            kernel = by_nest[key][0]
+            uid, owner = kernel.process.uid, self._owner(kernel)
+            if len(self._nests) >= SERVERS or of_user.get(uid, 0) >= SERVERS_OF_A_USER:
+                troubles.add(f"{owner} has more Jupyter servers than are asked")
+                continue
+            of_user[uid] = of_user.get(uid, 0) + 1
+            from costguard.readers.host.nest import Nest  # here: most machines have no kernel
+
+            self._nests[key] = Nest(self._place.proc, kernel, f"{owner}'s Jupyter")
+
+    def _owner(self, kernel: Kernel) -> str:
+        return self._users.name(kernel.process.uid)
+
+    def _judge_by_cpu(
+        self, now: float, kernels: list[Kernel], owner: str, used: "dict[tuple[int, int], tuple[float, float]]"
+    ) -> None:
+        """Note those that have used the CPU since the last look."""
+        for kernel in kernels:
+            key = kernel.process.pid, kernel.process.start
+            seconds = self._cpu_seconds(kernel.process.pid)
+            before, at = self._used.get(key, (seconds, now))
+            used[key] = seconds, now
+            if now > at and seconds - before >= CPU_SHARE * (now - at):
+                who = f"kernel {kernel.process.name} of {owner}"
+                self._note(who, "used the CPU", f"below {CPU_SHARE:.0%} of a core", now, owner)
+
+    def _cpu_seconds(self, pid: int) -> float:
+        """Of a process and the children that it has waited for. Source: proc_pid_stat(5), fields 14 to 17."""
+        try:
+            with open(f"{self._place.proc}/{pid}/stat", "rb", buffering=0) as file:
+                fields = file.read(4096).rpartition(b")")[2].split()
+            return sum(map(int, fields[11:15])) / self._ticks
+        except (OSError, ValueError):
+            return 0.0
+
+    def _note(self, who: str, what: str, without: str, at: float, user: str) -> None:
+        before = self._active.get(who)
+        since, last = (before.since, max(before.last, at)) if before else (at, at)
+        minutes = f"{self._quiet_for / 60.0:g} min {without}" if self._quiet_for else f"a look {without}"
+        self._active[who] = Activity(who, what, since, last, minutes, user)
+
+    def _lasts(self, one: Activity, now: float) -> bool:
+        return now - one.last <= max(self._quiet_for, 0.0) or any(
+            one.last == asked for nest in self._nests.values() for asked in (nest.busy or {}).values()
+        )

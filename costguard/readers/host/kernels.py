@@ -1,0 +1,66 @@
+"""Find the kernels of notebooks among the processes: whoever starts one names its connection file, kernel-ID.json, to it."""
+
+from typing import NamedTuple
+
+from costguard.readers.host.arguments import Recognised
+from costguard.readers.host.processes import Process
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from costguard.readers.host.processes import Processes
+
+PROGRAMS = (
+    "python", "ipykernel", "jupyter", "R", "ark", "julia", "java", "scala", "xeus", "xpython", "xcpp", "xr", "deno", "node",
+    "dotnet", "ruby", "octave", "sage",
+)  # fmt: skip
+"""How the names of kernels begin; besides, whatever a program named *jupyter…* has started may be one."""
+
+PARENTS = 4
+"""How far above a kernel its server is looked for: a wrapper (conda, srun, a shell) may stand between them."""
+
+
+class Kernel(NamedTuple):
+    """A kernel, the folder of its connection file, and the processes of its user above it, the nearest first."""
+
+    process: Process
+    folder: str
+    above: tuple[Process, ...]
+
+
+class Kernels:
+    """The kernels that run, found anew with each look."""
+
+    def __init__(self, proc: str) -> None:
+        self._recognised = Recognised(proc, _may_be_kernel, connection_folder)
+
+    def look(self, processes: "Processes") -> list[Kernel]:
+        """Those that run now."""
+        found = self._recognised.look(processes)
+        return [Kernel(process, folder, _above(process, processes)) for process, folder in found]
+
+
+def connection_folder(arguments: list[bytes]) -> str | None:
+    """The folder of the connection file among the arguments; None where there is none."""
+    for argument in arguments:
+        folder, _, name = argument.rpartition(b"/")
+        if name.startswith(b"kernel-") and name.endswith(b".json") and folder.startswith(b"/"):
+            return folder.decode(errors="surrogateescape")
+    return None
+
+
+def _may_be_kernel(process: Process, processes: "Processes") -> bool:
+    if process.name.startswith(PROGRAMS):
+        return True
+    parent = processes.get(process.parent)
+    return parent is not None and parent.name.startswith("jupyter")
+
+
+def _above(process: Process, processes: "Processes") -> tuple[Process, ...]:
+    found: list[Process] = []
+    one: Process | None = process
+    while one is not None and len(found) < PARENTS:
+        one = processes.get(one.parent)
+        if one is None or one.pid <= 1 or one.uid != process.uid:
+            break
+        found.append(one)
+    return tuple(found)

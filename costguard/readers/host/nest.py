@@ -1,0 +1,186 @@
+"""The kernels that one server has started, and what its list of kernels says of them.
+
+The server is asked over a connection that is kept: the token goes to no process but one of its user.
+"""
+
+import json
+from typing import NamedTuple
+
+from costguard.readers.host.errand import Errand, ErrandError
+from costguard.readers.host.errand_jobs import RuntimeJob
+from costguard.readers.host.kernels import Kernel
+from costguard.readers.host.listening import listeners, network
+from costguard.readers.host.page import Page, PageError
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from typing import Any
+
+    from costguard.readers.host.page import Answer
+
+KERNELS = "api/kernels?no_track_activity=1"
+"""Without the query every look would count as use of the server."""
+
+LIST_BYTES = 1 << 16
+"""Several hundred kernels."""
+
+FIND_SECONDS = 20.0
+"""For the process that reads the runtime file."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
+"""Seconds before a server is asked again that gave no list: doubled each time."""
+
+QUIET = frozenset(("idle", "starting", "restarting", "autorestarting", "terminating", "dead"))
+"""States in which a kernel runs nothing; one that nobody has connected to stays *starting*."""
+
+_NAME = 32  # characters of the name of a kernel
+
+
+class Seat(NamedTuple):
+    """Where a server answers: ``pid``, and the port and path of its list of kernels, with the token that it wants."""
+
+    pid: int
+    port: int
+    path: str
+    header: str
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"Seat({self.pid}, {self.port})"
+
+
+class Nest:
+    """The kernels below one process. ``owner``: whose Jupyter it is, in words."""
+
+    def __init__(self, proc: str, kernel: Kernel, owner: str) -> None:
+        self._proc, self._kernel, self._owner = proc, kernel, owner
+        self._errand: Errand | None = None
+        self._seat: Seat | None = None
+        self._page: Page | None = None
+        self._due, self._pause = 0.0, FIRST_PAUSE
+        self.serverless = False
+        """Whether no process above the kernels is a server: an editor, or a program that runs a notebook, has started them."""
+        self.trouble = ""
+        """Why the server cannot be asked, in words."""
+        self.busy: dict[str, float] | None = None
+        """The kernels that were busy in the last list, by name, with when that was asked for; None while there was none."""
+
+    @property
+    def looked(self) -> bool:
+        """Whether anything is known of it yet."""
+        return self.serverless or bool(self.trouble) or self.busy is not None
+
+    def filenos(self) -> list[int]:
+        """What to wait for if anybody wants to."""
+        found = [self._errand.fileno() if self._errand else -1, self._page.fileno() if self._page else -1]
+        return [fd for fd in found if fd >= 0]
+
+    def close(self, now: float) -> None:
+        """End what is under way."""
+        if self._errand is not None:
+            self._errand.stop(now)
+            self._errand = None
+        if self._page is not None:
+            self._page.close()
+            self._page = None
+
+    def look(self, now: float, *, ask: bool) -> None:
+        """Go on, and with ``ask`` begin what is due. Never raises, never waits."""
+        try:
+            self._go_on(now, ask=ask)
+        except (PageError, ErrandError) as error:
+            self._fail(now, str(error))
+
+    def _fail(self, now: float, words: str) -> None:
+        self.close(now)
+        self._seat, self.busy, self.trouble, self.serverless = None, None, f"{self._owner} {words}", False
+        self._due, self._pause = now + self._pause, min(LONGEST_PAUSE, self._pause * 2.0)
+
+    def _go_on(self, now: float, *, ask: bool) -> None:
+        """Raises ErrandError and PageError."""
+        if self._errand is not None and (found := self._errand.look(now)) is not None:
+            self._errand = None
+            self._take_seat(now, found)
+        if self._page is not None and (answer := self._page.look(now)) is not None:
+            self._read(answer)
+        if self._errand is not None or not ask or now < self._due:
+            return
+        if self._seat is None:
+            process, above = self._kernel.process, self._kernel.above
+            if not above:
+                self.serverless = True
+                return
+            pids = tuple(one.pid for one in above)
+            job = RuntimeJob(self._proc, self._kernel.folder, pids, process.uid)
+            self._errand = Errand("notebook", job, now, FIND_SECONDS)
+        else:
+            self._ask(now, self._seat)
+
+    def _take_seat(self, now: float, found: "dict[str, Any]") -> None:
+        """Take the answer of the errand. Raises PageError."""
+        if found.get("error"):
+            raise PageError(f"cannot be asked: {found['error']}")
+        if not found.get("pid"):
+            self.serverless, self.trouble, self._due = True, "", now + LONGEST_PAUSE
+            return
+        if found.get("sock") or found.get("secure"):
+            raise PageError("cannot be asked: it listens on " + ("a file alone" if found.get("sock") else "TLS alone"))
+        token = found.get("token", "")
+        header = f"Authorization: token {token}" if token else ""
+        self.serverless = False
+        self._seat = Seat(found["pid"], found["port"], found.get("base", "/") + KERNELS, header)
+        self._ask(now, self._seat)
+
+    def _ask(self, now: float, seat: Seat) -> None:
+        """Begin a request. Raises PageError."""
+        if self._page is None:
+            address = self._address(seat)
+            self._page = Page(
+                address, seat.port, seat.path, header=seat.header, keep=True, limit=LIST_BYTES,
+                refuse=lambda: "" if self._address(seat) == address else "has given up its port",
+                proc=self._proc, beside=seat.pid if network(self._proc, seat.pid) else 0,
+            )  # fmt: skip
+        self._page.ask(now)
+        if (answer := self._page.look(now)) is not None:
+            self._read(answer)
+
+    def _address(self, seat: Seat) -> str:
+        """The loopback address on which a process of this user listens on its port. Raises PageError."""
+        try:
+            beside = seat.pid if network(self._proc, seat.pid) else 0
+            found = [one for one in listeners(self._proc, beside) if one.port == seat.port]
+        except OSError as error:
+            raise PageError(f"cannot be asked: its ports cannot be seen ({error.strerror})") from error
+        own = [one for one in found if one.uid == self._kernel.process.uid and one.address]
+        if own and all(one.uid == own[0].uid for one in found if one.address == own[0].address):
+            return own[0].address
+        if any(one.uid != self._kernel.process.uid for one in found):
+            raise PageError("cannot be asked: another user's process listens on its port")
+        raise PageError("cannot be asked: it listens on no loopback address")
+
+    def _read(self, answer: "Answer") -> None:
+        """Take the list of kernels. Raises PageError."""
+        if answer.status in (401, 403):
+            raise PageError("refuses the token of its runtime file")
+        if answer.status != 200:
+            raise PageError(f"answers its list of kernels with status {answer.status}")
+        self.busy = busy_in(answer)
+        self.trouble, self._pause, self._due = "", FIRST_PAUSE, 0.0
+
+
+def busy_in(answer: "Answer") -> dict[str, float]:
+    """The busy kernels of a list, by name. Raises PageError for what is no list of kernels."""
+    try:
+        models = json.loads(answer.body)
+        states = [(str(model["name"]), model["execution_state"]) for model in models]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise PageError("answers with something that is no list of kernels") from None
+    found: dict[str, float] = {}
+    for name, state in states:
+        if state == "busy":
+            found["".join(letter for letter in name if letter.isascii() and letter.isprintable())[:_NAME]] = (
+                answer.asked
+            )
+        elif state not in QUIET:
+            raise PageError("does not say whether a kernel is busy")
+    return found

@@ -1,0 +1,296 @@
+"""Ask a server on this machine for one page, without ever waiting for it.
+
+A request is begun in one look and its answer read in later ones. Only loopback addresses are asked, no proxy is used and no
+redirect followed; an answer may have 256 kB and takes no longer than its time.
+"""
+
+from typing import NamedTuple
+
+from costguard.readers.host.listening import make_socket
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+LIMIT_BYTES = 1 << 18
+"""Of a page."""
+
+WITHIN_SECONDS = 30.0
+"""For an answer: two or three looks."""
+
+_HEAD_BYTES = 1 << 13
+_READ_BYTES = 1 << 16
+_CHUNKS = 4096
+"""Of one answer; more are no page but an attempt to take time."""
+
+
+class PageError(Exception):
+    """There is no page, and why: *does not answer*. ``refused``: nothing listens there."""
+
+    def __init__(self, words: str, *, refused: bool = False) -> None:
+        super().__init__(words)
+        self.refused = refused
+
+
+class Answer(NamedTuple):
+    """A whole answer, and when it was asked for, on the boot clock."""
+
+    status: int
+    body: bytes
+    asked: float
+
+
+def is_loopback(address: str) -> bool:
+    """Whether nothing sent to this numeric address leaves the machine."""
+    import socket  # here and below: a machine on which nobody is asked does not load it
+
+    if address == "::1":
+        return True
+    try:
+        return socket.inet_pton(socket.AF_INET, address)[0] == 127
+    except OSError:
+        return False
+
+
+class Page:
+    """One page of one server, asked for again and again. ``header`` is one more line of the request, which may hold a secret.
+
+    ``keep`` the connection between two requests. ``refuse`` says, once a connection stands and before anything is sent, why
+    nothing may be sent; empty when it may. ``beside``: the process in whose network the server is, 0 for this process's own.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        path: str,
+        *,
+        header: str = "",
+        keep: bool = False,
+        limit: int = LIMIT_BYTES,
+        within: float = WITHIN_SECONDS,
+        refuse: "Callable[[], str]" = lambda: "",
+        proc: str = "/proc",
+        beside: int = 0,
+    ) -> None:
+        if not is_loopback(address):
+            raise ValueError("only addresses of this machine are asked")
+        self._address, self._port = address, port
+        host = f"[{address}]" if ":" in address else address
+        lines = (f"GET {path} HTTP/1.1", f"Host: {host}:{port}", "Accept: */*", "User-Agent: costguard")
+        kept = "keep-alive" if keep else "close"
+        self._request = "\r\n".join((*lines, *([header] if header else []), f"Connection: {kept}", "", "")).encode()
+        self._keep, self._limit, self._within, self._refuse = keep, limit, within, refuse
+        self._proc, self._beside = proc, beside
+        self._socket: socket.socket | None = None
+        self._used = False  # whether this connection has carried an answer
+        self._asked: float | None = None
+        self._left = b""  # of the request, to be sent
+        self._raw = b""  # of the answer
+        self._sent = False  # whether the connection was looked at, and sending has begun
+
+    def __repr__(self) -> str:
+        """Without the request, which may hold a secret."""
+        return f"Page({self._address!r}, {self._port})"
+
+    @property
+    def asked(self) -> float | None:
+        """When the request under way was begun; None when there is none."""
+        return self._asked
+
+    def fileno(self) -> int:
+        """What to wait for if anybody wants to: the socket of a request under way, else -1."""
+        return self._socket.fileno() if self._socket is not None and self._asked is not None else -1
+
+    def close(self) -> None:
+        """End the request and the connection."""
+        self._asked = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def ask(self, now: float) -> None:
+        """Begin a request, if none is under way. Raises PageError."""
+        if self._asked is not None:
+            return
+        self._asked, self._left, self._raw = now, self._request, b""
+        try:
+            if self._socket is None or self._is_stale(self._socket):
+                self._connect()
+        except OSError as error:
+            self._fail(error)
+
+    def look(self, now: float) -> Answer | None:
+        """Go on with the request under way; its answer once that is complete. Raises PageError, and the request has ended."""
+        if self._asked is None:
+            return None
+        try:
+            found = self._go_on()
+        except OSError as error:
+            self._fail(error)
+        except PageError:
+            self.close()
+            raise
+        if found is None:
+            if now - self._asked >= self._within:
+                self.close()
+                raise PageError("does not answer")
+            return None
+        (status, body, kept), asked = found, self._asked
+        self._asked, self._used = None, True
+        if not (kept and self._keep):
+            self.close()
+        return Answer(status, body, asked)
+
+    def _fail(self, error: OSError) -> None:
+        import errno
+
+        self.close()
+        if error.errno == errno.ECONNREFUSED:
+            raise PageError("nothing listens there", refused=True) from error
+        raise PageError(f"cannot be asked ({error.strerror})") from error
+
+    def _is_stale(self, connection: "socket.socket") -> bool:
+        """Whether a kept connection was closed meanwhile, or carries something that nobody asked for."""
+        try:
+            connection.recv(1)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def _connect(self) -> None:
+        import socket
+
+        if self._socket is not None:
+            self._socket.close()
+        self._used = self._sent = False
+        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        self._socket = make_socket(family, socket.SOCK_STREAM, proc=self._proc, beside=self._beside)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._socket.connect((self._address, self._port))
+        except BlockingIOError:  # under way
+            return
+
+    def _go_on(self) -> tuple[int, bytes, bool] | None:
+        """Send, or read what is there. Raises OSError and PageError."""
+        if self._left:
+            self._send()
+            return None
+        assert self._socket is not None  # while a request is under way
+        while len(self._raw) <= self._limit + _HEAD_BYTES:
+            try:
+                data = self._socket.recv(_READ_BYTES)
+            except BlockingIOError:
+                return None
+            except ConnectionResetError:
+                data = b""
+            if not data and self._used and not self._raw:  # the server gave the kept connection up at that moment
+                self._left = self._request
+                self._connect()
+                return None
+            self._raw += data
+            if (found := parse(self._raw, closed=not data, limit=self._limit)) is not None:
+                return found
+        raise PageError(f"sends more than {self._limit >> 10} kB")
+
+    def _send(self) -> None:
+        """Send what is left of the request, once the connection stands. Raises OSError and PageError."""
+        assert self._socket is not None  # while a request is under way
+        if not self._sent:
+            if not self._stands(self._socket):
+                return
+            if words := self._refuse():
+                raise PageError(words)
+            self._sent = True
+        try:
+            self._left = self._left[self._socket.send(self._left) :]
+        except BlockingIOError:
+            return
+        except (BrokenPipeError, ConnectionResetError):
+            if not self._used:
+                raise
+            self._left = b""  # `_go_on` sees its end, and tries anew
+
+    @staticmethod
+    def _stands(connection: "socket.socket") -> bool:
+        """Whether it is connected. Raises OSError when it will not be."""
+        import os
+        import socket
+
+        if failed := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise OSError(failed, os.strerror(failed))
+        try:
+            connection.getpeername()
+        except OSError:
+            return False
+        return True
+
+
+def parse(raw: bytes, *, closed: bool, limit: int) -> tuple[int, bytes, bool] | None:
+    """The status, the body, and whether the connection can be kept; None while something is missing. Raises PageError."""
+    if raw[:5] != b"HTTP/"[: len(raw)]:
+        raise PageError("does not speak HTTP")
+    head, end, body = raw.partition(b"\r\n\r\n")
+    if not end:
+        if closed or len(raw) > _HEAD_BYTES:
+            raise PageError("closes the connection without an answer" if closed else "does not speak HTTP")
+        return None
+    first, *lines = head.split(b"\r\n")
+    words = first.split(None, 2)
+    if len(words) < 2 or not words[1].isdigit() or len(words[1]) != 3:
+        raise PageError("does not speak HTTP")
+    status = int(words[1])
+    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+    kept = words[0] == b"HTTP/1.1" and fields.get(b"connection", b"").lower() != b"close"
+    if status in (204, 304):
+        return status, b"", kept
+    if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
+        whole = _chunked(body, limit)
+    elif b"content-length" in fields:
+        whole = _measured(body, fields[b"content-length"], limit)
+    else:
+        whole, kept = (body if closed else None), False
+    if whole is not None:
+        return status, whole, kept
+    if closed:
+        raise PageError("closes the connection in the middle of its answer")
+    return None
+
+
+def _measured(body: bytes, length: bytes, limit: int) -> bytes | None:
+    if not length.isdigit() or len(length) > 15:
+        raise PageError("does not speak HTTP")
+    size = int(length)
+    if size > limit:
+        raise PageError(f"sends more than {limit >> 10} kB")
+    return body[:size] if len(body) >= size else None
+
+
+def _chunked(body: bytes, limit: int) -> bytes | None:
+    parts: list[bytes] = []
+    at = size = 0
+    for _ in range(_CHUNKS):
+        end = body.find(b"\r\n", at, at + 64)
+        if end < 0:
+            if len(body) - at > 64:
+                raise PageError("does not speak HTTP")
+            return None
+        try:
+            length = int(body[at:end].partition(b";")[0], 16)
+        except ValueError as error:
+            raise PageError("does not speak HTTP") from error
+        size += length
+        if length < 0 or size > limit:
+            raise PageError(f"sends more than {limit >> 10} kB")
+        at = end + 2
+        if length == 0:
+            return b"".join(parts) if len(body) >= at + 2 else None
+        if len(body) < at + length + 2:
+            return None
+        parts.append(body[at : at + length])
+        at += length + 2
+    raise PageError("sends its page in too many pieces")

@@ -1,0 +1,119 @@
+"""The sense `probe`: a program of the owner says whether the machine is needed.
+
+Exit codes are those of Nagios: 0 (OK) says that nothing needs it, 1 and 2 (WARNING, CRITICAL) that something does; 3 and every
+other one is unknown. With ``above`` it exits with 0 and writes a number, and a higher one says that the machine is needed.
+It only looks, so it runs in a dry run too. A short-lived process runs it (`costguard.readers.host.probe_run`).
+"""
+
+from costguard.readers.host.sense import NOT_YET, Activity, Sight
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from costguard.readers.host.errand import Errand
+    from costguard.readers.host.processes import Processes
+    from costguard.readers.host.sense import Moment, Place
+
+QUIET, NEEDED = 0, (1, 2)
+"""Exit codes."""
+
+CLEANING_SECONDS = 15.0
+"""Beyond the probe's own time, to start it and to end what it leaves."""
+
+_NAME = 32  # characters
+
+
+class Probe:
+    """See the module."""
+
+    def __init__(self, settings: "Mapping[str, Any]", _place: "Place") -> None:
+        self._run = tuple(settings["run"])
+        self._user = str(settings["user"])
+        self._every, self._timeout = float(settings["every"]), float(settings["timeout"])
+        self._above: float | None = settings["above"]
+        self._due = 0.0
+        self._errand: Errand | None = None
+        self._unknown = NOT_YET
+        self._active: Activity | None = None
+
+    @property
+    def _who(self) -> str:
+        name = self._run[0].rpartition("/")[2] if self._run else ""
+        return f"probe {''.join(letter for letter in name if letter.isprintable())[:_NAME]}"
+
+    def look(self, now: "Moment", _processes: "Processes") -> Sight:
+        """See `costguard.readers.host.sense.Sense`."""
+        if not self._run:
+            return Sight(seen="no probe is configured")
+        self.go_on(now)
+        if self._errand is None and now.boot >= self._due:
+            self._begin(now.boot)
+        seen = "" if self._unknown else "the probe says that nothing needs the machine"
+        return Sight((self._active,) if self._active else (), self._unknown, seen)
+
+    def filenos(self) -> list[int]:
+        """What to wait for if anybody wants to: `go_on` may have something to do then."""
+        return [self._errand.fileno()] if self._errand is not None else []
+
+    def go_on(self, now: "Moment") -> None:
+        """Take the answer, if there is one."""
+        from costguard.readers.host.errand import ErrandError, collect
+
+        collect(now.boot)
+        if self._errand is None:
+            return
+        try:
+            found = self._errand.look(now.boot)
+        except ErrandError as error:
+            self._errand = None
+            self._say_unknown(str(error))
+            return
+        if found is not None:
+            self._errand = None
+            self._take(now.boot, found)
+
+    def _begin(self, now: float) -> None:
+        from costguard.readers.host.errand import Errand, ErrandError
+        from costguard.readers.host.errand_jobs import ProbeJob
+
+        self._due = now + self._every
+        try:
+            self._errand = Errand(
+                "probe", ProbeJob(self._run, self._user, self._timeout), now, self._timeout + CLEANING_SECONDS
+            )
+        except ErrandError as error:
+            self._say_unknown(str(error))
+
+    def _say_unknown(self, words: str) -> None:
+        self._active, self._unknown = None, f"the {self._who} {words}"
+
+    def _take(self, now: float, found: "dict[str, Any]") -> None:
+        """How it ended."""
+        code: int = found.get("code", 0)
+        number: Any = found.get("number")
+        if found.get("error"):
+            self._say_unknown(str(found["error"])[:300])
+            return
+        if code < 0:
+            self._say_unknown(f"died of signal {-code}")
+        elif self._above is None:
+            self._judge(now, code in NEEDED, "" if code in (QUIET, *NEEDED) else f"ended with exit code {code}")
+        elif code != QUIET:
+            self._say_unknown(f"ended with exit code {code}")
+        else:
+            known = isinstance(number, int | float)
+            self._judge(now, known and float(number) > self._above, "" if known else "wrote no number")
+
+    def _judge(self, now: float, needed: bool, trouble: str) -> None:
+        if trouble:
+            self._say_unknown(trouble)
+            return
+        self._unknown = ""
+        if not needed:
+            self._active = None
+            return
+        since = self._active.since if self._active else now
+        lets_go = "exit code 0" if self._above is None else f"a number of at most {self._above:g}"
+        self._active = Activity(self._who, "says that the machine is needed", since, now, lets_go)

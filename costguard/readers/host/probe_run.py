@@ -1,0 +1,255 @@
+"""The short-lived process that runs the owner's probe once: as its user, within its time, and nothing of it stays.
+
+What a probe starts and leaves alone becomes a child of this process (`PR_SET_CHILD_SUBREAPER`), so that all of it can be ended,
+also what has left its group and its session. Only the exit code and a number are read of it.
+Sources: prctl(2), proc_pid_stat(5) (field 4, parent).
+"""
+
+import ctypes
+import os
+import pwd
+import resource
+import select
+import signal
+import sys
+import time
+from math import isfinite
+from typing import NamedTuple, NoReturn
+
+from costguard.process.worker import serve
+from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob
+from costguard.trust import weakness
+
+OUTPUT_BYTES = 1 << 16
+"""A probe that writes more is killed."""
+
+PROCESSES = 64
+"""A probe that starts more is killed."""
+
+LEFT_SECONDS = 0.5
+"""In which what a probe has started must end after it."""
+
+GONE_SECONDS = 3.0
+"""In which the kernel ends what was killed."""
+
+_POLL_SECONDS = 0.05
+_COUNT_SECONDS = 0.5
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_NO_SUCH_PROGRAM, _NOT_STARTED = 127, 126
+
+
+class _ProbeError(Exception):
+    """The probe says nothing, and why, as what follows *the probe*."""
+
+
+class _ReaderGoneError(Exception):
+    """Whoever wanted to know is gone."""
+
+
+class _As(NamedTuple):
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    variables: dict[str, str]
+
+
+def main() -> int:
+    """Do one job."""
+    os.setsid()  # the guard kills the reader's session, and this process must outlive that to clean up
+    signal.signal(signal.SIGTERM, _told_to_end)
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    return serve(ProbeJob, run, ProbeEnd)
+
+
+def run(job: ProbeJob) -> ProbeEnd:
+    """Run it and say how it ended."""
+    try:
+        program, account = _program(job.run[0]), _account(job.user)
+        _refuse_strange((program, *job.run[1:]), account.uid if account else os.geteuid())
+        code, output = _watch(*_start(program, job.run, account), job.within)
+    except (_ProbeError, _ReaderGoneError) as error:
+        return ProbeEnd(str(error))
+    except OSError as error:
+        return ProbeEnd(f"cannot be run ({error.strerror})")
+    finally:
+        _end_all()
+    return ProbeEnd("", code, _number(output))
+
+
+def _told_to_end(_number: int, _frame: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _ReaderGoneError("was ended with its reader")
+
+
+def _program(name: str) -> str:
+    """Its path. Raises _ProbeError."""
+    folders = [""] if "/" in name else [f"{one}/" for one in os.environ.get("PATH", os.defpath).split(":") if one]
+    for folder in folders:
+        if os.path.isfile(folder + name) and os.access(folder + name, os.X_OK):
+            return os.path.abspath(folder + name)
+    raise _ProbeError("does not exist, or is not executable")
+
+
+def _refuse_strange(words: tuple[str, ...], uid: int) -> None:
+    """Raises _ProbeError for a file among these that users other than this one and root can change."""
+    for path in words:
+        if os.path.isabs(path) and os.path.isfile(path) and (found := weakness(path, uid)):
+            raise _ProbeError(f"is not run: {found.reason}")
+
+
+def _account(user: str) -> _As | None:
+    """Whom it runs as; None: as this process. Raises _ProbeError."""
+    if not user:
+        return None
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        raise _ProbeError(f"is not run: there is no user {user} on this machine") from None
+    if os.geteuid() == entry.pw_uid:
+        return None
+    if os.geteuid() != 0:
+        raise _ProbeError(f"is not run: only root's agent can run it as {user}")
+    variables = {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user, "SHELL": entry.pw_shell or "/bin/sh"}
+    return _As(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(user, entry.pw_gid)), variables)
+
+
+def _start(program: str, argv: tuple[str, ...], account: _As | None) -> tuple[int, int]:
+    """The process, in a group of its own, and what it writes. Raises OSError."""
+    output, end = os.pipe2(os.O_CLOEXEC)
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    own = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(end)
+        os.close(nowhere)
+        return pid, output
+    try:  # nothing here may return
+        os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if account is not None:
+            os.setgroups(account.groups)
+            os.setresgid(account.gid, account.gid, account.gid)
+            os.setresuid(account.uid, account.uid, account.uid)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))  # after the change of user, which forgets it
+        if os.getppid() != own:
+            os._exit(_NOT_STARTED)
+        for given, wanted in ((nowhere, 0), (end, 1), (nowhere, 2)):
+            os.dup2(given, wanted)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.chdir("/")
+        os.execve(program, argv, {**os.environ, **(account.variables if account else {})})  # noqa: S606 - the owner's program, without a shell
+    except OSError as error:
+        os._exit(_NO_SUCH_PROGRAM if isinstance(error, FileNotFoundError) else _NOT_STARTED)
+    finally:
+        os._exit(_NOT_STARTED)
+
+
+class _Output:
+    """What the probe writes."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self._fd, self._open, self.text = fd, True, b""
+
+    def read(self, wait: float) -> None:
+        """Read what is there, waiting at most so long for it. Raises _ProbeError."""
+        if not self._open:
+            time.sleep(wait)
+        elif select.select([self._fd], [], [], wait)[0]:
+            data = os.read(self._fd, OUTPUT_BYTES)
+            self._open, self.text = bool(data), self.text + data
+        if len(self.text) > OUTPUT_BYTES:
+            raise _ProbeError(f"was killed: it wrote more than {OUTPUT_BYTES >> 10} kB")
+
+
+def _watch(pid: int, fd: int, within: float) -> tuple[int, bytes]:
+    """Its exit code (minus a signal), and what it wrote. Raises _ProbeError."""
+    output = _Output(fd)
+    end = time.monotonic() + within
+    count_at = 0.0
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        output.read(_POLL_SECONDS)
+        now = time.monotonic()
+        if now >= end:
+            raise _ProbeError(f"was killed: it did not end in {within:g} s")
+        if now >= count_at:
+            count_at = now + _COUNT_SECONDS
+            if len(_below()) > PROCESSES:
+                raise _ProbeError(f"was killed: it started more than {PROCESSES} processes")
+    output.read(0.0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    until = time.monotonic() + LEFT_SECONDS
+    while _living():
+        if time.monotonic() >= until:
+            raise _ProbeError("left processes behind, which were killed")
+        output.read(_POLL_SECONDS)
+    return code, output.text
+
+
+def _number(output: bytes) -> float | None:
+    """The first word of the output, if it is a number."""
+    words = output[:256].split(None, 1)
+    try:
+        value = float(words[0])
+    except (IndexError, ValueError):
+        return None
+    return value if isfinite(value) else None
+
+
+def _living() -> set[int]:
+    """The processes below this one, after those that have ended are forgotten."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return set()
+    return _below()
+
+
+def _below() -> set[int]:
+    """Every process that this one, or one of those below it, has started."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
+                    fields = file.read(4096).rpartition(b")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(name))
+            except (OSError, ValueError, IndexError):  # it has ended
+                continue
+    found: set[int] = set()
+    waiting = [os.getpid()]
+    while waiting:
+        for pid in children.get(waiting.pop(), ()):
+            if pid not in found:
+                found.add(pid)
+                waiting.append(pid)
+    return found
+
+
+def _end_all() -> None:
+    """Stop them all first, so that none starts another while they are killed."""
+    until = time.monotonic() + GONE_SECONDS
+    stopped: set[int] = set()
+    while (found := _living()) - stopped and time.monotonic() < until:
+        for pid in found - stopped:
+            _signal(pid, signal.SIGSTOP)
+        stopped |= found
+    while (found := _living()) and time.monotonic() < until:
+        for pid in found:
+            _signal(pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS / 5.0)
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:  # it has ended
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+"""The sense `serving`: inference servers that have requests, by their page for Prometheus.
+
+Found by the names of their programs, or by a usual port and a GPU that the process holds. No other port is asked: a stranger's
+protocol, as of a training job's rendezvous, may take harm from a request. The owner may name further pages.
+"""
+
+import os
+from typing import NamedTuple
+
+from costguard.readers.host.arguments import Recognised
+from costguard.readers.host.inference import Family, family_of, ports_of
+from costguard.readers.host.listening import Listener, listeners, network, sockets_of
+from costguard.readers.host.page import is_loopback
+from costguard.readers.host.processes import Process
+from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.users import Users
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from costguard.readers.host.door import Door
+    from costguard.readers.host.processes import Processes
+    from costguard.readers.host.sense import Moment, Place
+
+PROGRAMS = ("python", "vllm", "tritonserver", "text-generation", "sglang")
+"""How the names of processes begin whose arguments are read."""
+
+USUAL_PORTS = (8000, 8002, 30000)
+"""On these a process that holds a GPU is asked whatever its name."""
+
+SERVERS, SERVERS_OF_A_USER = 32, 8
+"""So many are asked."""
+
+LIST_SECONDS = 20.0
+"""Between two looks at who listens where, unless a server was found whose port is not known yet."""
+
+AGAIN_SECONDS = 60.0
+"""Between two looks at whether a process that listens on a usual port holds a GPU."""
+
+PATH = "/metrics"
+
+_UNKNOWN = 400  # characters
+
+
+class _Spot(NamedTuple):
+    """Where a page may be, and whose: ``beside`` is the process in whose network it is, 0 for this process's own."""
+
+    address: str
+    port: int
+    beside: int
+    uid: int
+    family: str
+
+
+class Serving:
+    """See the module."""
+
+    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+        self._place = place
+        self._quiet_for = float(settings["quiet_for"])
+        self._users = Users(place)
+        self._recognised = Recognised(place.proc, _may_be_server, _server)
+        self._holders = _Holders(place)
+        self._servers: list[Process] = []  # the recognised ones
+        self._list_at = 0.0
+        self._spots: list[_Spot] = []
+        self._blind = ""  # why listening ports cannot be seen
+        self._doors: dict[_Spot, Door] = {}
+        self._named: dict[str, Door] = {}  # pages that the owner has named
+        self._wrong = ""
+        for url in settings["urls"]:
+            self._name(url)
+        self._active: dict[str, Activity] = {}
+
+    def _name(self, url: str) -> None:
+        try:
+            address, port, path = parts(url)
+        except ValueError:
+            self._wrong = "a page in senses.serving.urls is no http address of this machine"
+        else:
+            self._named[url] = self._door(address, port, path, expected=False)
+
+    def _door(self, address: str, port: int, path: str, *, beside: int = 0, expected: bool = True) -> "Door":
+        from costguard.readers.host import door  # here: most machines have no server
+
+        return door.Door(address, port, path, proc=self._place.proc, beside=beside, expected=expected)
+
+    def look(self, now: "Moment", processes: "Processes") -> Sight:
+        """See `costguard.readers.host.sense.Sense`."""
+        recognised = self._recognised.look(processes)
+        servers = [process for process, _ in recognised]
+        if now.boot >= self._list_at or servers != self._servers:
+            self._servers = servers
+            self._list(now.boot, recognised, processes)
+        troubles = {words for words in (processes.unknown, self._wrong, self._blind) if words}
+        self._keep(troubles)
+        for spot, door in self._doors.items():
+            door.look(now.boot, ask=True)
+            self._take(door, spot.family, self._users.name(spot.uid), troubles)
+        for door in self._named.values():
+            door.look(now.boot, ask=True)
+            self._take(door, "", "", troubles)
+        in_use = {door.used for door in (*self._doors.values(), *self._named.values()) if door.in_use}
+        lasts = {
+            who: one
+            for who, one in self._active.items()
+            if now.boot - one.last <= self._quiet_for or one.last in in_use
+        }
+        self._active = lasts
+        if len(troubles) > 1:
+            troubles.discard(NOT_YET)
+        seen = "no inference server has requests" if self._doors or self._named else "no inference server runs"
+        return Sight(tuple(self._active.values()), "; ".join(sorted(troubles))[:_UNKNOWN], seen)
+
+    def filenos(self) -> list[int]:
+        """What to wait for if anybody wants to: `go_on` may have something to do then."""
+        return [fd for door in (*self._doors.values(), *self._named.values()) if (fd := door.fileno()) >= 0]
+
+    def go_on(self, now: "Moment") -> None:
+        """Go on with what is under way, between two looks."""
+        for door in (*self._doors.values(), *self._named.values()):
+            door.look(now.boot, ask=False)
+
+    def _take(self, door: "Door", family: str, user: str, troubles: set[str]) -> None:
+        """What a page has shown."""
+        who = f"{door.family or family or 'server'}{' of ' if user else ''}{user} on port {door.port}"
+        if door.trouble:
+            troubles.add(f"{who} {door.trouble}")
+        elif not door.looked:
+            troubles.add(NOT_YET)
+        if door.used is not None:  # what has lapsed is left out again below
+            before = self._active.get(who)
+            since = before.since if before else door.used
+            lets_go = (
+                f"{self._quiet_for / 60.0:g} min without requests" if self._quiet_for else "a look without requests"
+            )
+            last = max(before.last, door.used) if before else door.used
+            self._active[who] = Activity(who, "had requests", since, last, lets_go, user)
+
+    def _keep(self, troubles: set[str]) -> None:
+        """Keep one door for each place, not too many of one user."""
+        for gone in self._doors.keys() - set(self._spots):
+            self._doors.pop(gone).close()
+        of_user: dict[int, int] = {}
+        for spot in self._spots:
+            of_user[spot.uid] = of_user.get(spot.uid, 0) + 1
+            if spot in self._doors:
+                continue
+            if len(self._doors) >= SERVERS or of_user[spot.uid] > SERVERS_OF_A_USER:
+                troubles.add(f"{self._users.name(spot.uid)} has more inference servers than are asked")
+                continue
+            self._doors[spot] = self._door(spot.address, spot.port, PATH, beside=spot.beside)
+
+    def _list(self, now: float, recognised: "list[tuple[Process, Any]]", processes: "Processes") -> None:
+        """Find where pages may be."""
+        self._spots, self._blind, self._list_at = [], "", now + LIST_SECONDS
+        try:
+            own = listeners(self._place.proc)
+        except OSError as error:
+            self._blind = f"listening ports cannot be seen ({error.strerror})"
+            return
+        taken = {("", door.port) for door in self._named.values()}
+        for process, (family, ports) in sorted(recognised, key=lambda found: found[0].pid):
+            net, rows = self._network_of(process, own)
+            fits = [row for row in rows if row.port in ports and row.uid == process.uid and row.address]
+            if not fits:
+                self._list_at = now  # it may be starting still
+            for row in fits:
+                if (net, row.port) not in taken:
+                    taken.add((net, row.port))
+                    self._spots.append(_Spot(row.address, row.port, process.pid if net else 0, row.uid, family.name))
+        for row in own:
+            if row.port in USUAL_PORTS and row.address and ("", row.port) not in taken:
+                taken.add(("", row.port))
+                if self._holders.listens(now, row, processes):
+                    self._spots.append(_Spot(row.address, row.port, 0, row.uid, ""))
+
+    def _network_of(self, process: Process, own: list[Listener]) -> tuple[str, list[Listener]]:
+        """The name of the network of a process, empty for this process's own, and the listening sockets there."""
+        net = network(self._place.proc, process.pid)
+        try:
+            return net, (listeners(self._place.proc, process.pid) if net else own)
+        except OSError:  # it has ended
+            return net, []
+
+
+class _Holders:
+    """Whether a GPU is held by the process that listens, or by one below it. Looked at again after a while where it is not."""
+
+    def __init__(self, place: "Place") -> None:
+        self._proc = place.proc
+        self._device = f"{place.dev}/nvidia"
+        self._known: dict[int, tuple[bool, float]] = {}  # by socket: whether, and when it is looked at again
+
+    def listens(self, now: float, row: Listener, processes: "Processes") -> bool:
+        held, again = self._known.get(row.inode, (False, 0.0))
+        if not held and now >= again:
+            held = any(self._holds(process.pid) for process in self._family(row, processes))
+            self._known = {inode: known for inode, known in self._known.items() if known[1] > now - 10 * AGAIN_SECONDS}
+            self._known[row.inode] = held, now + AGAIN_SECONDS
+        return held
+
+    def _family(self, row: Listener, processes: "Processes") -> "Iterator[Process]":
+        """The processes that have this socket, and those below them."""
+        below: dict[int, list[Process]] = {}
+        for process in processes.all():
+            if process.uid == row.uid:
+                below.setdefault(process.parent, []).append(process)
+        for same in below.values():
+            for process in same:
+                if self._has(process.pid, row.inode):
+                    waiting = [process]
+                    while waiting:
+                        yield (one := waiting.pop())
+                        waiting += below.get(one.pid, ())
+
+    def _has(self, pid: int, inode: int) -> bool:
+        try:
+            return inode in sockets_of(self._proc, pid)
+        except OSError:
+            return False
+
+    def _holds(self, pid: int) -> bool:
+        folder = f"{self._proc}/{pid}/fd"
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return False
+        for name in names:
+            try:
+                target = os.readlink(f"{folder}/{name}")
+            except OSError:  # closed meanwhile
+                continue
+            if target.startswith(self._device) and target[len(self._device) :].isdigit():
+                return True
+        return False
+
+
+def _may_be_server(process: Process, _processes: "Processes") -> bool:
+    return process.name.startswith(PROGRAMS)
+
+
+def _server(arguments: list[bytes]) -> tuple[Family, tuple[int, ...]] | None:
+    words = [argument.decode("ascii", "replace") for argument in arguments]
+    family = family_of(words)
+    return (family, ports_of(family, words)) if family else None
+
+
+def parts(url: str) -> tuple[str, int, str]:
+    """Address, port and path of a page on this machine. Raises ValueError."""
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    address, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "80")
+    if not address:
+        address, port = host, "80"
+    address = "127.0.0.1" if address == "localhost" else address.strip("[]")
+    plain = all("!" <= letter <= "~" for letter in path)
+    if scheme != "http" or not port.isdigit() or not 0 < int(port) < 1 << 16 or not plain or not is_loopback(address):
+        raise ValueError("not an http address of this machine")
+    return address, int(port), f"/{path}" if slash else PATH
