@@ -42,7 +42,8 @@ class Kernels:
 def connection_folder(arguments: list[bytes]) -> str | None:
     """The folder of the connection file among the arguments; None where there is none."""
     for argument in arguments:
-        folder, _, name = argument.rpartition(b"/")
+        path = argument.partition(b"=")[2] if argument.startswith(b"-") else argument  # --f=PATH, as editors write it
+        folder, _, name = path.rpartition(b"/")
         if name.startswith(b"kernel-") and name.endswith(b".json") and folder.startswith(b"/"):
             return folder.decode(errors="surrogateescape")
     return None

@@ -21,6 +21,9 @@ WITHIN_SECONDS = 30.0
 
 _HEAD_BYTES = 1 << 13
 _READ_BYTES = 1 << 16
+TURNS = 16
+"""So often a request goes on when something comes; then it waits for the next look, so that a server that drips costs nothing."""
+
 _CHUNKS = 4096
 """Of one answer; more are no page but an attempt to take time."""
 
@@ -86,6 +89,7 @@ class Page:
         self._socket: socket.socket | None = None
         self._used = False  # whether this connection has carried an answer
         self._asked: float | None = None
+        self._turns = 0
         self._left = b""  # of the request, to be sent
         self._raw = b""  # of the answer
         self._sent = False  # whether the connection was looked at, and sending has begun
@@ -101,7 +105,8 @@ class Page:
 
     def fileno(self) -> int:
         """What to wait for if anybody wants to: the socket of a request under way, else -1."""
-        return self._socket.fileno() if self._socket is not None and self._asked is not None else -1
+        waits = self._socket is not None and self._asked is not None and self._turns < TURNS
+        return self._socket.fileno() if waits and self._socket is not None else -1
 
     def close(self) -> None:
         """End the request and the connection."""
@@ -114,7 +119,7 @@ class Page:
         """Begin a request, if none is under way. Raises PageError."""
         if self._asked is not None:
             return
-        self._asked, self._left, self._raw = now, self._request, b""
+        self._asked, self._left, self._raw, self._turns = now, self._request, b"", 0
         try:
             if self._socket is None or self._is_stale(self._socket):
                 self._connect()
@@ -125,6 +130,7 @@ class Page:
         """Go on with the request under way; its answer once that is complete. Raises PageError, and the request has ended."""
         if self._asked is None:
             return None
+        self._turns += 1
         try:
             found = self._go_on()
         except OSError as error:
@@ -191,6 +197,7 @@ class Page:
             if not data and self._used and not self._raw:  # the server gave the kept connection up at that moment
                 self._left = self._request
                 self._connect()
+                self._send()
                 return None
             self._raw += data
             if (found := parse(self._raw, closed=not data, limit=self._limit)) is not None:

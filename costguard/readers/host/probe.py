@@ -28,7 +28,7 @@ _NAME = 32  # characters
 class Probe:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", _place: "Place") -> None:
+    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:  # noqa: ARG002 - every sense has it
         self._run = tuple(settings["run"])
         self._user = str(settings["user"])
         self._every, self._timeout = float(settings["every"]), float(settings["timeout"])
@@ -43,7 +43,7 @@ class Probe:
         name = self._run[0].rpartition("/")[2] if self._run else ""
         return f"probe {''.join(letter for letter in name if letter.isprintable())[:_NAME]}"
 
-    def look(self, now: "Moment", _processes: "Processes") -> Sight:
+    def look(self, now: "Moment", processes: "Processes") -> Sight:  # noqa: ARG002 - every sense has them
         """See `costguard.readers.host.sense.Sense`."""
         if not self._run:
             return Sight(seen="no probe is configured")

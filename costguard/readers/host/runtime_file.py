@@ -65,14 +65,15 @@ def find(job: RuntimeJob) -> RuntimeFound:
 
 def folders(environment: dict[str, str]) -> list[str]:
     """Where a process with this environment writes the file."""
-    data = environment.get("XDG_DATA_HOME") or environment.get("HOME", "") + "/.local/share"
+    given = environment.get
+    data = given("XDG_DATA_HOME") or (f"{given('HOME')}/.local/share" if given("HOME") else "")
     wanted = (
-        environment.get("JUPYTER_RUNTIME_DIR", ""),
-        environment.get("JUPYTER_DATA_DIR", "") + "/runtime",
-        f"{data}/jupyter/runtime",
-        environment.get("XDG_RUNTIME_DIR", "") + "/jupyter",
+        given("JUPYTER_RUNTIME_DIR"),
+        given("JUPYTER_DATA_DIR") and f"{given('JUPYTER_DATA_DIR')}/runtime",
+        data and f"{data}/jupyter/runtime",
+        given("XDG_RUNTIME_DIR") and f"{given('XDG_RUNTIME_DIR')}/jupyter",
     )
-    return [folder for folder in wanted if folder.startswith("/")]
+    return [folder for folder in wanted if folder and folder.startswith("/")]
 
 
 def _server(proc: str, pid: int) -> Server:

@@ -1,0 +1,421 @@
+"""Notebooks: a stand-in that answers as a real Jupyter server does, real processes and sockets, virtual time."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from costguard.readers.host.errand_jobs import RuntimeJob
+from costguard.readers.host.jupyter import SERVERS_OF_A_USER, Jupyter
+from costguard.readers.host.nest import FIRST_PAUSE
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.runtime_file import find, folders
+from costguard.readers.host.sense import Moment, Place, Sight
+from tests.unit.readers.host.notebook_server import TOKEN
+from tests.unit.readers.host.servers import WITHIN, settle
+
+OTHER = 12345 if os.geteuid() == 0 else os.geteuid()
+"""Root's agent reads every user's; any other one its own."""
+
+STEP = 10.0
+HOUR = 3600.0
+PROGRAM = Path(__file__).with_name("notebook_server.py")
+LOOK_SECONDS = 0.25
+
+
+class Notebook:
+    """The stand-in, as a process of its own whose kernels are visible in ``proc``."""
+
+    def __init__(
+        self, proc: Path, runtime: Path, *, uid: int = OTHER, env: dict[str, str] | None = None, **job: object
+    ) -> None:
+        runtime.mkdir(mode=0o700, exist_ok=True)
+        os.chown(runtime, uid, uid)
+        argv = [sys.executable, "-I", "-S", str(PROGRAM)]
+        self.process = subprocess.Popen(argv, stdin=-1, stdout=-1, env={"PATH": os.environ["PATH"], **(env or {})})
+        self.proc, self.uid, self.runtime = proc, uid, runtime
+        self.show(self.process.pid)
+        self.port = self.say(json.dumps({"runtime": str(runtime), "uid": uid, **job}))
+
+    def say(self, line: str) -> object:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{line}\n".encode())
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def show(self, pid: int) -> None:
+        (self.proc / str(pid)).symlink_to(f"/proc/{pid}")
+
+    def kernel(self, name: str = "python3", state: str = "idle") -> None:
+        self.show(int(str(self.say(f"kernel {name} {state}"))))
+
+    def end(self) -> None:
+        """End it and its kernels, and wait for that: no process may outlive its test."""
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+        self.process.wait()
+
+
+class World:
+    """A /proc that shows this test's processes alone, the sense, and its time."""
+
+    def __init__(self, folder: Path, quiet_for: float = 0.0) -> None:
+        self.proc = folder / "proc"
+        self.proc.mkdir(exist_ok=True)
+        for pid in ("self", "1", str(os.getpid())):
+            (self.proc / pid).symlink_to(f"/proc/{pid}")
+        self.place = Place(proc=str(self.proc))
+        self.processes = Processes(self.place)
+        self.sense = Jupyter({"quiet_for": quiet_for}, self.place)
+        self.now = 5000.0
+        self.patience = WITHIN
+
+    def look(self, after: float = STEP) -> Sight:
+        """One look; what it has begun ends before the next one, as it does within 10 s."""
+        self.now += after
+        self.processes.look()
+        begun = time.monotonic()
+        sight = self.sense.look(Moment(self.now, 0.0), self.processes)
+        assert time.monotonic() - begun < LOOK_SECONDS
+        settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), self.patience)
+        return sight
+
+    def looks(self, count: int) -> Sight:
+        return [self.look() for _ in range(count)][-1]
+
+    def close(self) -> None:
+        for nest in self.sense._nests.values():
+            nest.close(self.now)
+
+
+Make = Callable[..., Notebook]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def start(world: World, short_path: Path) -> Iterator[Make]:
+    made: list[Notebook] = []
+    short_path.chmod(0o755)  # the user of the server reaches his own folder below it
+
+    def make(**job: object) -> Notebook:
+        made.append(Notebook(world.proc, short_path / "runtime", **job))  # type: ignore[arg-type] - each as its own test wants it
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def test_no_kernel_runs(world: World) -> None:
+    """Nothing is started, nothing asked, and nothing unknown."""
+    assert world.look() == Sight(seen="no kernel runs")
+    assert world.sense.filenos() == []
+
+
+def test_a_busy_kernel_keeps_the_machine_up_within_two_looks(world: World, start: Make) -> None:
+    """Named with its user; the end of the cell lets it go."""
+    server = start()
+    server.kernel("python3", "busy")
+    world.look()
+    (one,) = world.look().active
+    owner = f"uid {OTHER}" if OTHER == 12345 else one.user
+    assert one.who == f"kernel python3 of {owner}'s Jupyter"
+    assert (one.what, one.user, one.lets_go) == ("was busy", owner, "a look without a busy cell")
+    assert one.last <= world.now
+    server.say("state python3 idle")
+    world.look()
+    assert world.look() == Sight(seen="no kernel is busy")
+    server.say("state python3 busy")
+    world.look()
+    assert world.look().active
+
+
+def test_a_cell_may_be_silent_for_hours(world: World, start: Make) -> None:
+    """It is busy while its last activity ages, and since when stays what it was."""
+    server = start()
+    server.kernel("python3", "busy")
+    first = world.looks(2).active[0]
+    for _ in range(60):
+        (one,) = world.look(600.0).active
+        assert one == first._replace(last=one.last)
+    assert one.last > first.since + 9 * HOUR
+
+
+@pytest.mark.parametrize("state", ["idle", "starting", "restarting", "dead"])
+def test_an_open_tab_is_no_work(world: World, start: Make, state: str) -> None:
+    """A day with a connected tab: nothing keeps the machine up, and every look was known."""
+    server = start()
+    server.kernel("python3", state)
+    world.looks(2)
+    for _ in range(24):
+        assert world.look(HOUR) == Sight(seen="no kernel is busy")
+
+
+def test_people_think_between_two_cells(tmp_path: Path, world: World, start: Make) -> None:
+    """A kernel counts for ``quiet_for`` after it was last seen busy."""
+    world.sense = Jupyter({"quiet_for": 600.0}, world.place)
+    server = start()
+    server.kernel("python3", "busy")
+    first = world.looks(2).active[0]
+    server.say("state python3 idle")
+    world.look()
+    last = world.look(590.0).active[0]
+    assert (last.who, last.since, last.lets_go) == (first.who, first.since, "10 min without a busy cell")
+    assert world.look(30.0).active == ()
+
+
+def test_what_is_asked(world: World, start: Make) -> None:
+    """Only the list of kernels, over one connection, so that asking counts as no use of the server."""
+    server = start(base="/user/ann/")
+    server.kernel()
+    world.looks(4)
+    requests = server.say("requests")
+    assert isinstance(requests, list)
+    assert len(requests) >= 3
+    assert {request.partition("\r\n")[0] for request in requests} == {
+        "GET /user/ann/api/kernels?no_track_activity=1 HTTP/1.1"
+    }
+
+
+def test_the_token_shows_nowhere(world: World, start: Make) -> None:
+    """Not in a sight, not in words of trouble, not in the text of any object on the way."""
+    server = start()
+    server.kernel("python3", "busy")
+    seen = [world.look(), world.look()]
+    (nest,) = world.sense._nests.values()
+    assert nest._seat is not None
+    assert TOKEN in nest._seat.header
+    texts = [repr(nest._seat), repr(nest._page), repr(seen)]
+    server.say("mode 403")
+    seen = [world.look(), world.look()]
+    assert "refuses the token of its runtime file" in seen[-1].unknown
+    assert TOKEN not in "".join([*texts, repr(seen), repr(nest)])
+
+
+@pytest.mark.parametrize(
+    ("mode", "words", "looks"),
+    [
+        ("403", "refuses the token of its runtime file", 2),
+        ("silent", "does not answer", 5),
+        ("huge", "sends more than 64 kB", 2),
+        ("stranger", "answers with something that is no list of kernels", 2),
+    ],
+)
+def test_a_server_that_cannot_be_asked_is_unknown(world: World, start: Make, mode: str, words: str, looks: int) -> None:
+    """Told with its user, never idle; it is asked more and more rarely, and again when it answers."""
+    server = start()
+    server.kernel()
+    world.looks(3)
+    server.say(f"mode {mode}")
+    world.patience = 0.02 if mode == "silent" else WITHIN
+    sight = world.looks(looks)
+    assert words in sight.unknown
+    assert "Jupyter" in sight.unknown
+    assert sight.active == ()
+    assert isinstance(before := server.say("requests"), list)
+    for _ in range(60):
+        assert words in world.look().unknown
+    assert isinstance(after := server.say("requests"), list)
+    assert 1 <= len(after) - len(before) <= 8
+    server.say("mode list")
+    world.look(300.0)
+    assert world.looks(2) == Sight(seen="no kernel is busy")
+
+
+def test_a_state_that_nobody_knows_is_unknown(world: World, start: Make) -> None:
+    """Another version may have other words: none of them is idle."""
+    server = start()
+    server.kernel("python3", "computing")
+    assert "does not say whether a kernel is busy" in world.looks(2).unknown
+
+
+def test_names_of_kernels_are_harmless(world: World, start: Make) -> None:
+    """A user may call his kernel anything: it is cut, and shows no control characters."""
+    server = start()
+    server.kernel("\x1b[31m" + "x" * 200, "busy")
+    (one,) = world.looks(2).active
+    assert one.who.isprintable()
+    assert len(one.who) < 80
+
+
+def test_kernels_of_one_name_are_one_activity(world: World, start: Make) -> None:
+    """Since when holds over all of them, whoever of them is busy."""
+    server = start()
+    server.kernel("python3#1", "busy")
+    server.kernel("python3#2", "idle")
+    first = world.looks(2).active[0]
+    server.say("state python3#2 busy")
+    server.say("state python3#1 idle")
+    (one,) = world.looks(3).active
+    assert (one.who, one.since) == (first.who, first.since)
+
+
+def test_no_token_is_sent_to_another_users_process(world: World, start: Make) -> None:
+    """A stranger on the port, as after the server has ended, would take it and be the user."""
+    server = start()
+    server.kernel("python3", "busy")
+    header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    row = f"   0: 0100007F:{server.port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000  4444        0 1 1 0\n"
+    (world.proc / "self").unlink()
+    (world.proc / "self" / "net").mkdir(parents=True)
+    (world.proc / "self" / "net" / "tcp").write_text(header + row)
+    sight = world.looks(3)
+    assert "another user's process listens on its port" in sight.unknown
+    assert server.say("requests") == []
+    (world.proc / "self" / "net" / "tcp").write_text(header)
+    assert "it listens on no loopback address" in world.look(2 * FIRST_PAUSE).unknown or world.looks(2).unknown
+
+
+def test_a_hubs_server_takes_the_token_of_its_environment(world: World, start: Make) -> None:
+    """JupyterHub writes no token to the runtime file: the server's own is in its environment."""
+    server = start(env={"JUPYTERHUB_API_TOKEN": "hub-token"}, token="", base="/user/ann/")
+    server.kernel("python3", "busy")
+    world.looks(2)
+    assert isinstance(requests := server.say("requests"), list)
+    assert "Authorization: token hub-token\r\n" in requests[0]
+
+
+def test_an_older_notebook_has_another_file(world: World, start: Make) -> None:
+    """The notebook before version 7, run by Python under its own name."""
+    server = start(prefix="nbserver", comm="python3")
+    server.kernel("python3", "idle")
+    (world.proc / "99").mkdir()
+    assert world.looks(2).unknown == ""
+
+
+def test_a_server_on_a_socket_or_with_tls_is_unknown(world: World, start: Make) -> None:
+    """It cannot be asked, and that is said."""
+    server = start(info={"secure": True})
+    server.kernel()
+    assert "it listens on TLS alone" in world.looks(2).unknown
+
+
+def test_a_user_cannot_hide_another_ones_notebook(world: World, start: Make) -> None:
+    """Servers of one user are asked up to a number; the others' are asked all the same, and what is not asked is unknown."""
+    for number in range(SERVERS_OF_A_USER + 1):
+        (pid := world.proc / str(900_000 + number)).mkdir()
+        (world.proc / str(800_000 + number)).mkdir()
+        for folder, parent in ((pid, 800_000 + number), (world.proc / str(800_000 + number), 1)):
+            (folder / "stat").write_text(
+                f"{folder.name} (python3) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0"
+            )
+            os.chown(folder / "stat", 777 if OTHER == 12345 else -1, -1)
+        (pid / "cmdline").write_bytes(b"python3\0-f\0/nowhere/kernel-1.json\0")
+    if OTHER == 12345:
+        start().kernel("python3", "busy")
+    sight = world.looks(3)
+    assert "has more Jupyter servers than are asked" in sight.unknown
+    assert len(sight.active) == (1 if OTHER == 12345 else 0)
+
+
+# ---- kernels without a server ------------------------------------------------------------------
+
+
+def alone(world: World, cpu_ticks: int, pid: int = 4000) -> None:
+    """A kernel that an editor has started: no server is above it."""
+    folder = world.proc / str(pid)
+    folder.mkdir(exist_ok=True)
+    (folder / "cmdline").write_bytes(b"/usr/bin/python3\0-m\0ipykernel_launcher\0--f=/run/kernel-v2-1.json\0")
+    (folder / "stat").write_text(f"{pid} (python3) S 1 1 1 0 -1 0 0 0 0 0 {cpu_ticks} 0 0 0 20 0 1 0 77 0 0")
+
+
+def test_a_kernel_without_a_server_is_judged_by_its_cpu(world: World) -> None:
+    """An editor's kernel that computes holds; idle ones use less than a hundredth of a core."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    used = 100
+    alone(world, used)
+    world.looks(2)
+    for _ in range(60):
+        used += round(0.01 * STEP * ticks)
+        alone(world, used)
+        assert world.look() == Sight(seen="no kernel is busy")
+    used += round(0.5 * STEP * ticks)
+    alone(world, used)
+    (one,) = world.look().active
+    assert one.who.startswith("kernel python3 of ")
+    assert one.what == "used the CPU"
+    assert world.look().active == ()
+
+
+def test_a_server_that_cannot_be_asked_leaves_the_cpu_to_judge_by(world: World, start: Make) -> None:
+    """Unknown stays unknown, and what is seen all the same is said."""
+    server = start(info={"secure": True})
+    (world.proc / str(server.process.pid)).unlink()
+    (world.proc / "77").symlink_to(f"/proc/{server.process.pid}")
+    alone(world, 0)
+    stat = (world.proc / "4000" / "stat").read_text()
+    (world.proc / "4000" / "stat").write_text(stat.replace("S 1 1 1", f"S {server.process.pid} 1 1"))
+    assert world.looks(2).active == ()
+
+
+# ---- the runtime file ------------------------------------------------------------------
+
+
+def runtime_file(folder: Path, **changed: object) -> Path:
+    info = {"pid": os.getpid(), "port": 8888, "token": "abc", "base_url": "/", "secure": False, "sock": ""}
+    path = folder / f"jpserver-{os.getpid()}.json"
+    path.write_text(json.dumps(info | changed))
+    return path
+
+
+def job(folder: Path) -> RuntimeJob:
+    return RuntimeJob("/proc", str(folder), (os.getpid(),), os.getuid())
+
+
+def test_the_file_of_a_server(tmp_path: Path) -> None:
+    """Port, path and token; neither the host nor the scheme of its address."""
+    runtime_file(tmp_path, url="http://8.8.8.8/", hostname="8.8.8.8", base_url="/user/ann")
+    found = find(job(tmp_path))
+    assert (found.error, found.pid, found.port, found.base, found.token) == ("", os.getpid(), 8888, "/user/ann/", "abc")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"pid": 1}, {"port": 0}, {"port": "8888"}, {"port": 65536}, {"token": "a\r\nHost: x"}, {"token": 5},
+        {"base_url": "/a b/"}, {"base_url": "/\r\nX: y"}, {"base_url": 7}, {"token": "x" * 2000},
+    ],
+)  # fmt: skip
+def test_what_is_no_file_of_a_server(tmp_path: Path, changed: dict[str, object]) -> None:
+    """Another process's, a nonsensical one, or one that would change the request."""
+    runtime_file(tmp_path, **changed)
+    assert find(job(tmp_path)).error == "its runtime file is not one"
+
+
+def test_tricks_with_the_path(tmp_path: Path) -> None:
+    """Another user's file, a pipe, a device, a folder: none of them is opened for reading."""
+    path = runtime_file(tmp_path)
+    path.unlink()
+    assert find(job(tmp_path)) == find(job(tmp_path / "nowhere"))
+    os.mkfifo(path)
+    assert "it is not a file of that user" in find(job(tmp_path)).error
+    path.unlink()
+    for target in ("/dev/zero", "/proc/1/stat", "/etc", str(tmp_path)):
+        path.symlink_to(target)
+        assert find(job(tmp_path)).error
+        path.unlink()
+    other = job(tmp_path)._replace(uid=os.getuid() + 1)
+    runtime_file(tmp_path)
+    if os.geteuid() != 0:
+        assert "it is not a file of that user" in find(other).error
+
+
+def test_where_a_server_writes_its_file() -> None:
+    """By its environment, as jupyter_core has it."""
+    assert folders({"HOME": "/home/ann"}) == ["/home/ann/.local/share/jupyter/runtime"]
+    assert folders({"JUPYTER_RUNTIME_DIR": "/r", "HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/7"})[0] == "/r"
+    assert "/data/jupyter/runtime" in folders({"XDG_DATA_HOME": "/data", "HOME": "/h"})
+    assert folders({"HOME": "relative"}) == []
