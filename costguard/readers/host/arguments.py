@@ -26,31 +26,33 @@ class Recognised:
         self, proc: str, may: "Callable[[Process, Processes], bool]", judge: "Callable[[list[bytes]], Any]"
     ) -> None:
         self._proc, self._may, self._judge = proc, may, judge
+        self._edition = -1
         self._known: dict[int, Process] = {}
         self._again: list[Process] = []
         self._found: dict[int, tuple[Process, Any]] = {}
 
     def look(self, processes: "Processes") -> "list[tuple[Process, Any]]":
         """The recognised processes, each with what it was recognised as."""
-        known, again = self._known, self._again
-        self._again = []
+        again, self._again = self._again, []
         for process in again:
             if processes.get(process.pid) is process:
                 self._read(process)
-        new = [process for process in processes.all() if known.get(process.pid) is not process]
-        for process in new:
-            if self._may(process, processes):
-                if len(self._again) >= READS:
-                    continue
-                self._read(process)
-                self._again.append(process)
-            known[process.pid] = process
-        if new:
-            self._known = {pid: process for pid, process in known.items() if processes.get(pid) is process}
-        found = [one for pid, one in self._found.items() if processes.get(pid) is one[0]]
-        if len(found) < len(self._found):
-            self._found = {one[0].pid: one for one in found}
-        return found
+        if again or processes.edition != self._edition:
+            self._edition = processes.edition
+            self._known = {pid: one for pid, one in self._known.items() if processes.get(pid) is one}
+            self._found = {pid: one for pid, one in self._found.items() if processes.get(pid) is one[0]}
+            for process in [one for one in processes.all() if one.pid not in self._known]:
+                self._meet(process, processes)
+        return list(self._found.values())
+
+    def _meet(self, process: Process, processes: "Processes") -> None:
+        """Take notice of a process that is new, or another program than before."""
+        if self._may(process, processes):
+            if len(self._again) >= READS:
+                return
+            self._read(process)
+            self._again.append(process)
+        self._known[process.pid] = process
 
     def _read(self, process: Process) -> None:
         try:

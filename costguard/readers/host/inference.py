@@ -114,14 +114,24 @@ def _sum(page: bytes, metric: Metric) -> float | None:
 
 def family_of(arguments: list[str]) -> Family | None:
     """The kind of server that a process is by its arguments: the program itself, or the module or script that Python runs."""
-    for word in arguments[:4]:
-        if word.startswith("-") and word != "-m":
-            continue
-        name = word.rpartition("/")[2].removesuffix(".py").partition(".")[0]
-        for family in FAMILIES:
-            if name in family.words:
-                return family
-    return None
+    program = _name(arguments[0]) if arguments else ""
+    if program.startswith("python"):
+        program = _name(_run_by_python(arguments[1:]))
+    return next((family for family in FAMILIES if program in family.words), None)
+
+
+def _run_by_python(arguments: list[str]) -> str:
+    """The module or the script among its arguments."""
+    for position, word in enumerate(arguments):
+        if word == "-m":
+            return (arguments[position + 1] if position + 1 < len(arguments) else "").partition(".")[0]
+        if not word.startswith("-") or word == "-c":
+            return word
+    return ""
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".py")
 
 
 def ports_of(family: Family, arguments: list[str]) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Find the kernels of notebooks among the processes: whoever starts one names its connection file, kernel-ID.json, to it."""
 
+import os
 from typing import NamedTuple
 
 from costguard.readers.host.arguments import Recognised
@@ -31,12 +32,19 @@ class Kernels:
     """The kernels that run, found anew with each look."""
 
     def __init__(self, proc: str) -> None:
+        self._proc = proc
         self._recognised = Recognised(proc, _may_be_kernel, connection_folder)
 
     def look(self, processes: "Processes") -> list[Kernel]:
         """Those that run now."""
         found = self._recognised.look(processes)
-        return [Kernel(process, folder, _above(process, processes)) for process, folder in found]
+        return [
+            Kernel(process, folder, _above(process, processes)) for process, folder in found if self._lives(process)
+        ]
+
+    def _lives(self, process: Process) -> bool:
+        """The view may show for some looks what has ended."""
+        return os.access(f"{self._proc}/{process.pid}/stat", os.F_OK)
 
 
 def connection_folder(arguments: list[bytes]) -> str | None:

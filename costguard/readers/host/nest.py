@@ -43,6 +43,7 @@ class Seat(NamedTuple):
     port: int
     path: str
     header: str
+    tls: bool
 
     def __repr__(self) -> str:
         """Without the token."""
@@ -123,12 +124,14 @@ class Nest:
         if not found.get("pid"):
             self.serverless, self.trouble, self._due = True, "", now + LONGEST_PAUSE
             return
-        if found.get("sock") or found.get("secure"):
-            raise PageError("cannot be asked: it listens on " + ("a file alone" if found.get("sock") else "TLS alone"))
+        if found.get("sock"):
+            raise PageError("cannot be asked: it listens on no port")
         token = found.get("token", "")
         header = f"Authorization: token {token}" if token else ""
         self.serverless = False
-        self._seat = Seat(found["pid"], found["port"], found.get("base", "/") + KERNELS, header)
+        self._seat = Seat(
+            found["pid"], found["port"], found.get("base", "/") + KERNELS, header, bool(found.get("secure"))
+        )
         self._ask(now, self._seat)
 
     def _ask(self, now: float, seat: Seat) -> None:
@@ -136,7 +139,7 @@ class Nest:
         if self._page is None:
             address = self._address(seat)
             self._page = Page(
-                address, seat.port, seat.path, header=seat.header, keep=True, limit=LIST_BYTES,
+                address, seat.port, seat.path, header=seat.header, keep=True, limit=LIST_BYTES, tls=seat.tls,
                 refuse=lambda: "" if self._address(seat) == address else "has given up its port",
                 proc=self._proc, beside=seat.pid if network(self._proc, seat.pid) else 0,
             )  # fmt: skip

@@ -60,7 +60,8 @@ class Page:
     """One page of one server, asked for again and again. ``header`` is one more line of the request, which may hold a secret.
 
     ``keep`` the connection between two requests. ``refuse`` says, once a connection stands and before anything is sent, why
-    nothing may be sent; empty when it may. ``beside``: the process in whose network the server is, 0 for this process's own.
+    nothing may be sent; empty when it may. ``tls``: it is spoken, and the certificate not looked at, since nothing on the way
+    could be somebody else. ``beside``: the process in whose network the server is, 0 for this process's own.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Page:
         limit: int = LIMIT_BYTES,
         within: float = WITHIN_SECONDS,
         refuse: "Callable[[], str]" = lambda: "",
+        tls: bool = False,
         proc: str = "/proc",
         beside: int = 0,
     ) -> None:
@@ -85,7 +87,8 @@ class Page:
         kept = "keep-alive" if keep else "close"
         self._request = "\r\n".join((*lines, *([header] if header else []), f"Connection: {kept}", "", "")).encode()
         self._keep, self._limit, self._within, self._refuse = keep, limit, within, refuse
-        self._proc, self._beside = proc, beside
+        self._tls, self._proc, self._beside = tls, proc, beside
+        self._waits: tuple[type[OSError], ...] = (BlockingIOError,)  # what says that there is nothing to do yet
         self._socket: socket.socket | None = None
         self._used = False  # whether this connection has carried an answer
         self._asked: float | None = None
@@ -155,13 +158,15 @@ class Page:
         self.close()
         if error.errno == errno.ECONNREFUSED:
             raise PageError("nothing listens there", refused=True) from error
+        if type(error).__name__.startswith("SSL"):
+            raise PageError("does not speak TLS") from error
         raise PageError(f"cannot be asked ({error.strerror})") from error
 
     def _is_stale(self, connection: "socket.socket") -> bool:
         """Whether a kept connection was closed meanwhile, or carries something that nobody asked for."""
         try:
             connection.recv(1)
-        except BlockingIOError:
+        except self._waits:
             return False
         except OSError:
             return True
@@ -190,7 +195,7 @@ class Page:
         while len(self._raw) <= self._limit + _HEAD_BYTES:
             try:
                 data = self._socket.recv(_READ_BYTES)
-            except BlockingIOError:
+            except self._waits:
                 return None
             except ConnectionResetError:
                 data = b""
@@ -213,14 +218,26 @@ class Page:
             if words := self._refuse():
                 raise PageError(words)
             self._sent = True
+            if self._tls:
+                self._socket = self._secured(self._socket)
         try:
             self._left = self._left[self._socket.send(self._left) :]
-        except BlockingIOError:
+        except self._waits:
             return
         except (BrokenPipeError, ConnectionResetError):
             if not self._used:
                 raise
             self._left = b""  # `_go_on` sees its end, and tries anew
+
+    def _secured(self, connection: "socket.socket") -> "socket.socket":
+        """The connection with TLS, whose handshake the first send begins."""
+        import ssl  # here: it is large, and few servers need it
+
+        self._waits = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context.wrap_socket(connection, do_handshake_on_connect=False)
 
     @staticmethod
     def _stands(connection: "socket.socket") -> bool:

@@ -75,10 +75,12 @@ class Notebook:
             "token": self.job.get("token", TOKEN),
             "url": "http://example.org:1/elsewhere/",
             "version": "2.21.1",
-        } | dict(self.job.get("info", {}))  # type: ignore[call-overload] - JSON of the test
+        }  # fmt: skip
+        extra = self.job.get("info", {})
+        assert isinstance(extra, dict)
         path = f"{self.job['runtime']}/{self.job.get('prefix', 'jpserver')}-{os.getpid()}.json"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-        os.write(descriptor, json.dumps(info).encode())
+        os.write(descriptor, json.dumps(info | extra).encode())
         os.close(descriptor)
 
     def kernel(self, name: str, state: str) -> int:
@@ -156,7 +158,7 @@ class Notebook:
         """Answer what one connection asks, until it ends."""
         try:
             if data := connection.recv(65536):
-                self.answer(connection, data.decode())
+                self.answer(connection, data.decode(errors="replace"))
                 return
         except OSError:  # it was ended in the middle of an answer
             pass

@@ -3,6 +3,7 @@
 import contextlib
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Protocol
@@ -16,8 +17,10 @@ Script = Callable[[socket.socket, bytes], None]
 class Server:
     """One address; ``script`` gets each connection and each request on it, and closes it or not."""
 
-    def __init__(self, script: Script, *, address: str = "127.0.0.1", port: int = 0) -> None:
-        self.script = script
+    def __init__(
+        self, script: Script, *, address: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.script, self._tls = script, tls
         self.requests: list[bytes] = []
         self.connections = 0
         self._open: list[socket.socket] = []
@@ -52,6 +55,9 @@ class Server:
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+                self._open.append(connection)
             while True:
                 request = b""
                 while b"\r\n\r\n" not in request:
@@ -106,9 +112,9 @@ class Asks(Protocol):
     def filenos(self) -> list[int]: ...
 
 
-def settle(sense: Asks, go_on: Callable[[], None], patience: float = WITHIN) -> None:
+def settle(sense: Asks, go_on: Callable[[], None], patience: Callable[[], float] = lambda: WITHIN) -> None:
     """Let what is under way end, as the reader does between two looks; ``patience``: real seconds without anything to read."""
     while waiting := sense.filenos():
-        if not select.select(waiting, [], [], patience)[0]:
+        if not select.select(waiting, [], [], patience())[0]:
             return
         go_on()

@@ -31,16 +31,14 @@ LOOK_SECONDS = 0.25
 class Notebook:
     """The stand-in, as a process of its own whose kernels are visible in ``proc``."""
 
-    def __init__(
-        self, proc: Path, runtime: Path, *, uid: int = OTHER, env: dict[str, str] | None = None, **job: object
-    ) -> None:
+    def __init__(self, proc: Path, runtime: Path, env: dict[str, str] | None, **job: object) -> None:
         runtime.mkdir(mode=0o700, exist_ok=True)
-        os.chown(runtime, uid, uid)
+        os.chown(runtime, OTHER, OTHER)
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]
         self.process = subprocess.Popen(argv, stdin=-1, stdout=-1, env={"PATH": os.environ["PATH"], **(env or {})})
-        self.proc, self.uid, self.runtime = proc, uid, runtime
+        self.proc = proc
         self.show(self.process.pid)
-        self.port = self.say(json.dumps({"runtime": str(runtime), "uid": uid, **job}))
+        self.port = self.say(json.dumps({"runtime": str(runtime), "uid": OTHER, **job}))
 
     def say(self, line: str) -> object:
         assert self.process.stdin is not None
@@ -69,8 +67,9 @@ class World:
     def __init__(self, folder: Path, quiet_for: float = 0.0) -> None:
         self.proc = folder / "proc"
         self.proc.mkdir(exist_ok=True)
-        for pid in ("self", "1", str(os.getpid())):
+        for pid in ("1", str(os.getpid())):
             (self.proc / pid).symlink_to(f"/proc/{pid}")
+        (self.proc / "self").symlink_to(str(os.getpid()))
         self.place = Place(proc=str(self.proc))
         self.processes = Processes(self.place)
         self.sense = Jupyter({"quiet_for": quiet_for}, self.place)
@@ -84,8 +83,12 @@ class World:
         begun = time.monotonic()
         sight = self.sense.look(Moment(self.now, 0.0), self.processes)
         assert time.monotonic() - begun < LOOK_SECONDS
-        settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), self.patience)
+        settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), self.wait)
         return sight
+
+    def wait(self) -> float:
+        """For a server as long as the test says; for a process that is on its way as long as it takes."""
+        return WITHIN if any(nest._errand for nest in self.sense._nests.values()) else self.patience
 
     def looks(self, count: int) -> Sight:
         return [self.look() for _ in range(count)][-1]
@@ -110,8 +113,8 @@ def start(world: World, short_path: Path) -> Iterator[Make]:
     made: list[Notebook] = []
     short_path.chmod(0o755)  # the user of the server reaches his own folder below it
 
-    def make(**job: object) -> Notebook:
-        made.append(Notebook(world.proc, short_path / "runtime", **job))  # type: ignore[arg-type] - each as its own test wants it
+    def make(env: dict[str, str] | None = None, **job: object) -> Notebook:
+        made.append(Notebook(world.proc, short_path / "runtime", env, **job))
         return made[-1]
 
     yield make
@@ -296,11 +299,19 @@ def test_an_older_notebook_has_another_file(world: World, start: Make) -> None:
     assert world.looks(2).unknown == ""
 
 
-def test_a_server_on_a_socket_or_with_tls_is_unknown(world: World, start: Make) -> None:
+def test_a_server_on_a_socket_is_unknown(world: World, start: Make) -> None:
     """It cannot be asked, and that is said."""
+    server = start(info={"sock": "/run/jupyter.sock"})
+    server.kernel()
+    assert "it listens on no port" in world.looks(2).unknown
+
+
+def test_a_server_that_does_not_speak_the_tls_that_it_names_is_unknown(world: World, start: Make) -> None:
+    """Nothing is asked without it instead: the token would go in the clear."""
     server = start(info={"secure": True})
     server.kernel()
-    assert "it listens on TLS alone" in world.looks(2).unknown
+    assert world.looks(2).unknown
+    assert TOKEN not in str(server.say("requests"))
 
 
 def test_a_user_cannot_hide_another_ones_notebook(world: World, start: Make) -> None:
@@ -352,13 +363,24 @@ def test_a_kernel_without_a_server_is_judged_by_its_cpu(world: World) -> None:
 
 def test_a_server_that_cannot_be_asked_leaves_the_cpu_to_judge_by(world: World, start: Make) -> None:
     """Unknown stays unknown, and what is seen all the same is said."""
-    server = start(info={"secure": True})
-    (world.proc / str(server.process.pid)).unlink()
-    (world.proc / "77").symlink_to(f"/proc/{server.process.pid}")
-    alone(world, 0)
-    stat = (world.proc / "4000" / "stat").read_text()
-    (world.proc / "4000" / "stat").write_text(stat.replace("S 1 1 1", f"S {server.process.pid} 1 1"))
-    assert world.looks(2).active == ()
+    server = start(info={"sock": "/run/jupyter.sock"})
+    pid = int(str(server.say("kernel python3 idle")))
+    folder = world.proc / str(pid)
+    folder.mkdir()
+    os.chown(folder, OTHER, OTHER)
+    (folder / "cmdline").write_bytes(Path(f"/proc/{pid}/cmdline").read_bytes())
+
+    def used(seconds: float) -> None:
+        ticks = round(seconds * os.sysconf("SC_CLK_TCK"))
+        above = server.process.pid
+        (folder / "stat").write_text(f"{pid} (python3) S {above} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0")
+
+    used(1.0)
+    assert world.looks(3).active == ()
+    used(9.0)
+    sight = world.look()
+    assert [one.what for one in sight.active] == ["used the CPU"]
+    assert "it listens on no port" in sight.unknown
 
 
 # ---- the runtime file ------------------------------------------------------------------

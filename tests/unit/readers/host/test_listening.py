@@ -1,12 +1,16 @@
 """Who listens where: asked of the kernel, and read from /proc where the kernel cannot be asked."""
 
 import os
+import select
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from costguard.readers.host.listening import Listener, listeners, network, sockets_of
+from costguard.readers.host.listening import Listener, listeners, make_socket, network, sockets_of
+from costguard.readers.host.page import Page
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 ROW = "   0: {address}:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  {uid}        0 {inode} 1 0 100 0 0 10 0\n"
@@ -69,3 +73,44 @@ def test_networks_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "7" / "ns").mkdir(parents=True)
     (tmp_path / "7" / "ns" / "net").symlink_to("net:[1]")
     assert network(str(tmp_path), 7) == "net:[1]"
+
+
+INSIDE = """
+import ctypes, fcntl, socket, struct, sys
+if ctypes.CDLL(None, use_errno=True).unshare(0x40000000):
+    print("refused", flush=True)
+    sys.exit()
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+    fcntl.ioctl(one, 0x8914, struct.pack("16sh14x", b"lo", 1))
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+while True:
+    connection, _ = server.accept()
+    connection.recv(65536)
+    connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 6\\r\\n\\r\\ninside")
+    connection.close()
+"""
+
+
+def test_a_server_in_a_container_is_reached_in_its_own_network() -> None:
+    """Its port is another one outside, or none; afterwards this process is where it was. Without the right to it: an error."""
+    before = os.readlink("/proc/self/ns/net")
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", INSIDE], stdout=subprocess.PIPE, text=True) as inside:
+        assert inside.stdout is not None
+        word = inside.stdout.readline().strip()
+        if word == "refused":
+            with pytest.raises(PermissionError):
+                make_socket(socket.AF_INET, socket.SOCK_STREAM, beside=1)
+            return
+        assert network("/proc", inside.pid) == os.readlink(f"/proc/{inside.pid}/ns/net")
+        assert [row.port for row in listeners("/proc", inside.pid)] == [int(word)]
+        one = Page("127.0.0.1", int(word), "/", beside=inside.pid)
+        one.ask(1.0)
+        while (answer := one.look(1.0)) is None:
+            select.select([one.fileno()], [], [], 10.0)
+        assert answer.body == b"inside"
+        assert os.readlink("/proc/self/ns/net") == before
+        inside.kill()
+    with pytest.raises(FileNotFoundError):
+        listeners("/proc", inside.pid)
+    assert os.readlink("/proc/self/ns/net") == before

@@ -2,10 +2,12 @@
 
 import select
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import trustme
 
 from costguard.readers.host import page as module
 from costguard.readers.host.page import Answer, Page, PageError, is_loopback, parse
@@ -215,6 +217,36 @@ def test_loopback_has_two_families(serve: Serve) -> None:
     assert asked(Page("::1", server.port, "/")).body == b"six"
     assert f"Host: [::1]:{server.port}".encode() in server.requests[0]
     server.close()
+
+
+def test_a_server_with_a_certificate_of_its_own_is_asked_too() -> None:
+    """Notebooks on rented machines often have one; the handshake goes on over several looks, and the connection is kept."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("ann.example.org").configure_cert(context)
+    server = Server(page(b"secret"), tls=context)
+    one = Page("127.0.0.1", server.port, "/", tls=True, keep=True)
+    assert asked(one).body == b"secret"
+    assert asked(one).body == b"secret"
+    assert server.connections == 1
+    server.hang_up()
+    assert asked(one).body == b"secret"
+    one.close()
+    server.close()
+
+
+def test_one_that_does_not_speak_tls_gets_no_request() -> None:
+    """Nothing is sent in the clear instead."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = Page("127.0.0.1", listener.getsockname()[1], "/", tls=True, header="Authorization: token secret")
+        one.ask(NOW)
+        one.look(NOW)
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"220 mail.example.org ESMTP\r\n")
+            select.select([one.fileno()], [], [], WITHIN)
+            with pytest.raises(PageError, match="does not speak TLS"):
+                one.look(NOW)
+            assert b"secret" not in connection.recv(65536)
 
 
 @pytest.mark.parametrize("size", range(1, 60))

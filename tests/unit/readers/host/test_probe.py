@@ -1,0 +1,261 @@
+"""The owner's probe: real programs, real processes that get out of hand, virtual time between two runs."""
+
+import contextlib
+import os
+import pwd
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from costguard.readers.host import errand
+from costguard.readers.host.probe import Probe
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import NOT_YET, Activity, Moment, Place, Sight
+from tests.unit.readers.host.servers import WITHIN, settle
+
+SETTINGS: dict[str, object] = {"run": [], "user": "", "every": 30.0, "timeout": 10.0, "above": None}
+PLACE = Place()
+NO_PROCESSES = Processes(PLACE)
+LOOK_SECONDS = 0.25
+
+
+class World:
+    """A probe and its time."""
+
+    def __init__(self, *run: str, **settings: object) -> None:
+        self.sense = Probe(SETTINGS | {"run": list(run)} | settings, PLACE)
+        self.now = 5000.0
+
+    def look(self, after: float = 10.0) -> Sight:
+        self.now += after
+        begun = time.monotonic()
+        sight = self.sense.look(Moment(self.now, 0.0), NO_PROCESSES)
+        assert time.monotonic() - begun < LOOK_SECONDS
+        settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)))
+        return sight
+
+    def found(self) -> Sight:
+        """What the first run says."""
+        assert self.look().unknown == NOT_YET
+        return self.look()
+
+
+def shell(script: str) -> tuple[str, ...]:
+    return "/bin/sh", "-c", script
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    """Every short-lived process of a test has ended."""
+    yield
+    end = time.monotonic() + WITHIN
+    while errand._leaving and time.monotonic() < end:
+        errand.collect(0.0)
+        time.sleep(0.001)
+    assert not errand._leaving
+
+
+def test_no_probe_is_configured() -> None:
+    """Nothing runs, and nothing is unknown."""
+    world = World()
+    assert world.look() == Sight(seen="no probe is configured")
+    assert world.sense.filenos() == []
+
+
+def test_exit_code_0_is_quiet() -> None:
+    """OK, as Nagios has it."""
+    assert World(*shell("exit 0")).found() == Sight(seen="the probe says that nothing needs the machine")
+
+
+@pytest.mark.parametrize("code", [1, 2])
+def test_exit_codes_1_and_2_keep_the_machine_up(code: int) -> None:
+    """WARNING and CRITICAL: named by the program, since the first of them."""
+    world = World(*shell(f"exit {code}"))
+    (first,) = world.found().active
+    assert first == Activity("probe sh", "says that the machine is needed", first.since, first.last, "exit code 0")
+    assert first.since <= world.now
+    for _ in range(6):
+        (one,) = world.look().active
+    assert one.since == first.since
+    assert one.last >= first.last + 30.0
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("exit 3", "the probe sh ended with exit code 3"),
+        ("exit 77", "the probe sh ended with exit code 77"),
+        ("kill -9 $$", "the probe sh died of signal 9"),
+        ("no-such-program-at-all", "the probe sh ended with exit code 127"),
+    ],
+)
+def test_every_other_end_is_unknown(script: str, words: str) -> None:
+    """Unknown is neither quiet nor active."""
+    assert World(*shell(script)).found() == Sight(unknown=words)
+
+
+def test_a_program_that_is_not_there_is_unknown(tmp_path: Path) -> None:
+    """Missing, or not executable."""
+    (tmp_path / "note").write_text("exit 0")
+    for name in (str(tmp_path / "nowhere"), str(tmp_path / "note"), "no-such-program-at-all"):
+        assert "does not exist, or is not executable" in World(name).found().unknown
+
+
+@pytest.mark.parametrize(
+    ("script", "active", "unknown"),
+    [
+        ("echo 5", False, ""),
+        ("echo 5.5 jobs; echo 9", True, ""),
+        ("echo 1e9", True, ""),
+        ("echo -7", False, ""),
+        ("echo nan", False, "wrote no number"),
+        ("echo inf", False, "wrote no number"),
+        ("echo five", False, "wrote no number"),
+        ("true", False, "wrote no number"),
+        ("echo 9; exit 1", False, "ended with exit code 1"),
+    ],
+)
+def test_a_number_is_compared(script: str, active: bool, unknown: str) -> None:
+    """The first word that it writes, and exit code 0 with it."""
+    sight = World(*shell(script), above=5.0).found()
+    assert bool(sight.active) is active
+    assert sight.unknown.endswith(unknown)
+    assert bool(sight.unknown) is bool(unknown)
+    if active:
+        assert sight.active[0].lets_go == "a number of at most 5"
+
+
+def test_it_runs_every_so_often(tmp_path: Path) -> None:
+    """Not in every look; what it said last holds until it says something else."""
+    count = tmp_path / "count"
+    world = World(*shell(f"echo x >> {count}; exit 1"), every=60.0)
+    world.look()
+    for _ in range(11):
+        assert world.look().active
+    assert count.read_text().count("x") == 2
+
+
+def test_what_it_is_given() -> None:
+    """A path and a language, and nothing of this process's own that may be a secret; no input."""
+    os.environ["COSTGUARD_SECRET__TOKEN"] = "x"
+    try:
+        assert (
+            World(*shell('test -n "$PATH" && test -z "$COSTGUARD_SECRET__TOKEN" && ! read line')).found().unknown == ""
+        )
+    finally:
+        del os.environ["COSTGUARD_SECRET__TOKEN"]
+
+
+# ---- out of hand ------------------------------------------------------------------
+
+
+def gone(pid: int) -> bool:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+def pids(file: Path) -> list[int]:
+    """The processes that a probe has noted."""
+    return [int(word) for word in file.read_text().split()]
+
+
+def test_one_that_never_ends_is_killed_with_all_that_it_has_started(tmp_path: Path) -> None:
+    """Also what ignores SIGTERM, and what has left its group and its session; no look has waited."""
+    noted = tmp_path / "pids"
+    script = (
+        f"trap '' TERM; echo $$ >> {noted}; sleep 1000 & echo $! >> {noted};"
+        f" setsid sh -c 'trap \"\" TERM; echo $$ >> {noted}; sleep 1000; sleep 1000' & "
+        f"while ! [ $(wc -l < {noted}) = 3 ]; do sleep 0.01; done; while :; do sleep 1000; done"
+    )
+    sight = World(*shell(script), timeout=0.4).found()
+    assert sight == Sight(unknown="the probe sh was killed: it did not end in 0.4 s")
+    assert len(pids(noted)) == 3
+    assert all(gone(pid) for pid in pids(noted))
+
+
+def test_one_that_floods_is_killed() -> None:
+    """Its output is bounded, and never shown."""
+    begun = time.monotonic()
+    assert World("/usr/bin/yes").found() == Sight(unknown="the probe yes was killed: it wrote more than 64 kB")
+    assert time.monotonic() - begun < WITHIN
+
+
+def test_one_that_leaves_processes_behind(tmp_path: Path) -> None:
+    """They are killed, and that is told: each run would leave more."""
+    noted = tmp_path / "pids"
+    script = f"setsid sh -c 'echo $$ > {noted}; exec sleep 1000' & while ! [ -s {noted} ]; do sleep 0.01; done; exit 0"
+    assert World(*shell(script)).found() == Sight(unknown="the probe sh left processes behind, which were killed")
+    assert all(gone(pid) for pid in pids(noted))
+
+
+def test_one_that_forks_without_end(tmp_path: Path) -> None:
+    """Killed as soon as it is too many, whatever its parents have become."""
+    noted = tmp_path / "pids"
+    script = f"while :; do sh -c 'sleep 1000 & echo $! >> {noted}' ; done"
+    assert "it started more than 64 processes" in World(*shell(script)).found().unknown
+    assert len(pids(noted)) > 32
+    assert all(gone(pid) for pid in pids(noted))
+
+
+def test_the_end_of_the_reader_ends_the_probe(tmp_path: Path) -> None:
+    """Nothing goes on without whoever wanted to know."""
+    noted = tmp_path / "pids"
+    world = World(*shell(f"echo $$ > {noted}; sleep 1000"))
+    world.sense.look(Moment(world.now, 0.0), NO_PROCESSES)
+    end = time.monotonic() + WITHIN
+    while not (noted.exists() and noted.read_text()) and time.monotonic() < end:
+        time.sleep(0.005)
+    assert world.sense._errand is not None
+    world.sense._errand.stop(world.now)
+    while not gone(pids(noted)[0]) and time.monotonic() < end:
+        time.sleep(0.005)
+    assert gone(pids(noted)[0])
+
+
+# ---- whose program runs as whom ------------------------------------------------------------------
+
+
+def script_of(folder: Path, mode: int) -> Path:
+    path = folder / "probe.sh"
+    path.write_text("#!/bin/sh\nexit 1\n")
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.parametrize("run", [lambda path: (str(path),), lambda path: ("/bin/sh", str(path))])
+def test_what_others_can_write_is_not_run(tmp_path: Path, run: Callable[[Path], tuple[str, ...]]) -> None:
+    """Neither a program nor a script that is named to one; checked at every run, since it may change."""
+    path = script_of(tmp_path, 0o755)
+    world = World(*run(path))
+    assert world.found().active
+    path.chmod(0o777)
+    world.look(60.0)
+    sight = world.look()
+    assert sight.active == ()
+    assert "is not run: any user can write" in sight.unknown
+
+
+def test_it_runs_as_the_configured_user() -> None:
+    """Root's agent gives up its rights for it; any other agent can only be itself."""
+    nobody = pwd.getpwnam("nobody")
+    sight = World("/usr/bin/id", "-u", user="nobody", above=float(nobody.pw_uid) - 1.0).found()
+    if os.geteuid() == 0:
+        assert sight.active
+        assert World("/usr/bin/id", "-u", user="nobody", above=float(nobody.pw_uid)).found().active == ()
+        assert (
+            World(*shell("test $HOME = " + nobody.pw_dir + " && test $(id -G) = $(id -g)"), user="nobody")
+            .found()
+            .unknown
+            == ""
+        )
+    else:
+        assert "only root's agent can run it as nobody" in sight.unknown
+
+
+def test_a_user_that_does_not_exist_is_unknown() -> None:
+    """Told by its name; nothing runs as somebody else instead."""
+    sight = World(*shell("exit 1"), user="no-such-user").found()
+    assert sight == Sight(unknown="the probe sh is not run: there is no user no-such-user on this machine")

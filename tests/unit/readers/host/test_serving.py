@@ -1,0 +1,444 @@
+"""Inference servers: real pages over real sockets, shaped as each server's documentation shows them; virtual time."""
+
+import contextlib
+import math
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from costguard.readers.host.inference import FAMILIES, family_of, ports_of, requests
+from costguard.readers.host.page import PageError
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.serving import SERVERS_OF_A_USER, USUAL_PORTS, Serving, parts
+from tests.unit.readers.host.servers import WITHIN, Script, Server, page, raw, settle, silence
+
+STEP, HOUR = 10.0, 3600.0
+LOOK_SECONDS = 0.25
+
+
+def vllm(running: object = 0.0, waiting: object = 0.0, ended: object = 7.0) -> bytes:
+    return f"""# HELP python_gc_objects_collected_total Objects collected during gc
+# TYPE python_gc_objects_collected_total counter
+python_gc_objects_collected_total{{generation="0"}} 11289.0
+# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{{engine="0",model_name="meta/Llama {{3}}"}} {running}
+# HELP vllm:num_requests_waiting Number of requests waiting to be processed.
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{{engine="0",model_name="meta/Llama {{3}}"}} {waiting}
+vllm:num_requests_waiting_by_reason{{engine="0",reason="capacity"}} 99.0
+# HELP vllm:request_success_total Count of successfully processed requests.
+# TYPE vllm:request_success_total counter
+vllm:request_success_total{{engine="0",finished_reason="stop",model_name="m"}} {ended}
+vllm:request_success_total{{engine="0",finished_reason="length",model_name="m"}} 3.0
+vllm:request_success_created{{engine="0",finished_reason="stop",model_name="m"}} 1.76e+09
+vllm:e2e_request_latency_seconds_bucket{{engine="0",le="0.3",model_name="m"}} 5.0
+""".encode()
+
+
+def sglang(running: float = 0.0, waiting: float = 0.0, ended: float = 9.0) -> bytes:
+    return f"""# TYPE sglang:num_running_reqs gauge
+sglang:num_running_reqs{{model_name="m"}} {running}
+# TYPE sglang:num_queue_reqs gauge
+sglang:num_queue_reqs{{model_name="m"}} {waiting}
+# TYPE sglang:num_requests_total counter
+sglang:num_requests_total{{model_name="m"}} {ended}
+""".encode()
+
+
+def triton(waiting: float = 0.0, ended: float = 4.0, failed: float = 0.0) -> bytes:
+    return f"""# HELP nv_inference_request_success Number of successful inference requests, all batch sizes
+# TYPE nv_inference_request_success counter
+nv_inference_request_success{{model="m",version="1"}} {ended}
+# TYPE nv_inference_request_failure counter
+nv_inference_request_failure{{model="m",reason="OTHER",version="1"}} {failed}
+# TYPE nv_inference_pending_request_count gauge
+nv_inference_pending_request_count{{model="m",version="1"}} {waiting}
+# TYPE nv_gpu_utilization gauge
+nv_gpu_utilization{{gpu_uuid="GPU-1"}} 1
+""".encode()
+
+
+TRITON_UNUSED = b"""# HELP nv_inference_request_success Number of successful inference requests, all batch sizes
+# TYPE nv_inference_request_success counter
+# TYPE nv_inference_pending_request_count gauge
+"""
+TRITON_LLM = b"""# TYPE nv_inference_request_success counter
+nv_inference_request_success{model="ensemble",version="1"} 4
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="max",version="1"} 2048
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="active",version="1"} 2
+"""
+
+
+def tgi(waiting: float = 0.0, batch: float = 0.0, ended: float = 5.0) -> bytes:
+    return f"""# TYPE tgi_request_count counter
+tgi_request_count {ended}
+# TYPE tgi_queue_size gauge
+tgi_queue_size {waiting}
+# TYPE tgi_batch_current_size gauge
+tgi_batch_current_size {batch}
+""".encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (vllm(), ("vLLM", 0.0, 10.0)),
+        (vllm(running="3.0", waiting="2"), ("vLLM", 5.0, 10.0)),
+        (vllm().replace(b"\n", b"\r\n"), ("vLLM", 0.0, 10.0)),
+        (vllm() + b'vllm:num_requests_running{engine="1",model_name="m"} 1.0', ("vLLM", 1.0, 10.0)),
+        (b'vllm:num_requests_running{engine="0"} 1.0 1700000000000\n', ("vLLM", 1.0, 0.0)),
+        (sglang(1.0), ("SGLang", 1.0, 9.0)),
+        (sglang(0.0, 2.0), ("SGLang", 2.0, 9.0)),
+        (triton(), ("Triton", 0.0, 4.0)),
+        (triton(1.0, 4.0, 2.0), ("Triton", 1.0, 6.0)),
+        (TRITON_UNUSED, ("Triton", 0.0, 0.0)),
+        (TRITON_LLM, ("Triton", 2.0, 4.0)),
+        (tgi(), ("TGI", 0.0, 5.0)),
+        (tgi(1.0, 4.0), ("TGI", 5.0, 5.0)),
+    ],
+)
+def test_the_requests_of_each_kind_of_server(body: bytes, found: tuple[str, float, float]) -> None:
+    """Running and waiting together, over all engines and models; nothing of a longer name."""
+    assert requests(body) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "no known inference server's"),
+        (b"<html>vllm: welcome</html>", "no known inference server's"),
+        (b"# TYPE up gauge\nup 1\n", "no known inference server's"),
+        (b"node_load1 0.5\nnote vllm:num_requests_running 3\n", "no known inference server's"),
+        (b"vllm:cache_config_info 1.0\n", "shows no requests on its vLLM page"),
+        (vllm("NaN"), "shows no count of requests"),
+        (vllm("+Inf"), "shows no count of requests"),
+        (vllm("-1.0"), "shows no count of requests"),
+        (vllm("many"), "shows no count of requests"),
+        (vllm(""), "shows no count of requests"),
+        (b"vllm:num_requests_running 1\n" * 2000, "a page of too many lines"),
+    ],
+)
+def test_what_shows_no_requests(body: bytes, words: str) -> None:
+    """The page of a stranger, a part of one, and numbers that are none: unknown, never quiet."""
+    with pytest.raises(PageError, match=words):
+        requests(body)
+
+
+@pytest.mark.parametrize(
+    ("line", "family", "ports"),
+    [
+        ("vllm serve meta/Llama --port 8123", "vLLM", (8123,)),
+        ("/usr/bin/python3 /usr/local/bin/vllm serve m", "vLLM", (8000,)),
+        ("python3 -m vllm.entrypoints.openai.api_server --port=9000", "vLLM", (9000,)),
+        ("python -m sglang.launch_server --model-path m", "SGLang", (30000,)),
+        ("tritonserver --http-port 8100 --metrics-port=8102", "Triton", (8102,)),
+        ("text-generation-launcher -p 8080", "TGI", (8080,)),
+        ("python3 train.py --name vllm", None, ()),
+        ("python3 -c pass", None, ()),
+        ("vllm serve m --port x", "vLLM", (8000,)),
+        ("", None, ()),
+    ],
+)
+def test_a_server_is_known_by_its_arguments(line: str, family: str | None, ports: tuple[int, ...]) -> None:
+    """By the program, or the module or script that Python runs; not by what else stands there."""
+    found = family_of(line.split())
+    assert (found.name if found else None) == family
+    if found:
+        assert ports_of(found, line.split()) == ports
+
+
+def test_usual_ports_are_those_of_the_servers() -> None:
+    """None is asked of a process with any name that no server uses."""
+    assert set(USUAL_PORTS) <= {port for family in FAMILIES for port in family.ports}
+
+
+class World:
+    """A /proc with processes that the test writes, this test's own sockets, and time."""
+
+    def __init__(self, folder: Path, quiet_for: float = 0.0, urls: tuple[str, ...] = ()) -> None:
+        self.proc, self.dev = folder / "proc", folder / "dev"
+        for made in (self.proc, self.dev):
+            made.mkdir()
+        for pid in ("1", str(os.getpid())):
+            (self.proc / pid).symlink_to(f"/proc/{pid}")
+        (self.proc / "self").symlink_to(str(os.getpid()))
+        self.place = Place(proc=str(self.proc), dev=str(self.dev))
+        self.processes = Processes(self.place)
+        self.sense = Serving({"quiet_for": quiet_for, "urls": list(urls)}, self.place)
+        self.patience = WITHIN
+        self.now = 5000.0
+
+    def process(
+        self, pid: int, line: str, *, parent: int = 1, name: str = "python3", holds: tuple[str, ...] = ()
+    ) -> None:
+        folder = self.proc / str(pid)
+        (folder / "fd").mkdir(parents=True)
+        (folder / "stat").write_text(f"{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0")
+        (folder / "cmdline").write_bytes(line.replace(" ", "\0").encode() + b"\0")
+        for number, target in enumerate(holds):
+            (folder / "fd" / str(number)).symlink_to(target)
+
+    def look(self, after: float = STEP) -> Sight:
+        self.now += after
+        self.processes.look()
+        begun = time.monotonic()
+        sight = self.sense.look(Moment(self.now, 0.0), self.processes)
+        assert time.monotonic() - begun < LOOK_SECONDS
+        settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), lambda: self.patience)
+        return sight
+
+    def looks(self, count: int) -> Sight:
+        return [self.look() for _ in range(count)][-1]
+
+
+Serve = Callable[..., Server]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    made: list[Server] = []
+
+    def start(script: Script, port: int = 0) -> Server:
+        made.append(Server(script, port=port))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def test_no_server_runs(world: World) -> None:
+    """Nothing is asked, and nothing is unknown."""
+    assert world.looks(3) == Sight(seen="no inference server runs")
+
+
+def test_a_server_with_requests_keeps_the_machine_up_within_two_looks(world: World, serve: Serve) -> None:
+    """Named with kind, user and port; the end of its requests lets it go."""
+    server = serve(page(vllm(running=2.0)))
+    world.process(4000, f"vllm serve m --port {server.port}", name="vllm")
+    world.look()
+    (one,) = world.look().active
+    assert one.who == f"vLLM of {one.user} on port {server.port}"
+    assert (one.what, one.lets_go) == ("had requests", "a look without requests")
+    since = one.since
+    for _ in range(20):
+        (one,) = world.look(600.0).active
+    assert one.since == since
+    server.script = page(vllm())
+    world.look()
+    assert world.look() == Sight(seen="no inference server has requests")
+
+
+def test_a_server_that_waits_for_requests_does_not_hold(world: World, serve: Serve) -> None:
+    """A day of a loaded model that nobody asks, although its page is asked for in every look."""
+    server = serve(page(vllm()))
+    world.process(4000, f"vllm serve m --port {server.port}")
+    world.look()
+    for _ in range(96):
+        assert world.look(900.0) == Sight(seen="no inference server has requests")
+    assert len(server.requests) > 90
+
+
+def test_requests_between_two_looks_count(tmp_path: Path, serve: Serve) -> None:
+    """A server that answers fast is never seen busy: its count of requests has grown. A count that falls is a restart."""
+    world = World(tmp_path, quiet_for=600.0)
+    server = serve(page(vllm(ended=100.0)))
+    world.process(4000, f"vllm serve m --port {server.port}")
+    assert world.looks(5).active == ()
+    server.script = page(vllm(ended=101.0))
+    world.look()
+    (one,) = world.look().active
+    assert one.lets_go == "10 min without requests"
+    assert world.look(500.0).active
+    assert world.look(120.0).active == ()
+    server.script = page(vllm(ended=0.0))
+    assert world.looks(3).active == ()
+    server.script = page(vllm(ended=1.0))
+    world.look()
+    assert world.look().active
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (page(b"hello", "404 Not Found"), "answers with status 404"),
+        (page(b"<html></html>"), "has a page that is no known inference server's"),
+        (page(vllm() + b"#" * (1 << 18)), "sends more than 256 kB"),
+        (raw(b"SSH-2.0-OpenSSH\r\n"), "does not speak HTTP"),
+        (page(b"", "302 Found", "Location: http://127.0.0.1:1/"), "answers with status 302"),
+        (silence, "does not answer"),
+    ],
+)
+def test_a_strangers_page_is_unknown(world: World, serve: Serve, script: Script, words: str) -> None:
+    """Told with kind, user and port; asked more and more rarely, and again when the server is itself."""
+    server = serve(script)
+    world.patience = 0.02 if script is silence else WITHIN
+    world.process(4000, f"vllm serve m --port {server.port}")
+    world.looks(5)
+    sight = world.look()
+    assert sight.active == ()
+    assert sight.unknown.startswith("vLLM of ")
+    assert sight.unknown.endswith(f" on port {server.port} {words}")
+    before = len(server.requests)
+    for _ in range(60):
+        assert world.look().unknown
+    assert len(server.requests) - before <= 8
+    server.script = page(vllm(running=1.0))
+    world.patience = WITHIN
+    world.look(300.0)
+    assert world.looks(3).active
+
+
+def test_a_server_that_ends_leaves_nothing_behind(world: World, serve: Serve) -> None:
+    """Its process is gone: so is what was known of it."""
+    server = serve(page(vllm(running=1.0)))
+    world.process(4000, f"vllm serve m --port {server.port}")
+    assert world.looks(2).active
+    server.close()
+    for file in ("stat", "cmdline", "fd"):
+        with contextlib.suppress(OSError):
+            (world.proc / "4000" / file).unlink()
+    (world.proc / "4000").rename(world.proc / "ended")
+    assert world.looks(3) == Sight(seen="no inference server runs")
+
+
+def test_another_users_port_is_not_asked_for_a_server(world: World, serve: Serve) -> None:
+    """The process names a port on which somebody else listens: its page would speak for the wrong one."""
+    server = serve(page(vllm(running=1.0)))
+    world.process(4000, f"vllm serve m --port {server.port}")
+    os.chown(world.proc / "4000", 4321 if os.geteuid() == 0 else -1, -1)
+    sight = world.looks(3)
+    assert bool(sight.active) is (os.geteuid() != 0)
+    assert len(server.requests) == (0 if os.geteuid() == 0 else 3)
+
+
+def test_forked_workers_are_one_server(world: World, serve: Serve) -> None:
+    """They have the arguments of the first one: its page is asked for once."""
+    server = serve(page(vllm(running=1.0)))
+    for pid in (4000, 4001, 4002):
+        world.process(pid, f"python3 -m vllm.entrypoints.openai.api_server --port {server.port}")
+    assert len(world.looks(3).active) == 1
+    assert len(server.requests) == 3
+
+
+def test_a_user_cannot_hide_another_ones_server(world: World, serve: Serve) -> None:
+    """So many of one user are asked; that there are more is unknown."""
+    made = [serve(page(vllm())) for _ in range(SERVERS_OF_A_USER + 1)]
+    for number, server in enumerate(made):
+        world.process(4000 + number, f"vllm serve m --port {server.port}")
+    assert world.looks(2).unknown.endswith("has more inference servers than are asked")
+    assert len([server for server in made if server.requests]) == SERVERS_OF_A_USER
+
+
+# ---- a process with any name ------------------------------------------------------------------
+
+
+def test_a_process_that_holds_a_gpu_is_asked_on_a_usual_port(world: World, serve: Serve) -> None:
+    """Whatever its name, and also where a process below it holds the GPU; one that holds none is left alone."""
+    with contextlib.suppress(OSError):
+        server = serve(page(sglang(running=1.0)), port=30000)
+        inode = next(row for row in _own_sockets() if row[1] == 30000)[0]
+        world.process(4000, "python3 serve.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidiactl"))
+        assert world.looks(3) == Sight(seen="no inference server runs")
+        assert server.requests == []
+        world.process(4001, "python3 worker.py", parent=4000, holds=("/dev/null", f"{world.dev}/nvidia0"))
+        world.look(90.0)
+        (one,) = world.looks(2).active
+        assert one.who == f"SGLang of {one.user} on port 30000"
+
+
+def _own_sockets() -> list[tuple[int, int]]:
+    """Inode and port of this process's listening sockets."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError, ValueError):
+            one = socket.socket(fileno=os.dup(int(name)))
+            with one:
+                found.append((os.fstat(one.fileno()).st_ino, one.getsockname()[1]))
+    return found
+
+
+def test_no_other_port_of_a_process_with_a_gpu_is_asked(world: World, serve: Serve) -> None:
+    """A rendezvous of a training job may take harm from a request that it does not understand."""
+    server = serve(page(vllm(running=1.0)))
+    inode = next(row for row in _own_sockets() if row[1] == server.port)[0]
+    world.process(4000, "torchrun train.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidia0"))
+    world.process(4001, "vllm serve m", holds=(f"{world.dev}/nvidia0",))
+    assert world.looks(5) == Sight(seen="no inference server runs")
+    assert server.connections == 0
+
+
+# ---- pages that the owner names ------------------------------------------------------------------
+
+
+def test_a_page_that_the_owner_names(tmp_path: Path, serve: Serve) -> None:
+    """Asked whoever listens there; nobody listens: nothing is served there."""
+    server = serve(page(tgi(waiting=1.0)))
+    world = World(tmp_path, urls=(f"http://localhost:{server.port}/inner/metrics",))
+    (one,) = world.looks(2).active
+    assert one.who == f"TGI on port {server.port}"
+    assert server.requests[0].startswith(b"GET /inner/metrics HTTP/1.1\r\n")
+    server.close()
+    assert world.looks(3) == Sight(seen="no inference server has requests")
+
+
+def test_a_named_page_is_not_asked_twice(tmp_path: Path, serve: Serve) -> None:
+    """The server that is found by itself is the same one."""
+    server = serve(page(vllm(running=1.0)))
+    world = World(tmp_path, urls=(f"http://127.0.0.1:{server.port}/metrics",))
+    world.process(4000, f"vllm serve m --port {server.port}")
+    assert len(world.looks(3).active) == 1
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("http://localhost:8000/metrics", ("127.0.0.1", 8000, "/metrics")),
+        ("http://127.0.0.2:8000", ("127.0.0.2", 8000, "/metrics")),
+        ("http://[::1]:9000/m?x=1", ("::1", 9000, "/m?x=1")),
+        ("http://127.0.0.1/metrics", ("127.0.0.1", 80, "/metrics")),
+        ("http://[::1]/metrics", ("::1", 80, "/metrics")),
+    ],
+)
+def test_addresses_of_pages(url: str, found: tuple[str, int, str]) -> None:
+    """With and without a port and a path."""
+    assert parts(url) == found
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1:8000/metrics", "http://10.0.0.7:8000/metrics", "http://example.org/metrics", "127.0.0.1:8000", "",
+        "http://127.0.0.1:99999/", "http://127.0.0.1:x/", "http://127.0.0.1:8000/a b", "http://127.0.0.1:8000/\r\nX: y",
+        "http://user@127.0.0.1:8000/", "http://169.254.169.254/latest",
+    ],
+)  # fmt: skip
+def test_no_other_address_is_taken(tmp_path: Path, url: str) -> None:
+    """Not the machine's own service of its cloud, no other machine, nothing that changes the request: told, and not quoted."""
+    with pytest.raises(ValueError, match="this machine"):
+        parts(url)
+    sight = World(tmp_path, urls=(url,)).look()
+    assert sight.unknown == "a page in senses.serving.urls is no http address of this machine"
+
+
+def test_the_clock_may_stand_or_leap(world: World, serve: Serve) -> None:
+    """After a suspension the next page decides; no moment lies after now."""
+    server = serve(page(vllm(running=1.0)))
+    world.process(4000, f"vllm serve m --port {server.port}")
+    world.looks(2)
+    server.script = page(vllm())
+    world.look(8 * HOUR)
+    assert world.look(0.0).active == ()
+    assert math.isfinite(world.now)
