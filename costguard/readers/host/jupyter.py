@@ -27,6 +27,9 @@ SERVERS, SERVERS_OF_A_USER = 32, 8
 CPU_SHARE = 0.05
 """Of a core: an idle kernel uses a tenth of that."""
 
+NO_KERNEL = Sight(seen="no kernel runs")
+"""Most machines, in every look."""
+
 _UNKNOWN = 400  # characters
 
 
@@ -45,8 +48,10 @@ class Jupyter:
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
-        collect(now.boot)
         kernels = self._kernels.look(processes)
+        if not (kernels or self._nests or self._active or processes.unknown):
+            return NO_KERNEL
+        collect(now.boot)
         by_nest: dict[tuple[str, int, int], list[Kernel]] = {}
         for kernel in kernels:
             parent = kernel.above[0] if kernel.above else kernel.process
@@ -69,7 +74,7 @@ class Jupyter:
         self._active = {who: one for who, one in self._active.items() if self._lasts(one, now.boot)}
         if len(troubles) > 1:
             troubles.discard(NOT_YET)
-        seen = "no kernel runs" if not kernels else "no kernel is busy"
+        seen = NO_KERNEL.seen if not kernels else "no kernel is busy"
         return Sight(tuple(self._active.values()), "; ".join(sorted(troubles))[:_UNKNOWN], seen)
 
     def filenos(self) -> list[int]:

@@ -22,6 +22,8 @@ QUIET, NEEDED = 0, (1, 2)
 CLEANING_SECONDS = 15.0
 """Beyond the probe's own time, to start it and to end what it leaves."""
 
+NO_PROBE = Sight(seen="no probe is configured")
+
 _NAME = 32  # characters
 
 
@@ -46,7 +48,7 @@ class Probe:
     def look(self, now: "Moment", processes: "Processes") -> Sight:  # noqa: ARG002 - every sense has them
         """See `costguard.readers.host.sense.Sense`."""
         if not self._run:
-            return Sight(seen="no probe is configured")
+            return NO_PROBE
         self.go_on(now)
         if self._errand is None and now.boot >= self._due:
             self._begin(now.boot)

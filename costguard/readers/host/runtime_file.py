@@ -57,7 +57,7 @@ def find(job: RuntimeJob) -> RuntimeFound:
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    trouble = f"its runtime file cannot be read ({error.strerror})"
+                    trouble = trouble or f"its runtime file cannot be read ({error.strerror})"
                     continue
                 return _found(server, text)
     return RuntimeFound(trouble)

@@ -33,8 +33,11 @@ USUAL_PORTS = (8000, 8002, 30000)
 SERVERS, SERVERS_OF_A_USER = 32, 8
 """So many are asked."""
 
-LIST_SECONDS = 20.0
-"""Between two looks at who listens where, unless a server was found whose port is not known yet."""
+LIST_SECONDS, LIST_RARELY_SECONDS = 20.0, 60.0
+"""Between two looks at who listens where: while a known program has no page yet, and otherwise."""
+
+NO_SERVER = Sight(seen="no inference server runs")
+"""Most machines, in every look."""
 
 AGAIN_SECONDS = 60.0
 """Between two looks at whether a process that listens on a usual port holds a GPU."""
@@ -95,6 +98,8 @@ class Serving:
             self._servers = servers
             self._list(now.boot, recognised, processes)
         troubles = {words for words in (processes.unknown, self._wrong, self._blind) if words}
+        if not (troubles or self._spots or self._doors or self._named or self._active):
+            return NO_SERVER
         self._keep(troubles)
         for spot, door in self._doors.items():
             door.look(now.boot, ask=True)
@@ -111,7 +116,7 @@ class Serving:
         self._active = lasts
         if len(troubles) > 1:
             troubles.discard(NOT_YET)
-        seen = "no inference server has requests" if self._doors or self._named else "no inference server runs"
+        seen = "no inference server has requests" if self._doors or self._named else NO_SERVER.seen
         return Sight(tuple(self._active.values()), "; ".join(sorted(troubles))[:_UNKNOWN], seen)
 
     def filenos(self) -> list[int]:
@@ -155,10 +160,11 @@ class Serving:
 
     def _list(self, now: float, recognised: "list[tuple[Process, Any]]", processes: "Processes") -> None:
         """Find where pages may be."""
-        self._spots, self._blind, self._list_at = [], "", now + LIST_SECONDS
+        self._spots, self._blind = [], ""
         try:
             own = listeners(self._place.proc)
         except OSError as error:
+            self._list_at = now + LIST_SECONDS
             self._blind = f"listening ports cannot be seen ({error.strerror})"
             return
         taken = {("", door.port) for door in self._named.values()}
@@ -171,6 +177,7 @@ class Serving:
                 if (net, row.port) not in taken:
                     taken.add((net, row.port))
                     self._spots.append(_Spot(row.address, row.port, process.pid if net else 0, row.uid, family.name))
+        self._list_at = now + (LIST_SECONDS if len(self._spots) < len(recognised) else LIST_RARELY_SECONDS)
         for row in own:
             if row.port in USUAL_PORTS and row.address and ("", row.port) not in taken:
                 taken.add(("", row.port))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from costguard.readers.host.errand import Errand
 from costguard.readers.host.errand_jobs import RuntimeJob
 from costguard.readers.host.jupyter import SERVERS_OF_A_USER, Jupyter
 from costguard.readers.host.nest import FIRST_PAUSE
@@ -441,3 +443,15 @@ def test_where_a_server_writes_its_file() -> None:
     assert folders({"JUPYTER_RUNTIME_DIR": "/r", "HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/7"})[0] == "/r"
     assert "/data/jupyter/runtime" in folders({"XDG_DATA_HOME": "/data", "HOME": "/h"})
     assert folders({"HOME": "relative"}) == []
+
+
+def test_a_file_of_another_user_is_no_servers_file(short_path: Path) -> None:
+    """Who owns it decides, whoever may read it: a link in a user's folder could lead anywhere."""
+    short_path.chmod(0o755)
+    path = runtime_file(short_path, token="stolen")
+    path.chmod(0o644)
+    uid = OTHER if OTHER != os.geteuid() else os.geteuid() + 1
+    errand = Errand("notebook", job(short_path)._replace(uid=uid), 0.0, WITHIN)
+    while (found := errand.look(0.0)) is None:
+        select.select([errand.fileno()], [], [], WITHIN)
+    assert found == {"error": "its runtime file cannot be read (it is not a file of that user)"}
