@@ -151,9 +151,97 @@ _SSH = SenseRow(
     ),
 )
 
+_JUPYTER = SenseRow(
+    name="jupyter",
+    module="jupyter",
+    kind="Jupyter",
+    about="Kernels of notebooks that are busy, by the list of kernels of each Jupyter server; an open tab is no work.",
+    enabled=True,
+    required=True,
+    settings=(
+        SenseSetting(
+            "quiet_for",
+            "duration",
+            "10m",
+            "30m",
+            "For so long after a kernel was last seen busy it still counts: people think between two cells.",
+            least=0.0,
+        ),
+    ),
+)
+
+_SERVING = SenseRow(
+    name="serving",
+    module="serving",
+    kind="Serving",
+    about="Requests at inference servers (vLLM, SGLang, Triton, TGI), by their page for Prometheus; a loaded model is no work.",
+    enabled=True,
+    required=False,
+    settings=(
+        SenseSetting(
+            "quiet_for", "duration", "5m", "30m", "For so long after the last request a server still counts.", least=0.0
+        ),
+        SenseSetting(
+            "urls",
+            "names",
+            [],
+            ["http://127.0.0.1:9000/metrics"],
+            "Pages of servers that are not found by themselves: those with another name or port.",
+            "a list of http addresses of this machine",
+        ),
+    ),
+)
+
+_PROBE = SenseRow(
+    name="probe",
+    module="probe",
+    kind="Probe",
+    about="A program of yours that says whether the machine is needed.",
+    enabled=True,
+    required=True,
+    settings=(
+        SenseSetting(
+            "run",
+            "command",
+            [],
+            ["/usr/local/bin/queue-is-empty"],
+            "Exit code 0: nothing needs the machine; 1 or 2: something does; 3 and every other end: unknown, as with plug-ins of "
+            "Nagios. It only looks, so it runs in a dry run too. Nothing: no probe.",
+        ),
+        SenseSetting(
+            "above",
+            "number_or_off",
+            "off",
+            5,
+            "It writes a number instead, and exits with 0: a higher one says that the machine is needed.",
+        ),
+        SenseSetting(
+            "user",
+            "text",
+            "",
+            "ops",
+            "The user whom it runs as, if the agent is root's. Empty: the agent's own user.",
+            "a name of a user of this machine, or nothing",
+        ),
+        SenseSetting("every", "duration", "30s", "5m", "So often it runs.", least=5.0),
+        SenseSetting(
+            "timeout",
+            "duration",
+            "10s",
+            "30s",
+            "After this time it is killed, with all that it has started, and what it would have said is unknown.",
+            least=1.0,
+            most=300.0,
+        ),
+    ),
+)
+
 SENSES: tuple[SenseRow, ...] = (
     _TERMINALS,
     _SSH,
+    _JUPYTER,
     _TRAFFIC,
+    _SERVING,
+    _PROBE,
 )
 """In the order in which people read them."""
