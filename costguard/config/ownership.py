@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from costguard.cloud import container
+from costguard.config import sense_options
 from costguard.config.plug_ins import files
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
@@ -63,6 +64,7 @@ def _everything(settings: Settings, given: Given, uid: int) -> Iterator[tuple[st
     for path, argv in (
         ("actions.command.run", settings.actions.command.run),
         *((f"hooks.{step}", program) for step, program in settings.hooks if isinstance(program, tuple)),
+        *sense_options.commands(settings.senses),
     ):
         for file in executed(argv, given.environment):
             yield path, file

@@ -1,11 +1,11 @@
 """The tables ``[senses.NAME]`` of the configuration, made from the table of the senses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pydantic import create_model
 
-from costguard.config.types import Command, Duration, Names, Number, NumberOrOff, Rate
+from costguard.config.types import Command, Duration, Names, Number, NumberOrOff, Pages, Rate
 from costguard.readers.host.senses import SENSES, SenseRow, SenseSetting
 
 TYPES: dict[str, Any] = {
@@ -14,6 +14,7 @@ TYPES: dict[str, Any] = {
     "number": Number,
     "number_or_off": NumberOrOff,
     "names": Names,
+    "pages": Pages,
     "command": Command,
     "switch": bool,
     "text": str,
@@ -46,3 +47,11 @@ def _option(setting: SenseSetting, option: Callable[..., Any]) -> Any:  # noqa: 
 def hatches(row: SenseRow, settings: dict[str, Any]) -> bool:
     """Whether what the sense sees blocks every stop, as on a node of a scheduler, unless the owner says that it stands alone."""
     return row.hatch and not settings.get("standalone")
+
+
+def commands(senses: Any) -> Iterator[tuple[str, tuple[str, ...]]]:  # noqa: ANN401 - a model that is made at run time
+    """The programs that senses run: the path of the option, and the arguments."""
+    for row in SENSES:
+        for setting in row.settings:
+            if setting.kind == "command":
+                yield f"senses.{row.name}.{setting.name}", getattr(getattr(senses, row.name), setting.name)

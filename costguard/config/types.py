@@ -1,5 +1,6 @@
 """Types of options: from what a person may write to what the engine works with."""
 
+import ipaddress
 import math
 import re
 from typing import Annotated, Literal, NamedTuple
@@ -101,6 +102,21 @@ def _url(value: str) -> str:
     return _address(value).rstrip("/")
 
 
+def _pages(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Pages of servers on this machine, as the reader takes them."""
+    for url in value:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port
+            here = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            here, port = False, None
+        plain = url.isascii() and url.isprintable() and " " not in url
+        if not here or port == 0 or parts.scheme != "http" or "@" in parts.netloc or parts.fragment or not plain:
+            raise ValueError(f"{address(url)!r} is no http address of this machine")
+    return value
+
+
 def _date_or_off(value: object) -> float | None:
     if value is None or (isinstance(value, str) and value.strip().lower() == "off"):
         return None
@@ -167,6 +183,12 @@ Rate = Annotated[float, BeforeValidator(values.rate), Form(RATE, "rate")]
 Number = Annotated[float, BeforeValidator(_number), Form("a number")]
 NumberOrOff = Annotated[float | None, BeforeValidator(_number_or_off), Form("a number", "", "or off")]
 Names = Annotated[tuple[str, ...], BeforeValidator(values.names), Form("a list of texts")]
+Pages = Annotated[
+    tuple[str, ...],
+    BeforeValidator(values.names),
+    AfterValidator(_pages),
+    Form("a list of http addresses of this machine"),
+]
 Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_gpu)]
 Command = Annotated[tuple[str, ...], BeforeValidator(values.command), Form(_ARGUMENTS)]
 Folder = Annotated[str, AfterValidator(_folder), Form("an absolute path")]

@@ -5,9 +5,9 @@ A new sense is a module beside this one and a row here.
 
 from typing import Literal, NamedTuple
 
-Kind = Literal["duration", "rate", "number", "number_or_off", "names", "command", "switch", "text"]
-"""What a setting holds: seconds, bytes per second, a number (or None), a list of texts, a program with its arguments, yes or no,
-a text."""
+Kind = Literal["duration", "rate", "number", "number_or_off", "names", "pages", "command", "switch", "text"]
+"""What a setting holds: seconds, bytes per second, a number (or None), a list of texts, pages of servers on this machine, a program
+with its arguments, yes or no, a text."""
 
 
 class SenseSetting(NamedTuple):
@@ -183,11 +183,10 @@ _SERVING = SenseRow(
         ),
         SenseSetting(
             "urls",
-            "names",
+            "pages",
             [],
             ["http://127.0.0.1:9000/metrics"],
             "Pages of servers that are not found by themselves: those with another name or port.",
-            "a list of http addresses of this machine",
         ),
     ),
 )

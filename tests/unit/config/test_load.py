@@ -8,6 +8,7 @@ import pytest
 from costguard.config import load_effective
 from costguard.config.load import ConfigurationError, LoadedConfiguration, load
 from costguard.engine.policy import Policy
+from costguard.readers.host.serving import parts
 
 NOWHERE = "/nonexistent/costguard.toml"
 
@@ -243,3 +244,26 @@ def test_a_configuration_that_is_no_file_is_refused_without_waiting(tmp_path: Pa
         (problem,) = problems(file=file)
         assert problem == f"At '{file}': it is {what}; allowed: a file, because the agent reads it again"
     assert read(file=Path("/dev/null")).written == {}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1:8000/metrics", "http://10.0.0.7:8000/metrics", "http://example.org/", "127.0.0.1:8000", "http://127.0.0.1:x/",
+        "http://user:canary@127.0.0.1:8000/", "http://127.0.0.1:0/", "http://127.0.0.1/a\tb", "http://169.254.169.254/latest?canary",
+    ],
+)  # fmt: skip
+def test_pages_of_servers_are_on_this_machine(url: str) -> None:
+    """Others are refused at start, without what may be a secret."""
+    (problem,) = problems(f'senses.serving.urls=["{url}"]')
+    assert "senses.serving.urls" in problem
+    assert "canary" not in problem
+
+
+def test_pages_that_the_reader_asks_are_taken() -> None:
+    """By name, by number, of both families; what is taken here is taken there."""
+    urls = ("http://localhost:8000/metrics", "http://127.0.0.1:9000", "http://[::1]:7/m?x=1")
+    given = ",".join(f'"{url}"' for url in urls)
+    senses = read(f"senses.serving.urls=[{given}]").settings.senses
+    assert senses.serving.urls == urls  # type: ignore[attr-defined]  # a model that is made at run time
+    assert [parts(url)[1] for url in urls] == [8000, 9000, 7]

@@ -74,6 +74,7 @@ def test_nothing_is_asked_of_who_only_reads(tmp_path: Path) -> None:
         ("actions.command.run", '["/bin/sh", "-c", "cd / && {program} --now"]'),
         ("actions.command.run", '["/bin/bash", "-ec", "python3 \'{file}\'"]'),
         ("hooks.pre_stop", '["nice", "/bin/sh", "{file}"]'),
+        ("senses.probe.run", '["/bin/sh", "{file}"]'),
         ("sink.token_file", "{file}"),
         ("heartbeat.token_file", "{file}"),
     ],
