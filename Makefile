@@ -9,7 +9,7 @@ JOBS ?= 5
 WHEEL ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough elsewhere lint soak mutants mutants-all planted bench docs wheel clean
+.PHONY: help demo test test-vm thorough elsewhere lint soak mutants mutants-all planted bench docs wheel clean
 
 help: ## show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 20
@@ -28,6 +28,9 @@ thorough: JOBS := 8
 thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud, more random cases
 	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200
 	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200
+
+test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes)
+	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm --session-timeout=1800
 
 elsewhere: $(DEV_STAMP) ## tests under another boot time, zone, language, user and load than this machine's
 	JOBS="$(JOBS)" .ci/elsewhere

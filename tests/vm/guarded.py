@@ -1,0 +1,72 @@
+"""A machine with two stand-in GPUs, guarded by the service."""
+
+from pathlib import Path
+
+from costguard.testing.nvml import Script
+from tests.vm.image import Image
+from tests.vm.machine import Machine
+
+ADDRESSES = ("0000:01:00.0", "0000:02:00.0")
+GPUS = "/run/standin-gpus"
+UNIT = "/opt/costguard/lib/python3.11/site-packages/costguard/data/costguard.service"
+DROP_IN = f"""\
+[Service]
+Environment=LD_LIBRARY_PATH=/opt/standin COSTGUARD_STANDIN_NVML={GPUS}
+"""
+SYSFS = f"""
+from costguard.testing.nvml import write_sysfs
+write_sysfs("/opt/standin/sys", {list(ADDRESSES)!r})
+"""
+CONFIGURATION = """\
+mode = "dry-run"
+kill_action = "shutdown"
+arm_duration = "10s"
+
+[notify]
+local_only = true
+
+[host]
+sysfs = "/opt/standin/sys"
+"""
+
+
+class Guarded(Machine):
+    """Two GPUs that a script moves, and a configuration that a test may replace."""
+
+    def __init__(self, image: Image, folder: Path) -> None:
+        super().__init__(image, folder)
+        self._uptime = 0.0
+        self.gpus = Script(folder / "gpus", gpus=2, machine=lambda: self._uptime, name="NVIDIA H200")
+        for index, address in enumerate(ADDRESSES):
+            self.gpus.set(index, pci=address)
+
+    def set_up(self, configuration: str = CONFIGURATION) -> None:
+        """Install the unit as the README says, and wait until it has seen the GPUs."""
+        self.run("/opt/costguard/bin/python", "-c", SYSFS)
+        self.run("ln", "-s", "/sys/class", "/opt/standin/sys/class")
+        self.put("/etc/systemd/system/costguard.service.d/standin.conf", DROP_IN)
+        self.put("/etc/costguard/config.toml", configuration)
+        self.move(util=0)
+        self.shell(f"cp {UNIT} /etc/systemd/system/ && systemctl daemon-reload && systemctl enable --now costguard")
+        self.until(self.sees_gpus)
+
+    def configure(self, configuration: str) -> None:
+        """Another configuration, from its next start on."""
+        self.put("/etc/costguard/config.toml", configuration)
+        self.run("systemctl", "restart", "costguard")
+        self.until(self.sees_gpus)
+
+    def move(self, **values: object) -> None:
+        """Let all GPUs do something else from now on."""
+        self._uptime = float(self.shell("cat /proc/uptime").split()[0])
+        self.gpus.set(**values)  # type: ignore[arg-type]  # as they are, for its own check
+        self.put(GPUS, self.gpus.text())
+
+    def sees_gpus(self) -> bool:
+        """Whether the agent answers, and has read them."""
+        gpus = self.status().get("gpus") or []
+        return len(gpus) == len(ADDRESSES)
+
+    def journal(self) -> str:
+        """What the service has said in this boot."""
+        return self.shell("journalctl -b -u costguard -o cat --no-pager")

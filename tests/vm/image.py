@@ -1,0 +1,198 @@
+"""The disk of a small Debian 12 with costguard from a wheel, made once for the same inputs.
+
+Two layers, each kept outside the repository under a hash of what it is made of: the distribution (a minute), and
+what is put on it (seconds; again with each other wheel). The mirror is the machine's own, as apt knows it.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from costguard.testing.nvml import build
+
+SUITE = "bookworm"
+PACKAGES = (
+    "linux-image-cloud-amd64", "initramfs-tools", "systemd-sysv", "dbus", "udev", "kmod", "libpam-systemd", "polkitd",
+    "python3", "python3-venv", "sudo", "procps", "iproute2", "login", "passwd", "e2fsprogs",
+)  # fmt: skip
+MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "ext4")
+"""What the first file system of a start needs to find the disk."""
+
+DISK_MIB = 1536
+NEEDED = {
+    "qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mmdebstrap": "mmdebstrap",
+    "mke2fs": "e2fsprogs", "tar": "tar", "cc": "gcc",
+}  # fmt: skip
+"""Programs, and the packages of Debian and Ubuntu that bring them."""
+
+_HERE = Path(__file__).parent
+_WITHOUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+_PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64")
+_USERS = 'for name in alice bob; do chroot "$1" useradd --create-home --shell /bin/bash $name; done'
+_INSTALL = (
+    'chroot "$1" python3 -m venv /opt/costguard',
+    'chroot "$1" /opt/costguard/bin/pip install --quiet --no-index --find-links /opt/wheels "costguard-agent[aws]"',
+    'chroot "$1" ln -s /opt/costguard/bin/costguard /usr/local/bin/costguard',
+    'chroot "$1" systemctl --quiet enable vm-shell.service',
+    'rm -r "$1/opt/wheels"',
+)
+
+
+class MissingError(Exception):
+    """A program without which no machine can be built or started."""
+
+
+class Image(NamedTuple):
+    """What a machine starts from; nobody writes to these files."""
+
+    disk: Path
+    kernel: Path
+    initrd: Path
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """What lies in a folder that `made` returned."""
+        return cls(folder / "disk", folder / "kernel", folder / "initrd")
+
+
+def require() -> None:
+    """Raise MissingError with the names of what is missing."""
+    needed = NEEDED if os.geteuid() == 0 else NEEDED | {"fakeroot": "fakeroot", "newuidmap": "uidmap"}
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    missing = {program: package for program, package in needed.items() if not shutil.which(program, path=path)}
+    if missing:
+        packages = " ".join(sorted(set(missing.values())))
+        raise MissingError(
+            f"{', '.join(missing)}: not installed, so no machine can be booted; sudo apt install {packages}"
+        )
+
+
+def made(wheel: Path, cache: Path) -> Path:
+    """The folder of the image with this wheel."""
+    require()
+    cache.mkdir(parents=True, exist_ok=True)
+    base = cache / f"base-{_hash(SUITE, PACKAGES, MODULES, _WITHOUT, _mirror())}"
+    _once(base, _distribution)
+    inputs = [path.read_bytes() for path in sorted((_HERE / "guest").iterdir()) if path.is_file()]
+    layer = cache / f"image-{_hash(base.name, wheel.read_bytes(), _INSTALL, _USERS, inputs, _standin_source())}"
+    _once(layer, lambda folder: _with_costguard(folder, base, wheel))
+    _forget(cache, keep=(base, layer))
+    return layer
+
+
+def _hash(*inputs: object) -> str:
+    return hashlib.sha256(repr(inputs).encode()).hexdigest()[:16]
+
+
+def _mirror() -> str:
+    """The sources of apt here, where they are of the same suite; else mmdebstrap's own."""
+    folder = Path("/etc/apt")
+    files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))]
+    texts = [file.read_text() for file in files if file.suffix in {".list", ".sources"} and file.is_file()]
+    return "\n".join(text for text in texts if SUITE in text and "debian.org" in text)
+
+
+def _standin_source() -> str:
+    return Path(sys.modules[build.__module__].__file__ or "").with_name("standin.c").read_text()
+
+
+def _once(folder: Path, make: Callable[[Path], None]) -> None:
+    """Make a folder that is whole or not there."""
+    if folder.exists():
+        return
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    partial.mkdir()
+    try:
+        make(partial)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _forget(cache: Path, keep: Sequence[Path]) -> None:
+    """Remove images of other wheels than the latest: each takes gigabytes."""
+    for old in cache.glob("image-*"):
+        if old not in keep and "." not in old.name:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _distribution(folder: Path) -> None:
+    modules = "\\n".join(MODULES)
+    _call(
+        "mmdebstrap", "--quiet", "--format=tar", "--variant=minbase", f"--include={','.join(PACKAGES)}",
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in _WITHOUT),
+        '--aptopt=Acquire::Languages "none"',
+        '--essential-hook=mkdir -p "$1/etc/initramfs-tools/conf.d"',
+        '--essential-hook=printf "MODULES=list\\n" > "$1/etc/initramfs-tools/conf.d/vm"',
+        f'--essential-hook=printf "{modules}\\n" > "$1/etc/initramfs-tools/modules"',
+        "--customize-hook=" + _USERS,
+        '--customize-hook=rm -f "$1/etc/machine-id"; : > "$1/etc/machine-id"',
+        SUITE, str(folder / "tar"),
+    )  # fmt: skip
+    names = subprocess.run(["tar", "-tf", folder / "tar"], capture_output=True, text=True, check=True).stdout.split()
+    for kind, name in (("vmlinuz-", "kernel"), ("initrd.img-", "initrd")):
+        found = next(entry for entry in names if entry.startswith(f"./boot/{kind}"))
+        with (folder / name).open("wb") as file:
+            subprocess.run(["tar", "-xOf", folder / "tar", found], stdout=file, check=True)
+
+
+def _with_costguard(folder: Path, base: Path, wheel: Path) -> None:
+    """Install as a person would, from files, inside the distribution; then pour it into a file system."""
+    wheels, standin = folder / "wheels", folder / "standin"
+    standin.mkdir()
+    build(standin)
+    _call(
+        sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
+        "--python-version=3.11", *(f"--platform={platform}" for platform in _PLATFORMS), "--dest", str(wheels),
+        f"{wheel}[aws]",
+    )  # fmt: skip
+    shutil.copy(wheel, wheels)
+    _call(
+        "mmdebstrap", "--quiet", "--format=tar", "--variant=custom", "--skip=setup,update,cleanup",
+        f'--setup-hook=tar -xpf {base}/tar -C "$1"',
+        f"--customize-hook=copy-in {wheels} /opt",
+        f"--customize-hook=copy-in {standin} /opt",
+        f"--customize-hook=sync-in {_HERE}/guest /etc/systemd/system",
+        *(f"--customize-hook={step}" for step in _INSTALL),
+        SUITE, str(folder / "tar"),
+    )  # fmt: skip
+    tree = folder / "tree"
+    pour = 'mkdir "$1" && tar -xpf "$2" -C "$1" && mke2fs -q -t ext4 -L root -O ^has_journal,^metadata_csum -d "$1" "$3" "$4"M && rm -r "$1"'
+    root = [] if os.geteuid() == 0 else ["fakeroot"]
+    _call(*root, "sh", "-c", pour, "sh", str(tree), str(folder / "tar"), str(folder / "disk"), str(DISK_MIB))
+    for left in (wheels, standin):
+        shutil.rmtree(left)
+    (folder / "tar").unlink()
+    for name in ("kernel", "initrd"):
+        (folder / name).hardlink_to(base / name)
+
+
+def _call(*argv: str) -> None:
+    environment = os.environ | {"PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
+    ended = subprocess.run(
+        argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert ended.returncode == 0, f"{' '.join(argv)[:300]}\n{ended.stdout[-4000:]}"
+
+
+def main() -> None:
+    """Print the folder of the image with a wheel, after making what is missing."""
+    parser = argparse.ArgumentParser(description="Build the machine that tests boot.")
+    parser.add_argument("wheel", type=Path)
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "costguard-vm"
+    parser.add_argument("--cache", type=Path, default=Path(os.environ.get("COSTGUARD_VM_CACHE") or default))
+    given = parser.parse_args()
+    try:
+        print(made(given.wheel.resolve(), given.cache.resolve()))
+    except MissingError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
