@@ -107,14 +107,17 @@ class HostSide:
         """Whether this child is the reader."""
         return self._reader is not None and self._reader.child == child
 
-    def ask(self, now: float, interval: float, *, calm: bool) -> None:
-        """Ask; ``calm``: no decision is near, so it may look by itself and answer when it sees another thing."""
+    def ask(self, now: float, interval: float, *, calm: bool, saving: bool = False) -> None:
+        """Ask; ``calm``: no decision is near, so it may look by itself and answer when it sees another thing.
+
+        ``saving``: the pre-stop hook works, or did a moment ago.
+        """
         if self._reader is None:
             return
         if calm:
             self._reader.ask(now, watch=Watch(interval, now + LOOKS_LEFT_OUT * interval))
         else:
-            self._reader.ask(now, anew=not self._at_once)
+            self._reader.ask(now, anew=not self._at_once, saving=saving)
         self._at_once = not calm
         if self._reader.child is None:  # it waits for its next start
             self._lost(self._reader.words)

@@ -36,6 +36,7 @@ from costguard.engine.narrate import STARTING, Sentence
 from costguard.engine.observation import Observation, Unknown, Veto
 from costguard.engine.policy import Policy
 from costguard.engine.rules import highest_threshold, rules_of
+from costguard.engine.saving import hook_works
 from costguard.engine.state import ACTING, CONFIRMING, WARNING, Core
 from costguard.engine.turn import label
 from costguard.host.files import Start
@@ -237,7 +238,8 @@ class Loop:
         """Ask the senses; while no decision is near they answer when they see another thing."""
         calm = self._calm and self._last.state.core.phase not in URGENT
         due = self.host_side.deadline
-        self.host_side.ask(now, self.policy.interval, calm=calm)
+        saving = hook_works(self._last.state.core, now)
+        self.host_side.ask(now, self.policy.interval, calm=calm and not saving, saving=saving)
         if self.host_side.deadline != due:
             self._due_at = None
 

@@ -143,11 +143,13 @@ class ReaderProcess:
         then: Rhythm | None = None,
         watch: Watch | None = None,
         anew: bool = False,
+        saving: bool = False,
     ) -> None:
         """Ask for a reading, starting the process if need be; `waiting` says whether a tick should wait for it.
 
         ``look``: with a look at which devices there are, which is otherwise a rare one. ``then``: how it may go on by itself.
         ``watch``: how long it may leave the answer. ``anew``: instead of a question that it has not answered yet.
+        ``saving``: the pre-stop hook works.
         """
         if self._asked is not None and not anew:
             return
@@ -159,7 +161,7 @@ class ReaderProcess:
             return
         self._sequence += 1
         self._within = self._usually if self._answered_once else START_WITHIN_SECONDS
-        request = b'{"read":%d,"look":true}' if look else b'{"read":%d}'
+        request = b'{"read":%d,"look":true}' if look else b'{"read":%d,"saving":true}' if saving else b'{"read":%d}'
         if then is not None and now >= self._alone_from:
             above = b',"above":%r' % then.above if then.above < 1.0 else b""
             request = b'{"read":%%d,"then":[%.3f,%r%s]%s}' % (then.due, then.every, b",2" if then.pairs else b"", above)

@@ -101,6 +101,10 @@ class Machine:
         """The owner's hook works on the GPUs between these moments: readers see it, and it is no work of the machine."""
         self._hooks = [*self._hooks[-1:], (since, until)]
 
+    def hooked(self, since: float, now: float) -> bool:
+        """Whether the hook worked between these moments."""
+        return any(begun < now and ended > since for begun, ended in self._hooks)
+
     def look(self, gpu: int, since: float, now: float) -> tuple[float, tuple[str, ...], str]:
         """Highest load, signs, and why it cannot be read (empty: it can), of one GPU between two moments."""
         phase = self.phase(now)
@@ -108,7 +112,7 @@ class Machine:
         if len(self._log) > 1 and since < self._log[-1][0]:
             for _, _, before in self.history(since, now):
                 top, signs = max(top, before.load_of(gpu)), signs or before.signs
-        if any(begun < now and ended > since for begun, ended in self._hooks):
+        if self.hooked(since, now):
             top = max(top, HOOK_LOAD)
         if phase.jitter and top:
             top = min(1.0, max(0.0, top + self._noise.uniform(-phase.jitter, phase.jitter)))

@@ -550,6 +550,8 @@ class HostReader(Program):
         if self.broken(fault):
             return
         seen: dict[str, list[Any]] = {name: self.sense(name, blind=fault == "blind") for name in self.job["senses"]}
+        if "traffic" in seen and asked.get("saving") is not True and self.world.machine.hooked(due - 20.0, due):
+            seen["traffic"][0].append(["the network", "sends more than it may", due, due, "5 min of quiet", ""])
         essence = {name: [[(who, what) for who, what, *_ in row[0]], row[1]] for name, row in seen.items()}
         due += asked.get("every", 0.0)
         if essence != self.told or "every" not in asked or due > asked["until"] + self.world.boot_zero:

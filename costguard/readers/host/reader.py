@@ -3,7 +3,7 @@
 First line: `HostJob`. Then ``{"read":n}`` is answered at once, and ``{"read":n,"every":seconds,"until":second}`` by looking every
 so often until another thing is seen, or that second of the boot clock comes, so that the guard is not woken for nothing. An
 answer is ``{"read":n,"senses":{name:[[[who,what,since,last,lets_go,user],…],unknown,seen],…}}``, every moment on the boot
-clock. Another question ends one that waits. It ends with the guard.
+clock. ``"saving":true`` in a question: the pre-stop hook works. Another question ends one that waits. It ends with the guard.
 """
 
 import ctypes
@@ -164,8 +164,9 @@ def serve(senses: Senses, questions: Questions, write: "Callable[[bytes], None]"
     """Answer until the end of the input."""
     number: object = None
     every = until = due = 0.0
+    saving = False
     while True:
-        moment = now()
+        moment = now()._replace(saving=saving)
         if number is not None and moment.boot >= due:
             changed = senses.look(moment)
             due += every
@@ -183,7 +184,7 @@ def serve(senses: Senses, questions: Questions, write: "Callable[[bytes], None]"
             return
         asked = json.loads(line)
         number, every, until = asked["read"], float(asked.get("every", 0.0)), float(asked.get("until", 0.0))
-        due = now().boot
+        due, saving = now().boot, asked.get("saving") is True
 
 
 def main() -> int:

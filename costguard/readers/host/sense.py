@@ -37,11 +37,12 @@ class Moment(NamedTuple):
     """Now.
 
     ``boot``: seconds of the clock that counts suspended time, for every duration. ``wall``: the date, only to compare with the
-    times of files; it may jump.
+    times of files; it may jump. ``saving``: the owner's pre-stop hook works, or did a moment ago, so what moves may be its doing.
     """
 
     boot: float
     wall: float
+    saving: bool = False
 
 
 class Activity(NamedTuple):

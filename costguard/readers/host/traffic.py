@@ -1,7 +1,7 @@
 """The sense `traffic`: a download, an upload, or disks at work, with no GPU at work beside them.
 
 A rate counts once two looks in a row see it above its threshold and this machine's own idle level (`rates`), and not if it
-begins while the system looks after itself (`upkeep`). Sources: proc_vmstat(5) (``pgpgin``, ``pgpgout`` in KiB, ``nr_dirtied`` in
+begins while the system looks after itself (`upkeep`) or the pre-stop hook saves work. Sources: proc_vmstat(5) (``pgpgin``, ``pgpgout`` in KiB, ``nr_dirtied`` in
 pages: what was written and has not reached the disk yet).
 """
 
@@ -54,7 +54,7 @@ class Traffic:
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if self._due(now.boot):
-            self._measure(now.boot, processes)
+            self._measure(now, processes)
         active = [self._activity(kind, level) for kind, level in self._levels.items() if level.goes_on(now.boot)]
         return Sight(tuple(active), self._unknown, "network and disks are quiet")
 
@@ -62,10 +62,11 @@ class Traffic:
         counter = self._counters.get(("written", "dirty"))
         return counter is None or counter.due(now)
 
-    def _measure(self, now: float, processes: "Processes") -> None:
+    def _measure(self, moment: "Moment", processes: "Processes") -> None:
+        now = moment.boot
         began = max(self._looked, now - LONGEST)
         self._looked = now
-        may_begin = not self._upkeep.runs(processes, now)
+        may_begin = not self._upkeep.runs(processes, now) and not moment.saving
         troubles: list[str] = []
         rates: dict[str, float | None] = {"fabric": self._fabric.look(now)}
         rates |= self._network(now, troubles) | self._disks(now, troubles)

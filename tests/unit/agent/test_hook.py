@@ -6,7 +6,7 @@ import pytest
 
 from costguard.agent.loop import Loop
 from costguard.engine import Notice
-from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
+from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective, sensing
 
 
 class Journal(Watch):
@@ -75,6 +75,8 @@ def steps(
     seconds: float,
     hooks: dict[str, Any] | None = None,
     faults: Faults | None = None,
+    *,
+    traffic: bool = False,
     **policy: Any,
 ) -> tuple[list[str], Journal, list[str]]:
     """The steps that ran, in order; the journal; and what of them the history got."""
@@ -100,7 +102,8 @@ def steps(
         "arm_duration": 30.0,
         **policy,
     }
-    config = {**effective(**rules), "hooks": {**STEPS, "timeout": 30.0, "user": "", **(hooks or {})}}
+    senses = sensing(effective(**rules), "traffic") if traffic else effective(**rules)
+    config = {**senses, "hooks": {**STEPS, "timeout": 30.0, "user": "", **(hooks or {})}}
     try:
         Loop(host, config, host.start()).run()
     except SimOff:
@@ -152,10 +155,11 @@ def test_what_is_not_configured_starts_no_process() -> None:
     assert steps(WORK_THEN_REST, 1500.0, {name: [] for name in STEPS if name != "warning"})[0] == ["warning"]
 
 
+@pytest.mark.parametrize("traffic", [False, True])
 @pytest.mark.parametrize("seconds", [20.0, 170.0])
-def test_a_hook_that_uses_the_gpus_ends_no_countdown(seconds: float) -> None:
-    """It works on them beside a machine at rest, and the machine stops in the same countdown."""
-    ran, _journal, _rows = steps(WORK_THEN_REST, 9000.0, {"timeout": seconds})
+def test_a_hook_that_uses_the_gpus_ends_no_countdown(seconds: float, traffic: bool) -> None:
+    """It works on them beside a machine at rest, and uploads what it saves; the machine stops in the same countdown."""
+    ran, _journal, _rows = steps(WORK_THEN_REST, 9000.0, {"timeout": seconds}, traffic=traffic)
     assert "cancelled" not in ran
     assert HOSTS[-1].world.hooked
     assert HOSTS[-1].world.now < 1500.0, "it was stopped in its first countdown"

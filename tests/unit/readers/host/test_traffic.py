@@ -29,6 +29,7 @@ class World:
         self.sense = Traffic(SETTINGS, self.tree.place)
         self.net: dict[str, list[float]] = {"lo": [0, 0], "eth0": [5e9, 1e9]}
         self.disk = {"pgpgin": 0.0, "pgpgout": 0.0, "nr_dirtied": 0.0}
+        self.saving = False  # whether the pre-stop hook works
         self.busy = "eth0"  # which moves what `step` says
         self.device("eth0")
         self.save()
@@ -55,7 +56,7 @@ class World:
         self.disk["pgpgout"] += rates.get("written", 0.0) * seconds / 1024
         self.disk["nr_dirtied"] += rates.get("dirtied", 0.0) * seconds / PAGE
         self.save()
-        return self.tree.look(self.sense, seconds)
+        return self.tree.look(self.sense, seconds, saving=self.saving)
 
     def run(self, seconds: float, **rates: float) -> Sight:
         for _ in range(round(seconds / 10.0)):
@@ -404,3 +405,19 @@ def test_real_writes_are_seen_before_they_reach_the_disk(tmp_path: Path) -> None
             file.flush()
             sight = tree.look(sense)
     assert [one.what for one in sight.active if "write" in one.what] == ["write more than 250 kB/s"]
+
+
+def test_what_the_pre_stop_hook_moves_is_no_activity_and_what_goes_on_after_it_is(world: World) -> None:
+    """It uploads what it saves; who else uploads is seen two looks after its end."""
+    world.saving = True
+    assert not world.run(120.0, tx=50 * MB, written=50 * MB).active
+    world.saving = False
+    assert not world.step(tx=MB).active
+    assert [one.what for one in world.step(tx=MB).active] == ["sends more than 100 kB/s"]
+
+
+def test_what_went_on_before_the_hook_goes_on(world: World) -> None:
+    """The hook hides nobody who was seen."""
+    world.run(30.0, rx=MB)
+    world.saving = True
+    assert world.step(rx=MB).active

@@ -78,8 +78,8 @@ class Tree:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    def look(self, sense: "Sense", seconds: float = 10.0) -> Sight:
-        """Let time pass, then look."""
+    def look(self, sense: "Sense", seconds: float = 10.0, *, saving: bool = False) -> Sight:
+        """Let time pass, then look; ``saving``: while the pre-stop hook works."""
         self.now += seconds
         self.processes.look()
-        return sense.look(Moment(self.now, BOOTED + self.now), self.processes)
+        return sense.look(Moment(self.now, BOOTED + self.now, saving), self.processes)
