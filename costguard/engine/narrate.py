@@ -184,7 +184,9 @@ class Sentence:
         times = [(earliest(reason, moment), reason) for reason in OWN_REASONS if reason.applies(policy)]
         would = "" if policy.mode == "live" else "DRY RUN: "
         for at, reason in times:
-            if at == NEVER and reason.at(moment) <= state.at:  # it waits for the end of the work
+            if (
+                at == NEVER and reason.at(moment) <= state.at and not reason.heeds_vetoes
+            ):  # it waits for the end of the work
                 words = f"{reason.outlook(policy)} has passed; {would}warning once no work was seen for"
                 return f"{words} {duration(overdue.work_over_seconds(rules))}, {action} {_later(rules, 'later')}"
         if kept := self._kept_until(moment):

@@ -34,7 +34,7 @@ def heeded(state: State, rules: Rules) -> tuple[Veto, ...]:
     if not core.vetoes:
         return ()
     over = reached(state.at, powerless_at(core, rules))
-    counting = [veto for veto in core.vetoes if veto.hatch or not (over and veto.sense)]
+    counting = [veto for veto in core.vetoes if not (over and veto.sense)]
     return tuple(sorted(counting, key=lambda veto: veto.unknown))
 
 

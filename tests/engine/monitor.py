@@ -269,7 +269,11 @@ class Monitor:
         if ends_machine(policy):
             assert event.at >= self.started + policy.boot_grace - EPS, "I9: acts within boot_grace"
         if reason in {"idle", "unused"}:
-            assert not self.observation.vetoes, "I3: acts against a veto"
+            bound = policy.kept_at_most
+            over = bound is not None and self.quiet_for() >= bound
+            assert not [v for v in self.observation.vetoes if v.hatch or not (over and v.sense)], (
+                "I3: acts against a veto"
+            )
             self._quiet_enough(reason, event)
         if reason == "unknown":
             assert policy.unknown_stop_after is not None, "unknown is never idle unless it was opted in"

@@ -34,6 +34,8 @@ READINGS = st.one_of(
     ),
     st.just(Unknown("late")),
 )
+TYPED = Veto("terminals", "ann on pts/3 typed", sense=True, lets_go="30 min without input")
+UNSEEN = Veto("terminals", "cannot be seen", sense=True, unknown=True)
 GPUS = 2
 BOTH = st.tuples(READINGS, READINGS)
 QUIETLY = (QUIET,) * GPUS
@@ -161,7 +163,7 @@ class Walk(RuleBasedStateMachine):
     def reload(self, policy: object) -> None:
         self.world.reload(policy)  # type: ignore[arg-type]  # as above
 
-    @rule(veto=st.sampled_from([(), (Veto("terminals", "ann typed"),)]))
+    @rule(veto=st.sampled_from([(), (Veto("terminals", "ann typed"),), (TYPED,), (UNSEEN,), (TYPED, UNSEEN)]))
     def somebody(self, veto: tuple[Veto, ...]) -> None:
         self.world.vetoes = veto
 

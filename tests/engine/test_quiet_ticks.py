@@ -64,6 +64,8 @@ STRETCHES = {
     "two kinds of signs": Stretch((Known(0.0, ("power 90 W above idle", "PCIe in 9 MiB/s")), QUIET)),
     "load at the threshold": Stretch((Known(0.05), QUIET), LONG._replace(arm_threshold=0.5)),
     "a veto": Stretch((QUIET, QUIET), vetoes=(Veto("host", "somebody types"),)),
+    "a sense sees somebody": Stretch((QUIET, QUIET), vetoes=(Veto("host", "ann typed", sense=True, lets_go="rest"),)),
+    "a sense cannot see": Stretch((QUIET, QUIET), vetoes=(Veto("host", "cannot be seen", sense=True, unknown=True),)),
     "a busy host": Stretch((QUIET, QUIET), quiet_host=False),
     "load between two thresholds": Stretch((Known(0.3), QUIET), LONG._replace(arm_threshold=0.5)),
     "unknown": Stretch((DARK, QUIET), LONG._replace(unknown_alarm=9e5)),

@@ -44,6 +44,7 @@ BLIND = BASE._replace(unknown_stop_after=300.0, kill_duration=100.0)
 HIGH = BASE._replace(arm_threshold=0.8)
 TOLD = BASE._replace(mode="dry-run", arm_duration=None, unused_after=None, boot_grace=0.0)
 SIGN = Known(0.0, ("power 30 W above idle",))
+UNSEEN = Veto("terminals", "cannot be seen", sense=True, unknown=True)
 POLICIES = (
     BASE,
     HIGH,
@@ -302,7 +303,9 @@ DEEDS = st.one_of(
     deed("set", st.just("synced"), st.sampled_from([True, None, False])),
     deed("set", st.just("quiet_host"), st.sampled_from([True, None, False])),
     deed(
-        "set", st.just("vetoes"), st.sampled_from([(), (Veto("ssh", "ann typed"),), (Veto("tag", "off", hatch=True),)])
+        "set",
+        st.just("vetoes"),
+        st.sampled_from([(), (Veto("ssh", "ann typed", sense=True),), (UNSEEN,), (Veto("tag", "off", hatch=True),)]),
     ),
     deed("set", st.just("keys"), st.sampled_from([("0000:00:00.0",), ("0000:00:00.0", "0000:01:00.0")])),
     deed("set", st.just("answering"), st.booleans()),
